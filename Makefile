@@ -1,0 +1,50 @@
+# Two commands: `make demo` and `make test`. Both stand on `make setup`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.softib-ready
+# Debian packages of the stock programs that tests compare with. Installed only as root; without them those tests skip.
+STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev
+
+.PHONY: help setup demo test test-all lint types contracts stock-tools bench clean
+
+help:
+	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
+	@echo "make test      set up, then lint, types, import contracts and tests"
+	@echo "make test-all  the slow tests too"
+	@echo "make bench     every figure, measured against its peer"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/python -m softib.cli.main report examples/superpod-127-faults.yaml --html demo-out/report.html
+
+stock-tools:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(STOCK) >/dev/null 2>&1; then \
+	  echo "installing the stock InfiniBand programs that the tests compare with"; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(STOCK) >/dev/null; } \
+	  || echo "not installed; the tests that need them will skip"; fi
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+contracts: setup
+	$(BIN)/lint-imports
+
+test: setup stock-tools lint types contracts
+	$(BIN)/pytest -q
+
+test-all: setup stock-tools lint types contracts
+	$(BIN)/pytest -q -m 'slow or not slow'
+
+clean:
+	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,87 @@
+"""``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
+
+Exit codes: 0 done; 1 the answer is bad news; 2 usage, or nothing readable.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from softib import __version__
+from softib.errors import SoftibError
+
+VERBS: dict[str, str] = {
+    "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
+    "check": "findings only; exit 1 when there are findings or unreadable records",
+    "convert": "from one fabric format to another",
+    "diff": "what changed between two fabrics",
+    "route": "routing tables, deadlock proof and quality",
+}
+"""Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
+
+
+class VerbGroup(click.Group):
+    """A group whose commands are imported when they are called, so that ``--help`` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order of the main job first."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module."""
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"softib.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A misspelt verb names the near ones."""
+        from softib.errors import nearest
+
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = nearest(args[0], VERBS)
+            hint = f"; did you mean {', '.join(near)}?" if near else f"; there are {', '.join(VERBS)}"
+            raise click.UsageError(f"no command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="softib")
+def cli() -> None:
+    """InfiniBand in software: a fabric, its subnet manager and its diagnostics."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point: every error that is not a bug is one line on stderr."""
+    try:
+        code = cli.main(args=list(argv) if argv is not None else None, standalone_mode=False)
+    except click.ClickException as error:
+        print(f"softib: {error.format_message()}", file=sys.stderr)
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except SoftibError as error:
+        print(f"softib: {error}", file=sys.stderr)
+        code = error.exit_code
+    except BrokenPipeError:
+        # The reader of our output left (``| head``): nothing more to say, and nothing to complain about.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""A finding: one thing about a fabric that somebody should know, with the evidence and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+__all__ = ["Finding", "Place", "Severity"]
+
+
+class Severity(IntEnum):
+    """How bad: an ``error`` breaks traffic or management, a ``warning`` costs performance or safety."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where: node name, NodeGUID, and port number (None = the node as a whole)."""
+
+    node: str
+    guid: int
+    portnum: int | None = None
+
+    def __str__(self) -> str:
+        return self.node if self.portnum is None else f"{self.node}[{self.portnum}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {"node": self.node, "guid": f"{self.guid:#018x}", "portnum": self.portnum}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``code`` is stable and documented (docs/findings.md), ``message`` one line for people."""
+
+    code: str
+    severity: Severity
+    where: tuple[Place, ...]
+    message: str
+    evidence: dict[str, Any] = field(default_factory=dict)
+    advice: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "code": self.code,
+            "severity": self.severity.name.lower(),
+            "where": [p.to_json() for p in self.where],
+            "message": self.message,
+            "evidence": self.evidence,
+            "advice": self.advice,
+        }

@@ -1,0 +1,91 @@
+"""The one exception tree: every error says whose fault it was.
+
+    SoftibError
+    ├── InputError            the user's file, option or topology is wrong        → exit 2
+    │   ├── UnknownFormat     no reader recognises the content
+    │   ├── UnreadableFile    the path cannot be read, or no record in it can
+    │   ├── TopologyError     an impossible topology was asked for
+    │   └── UnknownName       an engine, node, format … that does not exist
+    ├── LimitError            correct, but more than InfiniBand or a table can hold  → exit 2
+    ├── PeerError             the other side of a wire broke the protocol
+    │   └── MadTimeout        … or did not answer
+    └── SoftibBug             our own fault; please report
+
+``str(error)`` is always one line: what is wrong, where, what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = [
+    "InputError",
+    "LimitError",
+    "MadTimeout",
+    "PeerError",
+    "SoftibBug",
+    "SoftibError",
+    "TopologyError",
+    "UnknownFormat",
+    "UnknownName",
+    "UnreadableFile",
+    "nearest",
+]
+
+
+class SoftibError(Exception):
+    """Root of everything softib raises on purpose. ``exit_code`` is what the command line returns."""
+
+    exit_code = 2
+
+
+class InputError(SoftibError):
+    """The user's input is wrong."""
+
+
+class UnknownFormat(InputError):
+    """No reader recognises the content of the file."""
+
+
+class UnreadableFile(InputError):
+    """The path cannot be read, or holds no readable record."""
+
+
+class TopologyError(InputError):
+    """An impossible topology was asked for."""
+
+
+class UnknownName(InputError):
+    """A name that does not exist. The message lists the nearest ones."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]):
+        names = list(known)
+        near = nearest(name, names)
+        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names[:20])}"
+        super().__init__(f"no {what} named {name!r}; {hint}")
+        self.name = name
+
+
+class LimitError(SoftibError):
+    """More than a table or InfiniBand's address space can hold. The message names the limit."""
+
+
+class PeerError(SoftibError):
+    """The other side broke the protocol."""
+
+
+class MadTimeout(PeerError):
+    """The other side did not answer after all retries."""
+
+
+class SoftibBug(SoftibError):
+    """A broken invariant: our own fault."""
+
+    exit_code = 70  # EX_SOFTWARE of sysexits.h
+
+
+def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """The ``n`` names of ``known`` that look most like ``name`` (possibly none)."""
+    import difflib
+
+    return difflib.get_close_matches(name, list(known), n=n, cutoff=0.5)

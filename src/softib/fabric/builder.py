@@ -1,0 +1,244 @@
+"""Makes a :class:`Fabric` from blocks of nodes and links, given as columns.
+
+Generators add thousands of nodes with one call; readers collect records first and add them in one call too::
+
+    b = FabricBuilder("pod")
+    leaf = b.nodes(4, NodeType.SWITCH, 36, desc=[f"leaf-{i}" for i in range(4)], speed="EDR")
+    host = b.nodes(8, NodeType.CA, 1, desc=[f"host-{i}" for i in range(8)], speed="EDR")
+    b.links(leaf[host_leaf], host_port, host, 1)
+    fabric = b.build()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from softib.errors import LimitError, TopologyError
+from softib.fabric.columns import CableMedium, Sizes
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
+from softib.iba.constants import DEFAULT_PKEY, MAX_SWITCH_PORTS, NodeType
+from softib.iba.devices import CA_BY_GENERATION, MELLANOX, SWITCH_BY_GENERATION
+from softib.iba.rates import SPEED_BY_CODE
+
+__all__ = ["GUID_BASE", "FabricBuilder"]
+
+GUID_BASE = 0x0250F1B000000000
+"""Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``."""
+
+CA_PKEYS, SWITCH_PKEYS = 128, 32
+CA_GUIDS, SWITCH_GUIDS = 32, 1
+
+_NODE_COLUMNS = ("node_type", "node_nports", "node_guid", "sys_guid", "vendor_id", "device_id", "revision")
+
+
+class FabricBuilder:
+    """Collects nodes and links; :meth:`build` makes the arrays. Every list argument is a column."""
+
+    def __init__(self, name: str = "", lft_cap: int = 49152, mlids: int = 1024):
+        self.name, self.lft_cap, self.mlids = name, lft_cap, mlids
+        self.n_nodes = 0
+        self._nodes: list[dict[str, np.ndarray]] = []
+        self._links: list[dict[str, np.ndarray]] = []
+        self._port_guids: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def nodes(
+        self,
+        count: int,
+        node_type: int | np.ndarray,
+        nports: int | np.ndarray,
+        *,
+        desc: Sequence[str] | None = None,
+        node_guid: Any = None,
+        sys_guid: Any = None,
+        vendor_id: Any = MELLANOX,
+        device_id: Any = None,
+        revision: Any = 0,
+        speed: Any = "EDR",
+        lanes: Any = 4,
+    ) -> np.ndarray:
+        """Add ``count`` nodes and return their indices (int32[count]).
+
+        ``speed`` (generation name, or codes of :mod:`softib.iba.rates`) and ``lanes`` are what the ports *support*.
+        GUIDs, if not given, are unique and deterministic. Raises :class:`TopologyError` for more ports than a
+        switch can have.
+        """
+        index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
+        if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
+            raise TopologyError(f"a node of {int(np.max(nports))} ports: a switch has at most {MAX_SWITCH_PORTS}")
+        guid = np.uint64(GUID_BASE) + (index.astype(np.uint64) << np.uint64(8)) if node_guid is None else node_guid
+        codes = speed_codes(speed)
+        if device_id is None:
+            device_id = _default_device(node_type, codes, count)
+        columns = {
+            "node_type": node_type, "node_nports": nports, "node_guid": guid,
+            "sys_guid": guid if sys_guid is None else sys_guid, "vendor_id": vendor_id,
+            "device_id": device_id, "revision": revision, "speed": codes, "lanes": lanes,
+        }  # fmt: skip
+        block = {k: np.broadcast_to(np.asarray(v), (count,)) for k, v in columns.items()}
+        block["desc"] = _desc_images(desc, count)
+        self._nodes.append(block)
+        self.n_nodes += count
+        return index
+
+    def links(
+        self,
+        node_a: Any,
+        portnum_a: Any,
+        node_b: Any,
+        portnum_b: Any,
+        *,
+        speed: Any = 0,
+        lanes: Any = 0,
+        length_m: Any = np.nan,
+        medium: Any = CableMedium.UNKNOWN,
+        ber: Any = 0.0,
+        listed: Any = 2,
+    ) -> None:
+        """Add cables between (node, portnum) pairs. ``node_b`` -1 is a record whose peer is unknown.
+
+        ``speed`` (name or codes) and ``lanes`` are what is *active*; 0 = the best that both ends support.
+        """
+        columns = {
+            "node_a": node_a, "portnum_a": portnum_a, "node_b": node_b, "portnum_b": portnum_b,
+            "speed": speed_codes(speed), "lanes": lanes, "length_m": length_m, "medium": medium,
+            "ber": ber, "listed": listed,
+        }  # fmt: skip
+        arrays = {k: np.atleast_1d(np.asarray(v)) for k, v in columns.items()}
+        n = max(len(v) for v in arrays.values()) if all(len(v) for v in arrays.values()) else 0
+        self._links.append({k: np.broadcast_to(v, (n,)) if n else v[:0] for k, v in arrays.items()})
+
+    def port_guids(self, node: Any, portnum: Any, guid: Any) -> None:
+        """Give CA ports PortGUIDs that differ from NodeGUID + portnum."""
+        self._port_guids.append(tuple(np.atleast_1d(np.asarray(v)) for v in (node, portnum, guid)))  # type: ignore[arg-type]
+
+    def build(self) -> Fabric:
+        """Make the fabric, powered on. Raises :class:`TopologyError` when two cables are in one port."""
+        node = _concat(self._nodes, (*_NODE_COLUMNS, "speed", "lanes", "desc"))
+        link = _concat(self._links, ("node_a", "portnum_a", "node_b", "portnum_b", "speed", "lanes",
+                                     "length_m", "medium", "ber", "listed"))  # fmt: skip
+        is_sw = node["node_type"] == NodeType.SWITCH
+        rows = node["node_nports"].astype(np.int64) + is_sw
+        first = np.concatenate([[0], np.cumsum(rows)])
+        port_node = np.repeat(np.arange(self.n_nodes), rows)
+        portnum = np.arange(first[-1]) - np.repeat(first[:-1] - ~is_sw, rows)
+        f = Fabric(self._sizes(node, rows, is_sw, portnum, port_node, len(link["node_a"])), self.name)
+        for name in _NODE_COLUMNS:
+            getattr(f, name)[:] = node[name]
+        f.node_desc[:] = node["desc"].reshape(-1, 64)
+        f.node_base[:] = first[:-1] - ~is_sw
+        f.switch_node[:] = np.flatnonzero(is_sw)
+        f.switch_of_node[f.switch_node] = np.arange(len(f.switch_node))
+        f.port_node[:], f.port_num[:] = port_node, portnum
+        self._place_tables(f)
+        self._place_guids(f)
+        _plug_cables(f, link)
+        _write_images(f, node["speed"], node["lanes"], link)
+        f.power_on()
+        return f
+
+    def _sizes(self, node: dict[str, np.ndarray], rows: np.ndarray, is_sw: np.ndarray,
+               portnum: np.ndarray, port_node: np.ndarray, cables: int) -> Sizes:  # fmt: skip
+        nports = node["node_nports"].astype(np.int64)
+        ca_ports = int(nports[~is_sw].sum())
+        sw_rows = int(rows[is_sw].sum())
+        most = int(nports[is_sw].max()) if is_sw.any() else 0
+        return Sizes(
+            nodes=self.n_nodes, ports=int(rows.sum()), switches=int(is_sw.sum()), cables=cables,
+            pkeys=ca_ports * CA_PKEYS + sw_rows * SWITCH_PKEYS,
+            guids=ca_ports * CA_GUIDS + int(is_sw.sum()) * SWITCH_GUIDS,
+            sl2vl_rows=ca_ports + int((rows[is_sw] ** 2).sum()),
+            lft_cap=self.lft_cap, mlids=self.mlids, mft_positions=max(1, -(-(most + 1) // 16)),
+        )  # fmt: skip
+
+    def _place_tables(self, f: Fabric) -> None:
+        on_switch = f.is_switch[f.port_node]
+        port0 = on_switch & (f.port_num == 0)
+        f.pkey_cap[:] = np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)
+        f.pkey_base[:] = _starts(f.pkey_cap)
+        f.guid_base[:] = _starts(np.where(on_switch, port0 * SWITCH_GUIDS, CA_GUIDS))
+        f.sl2vl_base[:] = _starts(np.where(on_switch, f.node_nports[f.port_node].astype(np.int64) + 1, 1))
+        f.pkeys[f.pkey_base[~on_switch | port0]] = DEFAULT_PKEY
+        f.sl2vl[:] = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
+
+    def _place_guids(self, f: Fabric) -> None:
+        on_switch = f.is_switch[f.port_node]
+        f.port_guid[:] = f.node_guid[f.port_node] + np.where(on_switch, 0, f.port_num).astype(np.uint64)
+        for node, portnum, guid in self._port_guids:
+            f.port_guid[f.node_base[node] + portnum] = guid
+        owners = ~on_switch | (f.port_num == 0)
+        f.guids[f.guid_base[owners]] = f.port_guid[owners]
+
+
+def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
+    a = (f.node_base[link["node_a"]] + link["portnum_a"]).astype(np.int64)
+    known = link["node_b"] >= 0
+    b = np.where(known, f.node_base[np.where(known, link["node_b"], 0)] + link["portnum_b"], -1).astype(np.int64)
+    for end, num in (("node_a", "portnum_a"), ("node_b", "portnum_b")):
+        node, portnum = link[end], link[num]
+        bad = (node >= 0) & ((portnum < 1) | (portnum > f.node_nports[np.maximum(node, 0)]))
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            name, n = f.node_name(int(node[i])), int(f.node_nports[node[i]])
+            raise TopologyError(f"{name} has no port {int(portnum[i])}; its ports are 1 to {n}")
+    ends = np.concatenate([a, b[known & (b != a)]])
+    used, times = np.unique(ends, return_counts=True)
+    if (times > 1).any():
+        raise TopologyError(f"two cables are in port {f.port_name(int(used[times > 1][0]))}")
+    cables = np.arange(len(a), dtype=np.int32)
+    f.cable_port[:, 0], f.cable_port[:, 1] = a, b
+    f.port_peer[a], f.port_cable[a] = b, cables
+    f.port_peer[b[known]], f.port_cable[b[known]] = a[known], cables[known]
+    f.cable_length_m[:], f.cable_medium[:] = link["length_m"], link["medium"]
+    f.cable_ber[:], f.cable_listed[:] = link["ber"], link["listed"]
+
+
+def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, link: dict[str, np.ndarray]) -> None:
+    supported, lanes = node_speed[f.port_node].astype(np.int64), node_lanes[f.port_node].astype(np.int64)
+    active, active_lanes = np.zeros_like(supported), np.zeros_like(lanes)
+    peer = np.where(f.linked, f.port_peer, 0)
+    active[f.linked] = np.minimum(supported, supported[peer])[f.linked]
+    active_lanes[f.linked] = np.minimum(lanes, lanes[peer])[f.linked]
+    for end in (0, 1):
+        rows = f.cable_port[:, end]
+        told, told_lanes = (rows >= 0) & (link["speed"] > 0), (rows >= 0) & (link["lanes"] > 0)
+        active[rows[told]], active_lanes[rows[told_lanes]] = link["speed"][told], link["lanes"][told_lanes]
+    supported, lanes = np.maximum(supported, active), np.maximum(lanes, active_lanes)
+    f.port_info[:], f.port_mlnx_speed[:] = port_info_image(f, supported, lanes, active, active_lanes)
+    f.switch_info[:] = switch_info_image(f)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    ends = np.cumsum(lengths, dtype=np.int64)
+    if len(ends) and int(ends[-1]) > np.iinfo(np.int32).max:
+        raise LimitError(f"tables of {int(ends[-1])} rows: more than 2^31 cannot be addressed")
+    return ends - lengths
+
+
+def _concat(blocks: list[dict[str, np.ndarray]], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    if not blocks:
+        return {n: np.zeros((0, 64) if n == "desc" else 0, np.uint8 if n == "desc" else np.int64) for n in names}
+    return {n: np.concatenate([b[n] for b in blocks]) for n in names}
+
+
+def _desc_images(desc: Sequence[str] | None, count: int) -> np.ndarray:
+    if desc is None:
+        return np.zeros((count, 64), np.uint8)
+    if len(desc) != count:
+        raise ValueError(f"{len(desc)} descriptions for {count} nodes")
+    raw = b"".join(d.encode()[:64].ljust(64, b"\0") for d in desc)
+    return np.frombuffer(raw, np.uint8).reshape(count, 64)
+
+
+def _default_device(node_type: Any, codes: np.ndarray, count: int) -> np.ndarray:
+    types = np.broadcast_to(np.asarray(node_type), (count,))
+    speeds = np.broadcast_to(codes, (count,))
+    out = np.zeros(count, np.uint16)
+    for code in np.unique(speeds):
+        name = SPEED_BY_CODE[int(code)].name if code else "EDR"
+        of = speeds == code
+        out[of] = np.where(types[of] == NodeType.SWITCH, SWITCH_BY_GENERATION[name], CA_BY_GENERATION[name])
+    return out

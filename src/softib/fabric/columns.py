@@ -1,0 +1,169 @@
+"""The layout of a fabric, declared once: every array with its dtype, shape, writer and meaning.
+
+Rows are addressed by dense indices. The words are kept apart everywhere:
+
+* ``node`` = row of the node arrays; ``switch`` = row of the switch arrays (``switch_of_node``);
+* ``portnum`` = number of a port on its node (0 = management port of a switch);
+* ``port`` = row of the port arrays: ``port = node_base[node] + portnum``. A switch has rows for 0…NumPorts, a CA
+  for 1…NumPorts (its ``node_base`` is one less than its first row, so the same sum holds).
+
+What MADs write as whole attributes (PortInfo, SwitchInfo, NodeDescription, SL2VL, VLArb, LFT) is kept as the **wire
+image**, so an agent's Get is a copy and no bit is lost; read and write single fields through the declaration,
+``PortInfo.lid.get(fabric.port_info)``. What the hardware *is* (GUIDs, peers, cables) is native columns.
+
+``writer`` says who may change a column of a running fabric: ``hardware`` (the builder, faults), ``mad`` (the SMA),
+``engine`` (whatever moves data, and the PMA's clear).
+
+Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+COUNTER_NAMES = (
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "qp1_dropped",
+    "vl15_dropped",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_pkts",
+    "port_rcv_pkts",
+    "port_xmit_wait",
+    "port_unicast_xmit_pkts",
+    "port_unicast_rcv_pkts",
+    "port_multicast_xmit_pkts",
+    "port_multicast_rcv_pkts",
+)
+"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-octet words, wait in ticks, the rest in events."""
+
+COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
+
+
+@dataclass(frozen=True)
+class Column:
+    """One array: ``dims`` are names of :class:`Sizes` or plain numbers."""
+
+    name: str
+    dtype: Any
+    dims: tuple[str | int, ...]
+    writer: str
+    doc: str
+    fill: int = 0
+
+
+@dataclass
+class Sizes:
+    """How large each dimension is."""
+
+    nodes: int = 0
+    ports: int = 0
+    switches: int = 0
+    cables: int = 0
+    pkeys: int = 0
+    guids: int = 0
+    sl2vl_rows: int = 0
+    lft_cap: int = 49152
+    mlids: int = 1024
+    mft_positions: int = 1
+
+    def shape(self, dims: tuple[str | int, ...]) -> tuple[int, ...]:
+        """Resolve names to numbers."""
+        return tuple(d if isinstance(d, int) else int(getattr(self, d)) for d in dims)
+
+
+_C = Column
+COLUMNS: tuple[Column, ...] = (
+    # -- nodes --
+    _C("node_type", np.uint8, ("nodes",), "hardware", "NodeType: 1 CA, 2 switch, 3 router"),
+    _C("node_nports", np.uint8, ("nodes",), "hardware", "NodeInfo.NumPorts: physical ports, port 0 not counted"),
+    _C("node_base", np.int32, ("nodes",), "hardware", "port = node_base + portnum"),
+    _C("node_guid", np.uint64, ("nodes",), "hardware", "NodeGUID"),
+    _C("sys_guid", np.uint64, ("nodes",), "hardware", "SystemImageGUID"),
+    _C("vendor_id", np.uint32, ("nodes",), "hardware", "VendorID (24 bits)"),
+    _C("device_id", np.uint16, ("nodes",), "hardware", "DeviceID"),
+    _C("revision", np.uint32, ("nodes",), "hardware", "Revision"),
+    _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
+    _C("switch_of_node", np.int32, ("nodes",), "hardware", "row of the switch arrays, -1 for a CA", -1),
+    # -- ports --
+    _C("port_node", np.int32, ("ports",), "hardware", "node that owns the port"),
+    _C("port_num", np.uint8, ("ports",), "hardware", "portnum on that node"),
+    _C("port_guid", np.uint64, ("ports",), "hardware", "PortGUID; all ports of a switch carry that of port 0"),
+    _C("port_peer", np.int32, ("ports",), "hardware", "port at the other end of the cable, -1 = none", -1),
+    _C("port_cable", np.int32, ("ports",), "hardware", "cable in this port, -1 = none", -1),
+    _C("port_info", np.uint8, ("ports", 64), "mad", "PortInfo, wire image"),
+    _C(
+        "port_mlnx_speed", np.uint8, ("ports", 3), "mad", "Mellanox ExtendedPortInfo speeds: supported, enabled, active"
+    ),
+    _C("pkey_base", np.int32, ("ports",), "hardware", "first P_Key of the port in pkeys"),
+    _C("pkey_cap", np.uint16, ("ports",), "hardware", "entries of the port's P_Key table"),
+    _C("guid_base", np.int32, ("ports",), "hardware", "first GUID of the port in guids"),
+    _C(
+        "sl2vl_base",
+        np.int32,
+        ("ports",),
+        "hardware",
+        "switch: row of (input 0, this output); add the input portnum. CA: its row",
+    ),
+    _C(
+        "vl_arb",
+        np.uint8,
+        ("ports", 4, 64),
+        "mad",
+        "VLArb blocks low 0-31, low 32-63, high 0-31, high 32-63, wire image",
+    ),
+    _C("counters", COUNTERS, ("ports",), "engine", "PerfMgt counters, 64 bits wide; the PMA saturates to each field"),
+    # -- cables --
+    _C(
+        "cable_port",
+        np.int32,
+        ("cables", 2),
+        "hardware",
+        "ports at both ends; -1 = the peer that a record names is unknown",
+    ),
+    _C("cable_length_m", np.float32, ("cables",), "hardware", "metres, NaN = unknown"),
+    _C("cable_medium", np.uint8, ("cables",), "hardware", "CableMedium"),
+    _C("cable_ber", np.float64, ("cables",), "hardware", "raw bit error ratio, 0 = perfect"),
+    _C(
+        "cable_listed",
+        np.uint8,
+        ("cables",),
+        "hardware",
+        "ends at which the source lists this cable: 1 = one-sided record",
+    ),
+    # -- switches --
+    _C("switch_node", np.int32, ("switches",), "hardware", "node of the switch"),
+    _C("switch_info", np.uint8, ("switches", 64), "mad", "SwitchInfo, wire image"),
+    _C("lft", np.uint8, ("switches", "lft_cap"), "mad", "egress portnum by LID, 255 = no route", 255),
+    _C("mft", np.uint16, ("switches", "mlids", "mft_positions"), "mad", "port masks by MLID - 0xC000"),
+    # -- tables of variable length --
+    _C("pkeys", np.uint16, ("pkeys",), "mad", "P_Key tables, native byte order"),
+    _C("guids", np.uint64, ("guids",), "mad", "GUID tables of end ports"),
+    _C("sl2vl", np.uint8, ("sl2vl_rows", 8), "mad", "16 nibbles a row: VL of SL 0, 1, …"),
+)
+
+COLUMN_BY_NAME = {c.name: c for c in COLUMNS}
+
+Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
+"""All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""
+
+
+class CableMedium:
+    """What a cable is made of (``cable_medium``)."""
+
+    UNKNOWN, DAC, ACC, AOC, MULTIMODE, SINGLEMODE, BACKPLANE = range(7)
+    NAMES = ("unknown", "DAC", "ACC", "AOC", "MMF", "SMF", "backplane")

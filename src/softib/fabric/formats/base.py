@@ -1,0 +1,50 @@
+"""What readers share: problems with file, line and reason, and the result that keeps every readable record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from softib.fabric.model import Fabric
+
+__all__ = ["Problem", "Problems", "ReadResult"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 = the whole file."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
+
+
+class Problems(list[Problem]):
+    """The problems of one file, in the order found."""
+
+    def __init__(self, file: str):
+        super().__init__()
+        self.file = file
+
+    def add(self, line: int, reason: str) -> None:
+        """Record that ``line`` is bad because of ``reason``."""
+        self.append(Problem(self.file, line, reason))
+
+
+@dataclass
+class ReadResult:
+    """A fabric, what was wrong in the file, and the reader that recognised it.
+
+    ``counts`` are the numbers the *file* holds, as COUNTS.tsv defines them: ``switches``, ``cas`` (SHARP aggregation
+    nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts), ``listed_both_ends``, ``self_loops``,
+    ``dangling``, ``system_links``.
+    """
+
+    fabric: Fabric
+    problems: list[Problem]
+    format: str
+    counts: dict[str, int | None] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,214 @@
+"""The fabric: the arrays of :mod:`softib.fabric.columns` and small helpers to address them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.errors import UnknownName
+from softib.fabric.columns import COLUMNS, Arrays, Sizes
+from softib.iba.constants import NodeType, PhysState, PortState
+from softib.iba.smp import PortInfo, SwitchInfo
+
+__all__ = ["Fabric", "Source"]
+
+
+@dataclass
+class Source:
+    """Where a fabric came from, and what of it the source *records* (a check judges only what was recorded).
+
+    ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``, ``lfts``, ``sm``,
+    ``lengths``, ``unlinked`` (ports without a cable are listed too).
+    ``system_links`` is the number of links between systems in a ``.topo`` file, None elsewhere.
+    ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``, ``priority``, ``state``.
+    """
+
+    format: str = "generated"
+    path: str = ""
+    records: frozenset[str] = frozenset()
+    system_links: int | None = None
+    sms: list[dict[str, Any]] = field(default_factory=list)
+    generator: dict[str, Any] = field(default_factory=dict)
+
+
+class Fabric:
+    """An InfiniBand fabric as arrays. Every column of ``COLUMNS`` is an attribute of the same name.
+
+    ``port_label`` and ``node_system`` hold the few texts that files carry beside the wire fields: the label printed
+    on a switch port (``1/1/1``), and the system (chassis) a node belongs to.
+    """
+
+    node_type: np.ndarray
+    node_nports: np.ndarray
+    node_base: np.ndarray
+    node_guid: np.ndarray
+    sys_guid: np.ndarray
+    vendor_id: np.ndarray
+    device_id: np.ndarray
+    revision: np.ndarray
+    node_desc: np.ndarray
+    switch_of_node: np.ndarray
+    port_node: np.ndarray
+    port_num: np.ndarray
+    port_guid: np.ndarray
+    port_peer: np.ndarray
+    port_cable: np.ndarray
+    port_info: np.ndarray
+    port_mlnx_speed: np.ndarray
+    pkey_base: np.ndarray
+    pkey_cap: np.ndarray
+    guid_base: np.ndarray
+    sl2vl_base: np.ndarray
+    vl_arb: np.ndarray
+    counters: np.ndarray
+    cable_port: np.ndarray
+    cable_length_m: np.ndarray
+    cable_medium: np.ndarray
+    cable_ber: np.ndarray
+    cable_listed: np.ndarray
+    switch_node: np.ndarray
+    switch_info: np.ndarray
+    lft: np.ndarray
+    mft: np.ndarray
+    pkeys: np.ndarray
+    guids: np.ndarray
+    sl2vl: np.ndarray
+
+    def __init__(self, sizes: Sizes, name: str = "", allocate: Callable[..., np.ndarray] = np.zeros):
+        """Zeroed arrays of ``sizes``. ``allocate(shape, dtype)`` is where a running fabric puts its shared mapping."""
+        self.name = name
+        self.sizes = sizes
+        self.source = Source()
+        self.port_label: dict[int, str] = {}
+        self.node_system: dict[int, str] = {}
+        for c in COLUMNS:
+            column = allocate(sizes.shape(c.dims), c.dtype)
+            if c.fill:
+                column[...] = c.fill
+            setattr(self, c.name, column)
+
+    # -- addressing --
+
+    @property
+    def arrays(self) -> Arrays:
+        """All columns as the named tuple that kernels take."""
+        return Arrays(*(getattr(self, c.name) for c in COLUMNS))
+
+    def port(self, node: Any, portnum: Any) -> Any:
+        """Row of port ``portnum`` of ``node`` (scalars or columns)."""
+        return self.node_base[node] + portnum
+
+    def ports_of(self, node: int, *, port0: bool = False) -> range:
+        """Rows of the physical ports of ``node``; with ``port0`` a switch's management port first."""
+        base, n = int(self.node_base[node]), int(self.node_nports[node])
+        first = 0 if port0 and self.node_type[node] == NodeType.SWITCH else 1
+        return range(base + first, base + n + 1)
+
+    @property
+    def is_switch(self) -> np.ndarray:
+        """bool[nodes]"""
+        return self.node_type == NodeType.SWITCH
+
+    @property
+    def cas(self) -> np.ndarray:
+        """Nodes that are channel adapters."""
+        return np.flatnonzero(self.node_type == NodeType.CA)
+
+    def node_name(self, node: int) -> str:
+        """NodeDescription as text, or the GUID where there is none."""
+        raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
+        return raw or f"{int(self.node_guid[node]):#018x}"
+
+    def node_names(self) -> list[str]:
+        """:meth:`node_name` of every node."""
+        return [self.node_name(i) for i in range(self.sizes.nodes)]
+
+    def find_node(self, name: str) -> int:
+        """Node by exact description, first word of it, or GUID; raises :class:`UnknownName` with the near ones."""
+        names = self.node_names()
+        if name in names:
+            return names.index(name)
+        try:
+            hits = np.flatnonzero(self.node_guid == np.uint64(int(name, 16)))
+            if len(hits):
+                return int(hits[0])
+        except (ValueError, OverflowError):
+            pass
+        firsts = [n.split(" ")[0] for n in names]
+        if name in firsts:
+            return firsts.index(name)
+        raise UnknownName("node", name, names)
+
+    def port_name(self, port: int) -> str:
+        """``leaf-3[40]`` as messages and fabric files write it."""
+        return f"{self.node_name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
+
+    # -- common columns of PortInfo --
+
+    @property
+    def lid(self) -> np.ndarray:
+        """Base LID of each port (uint16[ports])."""
+        return PortInfo.lid.get(self.port_info)
+
+    @property
+    def lmc(self) -> np.ndarray:
+        """LMC of each port."""
+        return PortInfo.lmc.get(self.port_info)
+
+    @property
+    def port_state(self) -> np.ndarray:
+        """PortState of each port."""
+        return PortInfo.port_state.get(self.port_info)
+
+    @property
+    def linked(self) -> np.ndarray:
+        """bool[ports]: a cable with a known peer is in the port."""
+        return self.port_peer >= 0
+
+    def end_ports(self) -> np.ndarray:
+        """Ports that own LIDs: every linked CA port, and port 0 of every switch (ascending)."""
+        is_sw = self.is_switch[self.port_node]
+        return np.flatnonzero((is_sw & (self.port_num == 0)) | (~is_sw & self.linked))
+
+    # -- life --
+
+    def power_on(self) -> None:
+        """Put every configuration that MADs write to its power-up default; cabled ports train to INIT.
+
+        IBA 7.2.7 and 14.2.5: LIDs 0, no routes, LinkUp/Init where a cable with both ends is.
+        """
+        info = self.port_info
+        self.lft[...] = 255
+        self.mft[...] = 0
+        for f in (PortInfo.lid, PortInfo.master_sm_lid, PortInfo.lmc, PortInfo.mkey, PortInfo.master_sm_sl):
+            f.set(info, 0)
+        is_port0 = self.is_switch[self.port_node] & (self.port_num == 0)
+        up = self.linked
+        PortInfo.port_state.set(
+            info, np.where(is_port0, PortState.ACTIVE, np.where(up, PortState.INIT, PortState.DOWN))
+        )
+        PortInfo.port_phys_state.set(info, np.where(is_port0 | up, PhysState.LINK_UP, PhysState.POLLING))
+        SwitchInfo.linear_fdb_top.set(self.switch_info, 0)
+        SwitchInfo.port_state_change.set(self.switch_info, 0)
+
+    def copy(self) -> Fabric:
+        """A fabric with its own arrays."""
+        new = copy.copy(self)
+        for c in COLUMNS:
+            setattr(new, c.name, getattr(self, c.name).copy())
+        new.source = copy.deepcopy(self.source)
+        new.port_label, new.node_system = dict(self.port_label), dict(self.node_system)
+        return new
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns (tables that were never touched cost no memory yet)."""
+        return sum(int(getattr(self, c.name).nbytes) for c in COLUMNS)
+
+    def __repr__(self) -> str:
+        s = self.sizes
+        return f"<Fabric {self.name!r}: {s.switches} switches, {s.nodes - s.switches} CAs, {s.cables} cables>"

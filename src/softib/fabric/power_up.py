@@ -1,0 +1,160 @@
+"""What PortInfo and SwitchInfo read right after power-up, before any subnet manager has spoken.
+
+Capabilities as current adapters and switches report them; sources beside each value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.iba.constants import DEFAULT_GID_PREFIX, CapMask, CapMask2, PhysState
+from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS, speed_named
+from softib.iba.smp import PortInfo, SwitchInfo
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+CA_CAP_MASK = (
+    CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
+    | CapMask.COMM_MGMT | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER
+)  # fmt: skip
+SWITCH_CAP_MASK = (
+    CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
+    | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER | CapMask.MCAST_FDB_TOP
+)  # fmt: skip
+VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
+MTU_4096 = 5
+MCAST_FDB_CAP = 1024
+
+
+def speed_codes(speed: Any) -> np.ndarray:
+    """Codes of :mod:`softib.iba.rates` from a generation name, a sequence of names, or codes."""
+    if isinstance(speed, str):
+        return np.asarray(speed_named(speed).code)
+    values = np.asarray(speed)
+    if values.dtype.kind == "U":
+        return np.array([speed_named(s).code for s in values.ravel()]).reshape(values.shape)
+    return values
+
+
+def _bits_up_to(attribute: str) -> np.ndarray:
+    """By speed code: the bits of all speeds up to it."""
+    table = np.zeros(len(SPEEDS) + 1, np.int64)
+    for s in SPEEDS:
+        table[s.code] = table[s.code - 1] | getattr(s, attribute)
+    return table
+
+
+def _bit_of(attribute: str) -> np.ndarray:
+    return np.array([0, *(getattr(s, attribute) for s in SPEEDS)])
+
+
+def port_info_image(
+    f: Fabric, supported: np.ndarray, lanes: np.ndarray, active: np.ndarray, active_lanes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at power-up.
+
+    ``supported`` and ``active`` are speed codes, ``lanes`` counts; 0 active means no link.
+    """
+    info = PortInfo.zeros(f.sizes.ports)
+    on_switch = f.is_switch[f.port_node]
+    port0 = on_switch & (f.port_num == 0)
+    external = on_switch & ~port0
+    P = PortInfo
+    cap = np.where(port0, SWITCH_CAP_MASK, np.where(external, 0, CA_CAP_MASK))
+    cap2 = int(CapMask2.SET_NODE_DESC) | np.where(supported >= SPEED_BY_NAME["HDR"].code,
+           CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, 0)  # fmt: skip
+    cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["NDR"].code, CapMask2.LINK_SPEED_NDR, 0)
+    cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["XDR"].code, CapMask2.LINK_SPEED_XDR, 0)
+    P.gid_prefix.set(info, DEFAULT_GID_PREFIX)
+    P.cap_mask.set(info, cap)
+    P.cap_mask2.set(info, np.where(external, 0, cap2))
+    P.local_port_num.set(info, f.port_num)
+    _write_widths(info, lanes, active_lanes)
+    _write_speeds(info, supported, active)
+    P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING))
+    P.neighbor_mtu.set(info, np.where(active > 0, MTU_4096, 1))
+    P.mtu_cap.set(info, MTU_4096)
+    P.vl_cap.set(info, VL_CAP)
+    P.operational_vls.set(info, np.where(port0, 1, VL_CAP))
+    P.vl_arb_high_cap.set(info, np.where(port0, 0, 8))
+    P.vl_arb_low_cap.set(info, np.where(port0, 0, 8))
+    P.guid_cap.set(info, np.where(external, 0, np.where(port0, 1, 32)))
+    P.subnet_timeout.set(info, np.where(external, 0, 18))
+    P.resp_time_value.set(info, 16)
+    P.hoq_life.set(info, np.where(external, 16, 0))
+    P.local_phy_errors.set(info, 8)
+    P.overrun_errors.set(info, 8)
+    mlnx = np.stack([_bits_up_to("mlnx_bit")[supported] & 1, _bits_up_to("mlnx_bit")[supported] & 1,
+                     _bit_of("mlnx_bit")[active]], axis=1)  # fmt: skip
+    return info, mlnx.astype(np.uint8)
+
+
+def _write_widths(info: np.ndarray, lanes: np.ndarray, active_lanes: np.ndarray) -> None:
+    bit = np.zeros(16, np.int64)
+    upto = np.zeros(16, np.int64)
+    for n in (1, 2, 4, 8, 12):
+        bit[n] = WIDTH_BITS[n]
+        upto[n] = sum(WIDTH_BITS[m] for m in WIDTH_BITS if m in (1, n))
+    PortInfo.link_width_supported.set(info, upto[lanes])
+    PortInfo.link_width_enabled.set(info, upto[lanes])
+    # An unlinked port shows 4x, as Linux and ibsim show a port that is down.
+    PortInfo.link_width_active.set(info, np.where(active_lanes > 0, bit[active_lanes], WIDTH_BITS[4]))
+
+
+def _write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) -> None:
+    P = PortInfo
+    speeds, ext, ext2 = (_bits_up_to(a) for a in ("speed_bit", "ext_bit", "ext2_bit"))
+    P.link_speed_supported.set(info, speeds[supported])
+    P.link_speed_enabled.set(info, speeds[supported])
+    P.link_speed_ext_supported.set(info, ext[supported])
+    P.link_speed_ext_enabled.set(info, ext[supported])
+    P.link_speed_ext2_supported.set(info, ext2[supported] & 3)
+    P.link_speed_ext2_enabled.set(info, ext2[supported] & 7)
+    plain = _bit_of("speed_bit")[active]
+    # While an extended speed is active, LinkSpeedActive reads QDR (IBA 14.2.5.6, LinkSpeedExtActive).
+    is_ext = (_bit_of("ext_bit")[active] > 0) | (_bit_of("ext2_bit")[active] > 0)
+    P.link_speed_active.set(info, np.where(is_ext, 4, np.where(plain > 0, plain, 1)))
+    P.link_speed_ext_active.set(info, _bit_of("ext_bit")[active])
+    P.link_speed_ext2_active.set(info, _bit_of("ext2_bit")[active] & 3)
+
+
+def active_speed_codes(info: np.ndarray, mlnx: np.ndarray) -> np.ndarray:
+    """Speed code of each port from its PortInfo image and Mellanox speeds (inverse of the writers above)."""
+    P = PortInfo
+    code = np.zeros(info.shape[:-1], np.uint8)
+    plain, ext, ext2 = (
+        P.link_speed_active.get(info),
+        P.link_speed_ext_active.get(info),
+        P.link_speed_ext2_active.get(info),
+    )
+    for s in SPEEDS:
+        hit = np.zeros(code.shape, bool)
+        if s.ext2_bit:
+            hit = (ext2 & s.ext2_bit) > 0
+        elif s.ext_bit:
+            hit = (ext & s.ext_bit) > 0
+        elif s.mlnx_bit:
+            hit = (mlnx[..., 2] & s.mlnx_bit) > 0
+        elif s.speed_bit:
+            hit = (plain & s.speed_bit) > 0
+        code[hit] = s.code
+    return code
+
+
+def switch_info_image(f: Fabric) -> np.ndarray:
+    """SwitchInfo (``uint8[switches, 64]``) at power-up."""
+    info = SwitchInfo.zeros(f.sizes.switches)
+    S = SwitchInfo
+    S.linear_fdb_cap.set(info, min(f.sizes.lft_cap, 0xC000))
+    S.mcast_fdb_cap.set(info, min(f.sizes.mlids, MCAST_FDB_CAP))
+    S.life_time_value.set(info, 16)
+    S.lids_per_port.set(info, 0)
+    S.partition_enforcement_cap.set(info, 32)
+    S.inbound_enforcement_cap.set(info, 1)
+    S.outbound_enforcement_cap.set(info, 1)
+    S.enhanced_port0.set(info, 0)
+    S.optimized_sl2vl.set(info, 1)
+    return info

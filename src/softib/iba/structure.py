@@ -1,0 +1,267 @@
+"""Wire structures declared once; codec, columns, dump and documentation follow from the declaration.
+
+A structure is a class with fields in wire order, most significant bit first, big-endian, as the
+specification draws them::
+
+    class SMInfo(Structure, size=64, attr=0x20, section="14.2.5.13"):
+        guid = field(64, "PortGUID of the port where the SM resides")
+        sm_key = field(64, "...")
+        act_count = field(32, "...")
+        priority = field(4, "...")
+        sm_state = field(4, "...")
+
+Every field is a descriptor-like :class:`Field` on the class. It works on a single structure and on columns
+alike, because everything is an operation on ``uint8[..., size]``:
+
+* ``SMInfo.guid.get(buf)`` → native integers, shape ``buf.shape[:-1]``;
+* ``SMInfo.guid.set(buf, values)`` writes in place and touches no other bit;
+* ``SMInfo.unpack(buf)`` → ``{name: values}``; ``SMInfo.pack(guid=…, …)`` → ``uint8[size]`` (or ``[n, size]``);
+* ``SMInfo.dump(buf)`` → one line per field.
+
+Bits that no field names are kept by ``set`` and, because ``unpack`` returns reserved fields too
+(``_reserved…``), every byte string survives ``pack(**unpack(x)) == x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+__all__ = ["Field", "Structure", "array", "field", "reserved", "text"]
+
+_NATIVE = ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64))
+
+
+class Field:
+    """One component of a wire structure.
+
+    ``offset`` and ``bits`` are in bits from the start of the structure; ``byte`` is the byte that holds the
+    first bit. ``count`` > 1 makes it an array of equal elements (``get`` adds a last axis); ``is_text`` makes
+    ``bits/8`` bytes of NUL-padded UTF-8.
+    """
+
+    __slots__ = ("at", "bits", "byte", "count", "doc", "is_text", "name", "offset", "unit")
+
+    def __init__(self, bits: int, doc: str, count: int = 1, is_text: bool = False, at: int | None = None):
+        self.bits, self.doc, self.count, self.is_text, self.at = bits, doc, count, is_text, at
+        self.name = ""
+        self.offset = self.byte = 0
+
+    def place(self, name: str, offset: int) -> None:
+        """Fix name and bit offset (done once, by the class declaration)."""
+        self.name, self.offset, self.byte = name, offset, offset // 8
+        aligned = offset % 8 == 0 and self.bits % 8 == 0
+        if not aligned and (offset % 8 + self.bits > 64 or (self.count > 1 and 8 % self.bits)):
+            raise TypeError(f"field {name}: {self.bits} bits at bit {offset} is not supported")
+
+    @property
+    def width(self) -> int:
+        """All bits, elements counted."""
+        return self.bits * self.count
+
+    @property
+    def dtype(self) -> type[np.unsignedinteger[Any]]:
+        """The smallest native unsigned type that holds one element."""
+        for bits, dtype in _NATIVE:
+            if self.bits <= bits:
+                return dtype
+        raise TypeError(f"{self.name}: no native type of {self.bits} bits")
+
+    @property
+    def mask(self) -> int:
+        """Largest value of one element."""
+        return (1 << self.bits) - 1
+
+    def get(self, buf: np.ndarray) -> np.ndarray:
+        """Value(s) of this field in ``uint8[..., size]``: a new native array of shape ``[...]`` (or ``[..., count]``)."""
+        if self.is_text:
+            return buf[..., self.byte : self.byte + self.bits // 8].copy()
+        if self.count == 1:
+            return self._get_at(buf, self.offset)
+        return np.stack([self._get_at(buf, self.offset + i * self.bits) for i in range(self.count)], axis=-1)
+
+    def set(self, buf: np.ndarray, value: Any, where: Any = None) -> None:
+        """Write value(s) in place. ``where`` (index or mask of rows) limits the write to some rows.
+
+        Values beyond the field's width raise ``ValueError``: nothing is silently cut off.
+        """
+        rows = buf if where is None else buf[where]
+        if self.is_text:
+            rows[..., self.byte : self.byte + self.bits // 8] = value
+        else:
+            # Python integers of 64 bits would turn into floats: NumPy has no common type for them.
+            values = value if isinstance(value, np.ndarray) else np.asarray(value, object)
+            if values.size and (int(values.max()) > self.mask or int(values.min()) < 0):
+                raise ValueError(f"{self.name}: {int(values.max()):#x} does not fit in {self.bits} bits")
+            values = values.astype(np.uint64)
+            if self.count == 1:
+                self._set_at(rows, self.offset, values)
+            else:
+                for i in range(self.count):
+                    self._set_at(rows, self.offset + i * self.bits, values[..., i])
+        if where is not None:
+            buf[where] = rows
+
+    def _get_at(self, buf: np.ndarray, offset: int) -> np.ndarray:
+        first, last = offset // 8, (offset + self.bits - 1) // 8
+        if first == last:
+            shift = 7 - (offset + self.bits - 1) % 8
+            return np.asarray((buf[..., first] >> shift) & np.uint8(self.mask)).astype(self.dtype, copy=False)
+        acc = np.zeros(buf.shape[:-1], np.uint64)
+        for i in range(first, last + 1):
+            acc = (acc << np.uint64(8)) | buf[..., i].astype(np.uint64)
+        shift = 7 - (offset + self.bits - 1) % 8
+        return np.asarray((acc >> np.uint64(shift)) & np.uint64(self.mask)).astype(self.dtype)
+
+    def _set_at(self, buf: np.ndarray, offset: int, values: np.ndarray) -> None:
+        first, last = offset // 8, (offset + self.bits - 1) // 8
+        shift = 7 - (offset + self.bits - 1) % 8
+        if offset % 8 == 0 and shift == 0:
+            v = values
+            for i in range(last, first - 1, -1):
+                buf[..., i] = (v & np.uint64(0xFF)).astype(np.uint8)
+                v = v >> np.uint64(8)
+            return
+        v = values << np.uint64(shift)
+        keep = ~(self.mask << shift)
+        for i in range(last, first - 1, -1):
+            old = buf[..., i] & np.uint8(keep & 0xFF)
+            buf[..., i] = old | (v & np.uint64(0xFF)).astype(np.uint8)
+            v, keep = v >> np.uint64(8), keep >> 8
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.bits} bits at byte {self.byte}.{self.offset % 8}>"
+
+
+def field(bits: int, doc: str) -> Any:
+    """An unsigned component of ``bits`` bits (1–64)."""
+    return Field(bits, doc)
+
+
+def array(count: int, bits: int, doc: str) -> Any:
+    """``count`` consecutive components of ``bits`` bits each."""
+    return Field(bits, doc, count=count)
+
+
+def text(octets: int, doc: str) -> Any:
+    """``octets`` bytes of NUL-padded UTF-8 (NodeDescription)."""
+    return Field(octets * 8, doc, is_text=True)
+
+
+def reserved(bits: int) -> Any:
+    """``bits`` bits that the specification reserves: kept as found, shown by no dump."""
+    return Field(bits, "reserved")
+
+
+class Structure:
+    """Base of every declared wire structure (see the module's text)."""
+
+    size: ClassVar[int] = 0
+    attr: ClassVar[int | None] = None
+    section: ClassVar[str] = ""
+    fields: ClassVar[dict[str, Field]] = {}
+
+    def __init_subclass__(cls, size: int = 0, attr: int | None = None, section: str = "", **kw: Any):
+        super().__init_subclass__(**kw)
+        placed: dict[str, Field] = {}
+        offset = 0
+        for name, f in _split_reserved(list(vars(cls).items())):
+            f.place(name, offset)
+            placed[name] = f
+            setattr(cls, name, f)
+            offset += f.width
+        if offset % 8:
+            raise TypeError(f"{cls.__name__}: {offset} bits is no whole number of octets")
+        cls.size = size or offset // 8
+        if offset > cls.size * 8:
+            raise TypeError(f"{cls.__name__}: fields take {offset // 8} octets, more than {cls.size}")
+        for name, f in _split_reserved([("_reserved_tail", Field(cls.size * 8 - offset, "reserved"))]):
+            if f.bits:
+                f.place(name, offset)
+                placed[name] = f
+                offset += f.width
+        cls.attr, cls.section, cls.fields = attr, section, placed
+
+    @classmethod
+    def zeros(cls, *shape: int) -> np.ndarray:
+        """A zeroed ``uint8[*shape, size]``."""
+        return np.zeros((*shape, cls.size), np.uint8)
+
+    @classmethod
+    def unpack(cls, buf: bytes | np.ndarray) -> dict[str, Any]:
+        """All fields, reserved ones too, by name. Bytes give plain integers, arrays give columns."""
+        if isinstance(buf, bytes | bytearray | memoryview):
+            data = np.frombuffer(bytes(buf), np.uint8)
+            if len(data) != cls.size:
+                raise ValueError(f"{cls.__name__} is {cls.size} octets, got {len(data)}")
+            return {n: _plain(f, f.get(data)) for n, f in cls.fields.items()}
+        return {n: f.get(buf) for n, f in cls.fields.items()}
+
+    @classmethod
+    def pack(cls, **values: Any) -> np.ndarray:
+        """``uint8[size]`` from scalars, ``uint8[n, size]`` when any value is a column of ``n``."""
+        unknown = set(values) - set(cls.fields)
+        if unknown:
+            raise KeyError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
+        shapes = [
+            np.shape(v)[: -1 if cls.fields[n].count > 1 or cls.fields[n].is_text else None]
+            for n, v in values.items()
+            if not isinstance(v, bytes | str)
+        ]
+        buf = np.zeros((*np.broadcast_shapes(*shapes), cls.size), np.uint8)
+        for name, value in values.items():
+            f = cls.fields[name]
+            f.set(buf, _text_octets(value, f.bits // 8) if f.is_text else value)
+        return buf
+
+    @classmethod
+    def named(cls) -> Iterator[Field]:
+        """The fields that the specification names, in wire order."""
+        return (f for n, f in cls.fields.items() if not n.startswith("_"))
+
+    @classmethod
+    def dump(cls, buf: bytes | np.ndarray) -> str:
+        """One structure as text, a line per named field: ``name:..........value``."""
+        data = np.frombuffer(bytes(buf), np.uint8) if not isinstance(buf, np.ndarray) else buf
+        lines = []
+        for f in cls.named():
+            value = _plain(f, f.get(data))
+            if isinstance(value, bytes):
+                value = value.split(b"\0")[0].decode("utf-8", "replace")
+            shown = value if isinstance(value, str | list) else f"{value:#x}" if f.bits > 8 else value
+            lines.append(f"{f.name + ':':.<36}{shown}")
+        return "\n".join(lines)
+
+
+def _split_reserved(items: list[tuple[str, Any]]) -> list[tuple[str, Field]]:
+    """Keep only fields, and cut reserved stretches into pieces of at most 64 aligned bits (so they round-trip)."""
+    out: list[tuple[str, Field]] = []
+    offset = 0
+    for name, f in items:
+        if not isinstance(f, Field):
+            continue
+        if not name.startswith("_") or f.bits <= 56:
+            out.append((name, f))
+            offset += f.width
+            continue
+        left, part = f.bits, 0
+        while left:
+            bits = min(left, 8 - offset % 8 if offset % 8 else 64 if left % 8 == 0 else left % 8 or 8)
+            out.append((f"{name}_{part}", Field(bits, "reserved")))
+            offset, left, part = offset + bits, left - bits, part + 1
+    return out
+
+
+def _plain(f: Field, value: np.ndarray) -> Any:
+    if f.is_text:
+        return bytes(value)
+    return [int(v) for v in value] if f.count > 1 else int(value)
+
+
+def _text_octets(value: Any, octets: int) -> np.ndarray:
+    if isinstance(value, str | bytes):
+        raw = value.encode() if isinstance(value, str) else value
+        return np.frombuffer(raw[:octets].ljust(octets, b"\0"), np.uint8)
+    return np.asarray(value, np.uint8)

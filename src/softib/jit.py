@@ -1,0 +1,129 @@
+"""Compiled kernels: the only door to Numba.
+
+Rules, kept by :func:`kernel`:
+
+* Kernels live in files named ``kernels.py`` or ``*_kernels.py``. Importing such a file loads no Numba; the
+  first *call* of a kernel does.
+* Kernels take numbers and arrays (outputs and RNG state too) and call only other kernels and builtins.
+* Compiled code is cached below :func:`cache_dir`, whose name is a hash of **all** kernel sources, because
+  Numba's own cache looks only at the file of the function it compiles and does not notice an edited callee
+  in another file.
+* A kernel file starts with ``# mypy: ignore-errors``: Numba types it from the arguments, not from annotations.
+
+``NUMBA_DISABLE_JIT=1`` runs every kernel as plain Python (for coverage and debuggers).
+``SOFTIB_CACHE_DIR`` moves the cache (default ``$XDG_CACHE_HOME/softib`` or ``~/.cache/softib``).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+__all__ = ["Kernel", "cache_dir", "kernel", "sources_hash"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PACKAGE_DIR = Path(__file__).resolve().parent
+
+
+def is_kernel_file(name: str) -> bool:
+    """True for ``kernels.py`` and ``*_kernels.py``."""
+    return name == "kernels.py" or name.endswith("_kernels.py")
+
+
+@functools.cache
+def sources_hash(root: Path = PACKAGE_DIR) -> str:
+    """Hash over every file that a kernel's machine code can depend on (hex, 16 digits).
+
+    That is each kernel file and, because kernels read constants of them (field offsets, enums), every module
+    of ``iba`` and every ``layout.py``/``columns.py``.
+    """
+    digest = hashlib.sha256(f"{sys.version_info[:3]}".encode())
+    for path in sorted(root.rglob("*.py")):
+        relative = path.relative_to(root)
+        if is_kernel_file(path.name) or relative.parts[0] == "iba" or path.name in ("layout.py", "columns.py"):
+            digest.update(str(relative).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def cache_dir() -> Path:
+    """Directory of the compiled kernels of exactly these sources."""
+    base = os.environ.get("SOFTIB_CACHE_DIR")
+    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softib"
+    return root / "kernels" / sources_hash()
+
+
+class Kernel:
+    """A function compiled by Numba at its first call. Calls of other kernels inside it are resolved then."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+        if not is_kernel_file(Path(function.__code__.co_filename).name):
+            raise TypeError(f"{function.__qualname__}: kernels live in kernels.py or *_kernels.py")
+        self.python = function
+        self.options = options
+        self._dispatcher: Callable[..., Any] | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        dispatcher = self._dispatcher
+        if dispatcher is None:
+            dispatcher = self.dispatcher()
+        return dispatcher(*args)
+
+    def dispatcher(self) -> Callable[..., Any]:
+        """The Numba dispatcher (made at the first call; the plain function when Numba's JIT is disabled)."""
+        if self._dispatcher is None:
+            if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+                self._dispatcher = self.python
+            else:
+                self._dispatcher = _compile(self)
+        return self._dispatcher
+
+
+def kernel(function: F | None = None, **options: Any) -> Any:
+    """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``.
+
+    Defaults: ``cache=True, nogil=True``; ``parallel=True`` and ``inline='always'`` are the usual extras.
+    """
+    if function is None:
+        return lambda f: Kernel(f, options)
+    return Kernel(function, options)
+
+
+def _compile(k: Kernel) -> Callable[..., Any]:
+    import numba  # 0.3 s: only where a kernel runs
+
+    numba.config.CACHE_DIR = str(cache_dir())  # type: ignore[attr-defined]
+    options = {"cache": True, "nogil": True, **k.options}
+    function = k.python
+    names = set(_all_names(function.__code__))
+    replaced = {
+        name: value.dispatcher()
+        for name, value in function.__globals__.items()
+        if name in names and isinstance(value, Kernel) and value is not k
+    }
+    if replaced:
+        clone = types.FunctionType(
+            function.__code__, {**function.__globals__, **replaced}, function.__name__, function.__defaults__
+        )
+        clone.__qualname__, clone.__module__, clone.__doc__ = (
+            function.__qualname__,
+            function.__module__,
+            function.__doc__,
+        )
+        function = clone
+    return numba.njit(**options)(function)
+
+
+def _all_names(code: types.CodeType) -> list[str]:
+    names = list(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            names += _all_names(const)
+    return names

@@ -1,0 +1,1 @@
+"""Sending MADs: a batch of requests in, a batch of responses out."""

@@ -1,0 +1,73 @@
+"""The interface of a routing engine and the registry of engines by OpenSM's names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.errors import UnknownName
+from softib.routing.graph import SwitchGraph
+
+__all__ = ["ENGINES", "RouteOptions", "Routing", "engine", "route"]
+
+
+@dataclass(frozen=True)
+class RouteOptions:
+    """Options that OpenSM's engines know, under OpenSM's names.
+
+    ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
+    ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute;
+    ``data_vls``: data VLs that every link has; ``seed``: for engines that draw.
+    """
+
+    root_guids: tuple[int, ...] = ()
+    cn_guids: tuple[int, ...] = ()
+    io_guids: tuple[int, ...] = ()
+    data_vls: int = 8
+    seed: int = 0
+
+
+@dataclass
+class Routing:
+    """What an engine gives back.
+
+    ``lft`` uint8[n_switches, graph.lft_size], 255 = no route. ``path_sl`` is None where every path has SL 0, else
+    uint8[ends, ends]: SL by (source end port, destination end port). ``sl2vl`` is None where VL = SL mod data VLs.
+    ``notes`` are lines for people: what the engine found (ranks, roots), what it fell back to.
+    """
+
+    engine: str
+    lft: np.ndarray
+    path_sl: np.ndarray | None = None
+    sl2vl: np.ndarray | None = None
+    ranks: np.ndarray | None = None
+    roots: tuple[int, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+Engine = Callable[[SwitchGraph, RouteOptions], Routing]
+
+ENGINES: dict[str, str] = {
+    "minhop": "softib.routing.minhop:route",
+    "updn": "softib.routing.updn:route",
+    "dnup": "softib.routing.updn:route_dnup",
+    "ftree": "softib.routing.ftree:route",
+}
+"""OpenSM's engine name → where its function is (loaded when asked for)."""
+
+
+def engine(name: str) -> Engine:
+    """The engine called ``name``; raises :class:`UnknownName` with the near ones."""
+    if name not in ENGINES:
+        raise UnknownName("routing engine", name, ENGINES)
+    module, function = ENGINES[name].split(":")
+    found: Engine = getattr(importlib.import_module(module), function)
+    return found
+
+
+def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
+    """Run engine ``name`` on ``graph``."""
+    return engine(name)(graph, options or RouteOptions())

@@ -1,0 +1,113 @@
+"""What a routing engine sees: switches, the links between them, and the LIDs attached to them.
+
+A graph is made from the same five port columns whether they come from a fabric or from the subnet manager's own
+database: :meth:`SwitchGraph.from_ports`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.errors import LimitError
+from softib.iba.constants import LID_UCAST_MAX, NodeType
+
+__all__ = ["SwitchGraph"]
+
+
+@dataclass(frozen=True)
+class SwitchGraph:
+    """Arrays only, so that kernels take them as they are.
+
+    Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Switch-to-switch links are a CSR list:
+    links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by ``out_port``; every cable appears once in each
+    direction, and ``reverse[e]`` is the row of the other direction. A link to the switch itself (self-loop cable) is
+    left out.
+
+    End ports (``end_*``) own LIDs: every CA/router port with a link to a switch, and port 0 of each switch. They are
+    ascending by base LID. ``end_switch`` is the switch they hang on (a switch's own port 0: itself), ``end_port`` the
+    switch's egress port to them (0 for the switch itself), ``end_node`` and ``end_portnum`` the caller's node and portnum.
+    """
+
+    n_switches: int
+    switch_node: np.ndarray  # int32[n_switches] caller's node
+    switch_guid: np.ndarray  # uint64[n_switches]
+    switch_nports: np.ndarray  # uint8[n_switches]
+    first: np.ndarray  # int32[n_switches + 1]
+    out_port: np.ndarray  # uint8[links]
+    peer: np.ndarray  # int32[links] switch at the other end
+    peer_port: np.ndarray  # uint8[links] its port
+    reverse: np.ndarray  # int32[links]
+    end_lid: np.ndarray  # uint16[ends] base LID
+    end_lmc: np.ndarray  # uint8[ends]
+    end_switch: np.ndarray  # int32[ends]
+    end_port: np.ndarray  # uint8[ends]
+    end_is_switch: np.ndarray  # bool[ends]
+    end_guid: np.ndarray  # uint64[ends] PortGUID
+    end_node: np.ndarray  # int32[ends]
+    end_portnum: np.ndarray  # uint8[ends]
+    max_lid: int
+
+    @property
+    def lft_size(self) -> int:
+        """Columns of a table that covers ``max_lid``, a whole number of blocks of 64."""
+        return (self.max_lid // 64 + 1) * 64
+
+    @classmethod
+    def from_ports(
+        cls, *, node_type: Any, node_guid: Any, node_nports: Any, port_node: Any, port_num: Any, port_guid: Any,
+        port_peer: Any, port_lid: Any, port_lmc: Any,
+    ) -> SwitchGraph:  # fmt: skip
+        """Build from columns named as in the fabric; ``port_peer`` is -1 where no usable link is.
+
+        End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast range.
+        """
+        node_type, port_node, port_num = np.asarray(node_type), np.asarray(port_node), np.asarray(port_num)
+        port_peer, port_lid, port_lmc = np.asarray(port_peer), np.asarray(port_lid), np.asarray(port_lmc)
+        is_sw = node_type == NodeType.SWITCH
+        switch_node = np.flatnonzero(is_sw).astype(np.int32)
+        switch_of = np.full(len(node_type), -1, np.int32)
+        switch_of[switch_node] = np.arange(len(switch_node), dtype=np.int32)
+        rows = np.flatnonzero(port_peer >= 0)
+        own, far = switch_of[port_node[rows]], switch_of[port_node[port_peer[rows]]]
+        keep = (own >= 0) & (far >= 0) & (own != far)
+        link_rows = rows[keep]
+        order = np.lexsort((port_num[link_rows], switch_of[port_node[link_rows]]))
+        link_rows = link_rows[order]
+        row_of_port = np.full(len(port_node), -1, np.int32)
+        row_of_port[link_rows] = np.arange(len(link_rows), dtype=np.int32)
+        owner = switch_of[port_node[link_rows]]
+        first = np.searchsorted(owner, np.arange(len(switch_node) + 1)).astype(np.int32)
+        peers = port_peer[link_rows]
+        ends, end_switch, end_port = _end_ports(switch_of, port_node, port_num, port_peer, port_lid)
+        top = port_lid[ends].astype(np.int64) + (1 << port_lmc[ends].astype(np.int64)) - 1
+        max_lid = int(top.max()) if len(ends) else 0
+        if max_lid > LID_UCAST_MAX:
+            raise LimitError(f"LID {max_lid} is beyond the last unicast LID {LID_UCAST_MAX} (IBA 4.1.3)")
+        return cls(
+            n_switches=len(switch_node), switch_node=switch_node,
+            switch_guid=np.asarray(node_guid)[switch_node].astype(np.uint64),
+            switch_nports=np.asarray(node_nports)[switch_node].astype(np.uint8),
+            first=first, out_port=port_num[link_rows].astype(np.uint8),
+            peer=switch_of[port_node[peers]], peer_port=port_num[peers].astype(np.uint8), reverse=row_of_port[peers],
+            end_lid=port_lid[ends].astype(np.uint16), end_lmc=port_lmc[ends].astype(np.uint8),
+            end_switch=end_switch.astype(np.int32), end_port=end_port.astype(np.uint8),
+            end_is_switch=port_num[ends] == 0, end_guid=np.asarray(port_guid)[ends].astype(np.uint64),
+            end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
+        )  # fmt: skip
+
+
+def _end_ports(
+    switch_of: np.ndarray, port_node: np.ndarray, port_num: np.ndarray, port_peer: np.ndarray, port_lid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    own = switch_of[port_node]
+    far = np.where(port_peer >= 0, switch_of[port_node[np.maximum(port_peer, 0)]], -1)
+    port0 = (own >= 0) & (port_num == 0)
+    ca = (own < 0) & (far >= 0)
+    ends = np.flatnonzero((port0 | ca) & (port_lid > 0))
+    ends = ends[np.argsort(port_lid[ends], kind="stable")]
+    at = np.where(port0[ends], own[ends], far[ends])
+    via = np.where(port0[ends], 0, port_num[np.maximum(port_peer[ends], 0)])
+    return ends, at, via

@@ -1,0 +1,58 @@
+"""The kernel cache: an edited callee in another file must be seen (Numba's own cache does not)."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+
+def write_package(root, factor):
+    package = root / "pkg"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text("")
+    (package / "low_kernels.py").write_text(
+        textwrap.dedent(f"""
+        from softib.jit import kernel
+
+        @kernel
+        def scale(x):
+            return x * {factor}
+        """)
+    )
+    (package / "kernels.py").write_text(
+        textwrap.dedent("""
+        from pkg.low_kernels import scale
+        from softib.jit import kernel
+
+        @kernel
+        def total(n):
+            s = 0
+            for i in range(n):
+                s += scale(i)
+            return s
+        """)
+    )
+
+
+def run(root):
+    code = (
+        "import pathlib, sys; import softib.jit as jit; jit.PACKAGE_DIR = pathlib.Path('pkg');"
+        "jit.sources_hash.__wrapped__.__defaults__ = (pathlib.Path('pkg'),);"
+        "from pkg.kernels import total; assert 'numba' not in sys.modules; print(total(4), jit.cache_dir())"
+    )
+    env = {**os.environ, "SOFTIB_CACHE_DIR": str(root / "cache"), "PYTHONPATH": f"{root}:{os.pathsep.join(sys.path)}"}
+    out = subprocess.run([sys.executable, "-c", code], cwd=root, env=env, capture_output=True, text=True, check=True)
+    return out.stdout.split()
+
+
+def test_edited_callee_in_another_file_is_seen_and_an_unchanged_one_is_cached(tmp_path):
+    write_package(tmp_path, 1)
+    first, directory = run(tmp_path)
+    assert first == "6"
+    compiled = sorted(p.name for p in (tmp_path / "cache").rglob("*.nbc"))
+    assert compiled, "nothing was cached"
+    assert run(tmp_path) == ["6", directory]
+    assert sorted(p.name for p in (tmp_path / "cache").rglob("*.nbc")) == compiled, "compiled again"
+    write_package(tmp_path, 10)
+    second, other = run(tmp_path)
+    assert second == "60" and other != directory
