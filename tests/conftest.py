@@ -1,0 +1,40 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def find_shared_data() -> Path | None:
+    """The folder of real files: ``$SOFTIB_DATA``, or ``shared/data`` beside a parent of the repository."""
+    told = os.environ.get("SOFTIB_DATA")
+    candidates = [Path(told)] if told else [p / "shared" / "data" for p in ROOT.parents]
+    return next((c for c in candidates if (c / "COUNTS.tsv").is_file()), None)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real fabric files, read in place; the test skips where they are absent."""
+    found = find_shared_data()
+    if found is None:
+        pytest.skip("the folder of real files (shared/data, or $SOFTIB_DATA) is absent")
+    return found
+
+
+@pytest.fixture(scope="session")
+def stock():
+    """``stock("opensm")`` is the program's path; the test skips where it is not installed."""
+
+    def find(program: str) -> str:
+        path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if path is None:
+            pytest.skip(f"{program} is not installed")
+        return path
+
+    return find
