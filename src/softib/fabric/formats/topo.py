@@ -69,7 +69,7 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
         system.template = template
     fabric = build_fabric(parsed.systems, parsed.cables, Path(file).stem, parsed.problems)
     fabric.source.format, fabric.source.path = "topo", file
-    fabric.source.records = frozenset({"speeds"} if any(c.speed for c in parsed.cables) else ())
+    fabric.source.records = frozenset({"speeds"} if _all_speeds_told(parsed) else ())
     cables = _system_links(parsed.cables)
     fabric.source.system_links = cables
     switches = int(fabric.sizes.switches)
@@ -79,6 +79,12 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
     }  # fmt: skip
     found = sorted(parsed.problems, key=lambda p: p.line)
     return ReadResult(fabric, [*found, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]})
+
+
+def _all_speeds_told(parsed: _Parsed) -> bool:
+    """Where one link gets ibdm's default, nobody may conclude that it is slow."""
+    inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
+    return all(c.speed for c in parsed.cables) and all(inner)
 
 
 def _parse_lines(text: str, file: str) -> _Parsed:

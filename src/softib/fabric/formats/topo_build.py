@@ -117,12 +117,9 @@ def _outer_links(systems: dict[str, TopoSystem], cables: list[TopoCable], proble
 
 def _link(systems: dict[str, TopoSystem], c: TopoCable) -> Link:
     a, b = systems[c.a], systems[c.b]
-    chip_a, port_a, lanes_a, speed_a = a.template.panel[c.a_port]
-    chip_b, port_b, lanes_b, speed_b = b.template.panel[c.b_port]
-    # ibdm: an end that says nothing is 4x-2.5G, and the weaker end decides.
-    lanes = c.lanes or min(lanes_a or DEFAULT_LANES, lanes_b or DEFAULT_LANES)
-    code = _code(c.speed) if c.speed else min(_code(speed_a), _code(speed_b))
-    return a.first + chip_a, port_a, b.first + chip_b, port_b, lanes, code
+    (chip_a, port_a, _, _), (chip_b, port_b, _, _) = a.template.panel[c.a_port], b.template.panel[c.b_port]
+    # The cable alone decides: ibdm takes 4x-2.5G for one that says nothing, whatever the panels are wired with.
+    return a.first + chip_a, port_a, b.first + chip_b, port_b, c.lanes or DEFAULT_LANES, _code(c.speed)
 
 
 def _disagree(first: TopoCable, second: TopoCable) -> str:
