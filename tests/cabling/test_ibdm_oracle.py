@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.fabric.formats.ibnl import INSTALLED, SPEED_OF_G, read_ibnl
-from softib.fabric.formats.topo import read_topo
+from softib.fabric.formats.topo import read as read_topo
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType

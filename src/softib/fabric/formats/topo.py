@@ -21,15 +21,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from softib.errors import UnreadableFile
+from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problem, Problems, ReadResult
 from softib.fabric.formats.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.ibnl_expand import Template, expand, generic
 from softib.fabric.formats.topo_build import TopoCable, TopoSystem, build_fabric
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 
-__all__ = ["looks_like_topo", "parse_topo", "read_topo"]
+__all__ = ["looks_like_topo", "parse_topo", "read"]
 
 _CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<far>[^\s>]+)$")
 _HEAD = re.compile(r"^(?P<type>[^\s=>]+)\s+(?P<name>[^\s=>]+)(?:\s+CFG\s*:\s*(?P<cfg>.*))?$")
@@ -50,13 +52,19 @@ class _Parsed:
     cables: list[TopoCable] = field(default_factory=list)
 
 
-def read_topo(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
-    """Read a ``.topo`` file; raises :class:`UnreadableFile` where no record in it can be read."""
+def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: Any = None) -> ReadResult:
+    """Read a ``.topo`` file; raises :class:`UnreadableFile` where no record in it can be read.
+
+    ``ibnl_dirs`` are searched first, then the file's folder, then installed ibutils'.
+    """
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
-    return parse_topo(data.decode("utf-8-sig", "replace"), str(path), ibnl_dirs=ibnl_dirs)
+    result = parse_topo(data.decode("utf-8-sig", "replace"), str(path), ibnl_dirs=ibnl_dirs)
+    if node_name_map is not None:
+        result.problems += node_name_map_module.apply(result.fabric, node_name_map)
+    return result
 
 
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
