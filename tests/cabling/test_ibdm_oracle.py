@@ -23,7 +23,9 @@ G_OF_SPEED = {name: g for g, name in SPEED_OF_G.items()}
 def as_ibdm(f: Fabric) -> IbdmFabric:
     """Our fabric in the form of the oracle."""
     names = f.node_names()
-    nodes = {n: (1 if t == NodeType.SWITCH else 2, int(p)) for n, t, p in zip(names, f.node_type, f.node_nports, strict=True)}
+    nodes = {
+        n: (1 if t == NodeType.SWITCH else 2, int(p)) for n, t, p in zip(names, f.node_type, f.node_nports, strict=True)
+    }
     codes = active_speed_codes(f.port_info, f.port_mlnx_speed)
     width = PortInfo.link_width_active.get(f.port_info)
     links = {}
@@ -101,11 +103,14 @@ def test_modifiers_choose_boards_as_in_ibdm(cfg: str, stock, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "cable", ["P13 -> Cougar H1 P1", "P13 -> MTS2400-12T4 S2 P16", "P13 -4x-> MTS2400-12T4 S2 P16", "P13 -10G-> Gnu G L1/P1"]
+    "cable",
+    ["P13 -> Cougar H1 P1", "P13 -> MTS2400-12T4 S2 P16", "P13 -4x-> MTS2400-12T4 S2 P16", "P13 -10G-> Gnu G L1/P1"],
 )
 def test_width_and_speed_of_a_cable_between_unequal_ends(cable: str, stock, tmp_path: Path) -> None:
     topo = tmp_path / "unequal.topo"
-    topo.write_text(f"MTS2400-12T4 S1\n  {cable}\n  P1 -> IS5100 M L1/P1\n  P2 -5G-> IS5100 M L1/P2\n\nIS5100 M\n L2/P1 -> IS5200 N L2/P1\n")
+    topo.write_text(
+        f"MTS2400-12T4 S1\n  {cable}\n  P1 -> IS5100 M L1/P1\n  P2 -5G-> IS5100 M L1/P2\n\nIS5100 M\n L2/P1 -> IS5200 N L2/P1\n"
+    )
     ours = read_topo(topo)
     assert not ours.problems
     assert_same(as_ibdm(ours.fabric), load(stock("ibdmsh"), topo, tmp_path))

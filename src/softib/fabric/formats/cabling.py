@@ -66,13 +66,12 @@ class CablingPlan:
         label = column("label", str, (n, 2))
         parsed = [portnum_of_label(x) for x in label.ravel()]
         portnum = np.array([0 if p.blade else p.portnum for p in parsed], np.int16).reshape(n, 2)
-        plan = cls(
+        return cls(
             format, path, column("node", str, (n, 2)), label, portnum, column("rack", str, (n, 2)),
             column("u", np.int16, (n, 2)), column("length_m", np.float32, (n,)), column("medium", np.uint8, (n,)),
             column("speed", np.uint8, (n,)), column("lanes", np.uint8, (n,)), column("purpose", str, (n,)),
             column("line", np.int32, (n,)), np.zeros((n, 2), np.uint64), column("conflict", bool, (n,)), problems,
         )  # fmt: skip
-        return plan
 
     @classmethod
     def from_fabric(cls, fabric: Fabric, problems: list[Problem] | None = None) -> CablingPlan:
@@ -82,7 +81,9 @@ class CablingPlan:
         nodes = fabric.port_node[ports]
         names = np.array(fabric.node_names(), str) if fabric.sizes.nodes else np.zeros(0, str)
         numbers = fabric.port_num[ports].astype(np.int16)
-        labels = [fabric.port_label.get(int(p), str(int(n))) for p, n in zip(ports.ravel(), numbers.ravel(), strict=True)]
+        labels = [
+            fabric.port_label.get(int(p), str(int(n))) for p, n in zip(ports.ravel(), numbers.ravel(), strict=True)
+        ]
         codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
         width = PortInfo.link_width_active.get(fabric.port_info)[ports[:, 0]]
         lanes = np.array([LANES_BY_BIT.get(int(w), 0) for w in width], np.uint8)

@@ -179,7 +179,9 @@ def _length(text: str, number: int, problems: Problems) -> float:
     if not text or text.lower() in ("n/a", "na", "-", "tbd"):
         return math.nan
     match = _LENGTH.match(text)
-    value = float(match.group(1).replace(",", ".")) * _METRES.get((match.group(2) or "m").lower(), 1.0) if match else 0.0
+    value = (
+        float(match.group(1).replace(",", ".")) * _METRES.get((match.group(2) or "m").lower(), 1.0) if match else 0.0
+    )
     if not 0 < value <= MAX_LENGTH_M:
         problems.add(number, f"{text[:40]!r} is no cable length in metres; read as unknown")
         return math.nan
@@ -220,6 +222,8 @@ def _find_conflicts(rows: list[dict[str, Any]], problems: Problems) -> None:
         if clash is not None:
             row["conflict"] = True
             first = used[ends[clash]]
-            problems.add(line, f"{row['node'][clash]} {row['label'][clash]} already has a cable at line {first['line']}")
+            problems.add(
+                line, f"{row['node'][clash]} {row['label'][clash]} already has a cable at line {first['line']}"
+            )
         for end in ends:
             used.setdefault(end, row)

@@ -44,7 +44,9 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     if not len(dump.sections):
         raise UnreadableFile(f"{path}: no forwarding table in it; a table begins with 'Unicast lids [' or 'Switch 0x…'")
     if not (owner >= 0).any():
-        raise UnreadableFile(f"{path}: none of its {len(dump.sections)} tables belongs to a switch of {fabric.name or 'this fabric'}")
+        raise UnreadableFile(
+            f"{path}: none of its {len(dump.sections)} tables belongs to a switch of {fabric.name or 'this fabric'}"
+        )
     lft = _fill(dump, owner, fabric, problems)
     _check_totals(dump, problems)
     for switch in np.flatnonzero(~np.isin(np.arange(fabric.sizes.switches), owner)):
@@ -88,7 +90,9 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         problems.add(int(dump.line[i]), f"LID {int(dump.lid[i])} is not between 1 and {fabric.sizes.lft_cap - 1}")
     for i in np.flatnonzero(beyond_ports):
         name = fabric.node_name(int(node[i]))
-        problems.add(int(dump.line[i]), f"{name} has no port {int(dump.portnum[i])}; its ports are 0 to {int(nports[i])}")
+        problems.add(
+            int(dump.line[i]), f"{name} has no port {int(dump.portnum[i])}; its ports are 0 to {int(nports[i])}"
+        )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
     rows = rows[_first_of_each(switch[rows] * (1 << 17) + dump.lid[rows], rows, dump, problems)]
     lft[switch[rows], dump.lid[rows]] = dump.portnum[rows]
@@ -120,7 +124,9 @@ def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: P
     values, first, times = np.unique(lid, return_index=True, return_counts=True)
     for value, at, n in zip(values, first, times, strict=True):
         if not has[value]:
-            problems.add(int(line[at]), f"LID {int(value)}: {int(n)} switches route to it, no port of the fabric has it")
+            problems.add(
+                int(line[at]), f"LID {int(value)}: {int(n)} switches route to it, no port of the fabric has it"
+            )
 
 
 def _check_totals(dump: Dump, problems: Problems) -> None:
@@ -128,7 +134,9 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
     for section, n in zip(dump.sections, have, strict=True):
         if section.unicast and section.total is not None and section.total[1] != n:
             line, told = section.total
-            problems.add(line, f"the dump says {told} LIDs, {int(n)} stand in the table that begins at line {section.line}")
+            problems.add(
+                line, f"the dump says {told} LIDs, {int(n)} stand in the table that begins at line {section.line}"
+            )
 
 
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
@@ -148,7 +156,14 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
                 f"Unicast lids [0x0-0x{top:x}] of switch Lid {own} guid 0x{int(fabric.node_guid[node]):016x} "
                 f"({_line(fabric.node_name(node))}):\n  Lid  Out   Destination\n       Port     Info \n"
             )
-            out.write("".join([lead[i] + ports[p] + destination[i] for i, p in zip(used.tolist(), row[used].tolist(), strict=True)]))
+            out.write(
+                "".join(
+                    [
+                        lead[i] + ports[p] + destination[i]
+                        for i, p in zip(used.tolist(), row[used].tolist(), strict=True)
+                    ]
+                )
+            )
             out.write(f"{len(used)} valid lids dumped \n")
 
 

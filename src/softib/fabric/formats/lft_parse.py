@@ -107,7 +107,9 @@ def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
     return lid, portnum, fast
 
 
-def _other_line(text: str, line: int, sections: list[Section], more: list[tuple[int, int, int]], problems: Problems) -> None:
+def _other_line(
+    text: str, line: int, sections: list[Section], more: list[tuple[int, int, int]], problems: Problems
+) -> None:
     if _FURNITURE.match(text):
         return
     section = _heading(text, line)

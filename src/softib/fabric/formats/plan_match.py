@@ -104,7 +104,10 @@ class _Index:
         if said.blade:
             boards = [n for n in nodes if (m := _BOARD.search(self.names[n])) and int(m.group(1)) == said.blade]
             if len(boards) != 1:
-                return -1, f"blade {said.blade} is {len(boards)} nodes there, so port {said.portnum} of it is not one port"
+                return (
+                    -1,
+                    f"blade {said.blade} is {len(boards)} nodes there, so port {said.portnum} of it is not one port",
+                )
             nodes = boards
         if len(nodes) > 1:
             return -1, f"the name stands for {len(nodes)} nodes ({self._list(nodes)}) and {label!r} does not tell which"
@@ -112,7 +115,10 @@ class _Index:
         if not said.portnum:
             return -1, f"{label!r} has no port number and is no label of {self.names[node]}"
         if said.portnum > int(self.fabric.node_nports[node]):
-            return -1, f"{self.names[node]} has no port {said.portnum}; its ports are 1 to {int(self.fabric.node_nports[node])}"
+            return (
+                -1,
+                f"{self.names[node]} has no port {said.portnum}; its ports are 1 to {int(self.fabric.node_nports[node])}",
+            )
         return int(self.fabric.port(node, said.portnum)), ""
 
     def _list(self, nodes: list[int]) -> str:

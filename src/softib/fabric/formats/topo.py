@@ -86,7 +86,9 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
         "system_links": cables,
     }  # fmt: skip
     found = sorted(parsed.problems, key=lambda p: p.line)
-    return ReadResult(fabric, [*found, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]})
+    return ReadResult(
+        fabric, [*found, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]}
+    )
 
 
 def _all_speeds_told(parsed: _Parsed) -> bool:
@@ -166,7 +168,9 @@ def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, 
         ibnl = library.find(system.kind)
         for kind, line in system.other_kinds.items():
             if ibnl is None or library.find(kind) is not ibnl:
-                reason = f"system {system.name} is a {system.kind} at line {system.line}, here a {kind}; the first is used"
+                reason = (
+                    f"system {system.name} is a {system.kind} at line {system.line}, here a {kind}; the first is used"
+                )
                 parsed.problems.add(line, reason)
         if ibnl is None or ibnl.top is None:
             unknown.setdefault(system.kind, []).append(system)

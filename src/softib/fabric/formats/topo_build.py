@@ -13,8 +13,8 @@ from softib.fabric.formats.base import Problems
 from softib.fabric.formats.ibnl import Chip
 from softib.fabric.formats.ibnl_expand import Template
 from softib.fabric.model import Fabric
-from softib.iba.devices import CA_BY_GENERATION, DEVICES, SWITCH_BY_GENERATION
 from softib.iba.constants import NodeType
+from softib.iba.devices import CA_BY_GENERATION, DEVICES, SWITCH_BY_GENERATION
 from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
 
 __all__ = ["TopoCable", "TopoSystem", "build_fabric"]
@@ -146,7 +146,9 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
             fastest[node], widest[node] = max(fastest[node], speed), max(widest[node], lanes)
     for system in systems.values():
         if any(len(f"{system.name}/{path}".encode()) > 64 for path in system.template.paths):
-            problems.add(system.line, f"node names of system {system.name} are cut to the 64 bytes of a NodeDescription")
+            problems.add(
+                system.line, f"node names of system {system.name} are cut to the 64 bytes of a NodeDescription"
+            )
     device = [_device(chip, int(speed)) for chip, speed in zip(chips, fastest, strict=True)]
     supports = [max(int(speed), _generation(d)) for d, speed in zip(device, fastest, strict=True)]
     builder.nodes(
