@@ -2,6 +2,10 @@
 """One call for a batch of MADs: route each, let the device answer, collect what only a client can answer.
 
 A batch is processed in its order, as one sender's MADs arrive. Outputs are allocated by the caller.
+
+Two settings make the difference between 2,400 and 120 ns a MAD: no reference counts (``_nrt=False``: nothing here
+allocates, and a call with the tables would count some thirty arrays up and down), and the functions on the way of
+every MAD inlined (a call would copy the thirty array descriptors).
 """
 
 import numpy as np
@@ -45,7 +49,7 @@ PERMISSIVE = c.LID_PERMISSIVE
 SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
 
-@kernel
+@kernel(_nrt=False, inline="always")
 def subnet_agent(t, m, ingress, now):
     """Answer Get or Set of one attribute; returns the status."""
     attribute, modifier = get16(m, 16), get32(m, 20)
@@ -78,7 +82,7 @@ def subnet_agent(t, m, ingress, now):
     return BAD_ATTRIBUTE
 
 
-@kernel
+@kernel(_nrt=False, inline="always")
 def arrive(t, m, ingress, now):
     """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT."""
     klass, method = m[1], m[3]
@@ -110,21 +114,22 @@ def arrive(t, m, ingress, now):
     return ANSWERED
 
 
-@kernel
-def serve(t, port, now, mad, dlid, out, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts):
-    """Send the whole batch ``mad`` (uint8[n, 256]) from ``port``.
+@kernel(_nrt=False)
+def serve(
+    t, port, now, words, dlid, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts
+):
+    """Send the whole batch ``words`` (MADs of 256 octets as uint64[n, 32]) from ``port``.
 
-    Answers go to the front of ``out``; ``out_row`` names the request of each. What a client must handle goes to the
+    Answers go to the front of ``out`` (uint8[n, 256]; ``out_words`` are the same octets); ``out_row`` names the request of each. What a client must handle goes to the
     back of ``out``, growing downwards, with ``client_row`` and ``client_port`` in the same order. ``counts`` gets
     (answers, for clients).
     """
-    n = mad.shape[0]
+    n = words.shape[0]
     k, back = 0, n
     for r in range(n):
         m = out[k]
-        src = mad[r]
-        for i in range(256):
-            m[i] = src[i]
+        for i in range(32):
+            out_words[k, i] = words[r, i]
         if m[0] != 1:
             continue
         is_directed = m[1] == SUBN_DR
@@ -149,7 +154,7 @@ def serve(t, port, now, mad, dlid, out, out_row, out_slid, out_dlid, out_tid, cl
             back -= 1
             client_row[back] = r
             client_port[back] = at
-            for i in range(256):
-                out[back, i] = m[i]
+            for i in range(32):
+                out_words[back, i] = out_words[k, i]
     counts[0] = k
     counts[1] = n - back

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ FABRIC_FIELDS = (
 
 FIRMWARE_FIELDS = ("counters", "mkey_until", "notices", "notice_count")
 
-Tables = namedtuple("Tables", FABRIC_FIELDS + FIRMWARE_FIELDS)  # type: ignore[misc]
+Tables: Any = namedtuple("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])  # type: ignore[misc]
 """One argument for all kernels. Beside the columns of the fabric:
 
 ``counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are dear to hand to Numba);
@@ -32,7 +33,7 @@ Tables = namedtuple("Tables", FABRIC_FIELDS + FIRMWARE_FIELDS)  # type: ignore[m
 NOTICE_SLOTS = 4096
 
 
-def tables_of(fabric: Fabric) -> Tables:
+def tables_of(fabric: Fabric) -> Any:
     """Views of ``fabric`` (no copy: what an agent writes, the fabric has) and fresh firmware state."""
     counters = fabric.counters.view(np.uint64).reshape(fabric.sizes.ports, len(COUNTER_NAMES))
     return Tables(

@@ -12,7 +12,7 @@ PROTECT_AT, LEASE_AT, VIOLATIONS_AT = P.mkey_protect.byte, P.mkey_lease_period.b
 PS_PER_S = 1_000_000_000_000
 
 
-@kernel
+@kernel(_nrt=False)
 def admit(t, m, end, now):
     """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted and starts the lease."""
     info = t.port_info[end]

@@ -6,25 +6,25 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(_nrt=False)
 def octet(b, i):
     """One octet at ``i``."""
     return np.int64(b[i])
 
 
-@kernel
+@kernel(_nrt=False)
 def get16(b, i):
     """Two octets at ``i``."""
     return (np.int64(b[i]) << 8) | np.int64(b[i + 1])
 
 
-@kernel
+@kernel(_nrt=False)
 def get32(b, i):
     """Four octets at ``i``."""
     return (np.int64(b[i]) << 24) | (np.int64(b[i + 1]) << 16) | (np.int64(b[i + 2]) << 8) | np.int64(b[i + 3])
 
 
-@kernel
+@kernel(_nrt=False)
 def get64(b, i):
     """Eight octets at ``i`` as uint64."""
     v = np.uint64(0)
@@ -33,21 +33,21 @@ def get64(b, i):
     return v
 
 
-@kernel
+@kernel(_nrt=False)
 def put16(b, i, v):
     """Write two octets at ``i``."""
     b[i] = (v >> 8) & 0xFF
     b[i + 1] = v & 0xFF
 
 
-@kernel
+@kernel(_nrt=False)
 def put32(b, i, v):
     """Write four octets at ``i``."""
     for j in range(4):
         b[i + j] = (v >> (24 - 8 * j)) & 0xFF
 
 
-@kernel
+@kernel(_nrt=False)
 def put64(b, i, v):
     """Write a uint64 at ``i``."""
     w = np.uint64(v)
@@ -56,7 +56,7 @@ def put64(b, i, v):
         w = w >> np.uint64(8)
 
 
-@kernel
+@kernel(_nrt=False)
 def same(a, i, b, j, n):
     """True when ``a[i:i+n]`` equals ``b[j:j+n]``."""
     for x in range(n):
@@ -65,14 +65,14 @@ def same(a, i, b, j, n):
     return True
 
 
-@kernel
+@kernel(_nrt=False)
 def copy(dst, i, src, j, n):
     """``dst[i:i+n] = src[j:j+n]``."""
     for x in range(n):
         dst[i + x] = src[j + x]
 
 
-@kernel
+@kernel(_nrt=False)
 def clear(dst, i, n):
     """``dst[i:i+n] = 0``."""
     for x in range(n):

@@ -91,7 +91,7 @@ class AgentPlane:
         rows, client_rows, client_ports = np.empty((3, n), np.int64)
         slids, dlids = np.empty((2, n), np.uint16)
         tids = np.empty(n, np.uint64)
-        serve(self.tables, int(port), int(now_ps), mad, dlid, out, rows, slids, dlids, tids, client_rows, client_ports,
+        serve(self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64), rows, slids, dlids, tids, client_rows, client_ports,
               self._counts)  # fmt: skip
         k, clients = self._counts.tolist()
         picked = rows[:k]

@@ -7,7 +7,7 @@ from softib.jit import kernel
 BAD_ATTRIBUTE = int(c.MadStatus.BAD_ATTRIBUTE)
 
 
-@kernel
+@kernel(_nrt=False)
 def perf_agent(t, m, ingress):
     """Answer Get or Set of one PerfMgt attribute; returns the status."""
     return BAD_ATTRIBUTE

@@ -36,7 +36,7 @@ NO_MCAST_TOP = LID_MCAST_MIN - 1
 ALL_OUTPUTS, ALL_INPUTS = 0x10000, 0x20000
 
 
-@kernel
+@kernel(_nrt=False)
 def node_info(t, m, ingress, modifier, is_set):
     """NodeInfo is read-only; LocalPortNum is the port that the SMP entered (14.2.5.3)."""
     if is_set:
@@ -59,7 +59,7 @@ def node_info(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def node_description(t, m, ingress, modifier, is_set):
     """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2)."""
     node = t.port_node[ingress]
@@ -73,7 +73,7 @@ def node_description(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def switch_info(t, m, ingress, modifier, is_set):
     """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are kept; PortStateChange is cleared by writing 1."""
     node = t.port_node[ingress]
@@ -99,7 +99,7 @@ def switch_info(t, m, ingress, modifier, is_set):
     return status
 
 
-@kernel
+@kernel(_nrt=False)
 def guid_info(t, m, ingress, modifier, is_set):
     """A block of eight GUIDs of the end port; entry 0 is the PortGUID and read-only (14.2.5.5)."""
     node = t.port_node[ingress]
@@ -122,7 +122,7 @@ def guid_info(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def pkey_table(t, m, ingress, modifier, is_set):
     """A block of 32 P_Keys; on a switch the upper half of the modifier selects the port (14.2.5.7)."""
     node = t.port_node[ingress]
@@ -148,7 +148,7 @@ def pkey_table(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def sl_to_vl(t, m, ingress, modifier, is_set):
     """SL→VL of an input and an output port of a switch, or of a CA port (14.2.5.8).
 
@@ -187,7 +187,7 @@ def sl_to_vl(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def vl_arbitration(t, m, ingress, modifier, is_set):
     """One of four blocks of 32 (VL, weight); entries beyond the port's table do not exist (14.2.5.9)."""
     node = t.port_node[ingress]
@@ -211,7 +211,7 @@ def vl_arbitration(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def linear_fdb(t, m, ingress, modifier, is_set):
     """Egress ports of 64 LIDs (14.2.5.10)."""
     switch = t.switch_of_node[t.port_node[ingress]]
@@ -232,7 +232,7 @@ def linear_fdb(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def multicast_fdb(t, m, ingress, modifier, is_set):
     """Port masks of 32 MLIDs for 16 ports: block in bits 0-8, position in bits 28-31 (14.2.5.12)."""
     node = t.port_node[ingress]
@@ -254,7 +254,7 @@ def multicast_fdb(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel
+@kernel(_nrt=False)
 def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
     """Mellanox ExtendedPortInfo: tells FDR10 from QDR. A Set changes LinkSpeedEnabled where StateChangeEnable says so."""
     node = t.port_node[ingress]
