@@ -35,11 +35,9 @@ NOTICE_SLOTS = 4096
 
 def tables_of(fabric: Fabric) -> Any:
     """Views of ``fabric`` (no copy: what an agent writes, the fabric has) and fresh firmware state."""
-    counters = fabric.counters.view(np.uint64).reshape(fabric.sizes.ports, len(COUNTER_NAMES))
-    return Tables(
-        *(getattr(fabric, name) for name in FABRIC_FIELDS),
-        counters=counters,
-        mkey_until=np.zeros(fabric.sizes.ports, np.int64),
-        notices=np.zeros((NOTICE_SLOTS, 4), np.int64),
-        notice_count=np.zeros(2, np.int64),
-    )
+    columns = {name: getattr(fabric, name) for name in FABRIC_FIELDS}
+    columns["counters"] = fabric.counters.view(np.uint64).reshape(fabric.sizes.ports, len(COUNTER_NAMES))
+    columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
+    columns["notices"] = np.zeros((NOTICE_SLOTS, 4), np.int64)
+    columns["notice_count"] = np.zeros(2, np.int64)
+    return Tables(**columns)

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, copy, get16, octet
+from softib.agents.octet_kernels import clear, copy, get16, octet, same
 from softib.iba import constants as c
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
 from softib.iba.smp import PortInfo as P
@@ -15,7 +15,7 @@ DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortSta
 SLEEP, POLLING, DISABLED, LINK_UP = 1, int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
 OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
 LID_MCAST_MIN, LID_UCAST_MAX = c.LID_MCAST_MIN, c.LID_UCAST_MAX
-DATA = c.SMP_DATA
+DATA, SMP_MKEY_AT = c.SMP_DATA, 24
 TRAP_LINK_STATE = 128
 
 LID_AT, SM_LID_AT = P.lid.byte, P.master_sm_lid.byte
@@ -73,12 +73,18 @@ def selected_port(t, ingress, number):
 
 @kernel(_nrt=False)
 def get_port_info(t, m, ingress, number):
-    """Write PortInfo of port ``number`` into the MAD; returns the status."""
+    """Write PortInfo of port ``number`` into the MAD; returns the status.
+
+    With MKeyProtectBits 1 only who knows the M_Key reads it (14.2.4.1).
+    """
     port = selected_port(t, ingress, number)
     if port < 0:
         return BAD_FIELD
+    hide_mkey = octet(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, SMP_MKEY_AT, 8)
     copy(m, DATA, t.port_info[port], 0, 64)
     m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    if hide_mkey:
+        clear(m, DATA, 8)
     return OK
 
 
