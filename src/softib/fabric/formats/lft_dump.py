@@ -77,12 +77,12 @@ def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
 
 def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> np.ndarray:
     lft = np.full((fabric.sizes.switches, fabric.sizes.lft_cap), LFT_NO_ROUTE, np.uint8)
-    switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3)
+    switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3).astype(np.int32)
     for i in np.flatnonzero(switch == -3):
         problems.add(int(dump.line[i]), "an entry before any table's heading: whose is it?")
     known = switch >= 0
     node = fabric.switch_node[np.where(known, switch, 0)]
-    nports = fabric.node_nports[node].astype(np.int64)
+    nports = fabric.node_nports[node]
     routed = known & (dump.portnum != LFT_NO_ROUTE)
     beyond_cap = known & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
     beyond_ports = routed & ~beyond_cap & (dump.portnum > nports)
@@ -94,21 +94,20 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
             int(dump.line[i]), f"{name} has no port {int(dump.portnum[i])}; its ports are 0 to {int(nports[i])}"
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
-    rows = rows[_first_of_each(switch[rows] * (1 << 17) + dump.lid[rows], rows, dump, problems)]
-    lft[switch[rows], dump.lid[rows]] = dump.portnum[rows]
-    _unknown_lids(dump.lid[rows], dump.line[rows], fabric, problems)
+    switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
+    # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a reversed view forwards).
+    lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
+    again = np.flatnonzero(lft[switch, lid] != portnum)
+    if len(again):
+        key = switch.astype(np.int64) << 16 | lid
+        concerned = np.flatnonzero(np.isin(key, key[again]))
+        keys, first = np.unique(key[concerned], return_index=True)
+        first_line = line[concerned[first[np.searchsorted(keys, key[again])]]]
+        for i, earlier in zip(again.tolist(), first_line.tolist(), strict=True):
+            used = int(lft[switch[i], lid[i]])
+            problems.add(int(line[i]), f"LID {int(lid[i])} leaves by port {used} at line {earlier}; that one is used")
+    _unknown_lids(lid, line, fabric, problems)
     return lft
-
-
-def _first_of_each(key: np.ndarray, rows: np.ndarray, dump: Dump, problems: Problems) -> np.ndarray:
-    _, first, back = np.unique(key, return_index=True, return_inverse=True)
-    again = np.flatnonzero(first[back] != np.arange(len(key)))
-    for i in again:
-        here, there = rows[i], rows[first[back[i]]]
-        if dump.portnum[here] != dump.portnum[there]:
-            reason = f"LID {int(dump.lid[here])} leaves by port {int(dump.portnum[there])} at line {int(dump.line[there])}; that one is used"  # fmt: skip
-            problems.add(int(dump.line[here]), reason)
-    return np.sort(first)
 
 
 def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: Problems) -> None:
