@@ -12,6 +12,7 @@ counts), and a table that says it has another number of entries than stand there
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from softib.fabric.formats.lft_parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
 
-__all__ = ["read_lfts", "write_fabric_lfts", "write_lfts"]
+__all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
 
 
 def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
@@ -52,6 +53,54 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     for switch in np.flatnonzero(~np.isin(np.arange(fabric.sizes.switches), owner)):
         problems.add(0, f"no table of switch {fabric.node_name(int(fabric.switch_node[switch]))}")
     return lft, sorted(problems, key=lambda p: p.line)
+
+
+_DESTINATION = re.compile(
+    r"^0x([0-9a-fA-F]{1,4}) +\d{1,3} *[:#] *\(?(?:Channel Adapter|Switch|Router) portguid +(?:0x([0-9a-fA-F]{1,16})|guid)\s*:\s*(.*?)\)?\s*$",
+    re.MULTILINE,
+)
+
+LIDS_WITHIN = 8 << 20
+"""Characters after which a dump tells no new LID: a table of all 49,151 unicast LIDs has fewer."""
+
+
+def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
+    """LIDs that the destinations of a dump_lfts dump tell: ``uint16[ports]``, 0 = not told; and what was wrong.
+
+    For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
+    is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    problems = Problems(str(path))
+    told: dict[int, tuple[int | None, str, int]] = {}
+    newest, counted, line = 0, 0, 1
+    for match in _DESTINATION.finditer(text):
+        lid = int(match.group(1), 16)
+        if lid not in told:
+            newest = match.start()
+            line += text.count("\n", counted, newest)
+            counted = newest
+            told[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
+        elif match.start() - newest > LIDS_WITHIN:
+            break
+    out = np.zeros(fabric.sizes.ports, np.uint16)
+    ends = fabric.end_ports()
+    by_guid: dict[int, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
+    for port in ends.tolist():
+        by_guid.setdefault(int(fabric.port_guid[port]), []).append(port)
+        by_name.setdefault(fabric.node_name(int(fabric.port_node[port])), []).append(port)
+    for lid, (guid, name, at_line) in told.items():
+        ports = by_guid.get(guid, []) if guid is not None else []
+        ports = ports if len(ports) == 1 else by_name.get(name, [])
+        if len(ports) == 1 and not out[ports[0]]:
+            out[ports[0]] = lid
+        else:
+            problems.add(at_line, f"LID {lid} belongs to {name!r}, which is {len(ports)} ports of the fabric")
+    return out, list(problems)
 
 
 def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
@@ -103,9 +152,9 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         concerned = np.flatnonzero(np.isin(key, key[again]))
         keys, first = np.unique(key[concerned], return_index=True)
         first_line = line[concerned[first[np.searchsorted(keys, key[again])]]]
-        for i, earlier in zip(again.tolist(), first_line.tolist(), strict=True):
-            used = int(lft[switch[i], lid[i]])
-            problems.add(int(line[i]), f"LID {int(lid[i])} leaves by port {used} at line {earlier}; that one is used")
+        for k, earlier in zip(again.tolist(), first_line.tolist(), strict=True):
+            used = int(lft[switch[k], lid[k]])
+            problems.add(int(line[k]), f"LID {int(lid[k])} leaves by port {used} at line {earlier}; that one is used")
     _unknown_lids(lid, line, fabric, problems)
     return lft
 

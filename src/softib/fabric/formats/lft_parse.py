@@ -69,6 +69,9 @@ def parse_dump(data: bytes, problems: Problems) -> Dump:
         columns, lines = _parse_chunk(data[at:end], line, sections, problems)
         parts.append(columns)
         at, line = end, line + lines
+    line -= 1
+    if data and not data.endswith((b"\n", b"\r")):
+        problems.add(line, "the file ends within this line: it may be cut off")
     lid, portnum, where = (np.concatenate([p[i] for p in parts]) if parts else np.zeros(0, np.int32) for i in range(3))
     heads = np.array([s.line for s in sections], np.int32)
     return Dump(lid, portnum, where, (np.searchsorted(heads, where) - 1).astype(np.int32), sections)
