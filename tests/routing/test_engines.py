@@ -119,7 +119,9 @@ def test_the_same_graph_gives_the_same_bytes(name):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("g", [wire(1, [], [(0, 1), (0, 2)]), wire(1, [], []), wire(0, [], [])], ids=["1sw", "bare", "none"])
+@pytest.mark.parametrize(
+    "g", [wire(1, [], [(0, 1), (0, 2)]), wire(1, [], []), wire(0, [], [])], ids=["1sw", "bare", "none"]
+)
 def test_tiny_fabrics(name, g):
     r = route(g, name)
     assert r.lft.shape == (g.n_switches, g.lft_size)
