@@ -58,7 +58,7 @@ def random_fault(fabric: Fabric, kind: str, rng: np.random.Generator) -> Planted
     if kind not in FAULTS:
         raise UnknownName("fault", kind, FAULTS)
     found = FAULTS[kind]
-    return found.plant(fabric, **_arguments(found, found.draw(fabric, rng)))
+    return found.plant(fabric, **found.draw(fabric, rng))
 
 
 def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
@@ -84,38 +84,51 @@ def _kind_of(name: Any, keys: list[str]) -> FaultKind:
     return telling[0]
 
 
-_NUMBERS = {"ber": float, "length_m": float, "lanes": int}
-
-
 def _arguments(kind: FaultKind, given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the planter: numbers as numbers, ``ports: [a, b]`` as a and b, places as text or rows."""
+    """Arguments of the planter from the keys of a file. Raises :class:`InputError` for a value of the wrong sort."""
     out: dict[str, Any] = {}
     for key, value in given.items():
-        if key in _NUMBERS:
-            try:
-                out[key] = _NUMBERS[key](value)
-            except (TypeError, ValueError, OverflowError):
-                raise InputError(f"fault {kind.name}: {key}: {value!r} is not a number") from None
-        elif key == "ports":
-            most = 1 if kind.name == "self-loop" and not isinstance(value, list) else 2
-            ports = value if isinstance(value, list) else [value]
-            least = 1 if kind.name == "self-loop" else 2
-            if not least <= len(ports) <= most or not all(isinstance(p, str | int) for p in ports):
-                raise InputError(
-                    f'fault {kind.name}: ports: {value!r}; write two, such as ["leaf-1[40]", "leaf-2[40]"]'
-                )
-            out.update(zip(("a", "b"), ports, strict=False))
-        elif key == "rails":
-            if not isinstance(value, list | tuple) or not all(isinstance(r, int) for r in value):
-                raise InputError(f"fault {kind.name}: rails: {value!r}; write two numbers, such as [0, 1]")
-            out[key] = tuple(value)
-        elif isinstance(value, str | int) and not isinstance(value, bool):
-            out[key] = value
-        else:
-            raise InputError(
-                f"fault {kind.name}: {key}: {value!r} is not a name; it is {({**kind.needed, **kind.optional})[key]}"
-            )
+        try:
+            out.update(_PARSERS.get(key, _name)(kind, key, value))
+        except (TypeError, ValueError, OverflowError):
+            is_what = {**kind.needed, **kind.optional}[key]
+            raise InputError(f"fault {kind.name}: {key}: {value!r} cannot be; it is {is_what}") from None
     return out
+
+
+def _name(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, str):
+        raise TypeError
+    return {key: value}
+
+
+def _real(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        raise TypeError
+    return {key: float(value)}
+
+
+def _whole(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return {key: value}
+
+
+def _ports(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    ports = [value] if isinstance(value, str) else value
+    least = 1 if kind.name == "self-loop" else 2
+    if not isinstance(ports, list) or not least <= len(ports) <= 2 or not all(isinstance(p, str) for p in ports):
+        raise TypeError
+    return dict(zip(("a", "b"), ports, strict=False))
+
+
+def _rails(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, list) or not all(isinstance(r, int) for r in value):
+        raise TypeError
+    return {key: tuple(value)}
+
+
+_PARSERS = {"ports": _ports, "rails": _rails, "ber": _real, "length_m": _real, "lanes": _whole}
 
 
 # -- draws --
@@ -175,7 +188,8 @@ def _draw_cable(**more: Any) -> Callable[[Fabric, np.random.Generator], dict[str
 
 
 def _draw_swap(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
-    return {"ports": list(_two_cables(fabric, rng, None, False))}
+    a, b = _two_cables(fabric, rng, None, False)
+    return {"a": a, "b": b}
 
 
 def _draw_slow(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
@@ -204,7 +218,7 @@ def _draw_rails(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
     node = int(rng.integers(truth["params"]["nodes"]))
     rows = np.flatnonzero(truth["node_host"] == node)
     pair = rng.permutation(truth["params"]["rails"])[:2].tolist()
-    return {"node": fabric.node_name(int(rows[0])).split(" ")[0], "rails": pair}
+    return {"node": fabric.node_name(int(rows[0])).split(" ")[0], "rails": tuple(pair)}
 
 
 def _draw_switch(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
@@ -215,7 +229,7 @@ def _draw_switch(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 def _draw_loop(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
     free = np.flatnonzero(fabric.is_switch[fabric.port_node] & (fabric.port_num > 0) & (fabric.port_cable < 0))
     a = _pick(rng, free, "free switch port")
-    return {"ports": [a, _pick(rng, free[fabric.port_node[free] == fabric.port_node[a]], "free switch port")]}
+    return {"a": a, "b": _pick(rng, free[fabric.port_node[free] == fabric.port_node[a]], "free switch port")}
 
 
 def _draw_twins(key: str) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
@@ -245,7 +259,7 @@ _NODE = {"node": "a node by name or GUID"}
 FAULTS: dict[str, FaultKind] = {
     kind.name: kind
     for kind in (
-        FaultKind("swap-cables", faults.swap_cables, {"ports": "two ports whose plugs are exchanged"}, _draw_swap, {},
+        FaultKind("swap-cables", faults.swap_cables, {"ports": "two ports whose plugs are exchanged, such as [\"leaf-1[40]\", \"leaf-2[40]\"]"}, _draw_swap, {},
                   "two cables are exchanged at one end"),
         FaultKind("crossed-rails", faults.cross_rails, {"node": "host, such as node-005", "rails": "two rails, such as [0, 1]"},
                   _draw_rails, {}, "two adapters of a host have each other's cable"),
