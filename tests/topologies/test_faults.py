@@ -8,7 +8,8 @@ import pytest
 from softib.errors import SoftibError
 from softib.fabric import faults
 from softib.fabric.columns import COLUMNS
-from softib.fabric.fault_kinds import FAULTS, plant, random_fault, random_swap
+from softib.fabric.fault_kinds import FAULTS, plant, random_fault
+from softib.fabric.faults import random_swap
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
