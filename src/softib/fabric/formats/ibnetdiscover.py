@@ -37,20 +37,22 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 
 __all__ = ["read"]
 
-_NODE = re.compile(r'\s*(Switch|Ca|Hca|Rt|Router)\s*(\d{1,9})\s*"([^"]*)"\s*(.*)', re.IGNORECASE)
+# Blanks are matched possessively (*+): a hostile line of thousands of them costs linear time.
+_NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
 _NODE_TEXT = re.compile(
-    r'#\s*(?:"(.*)"|(?!")(.*?))(?:\s*(?:(base|enhanced)\s*)?port\s*0)?'
-    r"(?:\s*lid\b\s*(\S*?))?(?:\s*lmc\b\s*(\d*))?(?:\s*\(scp\))?\s*\Z"
+    r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
+    r"(?:\s*+lid\b\s*+(?!lmc)(\S{0,20}))?(?:\s*+lid\s*+(?=lmc))?(?:\s*+lmc\b\s*+(\d*+))?(?:\s*+\(scp\))?\s*+\Z"
 )
 _PORT = re.compile(
-    r'\s*\[\s*(\d{1,9})\s*\]((?:\s*\[[^\]"]*\]|\s*\([^)"]*\))*)\s*"([^"]*)"'
-    r"(?:\s*\[\s*(\d{1,9})\s*\])?((?:\s*\[[^\]]*\]|\s*\([^)]*\))*)\s*(.*)"
+    r'\s*+\[\s*+(\d{1,9})\s*+\]((?:\s*+(?:\[[^\]"]*+\]|\([^)"]*+\)))*)\s*+"([^"]*+)"'
+    r"(?:\s*+\[\s*+(\d{1,9})\s*+\])?((?:\s*+(?:\[[^\]]*+\]|\([^)]*+\)))*)\s*+(.*)"
 )
 _PORT_TEXT = re.compile(
-    r'#\s*(?:lid(?:\s*([^\s"]+?))??\s*lmc(?:\s*(\d+))?\s*)?"(.*)"\s*(?:lid(?:\s+(?!\d+x|\?\?)([^\s"]+))?)?'
-    r"\s*((?:\d+x|\?\?)\s*(?:\d[\d.]*(?:\s*Gbps)?|[A-Za-z]+\d*|\?+)|)((?:\s+[a-z]+=\S+|\s+slot \d+|\s*\(scp\))*)\s*\Z"
+    r'#\s*+(?:lid\s*+((?!lmc)[^\s"]{1,20})?\s*+lmc\s*+(\d++)?\s*+)?"(.*)"\s*+(?:lid(?:\s++(?!\d+x|\?\?)([^\s"]++))?)?'
+    r"\s*+((?:\d++x|\?\?)\s*+(?:\d[\d.]*+(?:\s*+Gbps)?|[A-Za-z]++\d*+|\?++)|)"
+    r"((?:\s*+(?:[a-z]++=[^\s=]++|slot \d++|\(scp\)))*)\s*+\Z"
 )
-_ASSIGN = re.compile(r"\s*([a-z]+)\s*[=+]\s*([^\s(#]*)(?:\(([^)]*)\))?")
+_ASSIGN = re.compile(r"\s*+([a-z]++)\s*+[=+]\s*+([^\s(#]*+)(?:\(([^)]*+)\))?")
 _OPTION = re.compile(r"([A-Za-z]+)=(\S+)")
 _PAREN = re.compile(r"\(([^)]*)\)")
 _QUIET = re.compile(r"\s*(?:#.*|Non-Chassis Nodes.*|Chassis \d+.*)?\Z")
@@ -270,7 +272,7 @@ def _lmc(text: str | None, number: int, problems: Problems) -> int:
         return UNKNOWN
     if len(text) == 1 and int(text) <= 7:
         return int(text)
-    problems.add(number, f"LMC {text} is not 0 to 7")
+    problems.add(number, f"LMC {shown(text)} is not 0 to 7")
     return UNKNOWN
 
 

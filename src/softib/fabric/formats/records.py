@@ -5,6 +5,7 @@ Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resol
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ UNKNOWN = -1
 """A field that the source does not record."""
 
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\Z")
-_RATE = re.compile(r"(\d{1,2})x\s*([A-Za-z]+\d*|[\d.]+)(?:\s*Gbps)?\Z")
+_RATE = re.compile(r"(\d{1,2})x\s*+([A-Za-z]++\d*|[\d.]++)(?:\s*+Gbps)?\Z")
 
 _LANE_GBPS = (
     (2.5, "SDR"), (5, "DDR"), (10, "QDR"), (10.3125, "FDR10"), (14, "FDR"), (14.0625, "FDR"), (25, "EDR"),
@@ -110,13 +111,13 @@ def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -
     if not text:
         return UNKNOWN
     try:
-        lid = int(text[:12], base)
+        lid = int(text, base) if len(text) <= 12 else UNKNOWN
     except ValueError:
         problems.add(line, f"LID {shown(text)} is no number")
         return UNKNOWN
     if 0 <= lid <= LID_UCAST_MAX:
         return lid
-    problems.add(line, f"LID {lid} is no unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
+    problems.add(line, f"LID {shown(text)} is no unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
     return UNKNOWN
 
 
@@ -129,6 +130,7 @@ def speed_of_gbps(text: str) -> int:
     return next((SPEED_BY_NAME[name].code for gbps, name in _LANE_GBPS if abs(gbps - value) < 0.01), 0)
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_rate(text: str) -> tuple[int, int]:
     """Speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for what is not understood."""
     m = _RATE.match(text.strip())
