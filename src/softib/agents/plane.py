@@ -19,7 +19,7 @@ from softib.agents.layout import tables_of
 from softib.errors import InputError, SoftibBug
 from softib.fabric.model import Fabric
 from softib.iba import notice as wire
-from softib.iba.constants import MAD_SIZE, Method, MgmtClass, SmpAttr
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, Method, MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 
