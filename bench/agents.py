@@ -1,6 +1,6 @@
 """How fast the agents answer: the MADs of a bring-up of an 11,664-host fat tree, and single MADs.
 
-    PYTHONPATH=src python bench/agents.py
+PYTHONPATH=src python bench/agents.py
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ def fat_tree(k: int) -> Fabric:
     """The three-level tree of k-port switches with k^3/4 hosts."""
     b, h = FabricBuilder("tree"), k // 2
     host = b.nodes(k * h * h, NodeType.CA, 1)
-    edge, agg, core = b.nodes(k * h, NodeType.SWITCH, k), b.nodes(k * h, NodeType.SWITCH, k), b.nodes(h * h, NodeType.SWITCH, k)
+    edge, agg, core = (
+        b.nodes(k * h, NodeType.SWITCH, k),
+        b.nodes(k * h, NodeType.SWITCH, k),
+        b.nodes(h * h, NodeType.SWITCH, k),
+    )
     n = np.arange(len(host))
     b.links(edge[n // h], n % h + 1, host, 1)
     e, a = np.divmod(np.arange(k * h * h), h)
@@ -89,7 +93,9 @@ def main() -> None:
     switch = np.flatnonzero(f.is_switch)
     began = time.perf_counter()
     plane.send(smps(switch[:1], path, hops, 1, 0x11, np.zeros(1, int)), sender)
-    print(f"{'first MAD (compile or load)':34} {time.perf_counter() - began:22.3f} s; mean hops {hops[switch].mean():.2f}")
+    print(
+        f"{'first MAD (compile or load)':34} {time.perf_counter() - began:22.3f} s; mean hops {hops[switch].mean():.2f}"
+    )
     everyone, total = np.arange(f.sizes.nodes), 0.0
     total += stream(plane, sender, smps(everyone, path, hops, 1, 0x11, everyone * 0), "Get NodeInfo")
     total += stream(plane, sender, smps(everyone, path, hops, 1, 0x10, everyone * 0), "Get NodeDescription")
