@@ -1,7 +1,7 @@
 """Reads ibdiagnet2's .db_csv: everything that the fabric answered, attribute by attribute.
 
 Sections used: NODES, LINKS, PORTS (all of PortInfo), EXTENDED_PORT_INFO (FDR10), SWITCHES (SwitchInfo), SM_INFO, PKEY,
-PM_INFO (counters) and PORT_HIERARCHY_INFO (labels). Column names are ibdiagnet2's, read off its files; what each holds
+PM_INFO (counters), CABLE_INFO (lengths) and PORT_HIERARCHY_INFO (labels). Column names are ibdiagnet2's, read off its files; what each holds
 is in :mod:`softib.fabric.formats.db_csv_columns`.
 
 The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their power-up values.
@@ -9,6 +9,7 @@ The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop s
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.csv_sections import NONE, Section, read_sections
-from softib.fabric.formats.db_csv_columns import COUNTERS, PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
+from softib.fabric.formats.db_csv_columns import CABLE_LENGTHS, COUNTERS, PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
 from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import read_lines, shown
@@ -28,10 +29,33 @@ from softib.iba.smp import PortInfo, SwitchInfo
 
 __all__ = ["read"]
 
-_SECTIONS = ("NODES", "PORTS", "EXTENDED_PORT_INFO", "LINKS", "SWITCHES", "SM_INFO", "PKEY", "PM_INFO", "PORT_HIERARCHY_INFO")
-_NODES = ("NodeDesc", "NumPorts", "NodeType", "SystemImageGUID", "NodeGUID", "PortGUID", "DeviceID", "revision", "VendorID")
+_SECTIONS = (
+    "NODES",
+    "PORTS",
+    "EXTENDED_PORT_INFO",
+    "LINKS",
+    "SWITCHES",
+    "SM_INFO",
+    "PKEY",
+    "PM_INFO",
+    "CABLE_INFO",
+    "PORT_HIERARCHY_INFO",
+)
+_NODES = (
+    "NodeDesc",
+    "NumPorts",
+    "NodeType",
+    "SystemImageGUID",
+    "NodeGUID",
+    "PortGUID",
+    "DeviceID",
+    "revision",
+    "VendorID",
+)
 _LINKS = ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2")
 MLIDS_MAX = 0x3FFF
+_LENGTH = re.compile(r"\s*+(\d{1,6}(?:\.\d{1,6})?)\s*+(km|m|cm)\s*+\Z")
+_METRES = {"km": 1000.0, "m": 1.0, "cm": 0.01}
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
@@ -83,7 +107,10 @@ def _links(r: Records, s: Section | None, index: dict[int, int], last: int, prob
         problems.add(last, "no readable LINKS section: the fabric has no cables")
         return
     add = r.port_adder()
-    ends = [(s.column(f"NodeGuid{k}", problems, np.uint64).tolist(), s.column(f"PortNum{k}", problems).tolist()) for k in (1, 2)]
+    ends = [
+        (s.column(f"NodeGuid{k}", problems, np.uint64).tolist(), s.column(f"PortNum{k}", problems).tolist())
+        for k in (1, 2)
+    ]
     for i, line in enumerate(s.lines):
         pair = [(guids[i], nums[i]) for guids, nums in ends]
         if not any(guid in index for guid, _ in pair):
@@ -92,7 +119,9 @@ def _links(r: Records, s: Section | None, index: dict[int, int], last: int, prob
         for (guid, num), (peer_guid, peer_num) in (pair, pair[::-1]):
             node = index.get(guid)
             if node is not None:
-                add(node, num, f"{peer_guid:016x}", peer_num, line, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0)
+                add(
+                    node, num, f"{peer_guid:016x}", peer_num, line, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0
+                )
 
 
 class _Overlay:
@@ -185,7 +214,9 @@ class _Overlay:
         place = block * 32 + at
         good = (place >= 0) & (place < self.f.pkey_cap[port]) & (pkey >= 0)
         for i in np.flatnonzero(~good):
-            self.problems.add(s.lines[int(rows[i])], f"PKEY: entry {int(place[i])} of a table of {int(self.f.pkey_cap[port[i]])}")
+            self.problems.add(
+                s.lines[int(rows[i])], f"PKEY: entry {int(place[i])} of a table of {int(self.f.pkey_cap[port[i]])}"
+            )
         self.f.pkeys[self.f.pkey_base[port[good]] + place[good]] = (pkey | np.where(full > 0, 0x8000, 0))[good]
 
     def pm_info(self, s: Section) -> None:
@@ -198,13 +229,31 @@ class _Overlay:
                 value = s.column(column, quiet)[rows]
                 self.f.counters[name][port[value >= 0]] = value[value >= 0]
 
+    def cable_info(self, s: Section) -> None:
+        """Lengths, as the cables' EEPROMs tell them; a length without a unit says nothing."""
+        guid = "NodeGuid" if s.has("NodeGuid") else "NodeGUID"
+        num = "PortNum" if s.has("PortNum") else "PortNumber"
+        rows, port = self._ports(s, guid, num)
+        for column in (c for c in CABLE_LENGTHS if s.has(c)):
+            texts = s.text(column)
+            for i, p in zip(rows.tolist(), port.tolist(), strict=True):
+                m = _LENGTH.match(texts[i])
+                if m and float(m[1]) > 0 and self.f.port_cable[p] >= 0:
+                    self.f.cable_length_m[self.f.port_cable[p]] = float(m[1]) * _METRES[m[2]]
+                    self.records.add("lengths")
+
     def port_hierarchy_info(self, s: Section) -> None:
         """Labels printed on ports."""
         if s.has("NodeGUID", "PortNum", "Label"):
             rows, port = self._ports(s, "NodeGUID", "PortNum")
             labels = s.text("Label")
             self.f.port_label.update(
-                {p: labels[i] for i, p in zip(rows.tolist(), port.tolist(), strict=True) if labels[i] not in ("", "N/A")})
+                {
+                    p: labels[i]
+                    for i, p in zip(rows.tolist(), port.tolist(), strict=True)
+                    if labels[i] not in ("", "N/A")
+                }
+            )
 
     # -- finding rows --
 
@@ -227,7 +276,9 @@ class _Overlay:
         num = s.column(num_name, self.problems)[rows]
         good = (num >= np.where(self.f.is_switch[node], 0, 1)) & (num <= self.f.node_nports[node])
         for i in np.flatnonzero(~good):
-            self.problems.add(s.lines[int(rows[i])], f"{s.name}: {self.f.node_name(int(node[i]))} has no port {int(num[i])}")
+            self.problems.add(
+                s.lines[int(rows[i])], f"{s.name}: {self.f.node_name(int(node[i]))} has no port {int(num[i])}"
+            )
         return rows[good], (self.f.node_base[node[good]] + num[good]).astype(np.int64)
 
     def _write(self, s: Section, name: str, target: Any, image: np.ndarray, rows: np.ndarray, at: np.ndarray,
@@ -235,7 +286,9 @@ class _Overlay:
         value = s.column(name, self.problems, dtype)[rows]
         good = (value <= target.mask) & (value >= 0)
         for i in np.flatnonzero(~good & (value != NONE)):
-            self.problems.add(s.lines[int(rows[i])], f"{s.name}: {name} {int(value[i])} does not fit in {target.bits} bits")
+            self.problems.add(
+                s.lines[int(rows[i])], f"{s.name}: {name} {int(value[i])} does not fit in {target.bits} bits"
+            )
         if name == "PortState":  # 0 = NoChange: base port 0 of some switches answers it
             good &= value >= PortState.DOWN
         target.set(image, value[good].astype(np.uint64), where=at[good])

@@ -54,6 +54,7 @@ _PORT_TEXT = re.compile(
 )
 _ASSIGN = re.compile(r"\s*+([a-z]++)\s*+[=+]\s*+([^\s(#]*+)(?:\(([^)]*+)\))?")
 _OPTION = re.compile(r"([A-Za-z]+)=(\S+)")
+_EXT = re.compile(r"\[\s*+ext\s*+(\d{1,9})\s*+\]")
 _PAREN = re.compile(r"\(([^)]*)\)")
 _QUIET = re.compile(r"\s*(?:#.*|Non-Chassis Nodes.*|Chassis \d+.*)?\Z")
 _IDS = {"vendid": 24, "devid": 16, "sysimgguid": 64}
@@ -69,7 +70,9 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     lines = read_lines(path, problems)
     if ibnetdiscover_ports.looks_like(lines):
         records = ibnetdiscover_ports.parse(lines, problems)
-        return named(to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map)
+        return named(
+            to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map
+        )
     reader = _Netlist(problems)
     reader.parse(lines)
     format = "ibnetdiscover" if reader.has_guids else "ibsim"
@@ -122,7 +125,9 @@ class _Netlist:
         if name in _IDS or name in _GUIDS:
             name = "guid" if name in _GUIDS else name
             if name in self.ids:
-                self.problems.add(self.ids[name][2], f"{name} is told again in line {number}: a node record is missing between")
+                self.problems.add(
+                    self.ids[name][2], f"{name} is told again in line {number}: a node record is missing between"
+                )
             self.ids[name] = (parse_guid(value), value if second is None else f"{value}({second})", number)
         elif name in ("width", "speed", "extspeed"):
             self.default_rate = _bits({name[0]: value}, self.default_rate)
@@ -139,7 +144,9 @@ class _Netlist:
         text = _NODE_TEXT.match(rest) if rest else None
         if rest and not text:
             self.problems.add(number, f"cannot read what follows the node's name: {shown(rest)}")
-        desc, port0, lid, lmc = (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
+        desc, port0, lid, lmc = (
+            (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
+        )
         self.node = self.records.add_node(
             key, node_type, nports, number, desc=desc or m[3], node_guid=self._node_guid(number, m[3]),
             sys_guid=self._id("sysimgguid"), vendor_id=max(self._id("vendid"), 0), device_id=max(self._id("devid"), 0),
@@ -166,7 +173,9 @@ class _Netlist:
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") else UNKNOWN
         told, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and told == UNKNOWN:
-            self.problems.add(line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else ""))
+            self.problems.add(
+                line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else "")
+            )
         if named != UNKNOWN:
             self.has_guids = True
             if told not in (UNKNOWN, named):
@@ -205,9 +214,9 @@ class _Netlist:
 
     def _own_texts(self, own: str, number: int) -> tuple[str, int]:
         """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the port number."""
-        texts = _PAREN.findall(own)
+        texts = [*_EXT.findall(own), *_PAREN.findall(own)]
         guid = UNKNOWN
-        if texts and not self.is_switch:
+        if texts and texts[-1] and not self.is_switch:
             last = texts.pop()
             guid = parse_guid(last)
             if guid == UNKNOWN:
