@@ -1,0 +1,221 @@
+"""What changed between two fabrics.
+
+Nodes are the same when their NodeGUIDs are, else when their descriptions are, each where it names one node on each side:
+so a replaced switch is one device with another GUID, and two designs or a plan and what was built match by name. What is then compared: descriptions, kinds and port
+counts of nodes; cables, as pairs of ports; speed and width of cables that are in both; LIDs of ports that are in both,
+where both sources record LIDs.
+
+A cable is *moved* where it left one end in place: that port now leads elsewhere. A port that moved at both ends is a
+cable removed and one added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.fabric.builder import GUID_BASE
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import NodeType
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
+from softib.iba.smp import PortInfo
+
+__all__ = ["KINDS", "Change", "diff", "matched_nodes"]
+
+KINDS = (
+    "node-added", "node-removed", "node-renamed", "node-guid", "node-type", "node-ports", "cable-added",
+    "cable-removed", "cable-moved", "cable-speed", "cable-width", "lid",
+)  # fmt: skip
+"""Every kind of change, in the order :func:`diff` gives them."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs. ``where`` are ports (``leaf-3[40]``) or nodes; ``before`` and ``after`` the two values."""
+
+    kind: str
+    where: tuple[str, ...]
+    before: str
+    after: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib diff --json`` prints it."""
+        return {"kind": self.kind, "where": list(self.where), "before": self.before, "after": self.after,
+                "message": self.message}  # fmt: skip
+
+
+def diff(a: Fabric, b: Fabric) -> list[Change]:
+    """Changes that lead from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of ``b``)."""
+    to_b = matched_nodes(a, b)
+    changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
+    return sorted(changes, key=lambda c: KINDS.index(c.kind))
+
+
+def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
+    """int32[a's nodes]: the same node of ``b``, -1 = gone."""
+    to_b = _match(_real_guids(a), _real_guids(b))
+    names = a.node_names(), b.node_names()
+    number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
+    keys = [np.array([number[n] for n in ns], np.uint64) for ns in names]
+    by_name = _match(keys[0], keys[1])
+    taken = np.zeros(b.sizes.nodes + 1, bool)
+    taken[to_b] = True
+    taken[-1] = False
+    to_b = np.where((to_b < 0) & ~taken[by_name], by_name, to_b)
+    return to_b if (to_b >= 0).any() else _match(a.node_guid, b.node_guid)
+
+
+def _real_guids(f: Fabric) -> np.ndarray:
+    """NodeGUIDs, 0 for generated ones: those only count nodes, so equal ones mean nothing."""
+    made = (f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)
+    return np.where(made, np.uint64(0), f.node_guid)
+
+
+def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Rows of ``a`` in ``b`` by keys that are there exactly once on both sides (0 = no key)."""
+    keys, back = np.unique(np.concatenate([a, b]), return_inverse=True)
+    in_a, in_b = (np.bincount(k, minlength=len(keys)) for k in (back[: len(a)], back[len(a) :]))
+    row = np.full(len(keys), -1, np.int32)
+    row[back[len(a) :]] = np.arange(len(b), dtype=np.int32)
+    usable = (in_a == 1) & (in_b == 1) & (keys != 0)
+    return np.where(usable, row, -1)[back[: len(a)]].astype(np.int32) if len(a) else np.zeros(0, np.int32)
+
+
+def _kind(f: Fabric, node: int) -> str:
+    return {NodeType.CA: "CA", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}.get(int(f.node_type[node]), "node")  # type: ignore[call-overload]
+
+
+def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
+    for node in np.flatnonzero(to_b < 0).tolist():
+        name = a.node_name(node)
+        yield Change("node-removed", (name,), name, "", f"{_kind(a, node)} {name} is gone")
+    found = np.zeros(b.sizes.nodes, bool)
+    found[to_b[to_b >= 0]] = True
+    for node in np.flatnonzero(~found).tolist():
+        name = b.node_name(node)
+        yield Change("node-added", (name,), "", name, f"{_kind(b, node)} {name} is new")
+    same = np.flatnonzero(to_b >= 0)
+    other = to_b[same]
+    by_guid = (a.node_guid[same] == b.node_guid[other]).any()
+    for i in np.flatnonzero((a.node_desc[same] != b.node_desc[other]).any(axis=1)).tolist():
+        old, new = a.node_name(int(same[i])), b.node_name(int(other[i]))
+        if old != new:
+            guid = f"{int(a.node_guid[same[i]]):#018x}"
+            yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} (GUID {guid})")
+    made = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)
+    for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~made).tolist():
+        old, new = (f"{int(g):#018x}" for g in (a.node_guid[same[i]], b.node_guid[other[i]]))
+        name = b.node_name(int(other[i]))
+        yield Change("node-guid", (name,), old, new, f"{name} has GUID {new}, before {old}: another device")
+    for kind, column, what in (("node-type", "node_type", "kind"), ("node-ports", "node_nports", "number of ports")):
+        x, y = getattr(a, column)[same], getattr(b, column)[other]
+        for i in np.flatnonzero(x != y).tolist():
+            name = b.node_name(int(other[i]))
+            old, new = str(int(x[i])), str(int(y[i]))
+            if column == "node_type":
+                old, new = _kind(a, int(same[i])), _kind(b, int(other[i]))
+            yield Change(kind, (name,), old, new, f"{name}: {what} was {old}, is {new}")
+
+
+def _ports_in_b(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
+    """int32[a's ports]: the same port of ``b``, -1 where the node is gone or has no such port."""
+    node = to_b[a.port_node] if a.sizes.ports else np.zeros(0, np.int32)
+    kept = np.maximum(node, 0)
+    if not b.sizes.nodes:
+        return np.full(a.sizes.ports, -1, np.int64)
+    there = (node >= 0) & (a.port_num <= b.node_nports[kept]) & ((a.port_num > 0) | b.is_switch[kept])
+    return np.where(there, b.node_base[kept].astype(np.int64) + a.port_num, -1)
+
+
+def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
+    port_b = _ports_in_b(a, b, to_b)
+    back = np.full(b.sizes.ports, -1, np.int64)
+    here = np.flatnonzero(port_b >= 0)
+    back[port_b[here]] = here
+    kept_b = np.zeros(b.sizes.cables, bool)
+    moved_b = np.zeros(b.sizes.cables, bool)
+    gone: list[int] = []
+    same: list[tuple[int, int]] = []
+    for cable, (p, q) in enumerate(a.cable_port.tolist()):
+        at, far = (int(port_b[x]) if x >= 0 else -1 for x in (p, q))
+        cable_b = int(b.port_cable[at]) if at >= 0 else int(b.port_cable[far]) if far >= 0 else -1
+        if cable_b >= 0 and set(b.cable_port[cable_b].tolist()) == {at, far}:
+            kept_b[cable_b] = True
+            same.append((cable, cable_b))
+        else:
+            gone.append(cable)
+    for cable in gone:
+        yield _lost(a, b, cable, port_b, kept_b, moved_b)
+    for cable in np.flatnonzero(~kept_b & ~moved_b).tolist():
+        ends = _ends(b, cable)
+        yield Change("cable-added", ends, "", " - ".join(ends), f"new cable {' - '.join(ends)}")
+    yield from _links(a, b, same)
+
+
+def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarray, moved_b: np.ndarray) -> Change:
+    """A cable of ``a`` that is not in ``b``: moved where one of its ports now holds a cable nobody else claims."""
+    ends = _ends(a, cable)
+    was = " - ".join(ends)
+    for p in a.cable_port[cable].tolist():
+        at = int(port_b[p]) if p >= 0 else -1
+        new = int(b.port_cable[at]) if at >= 0 else -1
+        if new >= 0 and not kept_b[new] and not moved_b[new]:
+            moved_b[new] = True
+            stays = b.port_name(at)
+            old_far = next((e for e in ends if e != a.port_name(p)), ends[-1])
+            new_far = next((e for e in _ends(b, new) if e != stays), stays)
+            return Change("cable-moved", (stays, old_far, new_far), was, " - ".join(_ends(b, new)),
+                          f"{stays} leads to {new_far}, before to {old_far}")  # fmt: skip
+    return Change("cable-removed", ends, was, "", f"cable {was} is gone")
+
+
+def _ends(f: Fabric, cable: int) -> tuple[str, ...]:
+    return tuple(f.port_name(p) if p >= 0 else "an unknown port" for p in f.cable_port[cable].tolist())
+
+
+def _links(a: Fabric, b: Fabric, same: list[tuple[int, int]]) -> Iterator[Change]:
+    if not same or not (_records(a, "speeds") and _records(b, "speeds")):
+        return
+    pairs = np.array(same)
+    known = ((a.cable_port[pairs[:, 0]] >= 0).all(axis=1)) & ((b.cable_port[pairs[:, 1]] >= 0).all(axis=1))
+    pairs = pairs[known]
+    ports = [f.cable_port[pairs[:, i], 0] for i, f in enumerate((a, b))]
+    codes = [active_speed_codes(f.port_info, f.port_mlnx_speed)[p] for f, p in zip((a, b), ports, strict=True)]
+    width = [PortInfo.link_width_active.get(f.port_info)[p] for f, p in zip((a, b), ports, strict=True)]
+    for i in np.flatnonzero(codes[0] != codes[1]).tolist():
+        old, new = (SPEED_BY_CODE[int(c[i])].name if c[i] else "unknown" for c in codes)
+        yield _link_change("cable-speed", _ends(b, int(pairs[i, 1])), old, new)
+    for i in np.flatnonzero(width[0] != width[1]).tolist():
+        old, new = (f"{LANES_BY_BIT[int(w[i])]}x" if int(w[i]) in LANES_BY_BIT else "unknown" for w in width)
+        yield _link_change("cable-width", _ends(b, int(pairs[i, 1])), old, new)
+
+
+def _link_change(kind: str, ends: tuple[str, ...], old: str, new: str) -> Change:
+    what = kind.split("-")[1]
+    return Change(kind, ends, old, new, f"cable {' - '.join(ends)}: {what} was {old}, is {new}")
+
+
+def _records(f: Fabric, what: str) -> bool:
+    return f.source.format == "generated" or what in f.source.records
+
+
+def _lids(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
+    port_b = _ports_in_b(a, b, to_b)
+    ends = a.end_ports()
+    ends = ends[port_b[ends] >= 0]
+    old, new = a.lid[ends], b.lid[port_b[ends]] if b.sizes.ports else np.zeros(len(ends), np.uint16)
+    if not old.any() or not new.any():
+        return
+    for i in np.flatnonzero(old != new).tolist():
+        name = b.port_name(int(port_b[ends[i]]))
+        yield Change(
+            "lid", (name,), str(int(old[i])), str(int(new[i])), f"{name}: LID was {int(old[i])}, is {int(new[i])}"
+        )

@@ -1,0 +1,156 @@
+"""Cabling plans: which port shall be cabled to which, how long, of what, how fast.
+
+A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.cabling_csv`) or from any fabric file:
+what was built before, or a generated design, can be the plan too. :mod:`.plan_match` finds its ends in a fabric.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.fabric.columns import CableMedium
+from softib.fabric.formats.base import Problem
+from softib.fabric.formats.port_label import portnum_of_label
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
+from softib.iba.smp import PortInfo
+
+__all__ = ["CablingPlan", "decode", "read_plan", "write_plan"]
+
+
+@dataclass
+class CablingPlan:
+    """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
+
+    ``portnum`` is what the label alone says (:func:`.port_label.portnum_of_label`; 0 = needs the fabric), exact where
+    the plan is a fabric. Unknown: empty text, u 0, length NaN, medium ``CableMedium.UNKNOWN``, speed and lanes 0,
+    line 0, guid 0. ``conflict`` marks rows one of whose ports an earlier row already uses; they are problems too.
+    """
+
+    format: str
+    path: str
+    node: np.ndarray  # str[n, 2]
+    label: np.ndarray  # str[n, 2]
+    portnum: np.ndarray  # int16[n, 2]
+    rack: np.ndarray  # str[n, 2]
+    u: np.ndarray  # int16[n, 2]
+    length_m: np.ndarray  # float32[n]
+    medium: np.ndarray  # uint8[n]
+    speed: np.ndarray  # uint8[n], codes of iba.rates
+    lanes: np.ndarray  # uint8[n]
+    purpose: np.ndarray  # str[n], LinkType of UFM
+    line: np.ndarray  # int32[n]
+    node_guid: np.ndarray  # uint64[n, 2]
+    conflict: np.ndarray  # bool[n]
+    problems: list[Problem] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    @classmethod
+    def from_rows(cls, rows: list[dict[str, Any]], format: str, path: str, problems: list[Problem]) -> CablingPlan:
+        """Rows are dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u`` (pair of numbers), and the rest."""
+        n = len(rows)
+
+        def column(name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+            return np.array([r[name] for r in rows], dtype).reshape(shape) if n else np.zeros(shape, dtype)
+
+        label = column("label", str, (n, 2))
+        parsed = [portnum_of_label(x) for x in label.ravel()]
+        portnum = np.array([0 if p.blade else p.portnum for p in parsed], np.int16).reshape(n, 2)
+        return cls(
+            format, path, column("node", str, (n, 2)), label, portnum, column("rack", str, (n, 2)),
+            column("u", np.int16, (n, 2)), column("length_m", np.float32, (n,)), column("medium", np.uint8, (n,)),
+            column("speed", np.uint8, (n,)), column("lanes", np.uint8, (n,)), column("purpose", str, (n,)),
+            column("line", np.int32, (n,)), np.zeros((n, 2), np.uint64), column("conflict", bool, (n,)), problems,
+        )  # fmt: skip
+
+    @classmethod
+    def from_fabric(cls, fabric: Fabric, problems: list[Problem] | None = None) -> CablingPlan:
+        """Every cable with both ends known, in the fabric's order."""
+        cables = np.flatnonzero((fabric.cable_port >= 0).all(axis=1))
+        ports = fabric.cable_port[cables]
+        nodes = fabric.port_node[ports]
+        names = np.array(fabric.node_names(), str) if fabric.sizes.nodes else np.zeros(0, str)
+        numbers = fabric.port_num[ports].astype(np.int16)
+        labels = [
+            fabric.port_label.get(int(p), str(int(n))) for p, n in zip(ports.ravel(), numbers.ravel(), strict=True)
+        ]
+        codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
+        width = PortInfo.link_width_active.get(fabric.port_info)[ports[:, 0]]
+        lanes = np.array([LANES_BY_BIT.get(int(w), 0) for w in width], np.uint8)
+        n = len(cables)
+        told = "speeds" in fabric.source.records or fabric.source.format == "generated"
+        return cls(
+            "fabric", fabric.source.path, names[nodes].reshape(n, 2), np.array(labels, str).reshape(n, 2), numbers,
+            np.full((n, 2), "", str), np.zeros((n, 2), np.int16), fabric.cable_length_m[cables],
+            fabric.cable_medium[cables], codes[ports[:, 0]] if told else np.zeros(n, np.uint8),
+            lanes if told else np.zeros(n, np.uint8), np.full(n, "", str), np.zeros(n, np.int32),
+            fabric.node_guid[nodes], np.zeros(n, bool), list(problems or ()),
+        )  # fmt: skip
+
+    def end_name(self, row: int, end: int) -> str:
+        """``leaf-3 Port 40`` as messages write it."""
+        return f"{self.node[row, end]} {self.label[row, end]}"
+
+
+def decode(data: bytes) -> str:
+    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks, else UTF-8."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8-sig", "replace")
+
+
+def read_plan(path: str | Path, **options: Any) -> CablingPlan:
+    """A cabling list, or any fabric file as a plan; found by content. ``options`` go to ``registry.read``.
+
+    Raises :class:`UnreadableFile` where no row can be read.
+    """
+    from softib.fabric.formats import cabling_csv
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(1 << 16)
+            if head[:4] == b"PK\x03\x04":
+                raise UnreadableFile(f"{path}: an Excel workbook; save the sheet as CSV")
+            if cabling_csv.looks_like_cabling(decode(head)):
+                return cabling_csv.parse_cabling(decode(head + file.read()), str(path))
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    from softib.fabric.formats import registry
+
+    result = registry.read(path, **options)
+    plan = CablingPlan.from_fabric(result.fabric, result.problems)
+    plan.path = str(path)
+    return plan
+
+
+P2P_COLUMNS = (
+    "A-Rack", "A-U", "A-Node", "A-Port", "Z-Rack", "Z-U", "Z-Node", "Z-Port", "Cable Length", "Cable Type", "Speed",
+)  # fmt: skip
+
+
+def write_plan(plan: CablingPlan, path: str | Path) -> None:
+    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` gives the same rows back."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(P2P_COLUMNS)
+    for i in range(len(plan)):
+        ends: list[str] = []
+        for e in (0, 1):
+            u = int(plan.u[i, e])
+            ends += [plan.rack[i, e], f"U{u}" if u else "", plan.node[i, e], plan.label[i, e]]
+        length = "" if np.isnan(plan.length_m[i]) else f"{float(plan.length_m[i]):g}"
+        medium = CableMedium.NAMES[int(plan.medium[i])] if plan.medium[i] else ""
+        lanes = f" {int(plan.lanes[i])}x" if plan.lanes[i] else ""
+        speed = SPEED_BY_CODE[int(plan.speed[i])].name + lanes if plan.speed[i] else ""
+        writer.writerow([*ends, length, medium, speed])
+    Path(path).write_text(out.getvalue(), encoding="utf-8")

@@ -1,0 +1,149 @@
+"""Finds tables and entries in dumps of forwarding tables, whole columns at a time.
+
+Two line forms carry an entry: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``) and
+``0x0001 : 005  : 05   : yes`` (OpenSM's osm.fdbs / opensm.fdbs). Both have fixed columns, so the tens of millions of
+lines of a large fabric are read with array operations; only lines that fit neither form are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.fabric.formats.base import Problems
+
+__all__ = ["Dump", "Section", "line_text", "parse_dump"]
+
+_GUID = re.compile(r"\bguid[ :=]*(?:0x)?([0-9a-fA-F]{1,16})\b")
+_LID = re.compile(r"\b[Ll]id (\d{1,5})\b")
+_NAME = re.compile(r"\(\s*['\"]?(.*?)['\"]?\s*\)\s*:?\s*$")
+_OSM = re.compile(r"\bSwitch\s+0x([0-9a-fA-F]{1,16})")
+_ENTRY = re.compile(r"^\s*0x([0-9a-fA-F]{1,8})\s*(?::\s*)?(\d{1,9}|UNREACHABLE)(?:\s|:|#|$)")
+_TOTAL = re.compile(r"^\s*(\d{1,9}) (?:valid )?lids dumped")
+_FURNITURE = re.compile(r"^\s*(?:#.*|Lid\s+Out\s+Destination.*|Port\s+Info.*|LID\s*:\s*Port\s*:.*|-+)?\s*$")
+NO_ROUTE = 255
+
+
+@dataclass
+class Section:
+    """The table of one switch as its heading names it. ``line`` counts from 1; ``total`` is what the dump says it has."""
+
+    line: int
+    guid: int | None = None
+    lid: int | None = None
+    name: str = ""
+    unicast: bool = True
+    total: tuple[int, int] | None = None
+
+
+@dataclass
+class Dump:
+    """``lid``, ``portnum`` (int64) and ``line`` (int64, from 1) of all entries in file order; ``section`` is the row of
+    ``sections`` they stand under, -1 = before the first."""
+
+    lid: np.ndarray
+    portnum: np.ndarray
+    line: np.ndarray
+    section: np.ndarray
+    sections: list[Section] = field(default_factory=list)
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+_HEX = np.full(256, 255, np.uint8)
+_HEX[np.frombuffer(b"0123456789", np.uint8)] = np.arange(10)
+_HEX[np.frombuffer(b"abcdef", np.uint8)] = np.arange(10, 16)
+_HEX[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
+
+
+def parse_dump(data: bytes, problems: Problems) -> Dump:
+    """Every table and entry in ``data``; lines that are neither are added to ``problems``."""
+    raw = np.frombuffer(data + b"\n" + b"\0" * 16, np.uint8)
+    ends = np.flatnonzero(raw == 10)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    lid, portnum, fast = _fixed_columns(raw, starts, ends)
+    rest = np.flatnonzero(~fast)
+    sections: list[Section] = []
+    more: list[tuple[int, int, int]] = []
+    for i in rest.tolist():
+        text = data[starts[i] : min(int(ends[i]), int(starts[i]) + 500)].decode("utf-8", "replace").rstrip("\r")
+        _other_line(text, i + 1, sections, more, problems)
+    lines = np.flatnonzero(fast) + 1
+    extra = np.array(more, np.int64).reshape(-1, 3)
+    line = np.concatenate([lines, extra[:, 0]])
+    order = np.argsort(line, kind="stable")
+    heads = np.array([s.line for s in sections], np.int64)
+    line = line[order]
+    return Dump(
+        np.concatenate([lid[fast], extra[:, 1]])[order], np.concatenate([portnum[fast], extra[:, 2]])[order], line,
+        np.searchsorted(heads, line) - 1, sections, starts,
+    )  # fmt: skip
+
+
+def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """LID and port of every line in one of the fixed forms, and which lines those are."""
+    lid, portnum = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    fast = np.zeros(len(starts), bool)
+    rows = np.flatnonzero((ends - starts >= 10) & (raw[starts] == ord("0")) & (raw[starts + 1] == ord("x")))
+    at = starts[rows]
+    digits = [_HEX[raw[at + k]] for k in (2, 3, 4, 5)]
+    good = (digits[0] < 16) & (digits[1] < 16) & (digits[2] < 16) & (digits[3] < 16) & (raw[at + 6] == ord(" "))
+    rows, at, digits = rows[good], at[good], [d[good] for d in digits]
+    # The port stands at column 7, or at column 9 behind " : ".
+    colon = raw[at + 7] == ord(":")
+    port_at = at + np.where(colon, 9, 7)
+    p = [_HEX[raw[port_at + k]] for k in range(3)]
+    after = raw[port_at + 3]
+    good = (p[0] < 10) & (p[1] < 10) & (p[2] < 10) & (~colon | (raw[at + 8] == ord(" "))) & (port_at + 3 <= ends[rows])
+    good &= (after == ord(" ")) | (after == 10) | (after == 13) | (after == 9)
+    rows = rows[good]
+    value = np.zeros(len(rows), np.int64)
+    for d in digits:
+        value = value * 16 + d[good]
+    lid[rows] = value
+    portnum[rows] = p[0][good].astype(np.int64) * 100 + p[1][good].astype(np.int64) * 10 + p[2][good]
+    fast[rows] = True
+    return lid, portnum, fast
+
+
+def _other_line(
+    text: str, line: int, sections: list[Section], more: list[tuple[int, int, int]], problems: Problems
+) -> None:
+    if _FURNITURE.match(text):
+        return
+    section = _heading(text, line)
+    if section is not None:
+        sections.append(section)
+        return
+    total = _TOTAL.match(text)
+    if total:
+        if sections:
+            sections[-1].total = (line, int(total.group(1)))
+        return
+    entry = _ENTRY.match(text)
+    if entry:
+        portnum = NO_ROUTE if entry.group(2) == "UNREACHABLE" else int(entry.group(2))
+        more.append((line, int(entry.group(1), 16), portnum))
+    elif not (sections and not sections[-1].unicast):
+        problems.add(line, f"neither a table's heading nor '0xLID port': {text.strip()[:60]!r}")
+
+
+def _heading(text: str, line: int) -> Section | None:
+    if re.match(r"^\s*(?:Multicast )?[Mm](?:ulticast )?lids? \[", text) or text.lstrip().startswith("Multicast mlids"):
+        return Section(line, unicast=False)
+    if "Unicast lids [" in text:
+        guid, lid, name = _GUID.search(text), _LID.search(text), _NAME.search(text)
+        return Section(
+            line, int(guid.group(1), 16) if guid else None, int(lid.group(1)) if lid else None,
+            name.group(1) if name else "",
+        )  # fmt: skip
+    osm = _OSM.search(text)
+    return Section(line, int(osm.group(1), 16)) if osm else None
+
+
+def line_text(data: bytes, dump: Dump, line: int) -> str:
+    """Text of a line (from 1) of the parsed data."""
+    start = int(dump.starts[line - 1])
+    end = data.find(b"\n", start)
+    return data[start : end if end >= 0 else len(data)].decode("utf-8", "replace")

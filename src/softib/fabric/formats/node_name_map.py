@@ -1,0 +1,89 @@
+"""Node-name maps: the names operators give to GUIDs, as OpenSM and infiniband-diags read them.
+
+One entry a line, ``0xGUID "name"``; ``#`` begins a comment. Source: infiniband-diags' manual page, NODE NAME MAP FILE
+FORMAT. OpenSM takes unquoted names too (up to the next blank or comment), and so do we.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.model import Fabric
+
+__all__ = ["NameMap", "apply", "parse", "read"]
+
+_ENTRY = re.compile(r"^(?:0[xX])?([0-9a-fA-F]{1,16})\s+(?:\"([^\"]*)\"|([^\s\"#]\S*))\s*(?:#.*)?$")
+DESCRIPTION_BYTES = 64
+
+
+@dataclass
+class NameMap:
+    """``names`` by NodeGUID, ``lines`` where each stands in the file."""
+
+    path: str
+    names: dict[int, str]
+    lines: dict[int, int]
+    problems: list[Problem]
+
+
+def parse(text: str, file: str) -> NameMap:
+    """Parse a map. A GUID named twice keeps its first name."""
+    problems = Problems(file)
+    names: dict[int, str] = {}
+    lines: dict[int, int] = {}
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _ENTRY.match(line)
+        if match is None:
+            problems.add(number, f'not 0xGUID "name": {line[:60]!r}')
+            continue
+        guid, name = int(match.group(1), 16), match.group(2) if match.group(2) is not None else match.group(3)
+        if guid in names:
+            if names[guid] != name:
+                problems.add(number, f"{guid:#018x} has another name at line {lines[guid]}; that one is used")
+            continue
+        if len(name.encode()) > DESCRIPTION_BYTES:
+            problems.add(number, f"a name of {len(name.encode())} bytes; a NodeDescription holds 64, the rest is cut")
+        names[guid], lines[guid] = name, number
+    return NameMap(file, names, lines, list(problems))
+
+
+def read(path: str | Path) -> NameMap:
+    """Read a map; raises :class:`UnreadableFile` where no entry can be read."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    result = parse(text, str(path))
+    if not result.names and result.problems:
+        raise UnreadableFile(f'{path}: no line of the form 0xGUID "name"')
+    return result
+
+
+def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> list[Problem]:
+    """Write the names into the NodeDescriptions, in place. Returns the map's problems and its unknown GUIDs."""
+    if isinstance(names, (str, Path)):
+        names = read(names)
+    if not isinstance(names, NameMap):
+        names = NameMap("node-name-map", dict(names), {}, [])
+    problems = list(names.problems)
+    order = np.argsort(fabric.node_guid, kind="stable")
+    ordered = fabric.node_guid[order]
+    for guid, name in names.names.items():
+        at, end = (int(np.searchsorted(ordered, np.uint64(guid), side)) for side in ("left", "right"))
+        if at == end:
+            reason = f"no node with GUID {guid:#018x} ({name}) in the fabric"
+            problems.append(Problem(names.path, names.lines.get(guid, 0), reason))
+            continue
+        image = np.frombuffer(name.encode()[:DESCRIPTION_BYTES].ljust(DESCRIPTION_BYTES, b"\0"), np.uint8)
+        fabric.node_desc[order[at:end]] = image
+    return problems

@@ -1,0 +1,162 @@
+"""Every file format in one table: who reads it, who writes it, and what its content looks like.
+
+``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or name. Modules load
+lazily, so a format costs nothing until it is used.
+
+A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``, a writer
+``function(fabric, path) -> list[str]``: one note for each thing that it had to change so that a peer can load the file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softib.errors import UnknownFormat, UnknownName, UnreadableFile
+from softib.fabric.formats.base import ReadResult
+from softib.fabric.model import Fabric
+
+__all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
+
+SNIFF_BYTES = 4 << 20
+"""How far detection looks. Shell prompts and thousands of MAD errors may stand before the first record."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One row of the table. ``what`` completes "this file is …"; ``kind`` says which question it answers:
+    ``fabric`` (:func:`read`), ``plan`` (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
+
+    name: str
+    kind: str
+    what: str
+    signature: str
+    """Regular expression over bytes, multi-line: a record that only this format holds."""
+    reader: str = ""
+    writer: str = ""
+    suffixes: tuple[str, ...] = ()
+
+
+_GUID = r"(?:0x)?[0-9a-fA-F]{1,16}"
+_HERE = "softib.fabric.formats."
+
+FORMATS: tuple[Format, ...] = (
+    # The first row whose signature is found wins: the strictest signatures stand first.
+    Format("db_csv", "fabric", "an ibdiagnet2 .db_csv", r"^START_(?:NODES|PORTS|LINKS|RUN_INFO|SM_INFO)[ \t]*\r?$",
+           _HERE + "db_csv:read"),
+    Format("lst", "fabric", "an ibdiagnet .lst", r"^[ \t]*\{[ \t]*(?:CA|SW|RT)(?:-\w+)?[ \t]+Ports:[0-9A-Fa-f]+[ \t]",
+           _HERE + "lst:read"),
+    Format("lfts", "lfts", "a dump of forwarding tables",
+           r"^(?:Unicast lids \[|osm_ucast_mgr_dump_ucast_routes: Switch|[^\n]{0,80}Switch 0x[0-9a-fA-F]{1,16}[ \t]*\r?\nLID[ \t]*:)",
+           _HERE + "lft_dump:read_lfts", _HERE + "lft_dump:write_fabric_lfts", (".lft", ".lfts")),
+    Format("ndt", "plan", "a UFM-NDT cabling list",
+           r"(?i)^[^\n]{0,200}\bStartDevice\b[^\n]{0,200}\bEndDevice\b", _HERE + "cabling:read_plan"),
+    Format("p2p", "plan", "a point-to-point cabling sheet",
+           r"(?i)^[^\n]{0,200}\bA[-_ ]?(?:Rack|Node|Port)\b[^\n]{0,400}\bZ[-_ ]?(?:Rack|Node|Port)\b",
+           _HERE + "cabling:read_plan"),
+    Format("ibnetdiscover", "fabric", "an ibnetdiscover dump",
+           rf"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]+\d+[ \t]+\"[SHR]-{_GUID}\""
+           rf"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{{1,16}}[ \t]+\d+x[ \t])",
+           _HERE + "ibnetdiscover:read", _HERE + "ibnetdiscover_writer:write", (".ibnetdiscover",)),
+    Format("ibsim", "fabric", "an ibsim netlist",
+           r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]+\d+[ \t]+\"[^\"\n]{1,200}\"",
+           _HERE + "ibnetdiscover:read", _HERE + "ibsim_net:write", (".net",)),
+    Format("topo", "fabric", "an ibdm .topo", r"^[ \t]+\S+[ \t]+-(?:[ \t]*[\w.]+[ \t]*-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S+",
+           _HERE + "topo:read", _HERE + "topo:write", (".topo",)),
+    Format("node-name-map", "names", "a node-name-map", rf"^[ \t]*0x[0-9a-fA-F]{{1,16}}[ \t]+\"[^\"\n]+\"[ \t]*(?:#[^\n]*)?\r?$",
+           _HERE + "node_name_map:read"),
+    Format("slurm", "none", "a Slurm topology.conf", r"^SwitchName=\S+", "",
+           _HERE + "slurm:write", ("topology.conf",)),
+    Format("graphml", "none", "a GraphML drawing", r"<graphml\b", "", _HERE + "graphml:write", (".graphml",)),
+)  # fmt: skip
+
+READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.kind == "fabric"}
+WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
+
+_USE = {
+    "plan": "give it as a plan (--plan)",
+    "lfts": "give it as forwarding tables (--lfts) beside a fabric",
+    "names": "give it as a node-name-map beside a fabric",
+    "none": "softib writes this format and does not read it",
+}
+
+
+def load(target: str) -> Callable[..., Any]:
+    """The function that ``"module:function"`` names."""
+    module, _, name = target.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def sniff(path: Path) -> bytes:
+    """The head of a file. Raises :class:`UnreadableFile` with the system's reason."""
+    try:
+        with path.open("rb") as file:
+            return file.read(SNIFF_BYTES)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+
+
+def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
+    """Row of the table whose signature stands in the file. ``among`` limits the kinds looked for.
+
+    Raises :class:`UnreadableFile` (no such file, empty) or :class:`UnknownFormat`.
+    """
+    head = sniff(Path(path))
+    if not head.strip(b"\0 \t\r\n"):
+        raise UnreadableFile(f"{path}: the file is empty")
+    kinds = tuple(among)
+    for row in FORMATS:
+        if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), _shortened(head), re.MULTILINE):
+            return row
+    known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
+    raise UnknownFormat(f"{path}: no known format in its content; softib reads {known}")
+
+
+def _shortened(head: bytes) -> bytes:
+    """``head`` as signatures want it: no byte-order mark, ``\\n`` ends every line."""
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    return head if b"\r" not in head else head.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def read(path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_map: Any = None) -> ReadResult:
+    """Read a fabric from any known file. ``node_name_map`` is a path, or ``{node_guid: name}``.
+
+    Raises :class:`UnreadableFile` (the path, or no record in it, can be read) and :class:`UnknownFormat`;
+    everything smaller is a ``Problem`` of the result.
+    """
+    path = Path(path)
+    row = detect(path)
+    if row.kind != "fabric":
+        raise UnknownFormat(f"{path}: this is {row.what}, not a fabric; {_USE[row.kind]}")
+    result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
+    return result
+
+
+def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:
+    """Write ``fabric``; the format comes from the suffix unless named. Returns what had to be changed, as notes."""
+    path = Path(path)
+    row = _row_for(path, format)
+    try:
+        notes: list[str] = load(row.writer)(fabric, path)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
+    return notes
+
+
+def _row_for(path: Path, format: str | None) -> Format:
+    writers = [f for f in FORMATS if f.writer]
+    if format is not None:
+        for row in writers:
+            if row.name == format:
+                return row
+        raise UnknownName("format to write", format, WRITERS)
+    for row in writers:
+        if any(path.name.endswith(s) for s in row.suffixes):
+            return row
+    suffixes = ", ".join(s for row in writers for s in row.suffixes)
+    raise UnknownFormat(f"{path.name}: no format has this suffix; use one of {suffixes}, or name the format")

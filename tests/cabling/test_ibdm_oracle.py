@@ -1,0 +1,116 @@
+"""ibutils' own library is the oracle of what a ``.topo`` file means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softib.fabric.formats.ibnl import INSTALLED, SPEED_OF_G, read_ibnl
+from softib.fabric.formats.topo import read as read_topo
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import NodeType
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
+from softib.iba.smp import PortInfo
+from tests.cabling.ibdm import IbdmFabric, load
+
+pytestmark = pytest.mark.stock
+G_OF_SPEED = {name: g for g, name in SPEED_OF_G.items()}
+
+
+def as_ibdm(f: Fabric) -> IbdmFabric:
+    """Our fabric in the form of the oracle."""
+    names = f.node_names()
+    nodes = {
+        n: (1 if t == NodeType.SWITCH else 2, int(p)) for n, t, p in zip(names, f.node_type, f.node_nports, strict=True)
+    }
+    codes = active_speed_codes(f.port_info, f.port_mlnx_speed)
+    width = PortInfo.link_width_active.get(f.port_info)
+    links = {}
+    for port in np.flatnonzero(f.linked):
+        peer = int(f.port_peer[port])
+        links[names[f.port_node[port]], int(f.port_num[port])] = (
+            names[f.port_node[peer]], int(f.port_num[peer]), f"{LANES_BY_BIT[int(width[port])]}x",
+            G_OF_SPEED[SPEED_BY_CODE[int(codes[port])].name], f.port_label.get(int(port), "-"),
+        )  # fmt: skip
+    return IbdmFabric(True, nodes, links)
+
+
+def assert_same(ours: IbdmFabric, theirs: IbdmFabric) -> None:
+    assert theirs.ok and theirs.nodes, "the oracle did not load the file: nothing was compared"
+    assert {n: v[1] for n, v in ours.nodes.items()} == {n: v[1] for n, v in theirs.nodes.items()}
+    kinds = {(v[0], theirs.nodes[n][0]) for n, v in ours.nodes.items()}
+    assert len(kinds) == len({a for a, _ in kinds}) == len({b for _, b in kinds})
+    assert ours.links == theirs.links
+
+
+TOPOS = (
+    "flitsim/examples__is1_1l_8n__is1_1l_8n", "flitsim/examples__is1_2l_8n__is1_2l_8n",
+    "flitsim/examples__is1_3l_32n__is1_3l_32n", "ibmgtsim-topos/12-ary-2-tree", "ibmgtsim-topos/12-node-spaced",
+    "ibmgtsim-topos/2-ary-4-tree", "ibmgtsim-topos/32nodes-3lvl-is1-cbb2-2st", "ibmgtsim-topos/32nodes-3lvl-is1-cbb2",
+    "ibmgtsim-topos/32nodes-3lvl-is1", "ibmgtsim-topos/4-ary-2-tree", "ibmgtsim-topos/4-ary-3-tree",
+    "ibmgtsim-topos/4-ary-4-tree", "ibmgtsim-topos/FullGnu", "ibmgtsim-topos/IS1-16", "ibmgtsim-topos/IS3-128",
+    "ibmgtsim-topos/RhinoBased512Nodes", "ibmgtsim-topos/blend-4-ary-2-tree", "ibmgtsim-topos/gnu-stallion-64",
+    "ibutils-clusters/Buffalo8", "ibutils-clusters/FullGnu", "ibutils-clusters/PartialGazelle",
+    "ibutils-clusters/RhinoBased512", "ibutils-clusters/SingleGazelle", "ibutils-clusters/SingleRhino",
+    "ibutils-demo/gnu-based-32", "ibutils-demo/network", "ibutils-demo/partial-gnu-based-32",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOPOS)
+def test_real_files_mean_what_ibdm_reads(name: str, shared_data: Path, stock, tmp_path: Path) -> None:
+    path = shared_data / f"{name}.topo"
+    result = read_topo(path)
+    assert not result.problems
+    assert_same(as_ibdm(result.fabric), load(stock("ibdmsh"), path, tmp_path))
+
+
+def installed_ibnl() -> list[Path]:
+    return sorted(p for pattern in INSTALLED for d in Path("/").glob(pattern[1:]) for p in d.glob("*.ibnl"))
+
+
+def test_every_installed_system_expands_as_in_ibdm(stock, tmp_path: Path) -> None:
+    ibdmsh, files = stock("ibdmsh"), installed_ibnl()
+    assert len(files) == 25
+    # An adapter on the first front-panel port: a section without a cable is not accepted.
+    for file in files:
+        ibnl = read_ibnl(file)
+        assert not ibnl.problems and ibnl.top is not None, ibnl.problems
+        topo = tmp_path / "one.topo"
+        topo.write_text(f"{ibnl.top.names[0]} SYS\n  {first_port(file)} -> Cougar H1 P1\n")
+        ours = read_topo(topo)
+        assert not ours.problems, ours.problems
+        assert_same(as_ibdm(ours.fabric), load(ibdmsh, topo, tmp_path))
+
+
+def first_port(file: Path) -> str:
+    from softib.fabric.formats.ibnl_expand import expand
+
+    return next(iter(expand(read_ibnl(file), {}).panel))
+
+
+@pytest.mark.parametrize(
+    "cfg", ["leaf3=R", "leaf1=Removed,spine2=R", "leaf1=4x,leaf2=4X", "spine1=R,spine2=R,spine3=R,spine4=R"]
+)
+def test_modifiers_choose_boards_as_in_ibdm(cfg: str, stock, tmp_path: Path) -> None:
+    topo = tmp_path / "cfg.topo"
+    topo.write_text(f"Gazelle GZ CFG: {cfg}\n   L4/P1 -> Cougar H1 P1\n   L8/P12 -4x-5G-> Cougar H2 P2\n")
+    ours = read_topo(topo)
+    assert not ours.problems
+    assert_same(as_ibdm(ours.fabric), load(stock("ibdmsh"), topo, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "cable",
+    ["P13 -> Cougar H1 P1", "P13 -> MTS2400-12T4 S2 P16", "P13 -4x-> MTS2400-12T4 S2 P16", "P13 -10G-> Gnu G L1/P1"],
+)
+def test_width_and_speed_of_a_cable_between_unequal_ends(cable: str, stock, tmp_path: Path) -> None:
+    topo = tmp_path / "unequal.topo"
+    topo.write_text(
+        f"MTS2400-12T4 S1\n  {cable}\n  P1 -> IS5100 M L1/P1\n  P2 -5G-> IS5100 M L1/P2\n\nIS5100 M\n L2/P1 -> IS5200 N L2/P1\n"
+    )
+    ours = read_topo(topo)
+    assert not ours.problems
+    assert_same(as_ibdm(ours.fabric), load(stock("ibdmsh"), topo, tmp_path))
