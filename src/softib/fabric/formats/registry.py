@@ -18,6 +18,7 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
@@ -59,11 +60,11 @@ FORMATS: tuple[Format, ...] = (
            r"(?i)^[^\n]{0,200}\bA[-_ ]?(?:Rack|Node|Port)\b[^\n]{0,400}\bZ[-_ ]?(?:Rack|Node|Port)\b",
            _HERE + "cabling:read_plan"),
     Format("ibnetdiscover", "fabric", "an ibnetdiscover dump",
-           rf"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]+\d+[ \t]+\"[SHR]-{_GUID}\""
+           rf"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[^\"\n]{{1,80}}\""
            rf"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{{1,16}}[ \t]+\d+x[ \t])",
            _HERE + "ibnetdiscover:read", _HERE + "ibnetdiscover_writer:write", (".ibnetdiscover",)),
     Format("ibsim", "fabric", "an ibsim netlist",
-           r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]+\d+[ \t]+\"[^\"\n]{1,200}\"",
+           r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",
            _HERE + "ibnetdiscover:read", _HERE + "ibsim_net:write", (".net",)),
     Format("topo", "fabric", "an ibdm .topo", r"^[ \t]+\S+[ \t]+-(?:[ \t]*[\w.]+[ \t]*-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S+",
            _HERE + "topo:read", _HERE + "topo:write", (".topo",)),
@@ -93,10 +94,10 @@ def load(target: str) -> Callable[..., Any]:
 
 
 def sniff(path: Path) -> bytes:
-    """The head of a file. Raises :class:`UnreadableFile` with the system's reason."""
+    """The head of a file, decoded. Raises :class:`UnreadableFile` with the system's reason."""
     try:
         with path.open("rb") as file:
-            return file.read(SNIFF_BYTES)
+            return decoded(file.read(SNIFF_BYTES))
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
@@ -111,16 +112,10 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
         raise UnreadableFile(f"{path}: the file is empty")
     kinds = tuple(among)
     for row in FORMATS:
-        if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), _shortened(head), re.MULTILINE):
+        if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), head, re.MULTILINE):
             return row
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
     raise UnknownFormat(f"{path}: no known format in its content; softib reads {known}")
-
-
-def _shortened(head: bytes) -> bytes:
-    """``head`` as signatures want it: no byte-order mark, ``\\n`` ends every line."""
-    head = head.removeprefix(b"\xef\xbb\xbf")
-    return head if b"\r" not in head else head.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def read(path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_map: Any = None) -> ReadResult:

@@ -1,0 +1,152 @@
+"""Nodes and port records as columns, on their way from a file to a fabric.
+
+Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resolve` pairs the records into cables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from softib.fabric.formats.base import Problems
+from softib.fabric.formats.text import octets, shown
+from softib.iba.constants import LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
+from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
+
+__all__ = ["UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
+
+UNKNOWN = -1
+"""A field that the source does not record."""
+
+_HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\Z")
+_RATE = re.compile(r"(\d{1,2})x\s*([A-Za-z]+\d*|[\d.]+)(?:\s*Gbps)?\Z")
+
+_LANE_GBPS = (
+    (2.5, "SDR"), (5, "DDR"), (10, "QDR"), (10.3125, "FDR10"), (14, "FDR"), (14.0625, "FDR"), (25, "EDR"),
+    (25.78125, "EDR"), (50, "HDR"), (53.125, "HDR"), (100, "NDR"), (106.25, "NDR"), (200, "XDR"), (212.5, "XDR"),
+)  # fmt: skip
+"""Signalling rates of a lane as infiniband-diags and ibdiagnet round them."""
+
+
+@dataclass
+class Records:
+    """Columns (lists) of what a file says; the index in ``key`` is the node number that ``port_node`` holds."""
+
+    key: list[str] = field(default_factory=list)
+    """What other records call the node."""
+    node_type: list[int] = field(default_factory=list)
+    nports: list[int] = field(default_factory=list)
+    desc: list[bytes] = field(default_factory=list)
+    node_guid: list[int] = field(default_factory=list)
+    """:data:`UNKNOWN` where the file has none: one is generated."""
+    sys_guid: list[int] = field(default_factory=list)
+    vendor_id: list[int] = field(default_factory=list)
+    device_id: list[int] = field(default_factory=list)
+    revision: list[int] = field(default_factory=list)
+    lid0: list[int] = field(default_factory=list)
+    lmc0: list[int] = field(default_factory=list)
+    enhanced_port0: list[int] = field(default_factory=list)
+    node_line: list[int] = field(default_factory=list)
+
+    port_node: list[int] = field(default_factory=list)
+    portnum: list[int] = field(default_factory=list)
+    peer: list[str] = field(default_factory=list)
+    peer_portnum: list[int] = field(default_factory=list)
+    port_line: list[int] = field(default_factory=list)
+    speed: list[int] = field(default_factory=list)
+    lanes: list[int] = field(default_factory=list)
+    lid: list[int] = field(default_factory=list)
+    lmc: list[int] = field(default_factory=list)
+    port_guid: list[int] = field(default_factory=list)
+    peer_lid: list[int] = field(default_factory=list)
+    peer_guid: list[int] = field(default_factory=list)
+    state: list[int] = field(default_factory=list)
+
+    label: dict[tuple[int, int], str] = field(default_factory=dict)
+    """(node, portnum) → text printed on the port."""
+    both_ends_in_one_line: bool = False
+    """A record names both ends in full (.lst, .db_csv): the file need not list it twice."""
+
+    only_a_peer: set[int] = field(default_factory=set)
+    """Nodes made from what their peers say: nothing of theirs is listed, which is no news."""
+
+    def add_node(
+        self, key: str, node_type: int, nports: int, line: int, *, desc: str = "", node_guid: int = UNKNOWN,
+        sys_guid: int = UNKNOWN, vendor_id: int = 0, device_id: int = 0, revision: int = 0, lid0: int = UNKNOWN,
+        lmc0: int = UNKNOWN, enhanced_port0: int = UNKNOWN,
+    ) -> int:  # fmt: skip
+        """Append a node and return its number."""
+        values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, lid0,
+                  lmc0, enhanced_port0, line)  # fmt: skip
+        columns = (self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
+                   self.device_id, self.revision, self.lid0, self.lmc0, self.enhanced_port0, self.node_line)  # fmt: skip
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)  # type: ignore[attr-defined]
+        return len(self.key) - 1
+
+    def port_adder(self) -> Callable[..., None]:
+        """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid, peer_lid, peer_guid, state)``
+        with everything bound: this is called for every record of a large file."""
+        appends = [c.append for c in (  # type: ignore[attr-defined]
+            self.port_node, self.portnum, self.peer, self.peer_portnum, self.port_line, self.speed, self.lanes,
+            self.lid, self.lmc, self.port_guid, self.peer_lid, self.peer_guid, self.state)]  # fmt: skip
+
+        def add(*values: int | str) -> None:
+            for append, value in zip(appends, values, strict=True):
+                append(value)
+
+        return add
+
+
+def parse_guid(text: str) -> int:
+    """A GUID of up to 16 hexadecimal digits, or :data:`UNKNOWN`."""
+    m = _HEX.match(text.strip())
+    return int(m[1], 16) if m else UNKNOWN
+
+
+def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -> int:
+    """A unicast LID, or :data:`UNKNOWN` (an empty field says nothing; an impossible one is a problem)."""
+    if not text:
+        return UNKNOWN
+    try:
+        lid = int(text[:12], base)
+    except ValueError:
+        problems.add(line, f"LID {shown(text)} is no number")
+        return UNKNOWN
+    if 0 <= lid <= LID_UCAST_MAX:
+        return lid
+    problems.add(line, f"LID {lid} is no unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
+    return UNKNOWN
+
+
+def speed_of_gbps(text: str) -> int:
+    """Speed code of a lane rate as tools print it (``2.5``, ``14.0625``, ``100``), 0 if there is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0
+    return next((SPEED_BY_NAME[name].code for gbps, name in _LANE_GBPS if abs(gbps - value) < 0.01), 0)
+
+
+def parse_rate(text: str) -> tuple[int, int]:
+    """Speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for what is not understood."""
+    m = _RATE.match(text.strip())
+    if not m:
+        return 0, 0
+    lanes = int(m[1]) if int(m[1]) in WIDTH_BITS else 0
+    named = SPEED_BY_NAME.get(m[2].upper())
+    return (named.code if named else speed_of_gbps(m[2])), lanes
+
+
+def bounded_ports(nports: int, line: int, problems: Problems) -> int:
+    """``nports`` if a node can have so many, else 0 (the records then tell how many there are) and a problem."""
+    if 0 <= nports <= MAX_SWITCH_PORTS:
+        return nports
+    problems.add(line, f"{nports} ports: a node has at most {MAX_SWITCH_PORTS}; those that records name are kept")
+    return 0
+
+
+NODE_TYPES = {"switch": NodeType.SWITCH, "sw": NodeType.SWITCH, "ca": NodeType.CA, "hca": NodeType.CA,
+              "rt": NodeType.ROUTER, "router": NodeType.ROUTER}  # fmt: skip
+"""What the formats call node types, in lower case."""

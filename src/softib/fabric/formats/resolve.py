@@ -1,0 +1,198 @@
+"""From records to a fabric: pairs port records into cables and writes what was found into the PortInfo images.
+
+A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a cable; one that
+nobody answers is a one-sided cable; one whose peer has no record, or says otherwise, keeps its own end (peer unknown).
+Every record that is not answered becomes a ``Problem`` at its line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.pairing import Cables, pair
+from softib.fabric.formats.records import UNKNOWN, Records
+from softib.fabric.formats.same_key import merge_repeated_nodes
+from softib.fabric.formats.text import shown
+from softib.fabric.model import Fabric, Source
+from softib.fabric.power_up import port_info_image
+from softib.iba.constants import NodeType, PhysState
+from softib.iba.devices import DEVICES
+from softib.iba.rates import SPEED_BY_NAME
+from softib.iba.smp import PortInfo, SwitchInfo
+
+__all__ = ["to_fabric"]
+
+SHARP_NAME = b"Aggregation Node"
+"""NodeDescription of the SHARP aggregation node that sits behind a switch's last port."""
+
+
+def to_fabric(
+    r: Records, path: Path, format: str, problems: Problems, *, unlinked: bool = False, records: frozenset[str] = frozenset()
+) -> ReadResult:
+    """Build the fabric that ``r`` describes. ``records`` adds to what the columns themselves show to be recorded.
+
+    Raises :class:`UnreadableFile` when there is no node.
+    """
+    if not r.key:
+        raise UnreadableFile(f"{path}: no node record can be read" + (f"; first: {problems[0]}" if problems else ""))
+    index = merge_repeated_nodes(r, problems)
+    columns = {n: np.array(getattr(r, n), np.int64) for n in _INTEGERS}
+    cables = pair(r, index, columns, problems)
+    b = FabricBuilder(path.stem)
+    n = len(r.key)
+    node_type, nports = columns["node_type"], np.maximum(cables.nports, 0)
+    supported, lanes = _supported(r, columns, cables)
+    node_guid, sys_guid = _guids(r, columns, problems)
+    b.nodes(n, node_type, nports, node_guid=node_guid, sys_guid=sys_guid, vendor_id=columns["vendor_id"],
+            device_id=columns["device_id"], revision=columns["revision"], speed=supported, lanes=lanes)  # fmt: skip
+    b.links(cables.node_a, cables.portnum_a, cables.node_b, cables.portnum_b, listed=cables.listed)
+    _port_guids(b, r, columns, cables)
+    f = b.build()
+    _descriptions(f, r, problems)
+    _speeds(f, columns, cables, supported, lanes)
+    f.port_label = {int(f.port(i, p)): text for (i, p), text in r.label.items() if p <= nports[i]}
+    seen = _as_found(f, r, columns, cables, problems)
+    f.source = Source(format, str(path), frozenset(seen | records | ({"unlinked"} if unlinked else set())))
+    problems.sort(key=lambda p: p.line)
+    return ReadResult(f, problems, format, _counts(f, cables))
+
+
+_INTEGERS = ("node_type", "nports", "vendor_id", "device_id", "revision", "lid0", "lmc0", "enhanced_port0",
+             "port_node", "portnum", "peer_portnum", "port_line", "speed", "lanes", "lid", "lmc", "peer_lid", "state")  # fmt: skip
+
+
+def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np.ndarray, np.ndarray]:
+    """Speed code and lanes that each node supports: the generation of its DeviceID, or the fastest link seen on it.
+
+    Where neither is known: SDR 4x, which is what ibsim gives a netlist that names no speed.
+    """
+    code = np.zeros(len(r.key), np.int64)
+    for device in np.unique(c["device_id"]):
+        known = DEVICES.get(int(device))
+        if known:
+            kind = NodeType.SWITCH if known.kind == "switch" else NodeType.CA
+            code[(c["device_id"] == device) & (c["node_type"] == kind)] = SPEED_BY_NAME[known.generation].code
+    lanes = np.full(len(r.key), 4, np.int64)
+    used = cables.record_of_a
+    np.maximum.at(code, c["port_node"][used], c["speed"][used])
+    np.maximum.at(lanes, c["port_node"][used], c["lanes"][used])
+    return np.where(code > 0, code, SPEED_BY_NAME["SDR"].code), lanes
+
+
+def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np.ndarray, np.ndarray]:
+    """NodeGUID and SystemImageGUID columns; equal NodeGUIDs of different records are a problem, and stay."""
+    generated = np.uint64(GUID_BASE) + (np.arange(len(r.key), dtype=np.uint64) << np.uint64(8))
+    told = np.array([g != UNKNOWN for g in r.node_guid])
+    node = np.where(told, np.array([max(g, 0) for g in r.node_guid], np.uint64), generated)
+    sys_told = np.array([g > 0 for g in r.sys_guid])
+    sys = np.where(sys_told, np.array([max(g, 0) for g in r.sys_guid], np.uint64), node)
+    order = np.argsort(node, kind="stable")
+    for i in np.flatnonzero(node[order][1:] == node[order][:-1]):
+        first, second = int(order[i]), int(order[i + 1])
+        if r.key[first] != r.key[second]:
+            problems.add(r.node_line[second], f"NodeGUID {int(node[second]):#018x} is also that of line "
+                                              f"{r.node_line[first]}; both nodes are kept")  # fmt: skip
+    return node, sys
+
+
+def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: Cables) -> None:
+    """PortGUIDs of CAs: as the port's own record says, else as its peer's record says."""
+    is_switch = c["node_type"] == NodeType.SWITCH
+    own = np.array([max(g, 0) for g in r.port_guid], np.uint64)
+    theirs = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
+    target = cables.peer_node
+    use = (target >= 0) & (theirs > 0) & (c["peer_portnum"] >= 1)
+    use[use] = ~is_switch[target[use]]
+    b.port_guids(target[use], c["peer_portnum"][use], theirs[use])
+    use = cables.usable & (own > 0)
+    use[use] = ~is_switch[c["port_node"][use]]
+    b.port_guids(c["port_node"][use], c["portnum"][use], own[use])
+
+
+def _descriptions(f: Fabric, r: Records, problems: Problems) -> None:
+    for i, desc in enumerate(r.desc):
+        desc = desc.split(b"\0")[0]
+        if len(desc) > 64:
+            problems.add(r.node_line[i], f"description of {len(desc)} octets; NodeDescription holds 64: {shown(desc)}")
+        raw = desc[:64]
+        f.node_desc[i, : len(raw)] = np.frombuffer(raw, np.uint8)
+
+
+def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.ndarray, lanes: np.ndarray) -> None:
+    """PortInfo images with the speed and width that each port's own record tells (the two ends may differ)."""
+    sup, sup_lanes = supported[f.port_node], lanes[f.port_node]
+    active, active_lanes = np.zeros(f.sizes.ports, np.int64), np.zeros(f.sizes.ports, np.int64)
+    up = f.linked | (f.port_cable >= 0)
+    peer = np.where(f.linked, f.port_peer, np.arange(f.sizes.ports))
+    active[up] = np.minimum(sup, sup[peer])[up]
+    active_lanes[up] = np.minimum(sup_lanes, sup_lanes[peer])[up]
+    # The peer's record first, the port's own record over it.
+    for rows, told in ((f.port_peer, cables.usable), (None, cables.usable)):
+        port = f.node_base[c["port_node"][told]] + c["portnum"][told]
+        if rows is not None:
+            port = rows[port]
+        for column, name in ((active, "speed"), (active_lanes, "lanes")):
+            good = (port >= 0) & (c[name][told] > 0)
+            column[port[good]] = c[name][told][good]
+    info, mlnx = port_info_image(f, np.maximum(sup, active), np.maximum(sup_lanes, active_lanes), active, active_lanes)
+    f.port_info[:], f.port_mlnx_speed[:] = info, mlnx
+    f.power_on()
+
+
+def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> set[str]:
+    """LIDs, LMCs, port states and port 0 kinds into the images. Returns what the file recorded."""
+    P, seen = PortInfo, set()
+    lid, lmc = np.full(f.sizes.ports, UNKNOWN, np.int64), np.full(f.sizes.ports, UNKNOWN, np.int64)
+    switches = np.flatnonzero(f.is_switch)
+    lid[f.node_base[switches]], lmc[f.node_base[switches]] = c["lid0"][switches], c["lmc0"][switches]
+    told = cables.usable & ~f.is_switch[c["port_node"]]
+    port = f.node_base[c["port_node"][told]] + c["portnum"][told]
+    lid[port], lmc[port] = c["lid"][told], c["lmc"][told]
+    _peer_lids(f, lid, c, cables, problems)
+    if (lid > 0).any():
+        seen.add("lids")
+    if (lmc >= 0).any():
+        seen.add("lmcs")
+    if (c["speed"] > 0).any():
+        seen.add("speeds")
+    P.lid.set(f.port_info, np.maximum(lid, 0))
+    P.lmc.set(f.port_info, np.maximum(lmc, 0))
+    told = cables.usable & (c["state"] > 0)
+    if told.any():
+        seen.add("states")
+        port = f.node_base[c["port_node"][told]] + c["portnum"][told]
+        P.port_state.set(f.port_info, c["state"][told], where=port)
+        P.port_phys_state.set(f.port_info, np.where(c["state"][told] > 1, PhysState.LINK_UP, PhysState.POLLING), where=port)
+    enhanced = c["enhanced_port0"][f.switch_node]
+    SwitchInfo.enhanced_port0.set(f.switch_info, np.maximum(enhanced, 0))
+    return seen
+
+
+def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
+    """LIDs that a record tells of its peer: they fill what the peer leaves open, and contradict what it says."""
+    told = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
+    rows = np.flatnonzero(told)
+    node = cables.peer_node[rows]
+    port = f.node_base[node] + np.where(f.is_switch[node], 0, c["peer_portnum"][rows])
+    value = c["peer_lid"][rows]
+    empty = lid[port] == UNKNOWN
+    lid[port[empty][::-1]] = value[empty][::-1]  # of several, the first record wins
+    for i in np.flatnonzero(lid[port] != value):
+        problems.add(int(c["port_line"][rows[i]]), f"gives the peer LID {int(value[i])}, but {f.node_name(int(node[i]))} "
+                                                   f"has LID {int(lid[port[i]])}")  # fmt: skip
+
+
+def _counts(f: Fabric, cables: Cables) -> dict[str, int | None]:
+    ca = f.node_type == NodeType.CA
+    sharp = [SHARP_NAME in bytes(f.node_desc[i]) for i in np.flatnonzero(ca)]
+    same = (cables.node_a == cables.node_b) & (cables.node_b >= 0)
+    return {
+        "switches": int(f.is_switch.sum()), "cas": int(ca.sum()), "sharp_nodes": sum(sharp),
+        "links": len(cables.node_a), "listed_both_ends": int((cables.listed == 2).sum()),
+        "self_loops": int(same.sum()), "dangling": int(cables.dangling), "system_links": None,
+    }  # fmt: skip

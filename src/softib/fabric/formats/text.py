@@ -1,0 +1,97 @@
+"""Lines of a text file as they come from the real world: byte-order marks, CR/LF, terminal colours, any encoding.
+
+Nothing in here raises for odd content: what cannot be a line of a fabric file (longer than :data:`LINE_LIMIT`)
+becomes a ``Problem``. Bytes that are no UTF-8 survive as surrogates and :func:`octets` gives them back.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+from softib.errors import UnreadableFile
+from softib.fabric.formats.base import Problems
+
+__all__ = ["FILE_LIMIT", "LINE_LIMIT", "Junk", "decoded", "octets", "read_lines", "shown"]
+
+LINE_LIMIT = 64 << 10
+"""Longest line in octets: the longest record of any format (a .db_csv PM row) has about 2,000."""
+FILE_LIMIT = 1 << 30
+"""Largest file in octets: a dump of 50,000 hosts has about 40 MB."""
+
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def decoded(raw: bytes) -> bytes:
+    """``raw`` as UTF-8 with ``\\n`` line ends, without byte-order mark and terminal colours."""
+    wide = _WIDE.get(raw[:2])
+    if wide:
+        raw = raw[2:].decode(wide, "replace").encode("utf-8", "surrogatepass")
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    if b"\x1b" in raw:
+        raw = _ESCAPES.sub(b"", raw)
+    if b"\r" in raw:
+        raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return raw
+
+
+def read_lines(path: Path, problems: Problems) -> list[str]:
+    """All lines without their ends. Raises :class:`UnreadableFile` when the system gives no bytes.
+
+    A line that is too long is an empty string and a problem.
+    """
+    try:
+        if path.stat().st_size > FILE_LIMIT:
+            raise UnreadableFile(f"{path}: {path.stat().st_size >> 20} MiB; a fabric file has at most {FILE_LIMIT >> 20}")
+        raw = decoded(path.read_bytes())
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    lines = raw.split(b"\n")
+    out = []
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_LIMIT:
+            problems.add(number, f"line of {len(line)} characters is no record: {shown(line[:80])}")
+            line = b""
+        out.append(line.decode("utf-8", "surrogateescape"))
+    return out
+
+
+def octets(text: str) -> bytes:
+    """The bytes that ``text`` had in the file."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def shown(value: str | bytes, width: int = 60) -> str:
+    """``value`` quoted for a message: printable, one line, at most ``width`` characters."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else octets(value).decode("utf-8", "replace")
+    text = "".join(c if c.isprintable() else "?" for c in text.strip())
+    return repr(text if len(text) <= width else text[: width - 1] + "…")
+
+
+class Junk:
+    """Collects lines that are no record, so that a thousand lines of log text make one problem."""
+
+    def __init__(self, problems: Problems, what: str):
+        self.problems, self.what = problems, what
+        self.first = self.last = self.count = 0
+        self.text = ""
+
+    def add(self, number: int, line: str) -> None:
+        """Line ``number`` is no record."""
+        if self.count and number > self.last + 1:
+            self.flush()
+        if not self.count:
+            self.first, self.text = number, line
+        self.last, self.count = number, self.count + 1
+
+    def flush(self) -> None:
+        """Report what was collected."""
+        if self.count == 1:
+            self.problems.add(self.first, f"not {self.what}: {shown(self.text)}")
+        elif self.count:
+            self.problems.add(
+                self.first, f"not {self.what} (nor the {self.count - 1} lines that follow): {shown(self.text)}"
+            )
+        self.count = 0
