@@ -1,0 +1,120 @@
+"""A fabric under construction, with the truth about its structure.
+
+Thin over :class:`FabricBuilder`: it names, counts and remembers what each node and cable *is* (level, rail, group,
+coordinates, tier), so that tests of structure recognition have a ground truth in ``fabric.source.generator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from softib.errors import LimitError
+from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.model import Fabric, Source
+from softib.iba.constants import NodeType
+
+__all__ = ["MAX_HOSTS", "MAX_SWITCHES", "RECORDS", "Blueprint", "check_size", "host_names", "numbered"]
+
+MAX_HOSTS, MAX_SWITCHES = 1 << 20, 1 << 16
+"""What a fabric in memory is refused beyond: a host port takes about 1 KB, a switch 48 KiB of LFT and its ports."""
+
+RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
+"""What a generator knows of a fabric: everything about the hardware, nothing that a subnet manager writes."""
+
+
+def numbered(stem: str, count: int, width: int = 1) -> list[str]:
+    """``stem-1`` … ``stem-count``, numbers padded to ``width`` digits."""
+    return [f"{stem}-{i:0{width}d}" for i in range(1, count + 1)]
+
+
+def host_names(count: int) -> list[str]:
+    """``host-0001`` …: four digits, more where needed."""
+    return numbered("host", count, max(4, len(str(count))))
+
+
+def check_size(kind: str, hosts: int, switches: int) -> None:
+    """Raise :class:`LimitError` before arrays are made that no memory holds."""
+    if hosts > MAX_HOSTS or switches > MAX_SWITCHES:
+        raise LimitError(
+            f"{kind}: {hosts} hosts and {switches} switches are more than a fabric in memory can be: "
+            f"{MAX_HOSTS} hosts and {MAX_SWITCHES} switches"
+        )
+
+
+class Blueprint:
+    """Collects switches, hosts and links of one generated fabric; every argument is a column."""
+
+    def __init__(self, kind: str, values: dict[str, Any]):
+        self.kind, self.values = kind, values
+        self.builder = FabricBuilder(values["name"])
+        self.tiers: list[str] = []
+        self._levels: list[np.ndarray] = []
+        self._labels: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+        self._tier_of: list[np.ndarray] = []
+
+    def switches(self, names: Sequence[str], ports: int, level: int = 1, **labels: Any) -> np.ndarray:
+        """Add switches of ``ports`` ports at ``level`` (1 = hosts hang here). ``labels`` are columns of whole numbers."""
+        index = self.builder.nodes(
+            len(names), NodeType.SWITCH, ports, desc=names, speed=self.values["generation"], sys_guid=None
+        )
+        self._remember(index, level, labels)
+        return index
+
+    def hosts(self, names: Sequence[str], system: Any = None, **labels: Any) -> np.ndarray:
+        """Add one-port channel adapters (level 0). ``system`` is the row, among these, whose GUID is the SystemImageGUID."""
+        speed = self.values["host_generation"] or self.values["generation"]
+        sys_guid = None
+        if system is not None:
+            rows = np.asarray(system).astype(np.uint64) + np.uint64(self.builder.n_nodes)
+            sys_guid = np.uint64(GUID_BASE) + (rows << np.uint64(8))
+        index = self.builder.nodes(len(names), NodeType.CA, 1, desc=names, speed=speed, sys_guid=sys_guid)
+        self._remember(index, 0, labels)
+        return index
+
+    def links(self, tier: str, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any) -> None:
+        """Add the cables of ``tier``; arguments broadcast against each other, any shape."""
+        columns = np.broadcast_arrays(*(np.asarray(v) for v in (node_a, portnum_a, node_b, portnum_b)))
+        flat = [c.ravel() for c in columns]
+        if tier not in self.tiers:
+            self.tiers.append(tier)
+        self._tier_of.append(np.full(len(flat[0]), self.tiers.index(tier), np.int8))
+        if len(flat[0]):
+            self.builder.links(*flat)
+
+    def label(self, index: np.ndarray, **labels: Any) -> None:
+        """Say what nodes ``index`` are: columns of whole numbers (or rows of them)."""
+        for name, column in labels.items():
+            values = np.asarray(column, np.int32)
+            shape = (len(index), *values.shape[1:]) if values.ndim else (len(index),)
+            self._labels.setdefault(name, []).append((index, np.broadcast_to(values, shape)))
+
+    def _remember(self, index: np.ndarray, level: int, labels: dict[str, Any]) -> None:
+        self._levels.append(np.full(len(index), level, np.int8))
+        self.label(index, **labels)
+
+    def build(self) -> Fabric:
+        """The fabric, powered on, with kind, parameters and structural truth in ``source.generator``.
+
+        Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host), ``tiers`` and ``cable_tier``
+        int8[cables] (index into ``tiers``), and for each label ``node_<label>`` int32[nodes, …], -1 where it does not apply.
+        """
+        fabric = self.builder.build()
+        levels = np.concatenate(self._levels)
+        truth: dict[str, Any] = {
+            "kind": self.kind,
+            "params": {k: v for k, v in self.values.items() if v is not None},
+            "levels": int(levels.max()),
+            "node_level": levels,
+            "tiers": tuple(self.tiers),
+            "cable_tier": np.concatenate([np.zeros(0, np.int8), *self._tier_of]),
+        }
+        for name, blocks in self._labels.items():
+            column = np.full((self.builder.n_nodes, *blocks[0][1].shape[1:]), -1, np.int32)
+            for index, values in blocks:
+                column[index] = values
+            truth[f"node_{name}"] = column
+        fabric.source = Source(format="generated", records=RECORDS, generator=truth)
+        return fabric

@@ -1,0 +1,179 @@
+"""``fat-tree``: k-ary n-trees, XGFTs and the trees that sites really build from switches of one radix.
+
+Full trees of radix r and n tiers hold 2 (r/2)^n hosts on (2n - 1) (r/2)^(n-1) switches (Petrini and Vanneschi, IPPS
+1997; Zahavi's RLFT): 36 ports, 3 tiers: 11,664 hosts on 1,620 switches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
+from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible, radix_parameter
+from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
+
+__all__ = ["KIND", "shape_of"]
+
+NAME = "fat-tree"
+MAX_LEVELS = 8
+
+
+def build(values: dict[str, Any]) -> Fabric:
+    """The tree that ``values`` (checked parameters) describe; hosts fill leaves from the left."""
+    radix = values["radix"]
+    if values["m"] or values["w"] or values["p"]:
+        shape, hosts = _explicit_shape(values)
+        radix = radix or shape.ports_used
+        if shape.ports_used > radix:
+            raise impossible(
+                NAME, "radix", f": {radix}-port switches cannot hold this tree; it needs {shape.ports_used} ports"
+            )
+    else:
+        radix = radix or default_radix(values["generation"])
+        shape, hosts = shape_of(radix, values)
+    check_size(NAME, hosts, shape.n_switches)
+    b = Blueprint(NAME, {**values, "radix": radix, "levels": shape.levels, "hosts": hosts})
+    tiers = wire_tree(b, shape, radix, max(1, shape.levels - 1))
+    leaf = np.arange(hosts) // shape.m[0]
+    pod_leaves = int(np.prod(shape.m[1 : shape.levels - 1], dtype=np.int64))
+    host = b.hosts(host_names(hosts), leaf=leaf, pod=leaf // pod_leaves)
+    b.links("host-leaf", tiers[0][leaf], np.arange(hosts) % shape.m[0] + 1, host, 1)
+    return b.build()
+
+
+def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
+    """Shape and number of hosts of a tree of ``radix``-port switches. Raises :class:`TopologyError`."""
+    levels, hosts, parallel = values["levels"], values["hosts"], values["parallel"]
+    if isinstance(parallel, list):
+        levels = levels or len(parallel) + 1
+        if len(parallel) != levels - 1:
+            raise impossible(
+                NAME, "parallel", f": {len(parallel)} numbers for {levels} levels; give {levels - 1}, leaves first"
+            )
+    if levels is None:
+        levels = _fewest_levels(radix, hosts, values) if hosts else 2
+    cables = parallel if isinstance(parallel, list) else [parallel] * (levels - 1)
+    h, u = _leaf_ports(radix, levels, values)
+    most = _capacity(radix, levels, h, cables)
+    full = h * math.prod(most)
+    hosts = full if hosts is None else hosts
+    if hosts > full:
+        raise impossible(NAME, "hosts", f": {hosts} do not fit; {levels} levels of {radix}-port switches hold {full}"
+                         f"{_more_levels(radix, levels, hosts, values)}")  # fmt: skip
+    _check_parallel(radix, u, cables)
+    return grow(radix, h, u, -(-hosts // h), most, cables), hosts
+
+
+def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, int]:
+    """Ports of a leaf for hosts and for uplinks."""
+    ratio, h, u = values["oversubscription"], values["hosts_per_leaf"], values["uplinks"]
+    if levels == 1:
+        return h or radix, 0
+    if u is None:
+        u = radix - h if h and ratio == 1 else int(h / ratio) if h else int(radix / (1 + ratio))
+    if u < 1:
+        raise impossible(
+            NAME, "uplinks", f": none are left beside {h} hosts on a {radix}-port leaf; fewer hosts_per_leaf"
+        )
+    h = h or min(radix - u, int(u * ratio + 1e-9))
+    needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
+    if needs_half and radix % 2:
+        raise impossible(
+            NAME, "radix", f": {radix} is odd; half the ports go up and half down, so {radix - 1} or {radix + 1}"
+        )
+    if h + u > radix:
+        raise impossible(NAME, "hosts_per_leaf", f": {h} hosts and {u} uplinks need {h + u} ports; a leaf has {radix}")
+    return h, u
+
+
+def _capacity(radix: int, levels: int, h: int, cables: list[int | None]) -> list[int]:
+    """Children that a switch of each tier above the leaves can have."""
+    out = []
+    for t, told in enumerate(cables, 2):
+        down = radix if t == levels else radix // 2
+        out.append(down // (told or 1))
+    return out
+
+
+def _check_parallel(radix: int, u: int, cables: list[int | None]) -> None:
+    up = u
+    for told in cables:
+        if told and up % told:
+            right = [d for d in range(1, up + 1) if up % d == 0]
+            raise impossible(
+                NAME, "parallel", f": {told} does not divide {up} uplinks; one of {', '.join(map(str, right))}"
+            )
+        up = radix // 2
+
+
+def _fewest_levels(radix: int, hosts: int, values: dict[str, Any]) -> int:
+    for levels in range(1, MAX_LEVELS + 1):
+        h, _ = _leaf_ports(radix, levels, values)
+        if h * math.prod(_capacity(radix, levels, h, [values["parallel"]] * (levels - 1))) >= hosts:
+            return levels
+    raise impossible(
+        NAME, "hosts", f": {hosts} do not fit in {MAX_LEVELS} levels of {radix}-port switches; a larger radix"
+    )
+
+
+def _more_levels(radix: int, levels: int, hosts: int, values: dict[str, Any]) -> str:
+    if isinstance(values["parallel"], list) or levels >= MAX_LEVELS:
+        return ""
+    h, _ = _leaf_ports(radix, levels + 1, values)
+    more = h * math.prod(_capacity(radix, levels + 1, h, [values["parallel"]] * levels))
+    return f", {levels + 1} levels {more}"
+
+
+def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
+    """The PGFT that ``m``, ``w`` and ``p`` say literally, or its left part when ``hosts`` are fewer."""
+    m = values["m"]
+    if not m:
+        raise impossible(NAME, "m", "is missing; w and p need it: children of a switch, leaves first")
+    w, p = values["w"] or [1] * len(m), values["p"] or [1] * len(m)
+    for name, column in (("w", w), ("p", p)):
+        if len(column) != len(m):
+            raise impossible(NAME, name, f": {len(column)} numbers, but m has {len(m)}; give one a level, leaves first")
+        if column[0] != 1:
+            raise impossible(NAME, name, f": it begins with {column[0]}; a host has one cable to one leaf, so 1")
+    for other in ("oversubscription", "hosts_per_leaf", "uplinks", "parallel", "levels"):
+        told = values[other]
+        if (
+            told is not None
+            and not (other == "levels" and told == len(m))
+            and not (other == "oversubscription" and told == 1)
+        ):
+            raise impossible(NAME, other, "cannot stand beside m, w and p, which already say it; leave it away")
+    full = math.prod(m)
+    hosts = values["hosts"] or full
+    if hosts > full:
+        raise impossible(NAME, "hosts", f": {hosts} do not fit; this tree holds {full}")
+    first_up = tuple(children * cables + 1 for children, cables in zip(m[:-1], p[:-1], strict=True))
+    return TreeShape(tuple(m), tuple(w), tuple(p), first_up, -(-hosts // m[0])), hosts
+
+
+KIND = Kind(
+    NAME,
+    "tree of switches of one radix; leaf-1 …, spine-1 …, core-1 …, host-0001 …",
+    "Öhring et al., On generalized fat trees, IPPS 1995; Petrini and Vanneschi, k-ary n-trees, IPPS 1997; "
+    "Zahavi, D-Mod-K routing for real life fat trees, CCIT report 776, 2010",
+    (
+        radix_parameter(),
+        Parameter("levels", "whole", "tiers of switches; by default the fewest that hold the hosts, or 2", high=MAX_LEVELS),
+        Parameter("hosts", "whole", "hosts, leaves filled in order; by default as many as fit", high=1 << 40),
+        Parameter("oversubscription", "ratio", "host ports to uplinks at a leaf: 1, 2 or \"2:1\" …", 1.0),
+        Parameter("hosts_per_leaf", "whole", "host ports of a leaf; by default what oversubscription gives", high=254),
+        Parameter("uplinks", "whole", "uplinks of a leaf; by default what oversubscription gives", high=254),
+        Parameter(
+            "parallel", "whole or list", "cables between a switch and each parent (list: leaves first); by default 1 where "
+            "the tree is full, and where it is not as many as spread all uplinks over the fewest parents", high=254,
+        ),
+        Parameter("m", "list", "XGFT instead of radix and levels: children of a switch by level, leaves first"),
+        Parameter("w", "list", "XGFT: parents of a node by level (first 1)"),
+        Parameter("p", "list", "XGFT: parallel cables to each parent by level (first 1)", high=254),
+    ),
+    build,
+)  # fmt: skip

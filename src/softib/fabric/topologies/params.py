@@ -1,0 +1,154 @@
+"""Parameters of a topology kind as a table: names, defaults, docs, and the checks from which error lines derive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from softib.errors import TopologyError, UnknownName
+from softib.iba.devices import DEVICES, SWITCH_BY_GENERATION
+from softib.iba.rates import speed_named
+
+__all__ = ["COMMON", "Kind", "Parameter", "default_radix", "impossible"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. ``form`` is ``whole``, ``list`` (of whole numbers), ``whole or list``, ``ratio``, ``yes/no`` or
+    ``text``. ``default`` None means "worked out"; ``low`` and ``high`` bound every number in it."""
+
+    name: str
+    form: str
+    doc: str
+    default: Any = None
+    required: bool = False
+    low: int = 1
+    high: int = 1_000_000
+
+    def check(self, kind: str, value: Any) -> Any:
+        """``value`` in its own type; raises :class:`TopologyError` saying what would be right."""
+        if value is None:
+            if self.required:
+                raise impossible(kind, self.name, f"is missing; it is {self.doc}")
+            return self.default
+        return _CHECKS[self.form](self, kind, value)
+
+
+def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
+    """The error for a bad ``parameter``; ``error.parameter`` names it, so that a reader finds its line."""
+    error = TopologyError(f"{kind}: {parameter}{'' if reason.startswith(':') else ' '}{reason}")
+    error.parameter = parameter  # type: ignore[attr-defined]
+    return error
+
+
+def _whole(p: Parameter, kind: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) and not hasattr(value, "__index__"):
+        raise impossible(kind, p.name, f": {value!r} is not a whole number; {p.doc}")
+    number = int(value)
+    if not p.low <= number <= p.high:
+        raise impossible(kind, p.name, f": {number} is out of range; it can be {p.low} to {p.high}")
+    return number
+
+
+def _wholes(p: Parameter, kind: str, value: Any) -> list[int]:
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+        raise impossible(kind, p.name, f": {value!r} is not a list of whole numbers, such as [4, 4, 4]")
+    numbers = [_whole(p, kind, v) for v in value]
+    if not numbers:
+        raise impossible(kind, p.name, ": the list is empty; give at least one number")
+    return numbers
+
+
+def _whole_or_list(p: Parameter, kind: str, value: Any) -> Any:
+    return _whole(p, kind, value) if isinstance(value, int | str | float) else _wholes(p, kind, value)
+
+
+def _ratio(p: Parameter, kind: str, value: Any) -> float:
+    """``2``, ``1.5`` or ``"2:1"``."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        down, _, up = str(value).partition(":")
+        number = float(down) / (float(up) if up else 1.0)
+    except (ValueError, ZeroDivisionError):
+        raise impossible(kind, p.name, f': {value!r} is not a ratio; write 2 or "2:1"') from None
+    # 60-based YAML 1.1: an unquoted 2:1 arrives as the number 121, and 1:1 as 61.
+    if not 1 <= number <= 60:
+        quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > 60 else ""
+        raise impossible(kind, p.name, f": {value!r} must be between 1 and 60{quote}")
+    return number
+
+
+def _yes_no(p: Parameter, kind: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise impossible(kind, p.name, f": {value!r} is neither true nor false")
+    return value
+
+
+def _text(p: Parameter, kind: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise impossible(kind, p.name, f": {value!r} is not a line of text")
+    return value
+
+
+_CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
+    "whole": _whole, "list": _wholes, "whole or list": _whole_or_list, "ratio": _ratio, "yes/no": _yes_no,
+    "text": _text,
+}  # fmt: skip
+
+COMMON: tuple[Parameter, ...] = (
+    Parameter("name", "text", "name of the fabric; by default the kind"),
+    Parameter("generation", "text", "link speed of everything, such as EDR, HDR, NDR", "NDR"),
+    Parameter("host_generation", "text", "link speed of the hosts' adapters; by default that of everything"),
+)
+"""Parameters that every kind takes."""
+
+MAX_PORTS = 254
+
+
+def radix_parameter(low: int = 2) -> Parameter:
+    """The ``radix`` that most kinds take."""
+    return Parameter(
+        "radix", "whole", "ports of a switch; by default that of the generation's switch (NDR 64, HDR 40, EDR 36)",
+        low=low, high=MAX_PORTS,
+    )  # fmt: skip
+
+
+def default_radix(generation: str) -> int:
+    """Ports of the switch that the trade sells at this speed."""
+    return DEVICES[SWITCH_BY_GENERATION[speed_named(generation).name]].ports
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A topology kind: what it is, where its rules come from, its parameters, and the function that builds it."""
+
+    name: str
+    doc: str
+    source: str
+    parameters: tuple[Parameter, ...]
+    build: Callable[..., Any]
+
+    @property
+    def all_parameters(self) -> tuple[Parameter, ...]:
+        """Its own first, then those that every kind takes."""
+        return (*self.parameters, *COMMON)
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every parameter by name, checked and with defaults filled in.
+
+        Raises :class:`UnknownName` for a parameter that the kind has not, :class:`TopologyError` for a bad value.
+        """
+        known = [p.name for p in self.all_parameters]
+        for name in given:
+            if name not in known:
+                error = UnknownName(f"parameter of {self.name}", str(name), known)
+                error.parameter = str(name)  # type: ignore[attr-defined]
+                raise error
+        values = {p.name: p.check(self.name, given.get(p.name)) for p in self.all_parameters}
+        for name in ("generation", "host_generation"):
+            if values[name] is not None:
+                values[name] = speed_named(values[name]).name
+        values["name"] = values["name"] or self.name
+        return values

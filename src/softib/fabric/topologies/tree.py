@@ -1,0 +1,138 @@
+"""Shapes of fat trees and their wiring: what ``fat-tree`` and ``rail-optimized`` share.
+
+A tree is a PGFT(n; m; w; p) of Zahavi ("D-Mod-K routing providing non-blocking traffic for shift permutations on real
+life fat trees", CCIT report 776, 2010), which is the XGFT of Öhring et al. ("On generalized fat trees", IPPS 1995) with
+parallel cables: a node of tier i has ``m[i]`` children, a node of tier i-1 has ``w[i]`` parents and ``p[i]`` cables to
+each. Tier 0 are the hosts. A k-ary n-tree (Petrini and Vanneschi, IPPS 1997) is m = w = (k, …) with w[1] = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.fabric.topologies.blueprint import Blueprint
+
+__all__ = ["TIER_NAMES", "TreeShape", "evenly_spread", "grow", "tier_name", "wire_tree"]
+
+TIER_NAMES = ("host", "leaf", "spine", "core")
+
+
+def tier_name(level: int) -> str:
+    """Name stem of the switches of a tier (1 = leaf)."""
+    return TIER_NAMES[level] if level < len(TIER_NAMES) else f"tier{level}"
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """``m``, ``w``, ``p`` by tier (index 0 = between hosts and leaves); ``leaves`` present, filled from the left.
+
+    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1: below it are the ports for children,
+    used or not.
+    """
+
+    m: tuple[int, ...]
+    w: tuple[int, ...]
+    p: tuple[int, ...]
+    first_up: tuple[int, ...]
+    leaves: int
+
+    @property
+    def levels(self) -> int:
+        """Tiers of switches."""
+        return len(self.m)
+
+    def subtrees(self, level: int) -> int:
+        """Subtrees whose roots are at ``level`` (1 = leaves)."""
+        count = self.leaves
+        for m in self.m[1:level]:
+            count = -(-count // m)
+        return count
+
+    def roots(self, level: int) -> int:
+        """Switches at the top of one subtree of ``level``."""
+        return int(np.prod(self.w[:level], dtype=np.int64))
+
+    def switches(self, level: int) -> int:
+        """Switches of tier ``level``."""
+        return self.subtrees(level) * self.roots(level)
+
+    @property
+    def n_switches(self) -> int:
+        """Switches of all tiers."""
+        return sum(self.switches(t) for t in range(1, self.levels + 1))
+
+    @property
+    def ports_used(self) -> int:
+        """Most ports that any switch of this shape uses."""
+        up = [w * p for w, p in zip(self.w[1:], self.p[1:], strict=True)] + [0]
+        first = [*self.first_up, 0]
+        return max(
+            max(m * p, (first[t] - 1 if up[t] else 0)) + up[t]
+            for t, (m, p) in enumerate(zip(self.m, self.p, strict=True))
+        )
+
+
+def evenly_spread(children: int, up: int, down: int) -> int:
+    """How many parents: the smallest s >= ceil(children * up / down) that divides ``up``.
+
+    With it every child has the same number ``up // s`` of cables to each parent. It reproduces the spine column of
+    NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8, 16, 24, 32 leaves of 64 ports, 32 up).
+    """
+    least = max(1, -(-children * up // down))
+    return next(s for s in range(least, up + 1) if up % s == 0)
+
+
+def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[int | None]) -> TreeShape:
+    """The tree over ``leaves`` leaves of ``h`` host ports and ``u`` uplinks, on switches of ``radix`` ports.
+
+    Switches between leaves and top give half their ports each way. ``most`` and ``cables`` go by tier above the
+    leaves: children that a switch may have, and parallel cables to each parent (None: :func:`evenly_spread`).
+    """
+    m, w, p, first_up = [h], [1], [1], [h + 1]
+    units, up = leaves, u
+    for i, (room, told) in enumerate(zip(most, cables, strict=True)):
+        children = min(units, room)
+        width = up // told if told else evenly_spread(children, up, radix if i == len(most) - 1 else radix // 2)
+        m.append(children)
+        w.append(width)
+        p.append(up // width)
+        first_up.append(radix // 2 + 1)
+        units, up = -(-units // room), radix // 2
+    return TreeShape(tuple(m), tuple(w), tuple(p), tuple(first_up[: len(most)]), leaves)
+
+
+def wire_tree(b: Blueprint, shape: TreeShape, radix: int, pod_level: int) -> list[np.ndarray]:
+    """Add the switches of every tier and the cables between tiers; returns node indices by tier, leaves first.
+
+    Child ports ``1…`` carry children in order (parallel cables side by side), uplinks follow from ``first_up``,
+    parents in order. ``pod_level``: the tier whose subtrees are called pods (label ``pod``).
+    """
+    tiers: list[np.ndarray] = []
+    for t in range(1, shape.levels + 1):
+        count, roots = shape.switches(t), shape.roots(t)
+        below = int(np.prod(shape.m[t:pod_level], dtype=np.int64)) if t <= pod_level else 0
+        pod = np.arange(count) // roots // below if t <= pod_level else np.full(count, -1)
+        tiers.append(b.switches(_names(t, count), radix, t, pod=pod))
+    for t in range(2, shape.levels + 1):
+        _wire_tier(b, shape, t, tiers[t - 2], tiers[t - 1])
+    return tiers
+
+
+def _names(level: int, count: int) -> list[str]:
+    return [f"{tier_name(level)}-{i}" for i in range(1, count + 1)]
+
+
+def _wire_tier(b: Blueprint, shape: TreeShape, t: int, child: np.ndarray, parent: np.ndarray) -> None:
+    """Cables between tier t-1 and t: the roots at position k of each subtree meet parents k*w … k*w + w - 1."""
+    m, w, p = shape.m[t - 1], shape.w[t - 1], shape.p[t - 1]
+    roots = shape.roots(t - 1)
+    i = np.arange(len(child))[:, None, None]
+    j, s = np.arange(w)[None, :, None], np.arange(p)[None, None, :]
+    subtree, position = i // roots, i % roots
+    up = (subtree // m) * shape.roots(t) + position * w + j
+    b.links(
+        f"{tier_name(t - 1)}-{tier_name(t)}",
+        child[i], shape.first_up[t - 2] + j * p + s, parent[up], (subtree % m) * p + s + 1,
+    )  # fmt: skip

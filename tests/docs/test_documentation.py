@@ -1,0 +1,53 @@
+"""Documentation that a test keeps true: the glossary's symbols exist, each wire field and verb is described."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from softib.cli.main import VERBS
+from softib.iba.structure import Structure
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def glossary_symbols():
+    text = (ROOT / "docs" / "concepts.md").read_text()
+    return re.findall(r"\| `(softib\.[\w.]+)` \|", text)
+
+
+@pytest.mark.parametrize("symbol", sorted(set(glossary_symbols())))
+def test_every_symbol_of_the_glossary_exists(symbol):
+    parts = symbol.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[n:]:
+            found = getattr(found, name)
+        return
+    pytest.fail(f"{symbol} does not exist")
+
+
+def test_every_declared_field_says_what_it_is():
+    importlib.import_module("softib.iba.smp")
+    for struct in Structure.__subclasses__():
+        assert struct.__doc__ and struct.section, struct
+        for f in struct.named():
+            assert f.doc, f"{struct.__name__}.{f.name}"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_in_the_command_line_page(verb):
+    assert f"softib {verb}" in (ROOT / "docs" / "cli.md").read_text()
+
+
+def test_every_dependency_has_its_reason():
+    text = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
+    names = re.findall(r'^\s+"([A-Za-z-]+)[>=]', project.split("dependencies = [")[1].split("]")[0], re.M)
+    assert names
+    for name in names:
+        assert f"| {name} |" in text, name

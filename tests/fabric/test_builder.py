@@ -1,0 +1,99 @@
+"""Laws of the arrays that every room stands on."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softib.errors import TopologyError
+from softib.fabric.builder import FabricBuilder
+from softib.fabric.columns import COLUMNS
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import NodeType, PhysState, PortState
+from softib.iba.rates import SPEEDS
+from softib.iba.smp import PortInfo
+
+
+def star(hosts=3, speed="EDR", **link):
+    b = FabricBuilder("star")
+    sw = b.nodes(1, NodeType.SWITCH, max(hosts, 1) + 1, desc=["sw"], speed=speed)
+    ca = b.nodes(hosts, NodeType.CA, 2, desc=[f"h-{i} mlx5_0" for i in range(hosts)], speed=speed)
+    b.links(np.repeat(sw, hosts), np.arange(hosts) + 1, ca, 2, **link)
+    return b.build()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 9)), min_size=1, max_size=12), st.randoms())
+def test_port_rows_peers_and_tables_are_consistent(nodes, random):
+    b = FabricBuilder()
+    for kind, nports in nodes:
+        b.nodes(1, kind, nports)
+    free = [(i, p) for i, (_, n) in enumerate(nodes) for p in range(1, n + 1)]
+    random.shuffle(free)
+    pairs = list(zip(free[::2], free[1::2], strict=False))
+    if pairs:
+        a, z = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+        b.links(a[:, 0], a[:, 1], z[:, 0], z[:, 1])
+    f = b.build()
+    rows = sum(n + (kind == NodeType.SWITCH) for kind, n in nodes)
+    assert f.sizes.ports == rows == len(f.port_node)
+    assert (f.node_base[f.port_node] + f.port_num == np.arange(rows)).all(), "port = node_base + portnum"
+    linked = np.flatnonzero(f.port_peer >= 0)
+    assert (f.port_peer[f.port_peer[linked]] == linked).all(), "a cable has two ends"
+    assert len(linked) == 2 * len(pairs)
+    assert (f.port_cable[linked] == f.port_cable[f.port_peer[linked]]).all()
+    for base, cap in ((f.pkey_base, f.pkey_cap),):
+        ends = base.astype(int) + cap
+        assert (ends[:-1] == base[1:]).all() and (not rows or ends[-1] == len(f.pkeys)), "P_Key tables tile the pool"
+    assert (f.port_state[linked] == PortState.INIT).all(), "a cabled port trains to INIT (IBA 7.2.7)"
+
+
+def test_every_column_is_present_and_documented():
+    f = star()
+    for c in COLUMNS:
+        assert getattr(f, c.name).shape == f.sizes.shape(c.dims), c.name
+        assert c.doc and c.writer in ("hardware", "mad", "engine"), c.name
+
+
+@pytest.mark.parametrize("speed", [s.name for s in SPEEDS if s.name != "GDR"])
+def test_the_speed_of_a_link_survives_its_wire_image(speed):
+    f = star(speed=speed)
+    codes = active_speed_codes(f.port_info, f.port_mlnx_speed)
+    assert {SPEEDS[c - 1].name for c in codes[f.linked]} == {speed}
+
+
+def test_power_on_resets_what_mads_wrote():
+    f = star()
+    fresh = f.copy()
+    PortInfo.lid.set(f.port_info, np.arange(f.sizes.ports))
+    PortInfo.port_state.set(f.port_info, PortState.ACTIVE)
+    f.lft[:, 5] = 1
+    f.power_on()
+    for c in COLUMNS:
+        assert (getattr(f, c.name) == getattr(fresh, c.name)).all() or c.name == "cable_length_m", c.name
+    assert set(PortInfo.port_phys_state.get(f.port_info[f.linked])) == {PhysState.LINK_UP}
+
+
+def test_two_cables_in_one_port_are_refused_by_name():
+    b = FabricBuilder()
+    n = b.nodes(3, NodeType.SWITCH, 4, desc=["a", "b", "c"])
+    b.links(n[[0, 1]], [1, 1], n[[2, 2]], [3, 3])
+    with pytest.raises(TopologyError, match=r"c\[3\]"):
+        b.build()
+
+
+def test_a_port_beyond_the_node_is_refused_by_name():
+    b = FabricBuilder()
+    n = b.nodes(2, NodeType.SWITCH, 4, desc=["a", "b"])
+    b.links(n[0], 5, n[1], 1)
+    with pytest.raises(TopologyError, match="a has no port 5"):
+        b.build()
+
+
+def test_a_record_with_an_unknown_peer_is_a_cable_with_one_end():
+    b = FabricBuilder()
+    n = b.nodes(1, NodeType.SWITCH, 4)
+    b.links(n, 2, -1, 0, listed=1)
+    f = b.build()
+    assert f.sizes.cables == 1 and f.cable_port.tolist() == [[2, -1]]
+    assert not f.linked.any()
