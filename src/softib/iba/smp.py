@@ -202,3 +202,18 @@ class MlnxExtPortInfo(Structure, size=64, attr=0xFF90, section="Mellanox vendor 
     link_speed_enabled = field(8, "1 = FDR10")
     _reserved3 = reserved(24)
     link_speed_active = field(8, "1 = FDR10")
+
+
+class PortInfoExtended(Structure, size=64, attr=0x33, section="14.2.5.19"):
+    """Forward error correction of a port (asked where CapabilityMask2 has bit 1)."""
+
+    cap_mask = field(32, "which of the following exist")
+    fec_mode_active = field(16, "0 none, 1 FireCode, 2 RS, 3 low-latency RS")
+    fdr_fec_mode_supported = field(16, "modes at FDR")
+    fdr_fec_mode_enabled = field(16, "modes at FDR")
+    edr_fec_mode_supported = field(16, "modes at EDR")
+    edr_fec_mode_enabled = field(16, "modes at EDR")
+    hdr_fec_mode_supported = field(16, "modes at HDR")
+    hdr_fec_mode_enabled = field(16, "modes at HDR")
+    ndr_fec_mode_supported = field(16, "modes at NDR")
+    ndr_fec_mode_enabled = field(16, "modes at NDR")

@@ -1,0 +1,79 @@
+# mypy: ignore-errors
+"""Big-endian numbers in octets. All results are int64, so that kernels never mix signs (Numba would go to float64)."""
+
+import numpy as np
+
+from softib.jit import kernel
+
+
+@kernel(_nrt=False)
+def octet(b, i):
+    """One octet at ``i``."""
+    return np.int64(b[i])
+
+
+@kernel(_nrt=False)
+def get16(b, i):
+    """Two octets at ``i``."""
+    return (np.int64(b[i]) << 8) | np.int64(b[i + 1])
+
+
+@kernel(_nrt=False)
+def get32(b, i):
+    """Four octets at ``i``."""
+    return (np.int64(b[i]) << 24) | (np.int64(b[i + 1]) << 16) | (np.int64(b[i + 2]) << 8) | np.int64(b[i + 3])
+
+
+@kernel(_nrt=False)
+def get64(b, i):
+    """Eight octets at ``i`` as uint64."""
+    v = np.uint64(0)
+    for j in range(8):
+        v = (v << np.uint64(8)) | np.uint64(b[i + j])
+    return v
+
+
+@kernel(_nrt=False)
+def put16(b, i, v):
+    """Write two octets at ``i``."""
+    b[i] = (v >> 8) & 0xFF
+    b[i + 1] = v & 0xFF
+
+
+@kernel(_nrt=False)
+def put32(b, i, v):
+    """Write four octets at ``i``."""
+    for j in range(4):
+        b[i + j] = (v >> (24 - 8 * j)) & 0xFF
+
+
+@kernel(_nrt=False)
+def put64(b, i, v):
+    """Write a uint64 at ``i``."""
+    w = np.uint64(v)
+    for j in range(8):
+        b[i + 7 - j] = np.uint8(w & np.uint64(0xFF))
+        w = w >> np.uint64(8)
+
+
+@kernel(_nrt=False)
+def same(a, i, b, j, n):
+    """True when ``a[i:i+n]`` equals ``b[j:j+n]``."""
+    for x in range(n):
+        if a[i + x] != b[j + x]:
+            return False
+    return True
+
+
+@kernel(_nrt=False)
+def copy(dst, i, src, j, n):
+    """``dst[i:i+n] = src[j:j+n]``."""
+    for x in range(n):
+        dst[i + x] = src[j + x]
+
+
+@kernel(_nrt=False)
+def clear(dst, i, n):
+    """``dst[i:i+n] = 0``."""
+    for x in range(n):
+        dst[i + x] = 0

@@ -1,0 +1,171 @@
+# mypy: ignore-errors
+"""How a MAD finds its device: directed hop by hop, or by LID through the forwarding tables.
+
+Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
+by LID: its port 0), or -1 when it is lost on the way.
+"""
+
+import numpy as np
+
+from softib.agents.octet_kernels import get16, put16
+from softib.iba import constants as c
+from softib.iba.smp import PortInfo, SwitchInfo
+from softib.jit import kernel
+
+SWITCH = int(c.NodeType.SWITCH)
+LINK_UP = int(c.PhysState.LINK_UP)
+ARMED, ACTIVE, INIT = int(c.PortState.ARMED), int(c.PortState.ACTIVE), int(c.PortState.INIT)
+PERMISSIVE, MCAST_MIN = c.LID_PERMISSIVE, c.LID_MCAST_MIN
+MAX_HOPS = c.MAX_HOPS
+INITIAL_PATH, RETURN_PATH = c.SMP_INITIAL_PATH, c.SMP_RETURN_PATH
+LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
+    PortInfo.lid.byte, PortInfo.lmc.byte, PortInfo.port_state.byte, PortInfo.port_phys_state.byte,
+)  # fmt: skip
+TOP_AT = SwitchInfo.linear_fdb_top.byte
+DR_SLID_AT, DR_DLID_AT = 32, 34
+
+
+@kernel(_nrt=False)
+def link_up(t, port):
+    """True when the physical link of ``port`` carries packets (both ends in LinkUp)."""
+    peer = t.port_peer[port]
+    return peer >= 0 and (t.port_info[port, PHYS_AT] >> 4) == LINK_UP and (t.port_info[peer, PHYS_AT] >> 4) == LINK_UP
+
+
+@kernel(_nrt=False)
+def owns(t, port, lid):
+    """True when ``lid`` is one of the 2^LMC LIDs of an end port (IBA 4.1.3)."""
+    base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
+    return base != 0 and base <= lid < base + (1 << (np.int64(t.port_info[port, LMC_AT]) & 7))
+
+
+@kernel(_nrt=False)
+def directed(t, m, port):
+    """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA 14.2.2.2)."""
+    count = np.int64(m[7])
+    if count > MAX_HOPS:
+        return -1
+    at = np.int64(port)
+    m[RETURN_PATH] = t.port_num[at]
+    for i in range(1, count + 1):
+        node = t.port_node[at]
+        out = np.int64(m[INITIAL_PATH + i])
+        if out < 1 or out > t.node_nports[node]:
+            return -1
+        # Only switches pass directed SMPs on; a CA sends them through the port that its path names.
+        if t.node_type[node] != SWITCH and (i > 1 or out != t.port_num[at]):
+            return -1
+        egress = t.node_base[node] + out
+        if not link_up(t, egress):
+            return -1
+        at = np.int64(t.port_peer[egress])
+        m[RETURN_PATH + i] = t.port_num[at]
+    return at
+
+
+@kernel(_nrt=False)
+def directed_back(t, m, port):
+    """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
+    count = np.int64(m[7])
+    if count > MAX_HOPS:
+        return -1
+    at = np.int64(port)
+    for i in range(count, 0, -1):
+        node = t.port_node[at]
+        out = np.int64(m[RETURN_PATH + i])
+        if out < 1 or out > t.node_nports[node]:
+            return -1
+        if t.node_type[node] != SWITCH and (i < count or out != t.port_num[at]):
+            return -1
+        egress = t.node_base[node] + out
+        if not link_up(t, egress):
+            return -1
+        at = np.int64(t.port_peer[egress])
+    return at
+
+
+@kernel(_nrt=False)
+def by_lid(t, port, lid, is_smp):
+    """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA 18.2.4.3).
+
+    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE where it leaves and ARMED where it
+    enters (IBA 7.2.7).
+    """
+    if lid == 0 or lid >= MCAST_MIN:
+        return -1
+    at = np.int64(port)
+    if owns(t, at, lid):
+        return at
+    node = t.port_node[at]
+    if t.node_type[node] == SWITCH:
+        egress = lookup(t, node, lid)
+    else:
+        egress = at
+    for _ in range(MAX_HOPS + 1):
+        if egress < 0 or not link_up(t, egress):
+            return -1
+        at = np.int64(t.port_peer[egress])
+        leaves, enters = t.port_info[egress, STATE_AT] & 15, t.port_info[at, STATE_AT] & 15
+        if leaves < (INIT if is_smp else ACTIVE) or enters < (INIT if is_smp else ARMED):
+            return -1
+        node = t.port_node[at]
+        if t.node_type[node] != SWITCH:
+            return at if owns(t, at, lid) else -1
+        egress = lookup(t, node, lid)
+        if egress == t.node_base[node]:
+            return egress if owns(t, egress, lid) else -1
+    return -1
+
+
+@kernel(_nrt=False)
+def lookup(t, node, lid):
+    """Port by which switch ``node`` forwards ``lid`` (its port 0: the switch itself), -1 = dropped."""
+    switch = t.switch_of_node[node]
+    if lid > get16(t.switch_info[switch], TOP_AT) or lid >= t.lft.shape[1]:
+        return np.int64(-1)
+    out = t.lft[switch, lid]
+    if out > t.node_nports[node]:
+        return np.int64(-1)
+    return np.int64(t.node_base[node]) + np.int64(out)
+
+
+@kernel(_nrt=False)
+def route_smp(t, m, port, dlid):
+    """Way of a directed-route request: LID-routed before and after its directed part where it says so.
+
+    IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive = it ends at
+    the responder.
+    """
+    at = np.int64(port)
+    if get16(m, DR_SLID_AT) != PERMISSIVE:
+        at = by_lid(t, at, dlid, True)
+        if at < 0:
+            return at
+        if m[7] > 0 and t.node_type[t.port_node[at]] != SWITCH:
+            return np.int64(-1)
+    at = directed(t, m, at)
+    target = get16(m, DR_DLID_AT)
+    if at >= 0 and target != PERMISSIVE:
+        node = t.port_node[at]
+        if t.node_type[node] == SWITCH:
+            at = by_lid(t, np.int64(t.node_base[node]), target, True)
+        elif not owns(t, at, target):
+            return np.int64(-1)
+    return at
+
+
+@kernel(_nrt=False)
+def end_port(t, port):
+    """The port that owns LID and M_Key where a MAD entered by ``port``: itself, or port 0 of the switch."""
+    node = t.port_node[port]
+    if t.node_type[node] == SWITCH:
+        return np.int64(t.node_base[node])
+    return np.int64(port)
+
+
+@kernel(_nrt=False)
+def turn(m, status, is_directed):
+    """Make a request its own response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
+    m[3] = 0x81
+    put16(m, 4, (status & 0x7FFF) | (0x8000 if is_directed else 0))
+    m[6] = 0 if is_directed else m[6]

@@ -1,0 +1,142 @@
+"""Notices and what each trap says (IBA 13.4.8.2 and 14.2.5.1).
+
+``Notice`` is the attribute as an SMP carries it; its ``data_details`` hold one of the ``Trap…`` structures below.
+"""
+
+from __future__ import annotations
+
+from softib.iba.structure import Structure, array, field, reserved
+
+__all__ = [
+    "DETAILS_BY_TRAP",
+    "Notice",
+    "TrapBadKey",
+    "TrapBadMKey",
+    "TrapBadSwitchPKey",
+    "TrapCapMaskChange",
+    "TrapGid",
+    "TrapLinkState",
+    "TrapPortThreshold",
+    "TrapSysImageGuid",
+]
+
+
+class Notice(Structure, size=64, attr=0x02, section="13.4.8.2"):
+    """Something happened. (A subnet administrator's copy has the issuer's GID behind these 64 octets.)"""
+
+    is_generic = field(1, "1: the trap number is the specification's")
+    type = field(7, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 informational")
+    producer_type = field(24, "generic: 1 CA, 2 switch, 3 router, 4 class manager; else VendorID")
+    trap_number = field(16, "generic: trap number; else DeviceID")
+    issuer_lid = field(16, "LID of the issuer")
+    toggle = field(1, "alternates with each notice of the queue")
+    count = field(15, "notices waiting")
+    data_details = array(54, 8, "one of the structures of this module")
+
+
+class TrapGid(Structure, size=54, section="14.2.5.1 traps 64-67"):
+    """64 GID in service, 65 GID out of service, 66 multicast group created, 67 deleted."""
+
+    _reserved0 = reserved(48)
+    gid = array(2, 64, "prefix, GUID")
+
+
+class TrapLinkState(Structure, size=54, section="14.2.5.1 trap 128"):
+    """A port of the switch changed its state."""
+
+    lid = field(16, "LID of the switch")
+
+
+class TrapPortThreshold(Structure, size=54, section="14.2.5.1 traps 129-131"):
+    """129 LocalPhyErrors reached, 130 OverrunErrors reached, 131 flow-control watchdog expired."""
+
+    _reserved0 = reserved(16)
+    lid = field(16, "LID of the port, or of the switch")
+    portnum = field(8, "port")
+
+
+class TrapCapMaskChange(Structure, size=54, section="14.2.5.1 trap 144"):
+    """CapabilityMask, NodeDescription or enabled speeds or widths changed."""
+
+    _reserved0 = reserved(16)
+    lid = field(16, "LID of the port")
+    _reserved1 = reserved(15)
+    other_local_changes = field(1, "1: change_flags says what changed")
+    cap_mask = field(32, "CapabilityMask now")
+    _reserved2 = reserved(10)
+    change_flags = field(6, "bit 0 NodeDescription, 1 LinkWidthEnabled, 2 LinkSpeedEnabled, 3 SM priority")
+    cap_mask2 = field(16, "CapabilityMask2 now")
+
+
+class TrapSysImageGuid(Structure, size=54, section="14.2.5.1 trap 145"):
+    """SystemImageGUID changed."""
+
+    _reserved0 = reserved(16)
+    lid = field(16, "LID of the port")
+    _reserved1 = reserved(16)
+    sys_guid = field(64, "SystemImageGUID now")
+
+
+class TrapBadMKey(Structure, size=54, section="14.2.5.1 trap 256"):
+    """An SMP came with a wrong M_Key."""
+
+    _reserved0 = reserved(16)
+    lid = field(16, "source LID of the SMP")
+    dr_slid = field(16, "DrSLID of a directed-route SMP")
+    method = field(8, "method of the SMP")
+    _reserved1 = reserved(8)
+    attr_id = field(16, "AttributeID of the SMP")
+    attr_mod = field(32, "AttributeModifier of the SMP")
+    mkey = field(64, "M_Key of the SMP")
+    _reserved2 = reserved(8)
+    dr_notice = field(1, "1: the SMP came by directed route")
+    dr_path_truncated = field(1, "1: longer than the field below")
+    dr_hop_count = field(6, "entries of the return path")
+    dr_return_path = array(30, 8, "return path of the SMP")
+
+
+class TrapBadKey(Structure, size=54, section="14.2.5.1 traps 257, 258"):
+    """257 a packet came with a wrong P_Key, 258 with a wrong Q_Key."""
+
+    _reserved0 = reserved(16)
+    lid1 = field(16, "source of the packet")
+    lid2 = field(16, "destination of the packet")
+    key = field(32, "the key")
+    sl = field(4, "SL of the packet")
+    _reserved1 = reserved(4)
+    qp1 = field(24, "source QP")
+    _reserved2 = reserved(8)
+    qp2 = field(24, "destination QP")
+    gid1 = array(2, 64, "source GID: prefix, GUID")
+    gid2 = array(2, 64, "destination GID: prefix, GUID")
+
+
+class TrapBadSwitchPKey(Structure, size=54, section="14.2.5.1 trap 259"):
+    """A switch port refused a packet for its P_Key."""
+
+    data_valid = field(16, "which of the following are known")
+    lid1 = field(16, "source of the packet")
+    lid2 = field(16, "destination of the packet")
+    pkey = field(16, "the P_Key")
+    sl = field(4, "SL of the packet")
+    _reserved0 = reserved(4)
+    qp1 = field(24, "source QP")
+    _reserved1 = reserved(8)
+    qp2 = field(24, "destination QP")
+    gid1 = array(2, 64, "source GID: prefix, GUID")
+    gid2 = array(2, 64, "destination GID: prefix, GUID")
+    switch_lid = field(16, "LID of the switch")
+    portnum = field(8, "port of the switch")
+
+
+DETAILS_BY_TRAP: dict[int, type[Structure]] = {
+    **dict.fromkeys((64, 65, 66, 67), TrapGid),
+    128: TrapLinkState,
+    **dict.fromkeys((129, 130, 131), TrapPortThreshold),
+    144: TrapCapMaskChange,
+    145: TrapSysImageGuid,
+    256: TrapBadMKey,
+    **dict.fromkeys((257, 258), TrapBadKey),
+    259: TrapBadSwitchPKey,
+}
+"""Layout of ``Notice.data_details`` by trap number."""

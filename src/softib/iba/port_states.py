@@ -1,0 +1,37 @@
+"""The port state machine as a table: what Set(PortInfo) may ask for in each state (IBA 7.2.7 and 14.2.5.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import PortState
+
+__all__ = ["INVALID", "STATE_AFTER_SET", "WIDTH_ALL"]
+
+INVALID = 255
+"""Entry of a request that answers with ``MadStatus.BAD_FIELD`` and changes nothing."""
+
+WIDTH_ALL = 0xFF
+"""PortInfo.LinkWidthEnabled: all that LinkWidthSupported has (IBA 14.2.5.6)."""
+
+_S = PortState
+_ALLOWED = {
+    # A port moves up one step at a time; INIT is reached by training alone, never by request.
+    _S.DOWN: {_S.NO_CHANGE: _S.DOWN, _S.DOWN: _S.DOWN},
+    _S.INIT: {_S.NO_CHANGE: _S.INIT, _S.DOWN: _S.DOWN, _S.ARMED: _S.ARMED},
+    _S.ARMED: {_S.NO_CHANGE: _S.ARMED, _S.DOWN: _S.DOWN, _S.ARMED: _S.ARMED, _S.ACTIVE: _S.ACTIVE},
+    _S.ACTIVE: {_S.NO_CHANGE: _S.ACTIVE, _S.DOWN: _S.DOWN, _S.ACTIVE: _S.ACTIVE},
+}
+
+
+def _table() -> np.ndarray:
+    table = np.full((16, 16), INVALID, np.uint8)
+    for state, requests in _ALLOWED.items():
+        for request, result in requests.items():
+            table[state, request] = result
+    return table
+
+
+STATE_AFTER_SET = _table()
+"""uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` where it is refused.
+DOWN as a result means: the link goes down and trains anew."""
