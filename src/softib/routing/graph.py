@@ -49,6 +49,7 @@ class SwitchGraph:
     end_node: np.ndarray  # int32[ends]
     end_portnum: np.ndarray  # uint8[ends]
     max_lid: int
+    switch_system: np.ndarray  # int32[n_switches] switches of one chassis (SystemImageGUID) share a number
 
     @property
     def lft_size(self) -> int:
@@ -58,9 +59,11 @@ class SwitchGraph:
     @classmethod
     def from_ports(
         cls, *, node_type: Any, node_guid: Any, node_nports: Any, port_node: Any, port_num: Any, port_guid: Any,
-        port_peer: Any, port_lid: Any, port_lmc: Any,
+        port_peer: Any, port_lid: Any, port_lmc: Any, sys_guid: Any = None,
     ) -> SwitchGraph:  # fmt: skip
         """Build from columns named as in the fabric; ``port_peer`` is -1 where no usable link is.
+
+        ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every switch is a system of its own.
 
         End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast range.
         """
@@ -96,7 +99,13 @@ class SwitchGraph:
             end_switch=end_switch.astype(np.int32), end_port=end_port.astype(np.uint8),
             end_is_switch=port_num[ends] == 0, end_guid=np.asarray(port_guid)[ends].astype(np.uint64),
             end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
+            switch_system=_systems(node_guid if sys_guid is None else sys_guid, switch_node),
         )  # fmt: skip
+
+
+def _systems(sys_guid: Any, switch_node: np.ndarray) -> np.ndarray:
+    own = np.asarray(sys_guid)[switch_node].astype(np.uint64)
+    return np.unique(own, return_inverse=True)[1].astype(np.int32)
 
 
 def _end_ports(

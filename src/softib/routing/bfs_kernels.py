@@ -1,0 +1,146 @@
+# mypy: ignore-errors
+"""Distances between all pairs of switches, 64 sources at a time.
+
+A breadth-first search from every switch at once: ``front[v]`` is the set (bits) of the sources that reached ``v`` in
+the last step, and one pass over the links moves 64 sources with one OR (the multi-source BFS of Then et al.,
+"The More the Merrier", VLDB 2014). 1,620 switches with 46,656 directed links take some 20 ms.
+"""
+
+import numpy as np
+
+from softib.jit import kernel
+
+
+@kernel
+def all_hops(first, peer, use, hops):
+    """``hops[s, t]`` = links on a shortest walk from switch ``s`` to ``t`` over the links with ``use`` set; 255 none.
+
+    first int32[n+1], peer int32[links], use bool[links]; hops uint8[n, n] out. Walks longer than 254 count as none.
+    """
+    n = first.shape[0] - 1
+    words = (n + 63) // 64
+    seen = np.zeros((n, words), np.uint64)
+    front = np.zeros((n, words), np.uint64)
+    for s in range(n):
+        for t in range(n):
+            hops[s, t] = 255
+        hops[s, s] = 0
+        seen[s, s >> 6] |= np.uint64(1) << np.uint64(s & 63)
+        front[s, s >> 6] = seen[s, s >> 6]
+    fresh = np.zeros((n, words), np.uint64)
+    for step in range(1, 255):
+        moved = False
+        for s in range(n):
+            for w in range(words):
+                fresh[s, w] = 0
+            # bits are targets: s reaches in `step` what its neighbours reached in `step - 1`
+            for e in range(first[s], first[s + 1]):
+                if use[e]:
+                    p = peer[e]
+                    for w in range(words):
+                        fresh[s, w] |= front[p, w]
+            for w in range(words):
+                fresh[s, w] &= ~seen[s, w]
+        for s in range(n):
+            for w in range(words):
+                bits = fresh[s, w]
+                front[s, w] = bits
+                if bits == 0:
+                    continue
+                moved = True
+                seen[s, w] |= bits
+                base = w * 64
+                stop = min(64, n - base)
+                for b in range(stop):
+                    if (bits >> np.uint64(b)) & np.uint64(1):
+                        hops[s, base + b] = step
+        if not moved:
+            break
+
+
+@kernel
+def legal_hops(first, peer, down, order, hops, is_down):
+    """Up*/down* distances: first as many links up as it likes, then only down.
+
+    A switch that has an all-down path to ``t`` must use one, because others may come down to it on the way to ``t``.
+    ``hops`` uint8[n, n] holds the all-down distances on entry and the distances of legal walks on return, 255 none;
+    ``is_down`` bool[n, n] out: the walk from here is all-down. ``order`` int32[n]: switches from the top down;
+    ``down`` bool[links]: the link leads away from the top.
+    """
+    n = first.shape[0] - 1
+    for s in range(n):
+        for t in range(n):
+            is_down[s, t] = hops[s, t] != 255
+    best = np.empty(n, np.uint8)
+    for i in range(n):
+        s = order[i]
+        for t in range(n):
+            best[t] = 255
+        for e in range(first[s], first[s + 1]):
+            if not down[e]:
+                p = peer[e]
+                for t in range(n):
+                    best[t] = min(best[t], hops[p, t])
+        for t in range(n):
+            if not is_down[s, t] and best[t] < 254:
+                hops[s, t] = best[t] + 1
+
+
+@kernel
+def rank_from(first, peer, sources, rank):
+    """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 where none is reachable."""
+    n = first.shape[0] - 1
+    queue = np.empty(n, np.int32)
+    rank[:] = -1
+    tail = 0
+    for i in range(sources.shape[0]):
+        if rank[sources[i]] < 0:
+            rank[sources[i]] = 0
+            queue[tail] = sources[i]
+            tail += 1
+    head = 0
+    while head < tail:
+        s = queue[head]
+        head += 1
+        for e in range(first[s], first[s + 1]):
+            p = peer[e]
+            if rank[p] < 0:
+                rank[p] = rank[s] + 1
+                queue[tail] = p
+                tail += 1
+
+
+@kernel
+def spines(hops, weight, out):
+    """OpenSM's root finder: a switch is a root when one distance holds more than 90 % of all CAs and no other 5 %.
+
+    hops uint8[n, n], weight int64[n] CAs on each switch; out bool[n].
+    """
+    n = hops.shape[0]
+    total = 0
+    for t in range(n):
+        total += weight[t]
+    bars = np.zeros(256, np.int64)
+    for s in range(n):
+        bars[:] = 0
+        for t in range(n):
+            bars[hops[s, t]] += weight[t]
+        high, low = 0, 0
+        for h in range(64):
+            if bars[h] > 0.9 * total:
+                high += 1
+            if bars[h] > 0.05 * total:
+                low += 1
+        out[s] = high == 1 and low == 1
+
+
+@kernel
+def distance_to_cas(hops, weight, out):
+    """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones count nothing)."""
+    n = hops.shape[0]
+    for s in range(n):
+        total = 0
+        for t in range(n):
+            if hops[s, t] != 255:
+                total += weight[t] * hops[s, t]
+        out[s] = total

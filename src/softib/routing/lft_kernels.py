@@ -1,0 +1,146 @@
+# mypy: ignore-errors
+"""Forwarding tables from distances: the least-loaded of the best ports, as OpenSM's ucast manager picks it."""
+
+import numpy as np
+
+from softib.jit import kernel
+
+
+@kernel
+def candidates(s, t, first, peer, down, hops, is_down, found):
+    """Links of ``s`` on a best legal path to ``t``, ascending by port, into ``found``; returns how many."""
+    mine = hops[s, t]
+    count = 0
+    if mine == 255:
+        return count
+    need = is_down[s, t]
+    for e in range(first[s], first[s + 1]):
+        p = peer[e]
+        if hops[p, t] + 1 == mine and down[e] == need and (is_down[p, t] or not need):
+            found[count] = e
+            count += 1
+    return count
+
+
+@kernel
+def least_loaded(
+    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, counted, lft
+):
+    """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties to the lowest.
+
+    Destinations come as groups that hang on one switch: ends ``group_end[group_first[g]:group_first[g + 1]]`` on
+    ``group_switch[g]``. ``counted`` bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own
+    LIDs out of its port profile). lft uint8[n, lids] in (255 everywhere) and out.
+    """
+    n = first.shape[0] - 1
+    load = np.zeros(256, np.int64)
+    found = np.empty(256, np.int32)
+    for s in range(n):
+        load[:] = 0
+        base = first[s]
+        for g in range(group_switch.shape[0]):
+            t = group_switch[g]
+            lo, hi = group_first[g], group_first[g + 1]
+            if t == s:
+                for i in range(lo, hi):
+                    lft[s, end_lid[group_end[i]]] = end_port[group_end[i]]
+                continue
+            count = candidates(s, t, first, peer, down, hops, is_down, found)
+            if count == 0:
+                continue
+            if not counted[g]:
+                best = found[0]
+                for c in range(1, count):
+                    if load[found[c] - base] < load[best - base]:
+                        best = found[c]
+                for i in range(lo, hi):
+                    lft[s, end_lid[group_end[i]]] = out_port[best]
+                continue
+            # Rounds over the candidates that carry the least; one found behind us cannot be least again in a round.
+            c = count
+            least = np.int64(0)
+            for i in range(lo, hi):
+                while c < count and load[found[c] - base] != least:
+                    c += 1
+                if c == count:
+                    least = load[found[0] - base]
+                    for k in range(1, count):
+                        least = min(least, load[found[k] - base])
+                    c = 0
+                    while load[found[c] - base] != least:
+                        c += 1
+                lft[s, end_lid[group_end[i]]] = out_port[found[c]]
+                load[found[c] - base] += 1
+                c += 1
+
+
+@kernel
+def least_loaded_lmc(
+    first, peer, out_port, down, hops, is_down, system, group_switch, group_first, group_end, end_lid, end_lmc,
+    end_port, counted, lft,
+):  # fmt: skip
+    """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches, then cables.
+
+    All base LIDs are routed first, then all second LIDs, and so on. Of a port's later LIDs a link to a system (chassis,
+    ``system`` int32[n]) that carries none of its LIDs yet is best, then one to such a switch; then the least loaded,
+    then the one to the switch with fewest of its LIDs; ties go round from the port after the last LID's.
+    """
+    n = first.shape[0] - 1
+    load = np.zeros(256, np.int64)
+    found = np.empty(256, np.int32)
+    link_of_port = np.empty(256, np.int32)
+    most = 0
+    for i in range(end_lmc.shape[0]):
+        most = max(most, 1 << end_lmc[i])
+    for s in range(n):
+        load[:] = 0
+        base = first[s]
+        link_of_port[:] = -1
+        for e in range(first[s], first[s + 1]):
+            link_of_port[out_port[e]] = e
+        for offset in range(most):
+            for g in range(group_switch.shape[0]):
+                t = group_switch[g]
+                count = candidates(s, t, first, peer, down, hops, is_down, found)
+                for i in range(group_first[g], group_first[g + 1]):
+                    end = group_end[i]
+                    if offset >= 1 << end_lmc[end]:
+                        continue
+                    lid = end_lid[end] + offset
+                    if t == s:
+                        lft[s, lid] = end_port[end]
+                        continue
+                    if count == 0:
+                        continue
+                    e = _spread(s, end_lid[end], offset, count, found, link_of_port, peer, out_port, system, load,
+                                base, lft)  # fmt: skip
+                    lft[s, lid] = out_port[e]
+                    if counted[g]:
+                        load[e - base] += 1
+
+
+@kernel
+def _spread(s, base_lid, offset, count, found, link_of_port, peer, out_port, system, load, base, lft):
+    """The candidate link for LID ``base_lid + offset`` of one port (see :func:`least_loaded_lmc`)."""
+    start = 0
+    if offset:
+        last = lft[s, base_lid + offset - 1]
+        while start < count and out_port[found[start]] <= last:
+            start += 1
+    best, best_class, best_load, best_used = found[0], 9, np.int64(0), 0
+    for k in range(count):
+        e = found[(start + k) % count]
+        same_system, same_switch = 0, 0
+        for o in range(offset):
+            before = link_of_port[lft[s, base_lid + o]]
+            if before >= 0:
+                same_switch += peer[before] == peer[e]
+                same_system += system[peer[before]] == system[peer[e]]
+        kind = 0 if same_system == 0 else (1 if same_switch == 0 else 2)
+        used = same_switch if kind == 2 else 0
+        weight = load[e - base]
+        if kind < best_class or (
+            kind == best_class and (weight < best_load or (weight == best_load and used < best_used))
+        ):
+            best, best_class, best_load, best_used = e, kind, weight, used
+    return best

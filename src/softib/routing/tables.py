@@ -1,0 +1,100 @@
+"""What minhop, updn and dnup share: distances under a rule of direction, then the least-loaded port for every LID."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.routing.bfs_kernels import all_hops, legal_hops
+from softib.routing.graph import SwitchGraph
+from softib.routing.lft_kernels import least_loaded, least_loaded_lmc
+
+__all__ = ["Distances", "cas_per_switch", "destination_groups", "min_hops", "ordered_hops", "tables"]
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Hops between switches under a rule of direction.
+
+    ``hops`` uint8[n, n] from row to column, 255 = no legal way; ``is_down`` bool[n, n]: the way goes only down from
+    here; ``down`` bool[links]: the link leads away from the top. Without a rule everything is "down".
+    """
+
+    hops: np.ndarray
+    is_down: np.ndarray
+    down: np.ndarray
+
+
+def min_hops(graph: SwitchGraph) -> Distances:
+    """Shortest distances with no rule (OpenSM's lid matrices)."""
+    n = graph.n_switches
+    hops = np.empty((n, n), np.uint8)
+    down = np.ones(len(graph.peer), np.bool_)
+    all_hops(graph.first, graph.peer, down, hops)
+    return Distances(hops, np.ones((n, n), np.bool_), down)
+
+
+def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
+    """Distances of walks that never go up after down; ``order`` int32[n] lists the switches from the top down.
+
+    A total order makes the channel dependencies acyclic whatever the graph is (up*/down*, Schroeder et al.,
+    "Autonet", 1991). All-down ways win over shorter ones that begin upwards: see :func:`legal_hops`.
+    """
+    n = graph.n_switches
+    place = np.empty(n, np.int32)
+    place[order] = np.arange(n, dtype=np.int32)
+    owner = np.repeat(np.arange(n), np.diff(graph.first))
+    down = place[graph.peer] > place[owner]
+    hops, is_down = np.empty((n, n), np.uint8), np.empty((n, n), np.bool_)
+    all_hops(graph.first, graph.peer, down, hops)
+    legal_hops(graph.first, graph.peer, down, order.astype(np.int32), hops, is_down)
+    return Distances(hops, is_down, down)
+
+
+def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
+    """CA and router ports on each switch, int64[n_switches]."""
+    return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
+
+
+def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The order in which destinations take their ports, as OpenSM's: those on the fullest switch first.
+
+    Returns ``(switch, first, ends, counted)``: groups of ends on one switch. CA groups come in descending order of
+    their number of CA ports, equal ones by NodeGUID, ports ascending; then switches' own ports by GUID, which do not
+    count as load (OpenSM's ``port_profile_switch_nodes`` off).
+    """
+    n = graph.n_switches
+    load = cas_per_switch(graph)
+    by_load = np.lexsort((graph.switch_guid, -load))
+    place = np.empty(n, np.int64)
+    place[by_load] = np.arange(n)
+    cas = np.flatnonzero(~graph.end_is_switch)
+    cas = cas[np.lexsort((graph.end_port[cas], place[graph.end_switch[cas]]))]
+    own = np.flatnonzero(graph.end_is_switch)
+    own = own[np.argsort(graph.end_guid[own], kind="stable")]
+    ca_switches = by_load[load[by_load] > 0]
+    switch = np.concatenate([ca_switches, graph.end_switch[own]]).astype(np.int32)
+    size = np.concatenate([load[ca_switches], np.ones(len(own), np.int64)])
+    first = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
+    counted = np.arange(len(switch)) < len(ca_switches)
+    return switch, first, np.concatenate([cas, own]).astype(np.int32), counted
+
+
+def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
+    """Forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255 = no route."""
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    switch, first, ends, counted = destination_groups(graph)
+    lid = graph.end_lid.astype(np.int64)
+    if len(ends) and graph.end_lmc.any():
+        least_loaded_lmc(
+            graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, graph.switch_system, switch, first,
+            ends, lid, graph.end_lmc.astype(np.int64), graph.end_port, counted, lft,
+        )  # fmt: skip
+    else:
+        least_loaded(
+            graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, switch, first, ends, lid,
+            graph.end_port, counted, lft,
+        )  # fmt: skip
+    return lft
