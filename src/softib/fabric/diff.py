@@ -61,16 +61,20 @@ def diff(a: Fabric, b: Fabric) -> list[Change]:
 
 def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
     """int32[a's nodes]: the same node of ``b``, -1 = gone."""
-    to_b = _match(_real_guids(a), _real_guids(b))
     names = a.node_names(), b.node_names()
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
-    keys = [np.array([number[n] for n in ns], np.uint64) for ns in names]
-    by_name = _match(keys[0], keys[1])
-    taken = np.zeros(b.sizes.nodes + 1, bool)
-    taken[to_b] = True
-    taken[-1] = False
-    to_b = np.where((to_b < 0) & ~taken[by_name], by_name, to_b)
-    return to_b if (to_b >= 0).any() else _match(a.node_guid, b.node_guid)
+    by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
+    # Name and generated GUID together: the copies of one design, whatever its nodes are called.
+    by_both = [
+        (f.node_guid & np.uint64((1 << 40) - 1)) << np.uint64(24) | n for f, n in zip((a, b), by_name, strict=True)
+    ]
+    to_b = np.full(a.sizes.nodes, -1, np.int32)
+    for keys in ((_real_guids(a), _real_guids(b)), by_both, by_name):
+        found = _match(*keys)
+        taken = np.zeros(b.sizes.nodes + 1, bool)
+        taken[to_b[to_b >= 0]] = True
+        to_b = np.where((to_b < 0) & (found >= 0) & ~taken[found], found, to_b)
+    return to_b
 
 
 def _real_guids(f: Fabric) -> np.ndarray:

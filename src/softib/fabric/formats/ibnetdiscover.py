@@ -31,7 +31,7 @@ from softib.fabric.formats.records import (
     parse_rate,
 )
 from softib.fabric.formats.resolve import to_fabric
-from softib.fabric.formats.text import Junk, read_lines, shown
+from softib.fabric.formats.text import Junk, complain_if_not_closed, read_lines, shown
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEEDS
 
@@ -67,7 +67,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     lines = read_lines(path, problems)
     if ibnetdiscover_ports.looks_like(lines):
         records = ibnetdiscover_ports.parse(lines, problems)
-        return to_fabric(records, path, "ibnetdiscover", problems, unlinked=True)
+        return to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"}))
     reader = _Netlist(problems)
     reader.parse(lines)
     format = "ibnetdiscover" if reader.has_guids else "ibsim"
@@ -103,6 +103,7 @@ class _Netlist:
         for name, (_, _, number) in self.ids.items():
             self.problems.add(number, f"{name} stands before no node record: the file may be cut here")
         self._last_line(lines)
+        complain_if_not_closed(lines, self.problems)
 
     def _other(self, number: int, line: str) -> bool:
         """Handle a line that is no port record; False when it means nothing."""

@@ -3,7 +3,8 @@
 One file describes one system type under one or more names (``TOPSYSTEM``), made of boards (``SYSTEM``), each of which
 holds chips (``NODE SW|CA|HCA ports device name``) and other boards (``SUBSYSTEM board name``). Source: manual page
 ibdm-ibnl-file(1) of ibutils and the 25 system files it ships; where the two differ (upper-case widths, comments, spaces
-after commas, instance attributes such as ``U1=isChaBma``) the files win.
+after commas, instance attributes such as ``U1=isChaBma``) the files win. One attribute is ours, ``leaf1/U1=speed=EDR``: what
+the chip's ports support, and what its inner links run at where their arrows do not say (ibdm's arrows end at 10G).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
+from softib.iba.rates import SPEED_BY_NAME
 
 __all__ = ["SPEED_OF_G", "Board", "Chip", "Ibnl", "IbnlLibrary", "SubBoard", "Wire", "parse_ibnl", "read_ibnl"]
 
@@ -97,6 +99,11 @@ class Ibnl:
     boards: dict[str, Board]
     attributes: list[str]
     problems: list[Problem]
+
+    def chip_speeds(self) -> dict[str, str]:
+        """Path of a chip → speed that an attribute ``path=speed=EDR`` tells."""
+        parts = (a.replace(" ", "").split("=") for a in self.attributes)
+        return {p[0]: p[2] for p in parts if len(p) == 3 and p[1] == "speed" and p[2] in SPEED_BY_NAME}
 
     def board_of(self, sub: SubBoard, modifier: str | None) -> Board | None:
         """The board that sits in a slot under ``modifier`` (``12x``), None where the file has none."""

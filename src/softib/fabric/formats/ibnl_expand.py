@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from softib.fabric.formats.ibnl import Board, Chip, Ibnl, SubBoard
+from softib.iba.rates import SPEED_BY_NAME
 
 __all__ = ["Template", "expand", "generic"]
 
@@ -30,13 +31,14 @@ class Template:
     """One system type under one configuration; every system of that kind is a copy.
 
     ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to (chip, port, lanes,
-    speed). Lanes 0 and speed "" = the description does not say. ``problems`` are (line of the IBNL file, reason).
+    speed); ``chip_speeds`` are what chips support. Lanes 0 and speed "" = the description does not say. ``problems`` are (line of the IBNL file, reason).
     """
 
     paths: list[str] = field(default_factory=list)
     chips: list[Chip] = field(default_factory=list)
     links: list[tuple[int, int, int, int, int, str]] = field(default_factory=list)
     panel: dict[str, tuple[int, int, int, str]] = field(default_factory=dict)
+    chip_speeds: list[str] = field(default_factory=list)
     problems: list[tuple[int, str]] = field(default_factory=list)
     unused_modifiers: list[str] = field(default_factory=list)
 
@@ -61,6 +63,8 @@ class _Expander:
     def run(self) -> Template:
         assert self.ibnl.top is not None
         self._place(_Placed(self.ibnl.top, None, None, ""), 0)
+        told = self.ibnl.chip_speeds()
+        self.out.chip_speeds = [told.get(path, "") for path in self.out.paths]
         peer: dict[Port, Port] = {}
         for chip, part in enumerate(self.out.chips):
             for portnum in part.wires:
@@ -162,6 +166,8 @@ class _Expander:
             self.out.problems.append((line, reason))
             return
         peer[a], peer[b] = b, a
+        both = [self.out.chip_speeds[chip] for chip, _ in (a, b)]
+        speed = speed or (min(both, key=lambda s: SPEED_BY_NAME[s].code) if all(both) else "")
         self.out.links.append((*a, *b, lanes, speed))
 
 
@@ -173,4 +179,4 @@ def expand(ibnl: Ibnl, modifiers: dict[str, str]) -> Template:
 def generic(node_type: int, nports: int, labels: dict[str, int]) -> Template:
     """A system of one chip ``U1`` whose front-panel ``labels`` are its port numbers."""
     chip = Chip("U1", node_type, nports, "")
-    return Template(["U1"], [chip], [], {label: (0, portnum, 0, "") for label, portnum in labels.items()})
+    return Template(["U1"], [chip], [], {label: (0, portnum, 0, "") for label, portnum in labels.items()}, [""])

@@ -32,8 +32,9 @@ SHARP_NAME = b"Aggregation Node"
 
 
 def to_fabric(
-    r: Records, path: Path, format: str, problems: Problems, *, unlinked: bool = False, records: frozenset[str] = frozenset()
-) -> ReadResult:
+    r: Records, path: Path, format: str, problems: Problems, *, records: frozenset[str] = frozenset(),
+    lft_cap: int = 49152, mlids: int = 1024,
+) -> ReadResult:  # fmt: skip
     """Build the fabric that ``r`` describes. ``records`` adds to what the columns themselves show to be recorded.
 
     Raises :class:`UnreadableFile` when there is no node.
@@ -43,7 +44,7 @@ def to_fabric(
     index = merge_repeated_nodes(r, problems)
     columns = {n: np.array(getattr(r, n), np.int64) for n in _INTEGERS}
     cables = pair(r, index, columns, problems)
-    b = FabricBuilder(path.stem)
+    b = FabricBuilder(path.stem, lft_cap, mlids)
     n = len(r.key)
     node_type, nports = columns["node_type"], np.maximum(cables.nports, 0)
     supported, lanes = _supported(r, columns, cables)
@@ -57,7 +58,7 @@ def to_fabric(
     _speeds(f, columns, cables, supported, lanes)
     f.port_label = {int(f.port(i, p)): text for (i, p), text in r.label.items() if p <= nports[i]}
     seen = _as_found(f, r, columns, cables, problems)
-    f.source = Source(format, str(path), frozenset(seen | records | ({"unlinked"} if unlinked else set())))
+    f.source = Source(format, str(path), frozenset(seen | records))
     problems.sort(key=lambda p: p.line)
     return ReadResult(f, problems, format, _counts(f, cables))
 

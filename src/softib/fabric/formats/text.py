@@ -13,7 +13,7 @@ from pathlib import Path
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problems
 
-__all__ = ["FILE_LIMIT", "LINE_LIMIT", "Junk", "decoded", "octets", "read_lines", "shown"]
+__all__ = ["FILE_LIMIT", "LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
 
 LINE_LIMIT = 64 << 10
 """Longest line in octets: the longest record of any format (a .db_csv PM row) has about 2,000."""
@@ -95,3 +95,11 @@ class Junk:
                 self.first, f"not {self.what} (nor the {self.count - 1} lines that follow): {shown(self.text)}"
             )
         self.count = 0
+
+
+def complain_if_not_closed(lines: list[str], problems: Problems) -> None:
+    """ibdiagnet2 writes when a file was created and when it was closed: one without the second was cut."""
+    if any(line.startswith("# File created at") for line in lines[:40]) and not any(
+        line.startswith("# File closed at") for line in lines[-40:]
+    ):
+        problems.add(len(lines), "no 'File closed at' line: the file is cut")

@@ -11,7 +11,8 @@ What ibdm refuses and we read, each named as a problem:
   else a switch with as many ports as the highest number any system of the type uses.
 * a bad line, an unknown port, a port used twice: that line is left out, the rest stands.
 
-Where neither file says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
+Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows tell no speed run at
+that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
 gets the builder's *i*-th GUID, and all chips of a system share the first one's as SystemImageGUID.
 """
 
@@ -30,11 +31,13 @@ from softib.fabric.formats.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.ibnl_expand import Template, expand, generic
 from softib.fabric.formats.topo_build import TopoCable, TopoSystem, build_fabric
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
+from softib.iba.rates import SPEED_BY_NAME
 
 __all__ = ["looks_like_topo", "parse_topo", "read"]
 
 _CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<far>[^\s>]+)$")
 _HEAD = re.compile(r"^(?P<type>[^\s=>]+)\s+(?P<name>[^\s=>]+)(?:\s+CFG\s*:\s*(?P<cfg>.*))?$")
+_SPEED = re.compile(r"^\s*#\s*speed:\s*(\w+)\s*$")
 _NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
 
 
@@ -100,13 +103,16 @@ def _all_speeds_told(parsed: _Parsed) -> bool:
 def _parse_lines(text: str, file: str) -> _Parsed:
     parsed = _Parsed(Problems(file))
     current: TopoSystem | None = None
+    default = ""
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0].strip()
         if not line:
+            if told := _SPEED.match(raw):
+                default = told.group(1) if told.group(1) in SPEED_BY_NAME else ""
             continue
         match = _CABLE.match(line)
         if match:
-            _cable(match, number, current, parsed)
+            _cable(match, number, current, default, parsed)
         elif (head := _HEAD.match(line)) and ">" not in line:
             current = _section(head, number, parsed)
         else:
@@ -141,8 +147,9 @@ def _mention(name: str, kind: str, number: int, parsed: _Parsed) -> TopoSystem:
     return system
 
 
-def _cable(match: re.Match[str], number: int, current: TopoSystem | None, parsed: _Parsed) -> None:
+def _cable(match: re.Match[str], number: int, current: TopoSystem | None, default: str, parsed: _Parsed) -> None:
     lanes, speed, wrong = parse_arrow(match)
+    speed = speed or default
     if current is None:
         wrong = "a cable before any 'TYPE NAME' line: whose port is it?"
     if wrong or current is None:

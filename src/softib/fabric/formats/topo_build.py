@@ -149,6 +149,9 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
             problems.add(
                 system.line, f"node names of system {system.name} are cut to the 64 bytes of a NodeDescription"
             )
+    told = [speed for s in systems.values() for speed in s.template.chip_speeds]
+    for node, speed in enumerate(told):
+        fastest[node] = max(fastest[node], _code(speed))
     device = [_device(chip, int(speed)) for chip, speed in zip(chips, fastest, strict=True)]
     supports = [max(int(speed), _generation(d)) for d, speed in zip(device, fastest, strict=True)]
     builder.nodes(

@@ -1,0 +1,81 @@
+"""What the columns of a .db_csv are called, and which component of the specification each holds.
+
+Source: the headers of files that ibdiagnet 2.10 wrote; the speeds' packing from their values (a QDR + NDR port reads
+0x804: PortInfo's LinkSpeedActive in the low octet, LinkSpeedExtActive in the next, FDR10 and EDR20 in bits 16 and 17,
+LinkSpeedExt2 in bits 24 and 25).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["COUNTERS", "PORT_INFO", "SPEEDS", "SWITCH_INFO", "split_speeds"]
+
+PORT_INFO = {
+    "MKey": "mkey", "GIDPrfx": "gid_prefix", "MSMLID": "master_sm_lid", "LID": "lid", "CapMsk": "cap_mask",
+    "M_KeyLeasePeriod": "mkey_lease_period", "DiagCode": "diag_code", "LinkWidthActv": "link_width_active",
+    "LinkWidthSup": "link_width_supported", "LinkWidthEn": "link_width_enabled", "LocalPortNum": "local_port_num",
+    "LMC": "lmc", "MKeyProtBits": "mkey_protect", "LinkDownDefState": "link_down_default_state",
+    "PortPhyState": "port_phys_state", "PortState": "port_state", "VLArbHighCap": "vl_arb_high_cap",
+    "VLHighLimit": "vl_high_limit", "InitType": "init_type", "VLCap": "vl_cap", "MSMSL": "master_sm_sl",
+    "NMTU": "neighbor_mtu", "FilterRawOutb": "filter_raw_outbound", "FilterRawInb": "filter_raw_inbound",
+    "PartEnfOutb": "partition_enforcement_outbound", "PartEnfInb": "partition_enforcement_inbound",
+    "OpVLs": "operational_vls", "HoQLife": "hoq_life", "VLStallCnt": "vl_stall_count", "MTUCap": "mtu_cap",
+    "InitTypeReply": "init_type_reply", "VLArbLowCap": "vl_arb_low_cap", "PKeyViolations": "pkey_violations",
+    "MKeyViolations": "mkey_violations", "SubnTmo": "subnet_timeout",
+    "MulticastPKeyTrapSuppressionEnabled": "mcast_pkey_trap_suppression", "ClientReregister": "client_reregister",
+    "GUIDCap": "guid_cap", "QKeyViolations": "qkey_violations", "MaxCreditHint": "max_credit_hint",
+    "OverrunErrs": "overrun_errors", "LocalPhyError": "local_phy_errors", "RespTimeValue": "resp_time_value",
+    "LinkRoundTripLatency": "link_round_trip_latency", "CapMsk2": "cap_mask2",
+}  # fmt: skip
+"""Column of PORTS → component of PortInfo (IBA 14.2.5.6)."""
+
+SPEEDS = {
+    "LinkSpeedActv": ("link_speed_active", "link_speed_ext_active", "link_speed_ext2_active"),
+    "LinkSpeedSup": ("link_speed_supported", "link_speed_ext_supported", "link_speed_ext2_supported"),
+    "LinkSpeedEn": ("link_speed_enabled", "link_speed_ext_enabled", "link_speed_ext2_enabled"),
+}
+"""Columns of PORTS that hold three components each (:func:`split_speeds`)."""
+
+SWITCH_INFO = {
+    "LinearFDBCap": "linear_fdb_cap", "RandomFDBCap": "random_fdb_cap", "MCastFDBCap": "mcast_fdb_cap",
+    "DefPort": "default_port", "DefMCastPriPort": "default_mcast_primary_port",
+    "DefMCastNotPriPort": "default_mcast_not_primary_port", "LifeTimeValue": "life_time_value",
+    "PortStateChange": "port_state_change", "OptimizedSLVLMapping": "optimized_sl2vl", "LidsPerPort": "lids_per_port",
+    "PartEnfCap": "partition_enforcement_cap", "InbEnfCap": "inbound_enforcement_cap",
+    "OutbEnfCap": "outbound_enforcement_cap", "FilterRawInbCap": "filter_raw_inbound_cap",
+    "FilterRawOutbCap": "filter_raw_outbound_cap", "ENP0": "enhanced_port0",
+}  # fmt: skip
+"""Column of SWITCHES → component of SwitchInfo (IBA 14.2.5.4)."""
+
+COUNTERS = {
+    "symbol_error_counter": ("SymbolErrorCounterExt", "SymbolErrorCounter"),
+    "link_error_recovery_counter": ("LinkErrorRecoveryCounterExt", "LinkErrorRecoveryCounter"),
+    "link_downed_counter": ("LinkDownedCounterExt", "LinkDownedCounter"),
+    "port_rcv_errors": ("PortRcvErrorsExt", "PortRcvErrors"),
+    "port_rcv_remote_physical_errors": ("PortRcvRemotePhysicalErrorsExt", "PortRcvRemotePhysicalErrors"),
+    "port_rcv_switch_relay_errors": ("PortRcvSwitchRelayErrorsExt", "PortRcvSwitchRelayErrors"),
+    "port_xmit_discards": ("PortXmitDiscardsExt", "PortXmitDiscards"),
+    "port_xmit_constraint_errors": ("PortXmitConstraintErrorsExt", "PortXmitConstraintErrors"),
+    "port_rcv_constraint_errors": ("PortRcvConstraintErrorsExt", "PortRcvConstraintErrors"),
+    "local_link_integrity_errors": ("LocalLinkIntegrityErrorsExt", "LocalLinkIntegrityErrors"),
+    "excessive_buffer_overrun_errors": ("ExcessiveBufferOverrunErrorsExt", "ExcessiveBufferOverrunErrors"),
+    "qp1_dropped": ("QP1DroppedExt",),
+    "vl15_dropped": ("VL15DroppedExt", "VL15Dropped"),
+    "port_xmit_data": ("PortXmitDataExtended", "PortXmitData"),
+    "port_rcv_data": ("PortRcvDataExtended", "PortRcvData"),
+    "port_xmit_pkts": ("PortXmitPktsExtended", "PortXmitPkts"),
+    "port_rcv_pkts": ("PortRcvPktsExtended", "PortRcvPkts"),
+    "port_xmit_wait": ("PortXmitWaitExt", "PortXmitWait"),
+    "port_unicast_xmit_pkts": ("PortUniCastXmitPkts",),
+    "port_unicast_rcv_pkts": ("PortUniCastRcvPkts",),
+    "port_multicast_xmit_pkts": ("PortMultiCastXmitPkts",),
+    "port_multicast_rcv_pkts": ("PortMultiCastRcvPkts",),
+}
+"""Counter of the fabric → columns of PM_INFO, the widest first."""
+
+
+def split_speeds(value: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+    """(LinkSpeed, LinkSpeedExt, LinkSpeedExt2) columns of a packed speed, and the bits that belong to none."""
+    # Bits 16 and 17 (FDR10, EDR20) repeat what EXTENDED_PORT_INFO holds.
+    return (value & 0xF, (value >> 8) & 0x1F, (value >> 24) & 0x3), value & ~np.int64(0x03031F0F)

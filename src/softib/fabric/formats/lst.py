@@ -1,0 +1,135 @@
+"""Reads ibdiagnet's .lst: one line for each link, both ends in full, **every number hexadecimal**::
+
+    { CA Ports:01 SystemGUID:5c25… NodeGUID:5c25… PortGUID:5c25… VenID:000002c9 DevID:1021 Rev:00000000
+      {node-15 mlx5_1} LID:000c PN:01 } { SW Ports:41 … LID:0014 PN:0f } PHY=4x LOG=ACT SPD=100
+
+(``Ports:41`` is 65 ports.) Source: files of ibdiagnet 1.x (ibutils: each link twice, once from each end, DeviceID in the
+upper half of eight digits, ``CA-SM`` on the port of the master SM) and of ibdiagnet 2 (each link once, SPD = Gb/s a lane).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.records import (
+    NODE_TYPES,
+    UNKNOWN,
+    Records,
+    bounded_ports,
+    parse_guid,
+    parse_lid,
+    speed_of_gbps,
+)
+from softib.fabric.formats.resolve import to_fabric
+from softib.fabric.formats.text import Junk, complain_if_not_closed, octets, read_lines, shown
+from softib.iba.constants import NodeType, PortState
+from softib.iba.devices import DEVICES
+from softib.iba.rates import WIDTH_BITS
+
+__all__ = ["read"]
+
+_END = (r"\{\s*(CA|SW|RT)(-SM)?\s+Ports:([0-9A-Fa-f]{1,4})\s+SystemGUID:(\w+)\s+NodeGUID:(\w+)\s+PortGUID:(\w+)\s+"
+        r"VenID:([0-9A-Fa-f]{1,8})\s+DevID:([0-9A-Fa-f]{1,8})\s+Rev:([0-9A-Fa-f]{1,8})\s+\{(.*?)\}\s+"
+        r"LID:([0-9A-Fa-f]*)\s+PN:([0-9A-Fa-f]{1,4})\s*\}")  # fmt: skip
+_LINE = re.compile(rf"\s*{_END}\s*{_END}\s*PHY=(\d{{1,2}}|\?+)x\s+LOG=(\w+)(?:\s+SPD=([\d.]+))?\s*\Z")
+_QUIET = re.compile(r"\s*(?:#.*)?\Z")
+_FIELDS = 12
+_STATES = {"ACT": PortState.ACTIVE, "ARM": PortState.ARMED, "INI": PortState.INIT, "DWN": PortState.DOWN}
+_MASTER = 3
+
+
+def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
+    """Read a .lst. Raises :class:`UnreadableFile` when no line of it can be read."""
+    problems = Problems(str(path))
+    lines = read_lines(path, problems)
+    reader = _Lst(problems)
+    junk = Junk(problems, "a link record of ibdiagnet's .lst")
+    for number, line in enumerate(lines, 1):
+        m = _LINE.match(line)
+        if m:
+            reader.line(number, m.groups())
+        elif not _QUIET.match(line):
+            junk.add(number, line)
+    junk.flush()
+    complain_if_not_closed(lines, problems)
+    reader.distrust_node_types()
+    result = to_fabric(reader.records, path, "lst", problems, records=frozenset({"sm"} if reader.sms else ()))
+    index = {int(g): i for i, g in reversed(list(enumerate(result.fabric.node_guid.tolist())))}
+    result.fabric.source.sms = [
+        {"node": index[guid], "portnum": num, "priority": None, "state": _MASTER} for guid, num in reader.sms if guid in index
+    ]
+    return result
+
+
+class _Lst:
+    def __init__(self, problems: Problems):
+        self.problems, self.records = problems, Records(both_ends_in_one_line=True)
+        self.add_port = self.records.port_adder()
+        self.node_of: dict[str, int] = {}
+        self.sms: list[tuple[int, int]] = []
+
+    def line(self, number: int, g: tuple[str | None, ...]) -> None:
+        """One link: a record from each of its ends."""
+        ends = [self._end(number, g[:_FIELDS]), self._end(number, g[_FIELDS : 2 * _FIELDS])]  # type: ignore[arg-type]
+        lanes = int(g[24]) if g[24] and g[24].isdigit() and int(g[24]) in WIDTH_BITS else 0
+        if not lanes:
+            self.problems.add(number, f"PHY={shown(g[24] or '')}: unknown width")
+        code = speed_of_gbps(g[26]) if g[26] else 0
+        if g[26] and not code:
+            self.problems.add(number, f"SPD={shown(g[26])}: unknown speed")
+        state = _STATES.get(g[25] or "", 0)
+        if not state:
+            self.problems.add(number, f"LOG={shown(g[25] or '')}: unknown port state")
+        for (node, num, lid, port_guid, _), (_, peer_num, peer_lid, peer_guid, peer_key) in (ends, ends[::-1]):
+            own_lid = UNKNOWN if self.records.node_type[node] == NodeType.SWITCH else lid
+            self.add_port(node, num, peer_key, peer_num, number, code, lanes, own_lid, UNKNOWN, port_guid, peer_lid,
+                          peer_guid, int(state))  # fmt: skip
+
+    def _end(self, number: int, g: tuple[str, ...]) -> tuple[int, int, int, int, str]:
+        """(node, portnum, LID, PortGUID, key) of one end."""
+        kind, sm, nports, sys_guid, node_guid, port_guid, vendor, device, revision, desc, lid_text, num = g
+        key = node_guid.lower()
+        lid = parse_lid(lid_text, number, self.problems, 16)
+        node = self.node_of.get(key)
+        r = self.records
+        dev = _device(device)
+        if node is None:
+            guid = parse_guid(node_guid)
+            if guid == UNKNOWN:
+                self.problems.add(number, f"NodeGUID {shown(node_guid)} is not hexadecimal; a generated one stands in")
+            node = self.node_of[key] = r.add_node(
+                key, NODE_TYPES[kind.lower()], bounded_ports(int(nports, 16), number, self.problems), number, desc=desc,
+                node_guid=guid, sys_guid=parse_guid(sys_guid), vendor_id=int(vendor, 16) & 0xFFFFFF, device_id=dev,
+                revision=int(revision, 16), lid0=lid if kind == "SW" else UNKNOWN)  # fmt: skip
+        else:
+            if r.node_type[node] != NODE_TYPES[kind.lower()] or (r.nports[node] and r.nports[node] != int(nports, 16)):
+                self.problems.add(number, f"{shown(desc)} is a {kind} of {int(nports, 16)} ports here, "
+                                          f"something else in line {r.node_line[node]}")  # fmt: skip
+            if r.desc[node] != octets(desc):
+                self.problems.add(number, f"{node_guid} is called {shown(desc)} here, {shown(r.desc[node])} in line "
+                                          f"{r.node_line[node]}")  # fmt: skip
+            # Old files name the device only at the first of the two ends.
+            r.device_id[node] = r.device_id[node] or dev
+            r.revision[node] = r.revision[node] or int(revision, 16)
+        if sm and (parse_guid(node_guid), int(num, 16)) not in self.sms:
+            self.sms.append((parse_guid(node_guid), int(num, 16)))
+        return node, int(num, 16), lid, parse_guid(port_guid), key
+
+    def distrust_node_types(self) -> None:
+        """A CA whose DeviceID is a switch's is one (ibdm's own simulations print CA for every node)."""
+        r = self.records
+        for i, device in enumerate(r.device_id):
+            known = DEVICES.get(device)
+            if known and known.kind == "switch" and r.node_type[i] == NodeType.CA:
+                r.node_type[i] = NodeType.SWITCH
+                self.problems.add(r.node_line[i], f"{shown(r.desc[i])} is listed as CA, but DeviceID {device:#06x} is a "
+                                                  f"switch ({known.name}); read as a switch")  # fmt: skip
+
+
+def _device(text: str) -> int:
+    """DeviceID: four digits, or the upper half of eight (ibdiagnet 1)."""
+    value = int(text, 16)
+    return value >> 16 if value > 0xFFFF else value

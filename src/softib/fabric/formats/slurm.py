@@ -1,0 +1,228 @@
+"""Writes Slurm's ``topology.conf`` for ``topology/tree``.
+
+Slurm wants a *tree*: each node under one leaf switch, each switch under one parent (topology.conf(5)). A fat tree is
+none — every leaf has many spines — so switches that stand at the same height and join the same parts become **one**
+line, as the interchangeable switches that they are:
+
+* a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance from the nearest leaf.
+* the switches up to height 1, 2, … fall into connected parts; each part becomes one line with ``Switches=`` the parts
+  it joined. A part that joins nothing new gets no line. So a two-level tree is leaves and one line for all its spines,
+  a three-level tree has one line a pod and one for the core. Leaves cabled to each other are joined at height 0.
+* a line that stands for one switch bears its name; one for several is called ``spines1``, ``spines2`` … and a comment
+  lists them. Parts that nothing joins are separate trees, which a comment says.
+
+A host whose adapters hang on several leaves (rails) is written under the leaf with most of its links; among equals the
+one that its first adapter by name uses. SHARP aggregation nodes are no hosts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from softib.fabric.formats.plan_match import spoken_names
+from softib.fabric.model import Fabric
+
+__all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
+
+_NUMBERED = re.compile(r"^(.*?)(\d{1,18})(\D*)$")
+_BAD = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass
+class Line:
+    """One ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for`` switch nodes."""
+
+    name: str
+    nodes: list[str] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    stands_for: list[int] = field(default_factory=list)
+
+
+def write(fabric: Fabric, path: str | Path) -> list[str]:
+    """Write ``topology.conf``. Returns what of the fabric Slurm's tree cannot say."""
+    lines, notes = tree(fabric)
+    out = ["# topology.conf for topology/tree, written by softib"]
+    for line in lines:
+        if len(line.stands_for) > 1:
+            names = fold_hostlist([_switch_name(fabric, n) for n in line.stands_for])
+            out.append(f"# {line.name} stands for {names}")
+        members = f"Nodes={fold_hostlist(line.nodes)}" if line.nodes else f"Switches={fold_hostlist(line.children)}"
+        out.append(f"SwitchName={line.name} {members}")
+    out += [f"# {note}" for note in notes if note.startswith("separate")]
+    Path(path).write_text("\n".join(out) + "\n", encoding="utf-8")
+    return notes
+
+
+def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
+    """Lines from the leaves up, and notes."""
+    notes: list[str] = []
+    leaf_hosts = _hosts(fabric, notes)
+    names = _names(fabric)
+    lines = [Line(names[leaf], sorted(hosts, key=_natural), [], [leaf]) for leaf, hosts in sorted(leaf_hosts.items())]
+    height = _heights(fabric, list(leaf_hosts))
+    links = _switch_links(fabric)
+    part = {leaf: line.name for leaf, line in zip(sorted(leaf_hosts), lines, strict=True)}
+    made = 0
+    for level in range(int(height.max(initial=0)) + 1 if leaf_hosts else 0):
+        for members in _components(height, links, level):
+            children = list(dict.fromkeys(part[n] for n in members if n in part))
+            if len(children) == 1:
+                part.update(dict.fromkeys(members, children[0]))
+                continue
+            tops = [n for n in members if height[n] == level and n not in leaf_hosts] or members
+            if len(tops) == 1:
+                name = names[tops[0]]
+            else:
+                made += 1
+                name = _fresh(f"spines{made}", set(names.values()))
+            lines.append(Line(name, [], sorted(children, key=_natural), tops))
+            part.update(dict.fromkeys(members, name))
+    roots = sorted({part[leaf] for leaf in leaf_hosts}, key=_natural)
+    if len(roots) > 1:
+        notes.append(f"separate trees, no switch joins them: {', '.join(roots[:20])}")
+    return lines, notes
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "x"
+    return name
+
+
+def _switch_name(fabric: Fabric, node: int) -> str:
+    said = fabric.node_name(node)
+    return _BAD.sub("_", next(iter(spoken_names(said)), said).removesuffix("/U1"))
+
+
+def _names(fabric: Fabric) -> dict[int, str]:
+    """Switch node → name; equal names (a chassis, default descriptions) get the GUID, as S-… in ibnetdiscover."""
+    switches = fabric.switch_node.tolist()
+    said = {n: _switch_name(fabric, n) for n in switches}
+    often = Counter(said.values())
+    return {n: name if often[name] == 1 else f"S-{int(fabric.node_guid[n]):016x}" for n, name in said.items()}
+
+
+def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
+    """Leaf switch → hosts under it."""
+    at: dict[str, list[tuple[str, int]]] = {}
+    for node in fabric.cas.tolist():
+        said = fabric.node_name(node)
+        if "Aggregation Node" in said:
+            continue
+        host = _BAD.sub("_", next(iter(spoken_names(said)), said.removesuffix("/U1")))
+        peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(node)]
+        leaves = [int(fabric.port_node[q]) for q in peers if q >= 0 and fabric.is_switch[fabric.port_node[q]]]
+        at.setdefault(host, []).extend((said, leaf) for leaf in leaves)
+    hosts: dict[int, list[str]] = {}
+    many = 0
+    for host, links in at.items():
+        if not links:
+            notes.append(f"host {host} has no link to a switch and is left out")
+            continue
+        count = Counter(leaf for _, leaf in links)
+        most = max(count.values())
+        first = min((x for x in links if count[x[1]] == most), key=lambda x: _natural(x[0]))
+        hosts.setdefault(first[1], []).append(host)
+        many += len(count) > 1
+    if many:
+        notes.append(
+            f"{many} hosts hang on several leaves; Slurm's tree lists each under one, chosen by most links, then first adapter"
+        )
+    return hosts
+
+
+def _switch_links(fabric: Fabric) -> np.ndarray:
+    """int[2, n]: both nodes of every cable between two switches."""
+    ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
+    nodes = fabric.port_node[ports]
+    return nodes[fabric.is_switch[nodes].all(axis=1)].T.astype(np.int64)
+
+
+def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
+    """Distance of each node from the nearest leaf along switches; a huge number where there is none."""
+    far = np.iinfo(np.int64).max
+    height = np.full(fabric.sizes.nodes, far)
+    height[leaves] = 0
+    a, b = _switch_links(fabric)
+    for level in range(fabric.sizes.switches):
+        near = np.concatenate([b[height[a] == level], a[height[b] == level]])
+        new = near[height[near] == far]
+        if not len(new):
+            break
+        height[new] = level + 1
+    return np.where(height == far, -1, height)
+
+
+def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[int]]:
+    """Connected parts of the switches up to ``level``, each ascending, in order of their first switch."""
+    inside = (height >= 0) & (height <= level)
+    a, b = links[:, inside[links].all(axis=0)] if links.size else links
+    label = np.arange(len(height))
+    while True:  # labels fall to the least of a part; pointer jumping makes it a few rounds
+        before = label.copy()
+        np.minimum.at(label, a, label[b])
+        np.minimum.at(label, b, label[a])
+        label = label[label]
+        if (label == before).all():
+            break
+    parts: dict[int, list[int]] = {}
+    for node in np.flatnonzero(inside).tolist():
+        parts.setdefault(int(label[node]), []).append(node)
+    return list(parts.values())
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    return [(0, int(x), x) if x.isdigit() else (1, 0, x) for x in re.findall(r"[0-9]{1,18}|[^0-9]+", name)]
+
+
+def fold_hostlist(names: list[str]) -> str:
+    """``node1, node2, node4`` → ``node[1-2,4]`` as ``scontrol show hostlist`` folds. Leading zeros stay as they are."""
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    order: list[tuple[str, str, int] | str] = []
+    padded = {(m.group(1), m.group(3), len(m.group(2))) for n in names if (m := _NUMBERED.match(n)) and m.group(2)[0] == "0" and len(m.group(2)) > 1}  # fmt: skip
+    for name in dict.fromkeys(names):
+        match = _NUMBERED.match(name)
+        if match is None:
+            order.append(name)
+            continue
+        prefix, digits, suffix = match.groups()
+        key = (prefix, suffix, len(digits) if (prefix, suffix, len(digits)) in padded else 0)
+        if key not in groups:
+            order.append(key)
+        groups.setdefault(key, []).append(int(digits))
+    return ",".join(x if isinstance(x, str) else _folded(x, sorted(groups[x])) for x in order)
+
+
+def _folded(key: tuple[str, str, int], numbers: list[int]) -> str:
+    prefix, suffix, width = key
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and runs[-1][1] + 1 == n:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    if len(numbers) == 1:
+        return f"{prefix}{numbers[0]:0{width}d}{suffix}"
+    inside = ",".join(f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
+    return f"{prefix}[{inside}]{suffix}"
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """The names of a hostlist with at most one bracket a name: the inverse of :func:`fold_hostlist`."""
+    out: list[str] = []
+    for item in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?|\[[^\]]*\][^,\[\]]*", text):
+        match = re.match(r"^([^\[]*)\[([^\]]*)\](.*)$", item)
+        if match is None:
+            out.append(item)
+            continue
+        for run in match.group(2).split(","):
+            first, _, last = run.partition("-")
+            out += [
+                f"{match.group(1)}{n:0{len(first)}d}{match.group(3)}" for n in range(int(first), int(last or first) + 1)
+            ]
+    return out
