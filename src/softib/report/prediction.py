@@ -39,7 +39,8 @@ class Busy:
 class Pattern:
     """One traffic pattern: ``relative`` is the mean over flows of the rate over what both hosts' own links can do.
 
-    ``load`` float64[channels] is what the pattern puts on each channel, in flows (mean over its permutations);
+    ``load`` float64[channels] is what the pattern puts on each channel, in flows (mean over its permutations), ``peak``
+    the same for the permutation with the smallest rates;
     ``most`` the largest load on one channel in any permutation; ``worst`` the smallest relative of any permutation.
     """
 
@@ -53,6 +54,7 @@ class Pattern:
     most: float
     unrouted: int
     load: np.ndarray
+    peak: np.ndarray
     busiest: list[Busy] = field(default_factory=list)
 
 
@@ -98,10 +100,10 @@ def predict(
     found = [
         Pattern("bisection", "random pairs between two random halves, both directions", 2 * bisection.pairs, samples, 0,
                 bisection.relative, float(bisection.samples.min()), float(bisection.worst.max(initial=0)),
-                bisection.unrouted, bisection.load),
+                bisection.unrouted, bisection.load, bisection.peak),
         Pattern("shift", "every host to the host k places on, for each k", n, len(which), n - 1,
                 float(shifts.relative.mean()), float(shifts.relative.min()), float(shifts.load.max(initial=0)),
-                shifts.unrouted, shifts.load.mean(axis=0)),
+                shifts.unrouted, shifts.load.mean(axis=0), shifts.load[int(shifts.relative.argmin())]),
         _all_to_all(network, every),
         _incast(network, order, rng),
     ]  # fmt: skip
@@ -131,8 +133,9 @@ def _all_to_all(network: Network, found: static.Loads) -> Pattern:
     time = float(found.busy(network).max(initial=0.0))
     own = (n - 1) / network.host_gbps
     relative = float((own / time).mean()) if time else 0.0
+    load = found.load.astype(np.float64)
     return Pattern("all-to-all", "every host to every other at once", found.flows, 1, 1, relative, relative,
-                   float(found.load[: network.n_links].max(initial=0)), found.unrouted, found.load.astype(np.float64))  # fmt: skip
+                   float(load[: network.n_links].max(initial=0)), found.unrouted, load, load)  # fmt: skip
 
 
 def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pattern:
@@ -142,8 +145,9 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
     found = static.loads(network, src, dst)
     rate, _ = static.flow_rates(network, src, dst, found)
     relative = rate / np.minimum(network.host_gbps[src], network.host_gbps[dst])
+    load = found.load.astype(np.float64)
     return Pattern("incast", f"{k} random hosts to one", k, 1, 1, float(relative.mean()), float(relative.min()),
-                   float(found.load.max(initial=0)), found.unrouted, found.load.astype(np.float64))  # fmt: skip
+                   float(load.max(initial=0)), found.unrouted, load, load)  # fmt: skip
 
 
 def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:

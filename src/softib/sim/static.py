@@ -69,7 +69,8 @@ class Bisection:
     ``relative``: mean over flows and samples of the flow's rate over what its two hosts' own links can do;
     ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the sum over all flows of one
     direction (half of the flows); ``full_gbps``: the same sum if no link inside were shared. ``load`` is the mean
-    over samples of the flows on each channel (float64[channels]), ``worst`` the most in any sample.
+    over samples of the flows on each channel (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the
+    sample with the smallest rates.
     """
 
     samples: np.ndarray
@@ -77,6 +78,7 @@ class Bisection:
     full_gbps: float
     load: np.ndarray
     worst: np.ndarray
+    peak: np.ndarray
     unrouted: int
     pairs: int
 
@@ -172,6 +174,7 @@ def effective_bisection(network: Network, samples: int = 50, seed: int = 0, host
     relative = np.zeros(samples)
     gbps = full = 0.0
     total, worst, lost = np.zeros(network.n_channels), np.zeros(network.n_channels, np.int64), 0
+    peak, lowest = worst, np.inf
     for i in range(samples if len(pool) > 1 else 0):
         src, dst = patterns.bisection_pairs(pool, rng)
         found = loads(network, src, dst)
@@ -182,8 +185,10 @@ def effective_bisection(network: Network, samples: int = 50, seed: int = 0, host
         total += found.load
         np.maximum(worst, found.load, out=worst)
         lost += found.unrouted
+        if relative[i] < lowest:
+            peak, lowest = found.load, relative[i]
     many = max(samples, 1)
-    return Bisection(relative, gbps / many, full / many, total / many, worst, lost, len(pool) // 2)
+    return Bisection(relative, gbps / many, full / many, total / many, worst, peak, lost, len(pool) // 2)
 
 
 def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
