@@ -12,7 +12,7 @@ from softib.jit import kernel
 
 SWITCH = int(c.NodeType.SWITCH)
 DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortState.ACTIVE)
-SLEEP, POLLING, DISABLED, LINK_UP = 1, int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
+POLLING, DISABLED, LINK_UP = int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
 OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
 LID_MCAST_MIN, LID_UCAST_MAX = c.LID_MCAST_MIN, c.LID_UCAST_MAX
 DATA, SMP_MKEY_AT = c.SMP_DATA, 24
@@ -198,14 +198,14 @@ def change_state(t, port, state, phys, now):
         if target != old:
             t.port_info[port, STATE_AT] = (octet(t.port_info[port], STATE_AT) & 0xF0) | target
         return
-    # "Down" alone uses LinkDownDefaultState; a sleeping port wakes when its peer polls, so it trains as well.
     if phys == 0:
+        # "Down" alone leaves a disabled port disabled; otherwise LinkDownDefaultState says what follows. A sleeping
+        # port wakes when its peer polls, so it trains as well.
+        if octet(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
+            return
         phys = octet(t.port_info[port], PHYS_AT) & 15
         if phys == 0:
             phys = POLLING
-    was_disabled = (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED
-    if was_disabled and state == DOWN and phys != POLLING and phys != SLEEP:
-        return
     put_state(t, port, DOWN, phys, True, now)
     peer = np.int64(t.port_peer[port])
     if peer < 0:

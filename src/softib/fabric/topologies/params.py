@@ -43,7 +43,7 @@ def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
 
 
 def _whole(p: Parameter, kind: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) and not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not (isinstance(value, int) or hasattr(value, "__index__")):
         raise impossible(kind, p.name, f": {value!r} is not a whole number; {p.doc}")
     number = int(value)
     if not p.low <= number <= p.high:

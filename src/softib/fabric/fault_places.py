@@ -1,0 +1,93 @@
+"""Where a fault is: nodes, ports and cables by the names that people write, and the record of what was planted."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+from softib.fabric.model import Fabric
+from softib.iba.constants import NodeType
+
+__all__ = ["Place", "Planted", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
+
+Place = str | int
+"""``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) where the caller has it."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault that was planted: its kind, the places it shows at (``node[port]`` or node names), and in words."""
+
+    kind: str
+    places: tuple[str, ...]
+    message: str
+
+
+def node_at(fabric: Fabric, name: Place) -> int:
+    """Node by exact description, GUID (``0x…``), or first word of a description that only one node has.
+
+    Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are meant.
+    """
+    if not isinstance(name, str):
+        return int(name)
+    raw = name.encode()[:64].ljust(64, b"\0")
+    hits = np.flatnonzero((fabric.node_desc == np.frombuffer(raw, np.uint8)).all(axis=1))
+    if not len(hits) and name.lower().startswith("0x"):
+        with contextlib.suppress(ValueError, OverflowError):
+            hits = np.flatnonzero(fabric.node_guid == np.uint64(int(name, 16)))
+    names: list[str] = []
+    if not len(hits):
+        names = fabric.node_names()
+        hits = np.array([i for i, n in enumerate(names) if n.split(" ")[0] == name], np.int64)
+    if not len(hits):
+        raise UnknownName("node", name, names)
+    if len(hits) > 1:
+        some = ", ".join(f"{fabric.node_name(int(i))!r} {int(fabric.node_guid[i]):#018x}" for i in hits[:3])
+        raise InputError(f"{name!r} means {len(hits)} nodes ({some}{', …' if len(hits) > 3 else ''}); write one of them in full, "
+                         "or its GUID")  # fmt: skip
+    return int(hits[0])
+
+
+def port_at(fabric: Fabric, place: Place) -> int:
+    """Port by ``node[portnum]``; port 0 is a switch's management port. Raises :class:`InputError`."""
+    if not isinstance(place, str):
+        return int(place)
+    name, bracket, rest = place.strip().rpartition("[")
+    digits = rest.removesuffix("]")
+    if not bracket or not rest.endswith("]") or not digits.isascii() or not digits.isdigit():
+        raise InputError(f"{place!r} names no port; write node[portnum], such as leaf-3[40]")
+    node, portnum = node_at(fabric, name), int(digits)
+    first = 0 if fabric.node_type[node] == NodeType.SWITCH else 1
+    if not first <= portnum <= fabric.node_nports[node]:
+        raise InputError(
+            f"{fabric.node_name(node)} has no port {portnum}; its ports are 1 to {int(fabric.node_nports[node])}"
+        )
+    return int(fabric.port(node, portnum))
+
+
+def cable_at(fabric: Fabric, place: Place) -> int:
+    """Cable that has an end in port ``place``. Raises :class:`InputError` where none is."""
+    cable = int(fabric.port_cable[port_at(fabric, place)])
+    if cable < 0:
+        raise InputError(f"no cable is in {fabric.port_name(port_at(fabric, place))}; name a port that has one")
+    return cable
+
+
+def cable_ends(fabric: Fabric, cable: int) -> list[int]:
+    """Ports at the known ends of a cable (one for a loopback plug)."""
+    return [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
+
+
+def note(fabric: Fabric, kind: str, places: list[str], message: str) -> Planted:
+    """Write a planted fault into the truth of ``fabric``."""
+    planted = Planted(kind, tuple(places), message)
+    fabric.source.generator.setdefault("faults", []).append(planted)
+    return planted
+
+
+def names_of(fabric: Fabric, ports: list[int]) -> list[str]:
+    """``node[portnum]`` of each port."""
+    return [fabric.port_name(p) for p in ports]

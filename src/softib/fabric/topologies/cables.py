@@ -1,0 +1,87 @@
+"""Lengths and media of cables: what a fabric file says, and what a length implies.
+
+Reach of media at NDR (NVIDIA's cable guides for Quantum-2; the trade's figures): passive copper (DAC) 1.5 m, active
+copper (ACC) 3 m, multimode fibre 50 m, single-mode fibre 2 km (FR4). Slower generations reach farther on copper, so the
+choice is on the safe side for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+from softib.fabric.columns import CableMedium
+from softib.fabric.model import Fabric
+
+__all__ = ["REACH_M", "apply_cables", "medium_for_length", "medium_named"]
+
+REACH_M: tuple[tuple[float, int], ...] = (
+    (1.5, CableMedium.DAC),
+    (3.0, CableMedium.ACC),
+    (50.0, CableMedium.MULTIMODE),
+    (2000.0, CableMedium.SINGLEMODE),
+)
+"""(longest cable in metres, medium), cheapest first."""
+
+
+def medium_named(name: str) -> int:
+    """The :class:`CableMedium` called ``name`` (any case); raises :class:`UnknownName`."""
+    names = [n.lower() for n in CableMedium.NAMES]
+    if name.lower() not in names:
+        raise UnknownName("cable medium", name, ("auto", *CableMedium.NAMES))
+    return names.index(name.lower())
+
+
+def medium_for_length(length_m: Any) -> np.ndarray:
+    """The cheapest medium that reaches ``length_m`` metres; UNKNOWN where the length is (NaN).
+
+    Raises :class:`InputError` for a length that no medium reaches.
+    """
+    lengths = np.asarray(length_m, np.float64)
+    reach = np.array([r for r, _ in REACH_M])
+    media = np.array([m for _, m in REACH_M] + [CableMedium.UNKNOWN])
+    if (lengths > reach[-1]).any():
+        raise InputError(
+            f"no InfiniBand cable is {np.nanmax(lengths):g} m long; single-mode fibre reaches {reach[-1]:g} m"
+        )
+    return media[np.where(np.isnan(lengths), len(reach), np.searchsorted(reach, lengths))].astype(np.uint8)
+
+
+def apply_cables(
+    fabric: Fabric, medium: str | None = "auto", length_m: float | Mapping[str, float] | None = None
+) -> None:
+    """Give length and medium to every cable that has none.
+
+    ``length_m`` is one number, or one by tier of the generator (``{host-leaf: 2, leaf-spine: 20}``). ``medium`` is a name
+    of :class:`CableMedium`, or ``auto``: the cheapest that reaches. Raises :class:`UnknownName`, :class:`InputError`.
+    """
+    if isinstance(length_m, Mapping):
+        told = _by_tier(fabric, length_m)
+    else:
+        told = np.full(fabric.sizes.cables, np.nan if length_m is None else length_m)
+    if (told <= 0).any():
+        raise InputError(f"length_m: {np.nanmin(told):g} is no length of a cable; metres above 0")
+    open_length = np.isnan(fabric.cable_length_m)
+    fabric.cable_length_m[open_length] = told[open_length]
+    if (~np.isnan(told)).any():
+        fabric.source.records |= {"lengths"}
+    open_medium = fabric.cable_medium == CableMedium.UNKNOWN
+    if medium is None or medium.lower() == "auto":
+        fabric.cable_medium[open_medium] = medium_for_length(fabric.cable_length_m)[open_medium]
+    else:
+        fabric.cable_medium[open_medium] = medium_named(medium)
+
+
+def _by_tier(fabric: Fabric, lengths: Mapping[str, float]) -> np.ndarray:
+    tiers = fabric.source.generator.get("tiers", ())
+    if not tiers:
+        raise InputError("length_m by tier needs a generated topology; give one number for an imported fabric")
+    table = np.full(len(tiers) + 1, np.nan)
+    for name, length in lengths.items():
+        if name not in tiers:
+            raise UnknownName("tier of this fabric", name, tiers)
+        table[tiers.index(name)] = length
+    return table[fabric.source.generator["cable_tier"]]

@@ -1,0 +1,206 @@
+"""The fabric file (``fabric.yaml``, DESIGN decision 8): a generator or a dump, cables, subnet manager, faults.
+
+name: pod
+generation: NDR
+topology: {kind: rail-optimized, nodes: 127, rails: 8, radix: 64}   # or {import: site.ibnetdiscover}
+cables:   {medium: auto, length_m: 20}
+sm:       {engine: ftree, partitions: partitions.conf}
+faults:   [{cable: "leaf-3[40]", ber: 1.0e-9}]
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
+from softib.fabric.formats.base import ReadResult
+from softib.fabric.model import Fabric
+
+__all__ = ["FORMAT", "count", "load_fabric_yaml"]
+
+FORMAT = "fabric.yaml"
+SM_FILES = ("partitions", "root_guid_file", "cn_guid_file", "io_guid_file")
+IMPORT_KEYS = ("import", "ibnl", "node_name_map")
+
+
+def load_fabric_yaml(path: str | Path) -> ReadResult:
+    """The fabric that the file at ``path`` describes, faults planted.
+
+    ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute) and ``faults`` (what
+    was planted). ``problems`` are those of an imported dump.
+
+    Raises :class:`InputError` (or a kind of it) in one line with file and line of the key that is wrong.
+    """
+    from softib.fabric.topologies.yaml_lines import load_yaml
+
+    file = Path(path)
+    data, lines = load_yaml(file)
+    spec = _checked(file, data, lines)
+    result = _topology(file, spec, lines)
+    fabric = result.fabric
+    fabric.name = spec.name or fabric.name or file.stem
+    if spec.cables is not None:
+        from softib.fabric.topologies.cables import apply_cables
+
+        with _at(file, lines, ("cables",)):
+            apply_cables(fabric, spec.cables.medium, spec.cables.length_m)
+    planted = _plant(file, fabric, spec.faults, lines)
+    fabric.source.path = str(file)
+    sm = _sm(file, spec.sm, lines)
+    counts = {**result.counts, **count(fabric)} if planted or not result.counts else result.counts
+    return ReadResult(fabric, result.problems, FORMAT, counts, {**result.extra, "sm": sm, "faults": planted})
+
+
+def count(fabric: Fabric) -> dict[str, int | None]:
+    """What COUNTS.tsv counts, of the arrays themselves."""
+    a, b = fabric.cable_port[:, 0], fabric.cable_port[:, 1]
+    known = (a >= 0) & (b >= 0)
+    loops = known & (fabric.port_node[a] == fabric.port_node[np.maximum(b, 0)])
+    return {
+        "switches": int(fabric.is_switch.sum()),
+        "cas": len(fabric.cas),
+        "sharp_nodes": 0,
+        "links": fabric.sizes.cables,
+        "listed_both_ends": int((fabric.cable_listed == 2).sum()),
+        "self_loops": int(loops.sum()),
+        "dangling": int((~known).sum()),
+        "system_links": None,
+    }
+
+
+@contextmanager
+def _at(file: Path, lines: Any, path: tuple[str | int, ...]) -> Iterator[None]:
+    """Errors raised inside get file and line of ``path``, or of the parameter below it that they name."""
+    try:
+        yield
+    except SoftibError as error:
+        parameter = getattr(error, "parameter", None)
+        line = lines.of((*path, parameter) if parameter else path)
+        message = f"{file}:{line}: {error}"
+        # UnknownName builds its own text from parts; its message is complete here, so it becomes a plain InputError.
+        kind = InputError if isinstance(error, UnknownName) else type(error)
+        raise kind(message) from None
+
+
+def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
+    """The pydantic model of ``data``; the first thing wrong as one line."""
+    from pydantic import ValidationError
+
+    from softib.fabric.topologies.spec_models import FabricFile
+
+    try:
+        return FabricFile.model_validate(data)
+    except ValidationError as invalid:
+        errors = sorted(invalid.errors(), key=lambda e: lines.of(_path_of(e)))
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise InputError(f"{file}:{lines.of(_path_of(first))}: {_in_words(first)}{more}") from None
+
+
+def _path_of(error: Any) -> tuple[str | int, ...]:
+    return tuple(error["loc"])
+
+
+def _in_words(error: Any) -> str:
+    from softib.fabric.topologies.spec_models import PARTS
+
+    path = _path_of(error)
+    where = ".".join(str(p) for p in path if not str(p).startswith(("float", "dict[", "constrained")))
+    if error["type"] == "extra_forbidden":
+        known = list(PARTS[tuple(str(p) for p in path[:-1])].model_fields)
+        return str(UnknownName(f"key of {'.'.join(map(str, path[:-1])) or 'a fabric file'}", str(path[-1]), known))
+    if error["type"] == "missing":
+        return f"{where} is missing; write such as topology: {{kind: fat-tree, radix: 36, hosts: 648}}"
+    return f"{where}: {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _topology(file: Path, spec: Any, lines: Any) -> ReadResult:
+    topology = dict(spec.topology)
+    if "import" in topology:
+        return _imported(file, spec, topology, lines)
+    from softib.fabric.topologies import registry
+
+    if "kind" not in topology:
+        raise InputError(
+            f"{file}:{lines.of(('topology',))}: topology needs a kind ({', '.join(registry.KINDS)}) or import: FILE"
+        )
+    kind = topology.pop("kind")
+    for key in ("name", "generation"):
+        if key in topology:
+            raise InputError(f"{file}:{lines.of(('topology', key))}: {key} stands beside topology, not inside it")
+    if kind not in registry.KINDS:
+        with _at(file, lines, ("topology", "kind")):
+            raise UnknownName("topology kind", str(kind), registry.KINDS)
+    if spec.generation is not None:
+        with _at(file, lines, ("generation",)):
+            from softib.iba.rates import speed_named
+
+            topology["generation"] = speed_named(spec.generation).name
+    with _at(file, lines, ("topology",)):
+        fabric = registry.generate(kind, name=spec.name, **{str(k): v for k, v in topology.items()})
+    return ReadResult(fabric, [], FORMAT)
+
+
+def _imported(file: Path, spec: Any, topology: dict[str, Any], lines: Any) -> ReadResult:
+    for key in topology:
+        if key not in IMPORT_KEYS:
+            with _at(file, lines, ("topology", str(key))):
+                raise UnknownName("key beside import", str(key), IMPORT_KEYS)
+    if spec.generation is not None:
+        raise InputError(
+            f"{file}:{lines.of(('generation',))}: generation: an imported fabric brings its own speeds; leave it away"
+        )
+    ibnl = topology.get("ibnl") or []
+    told: dict[str, list[Any]] = {
+        "import": [topology["import"]],
+        "ibnl": ibnl if isinstance(ibnl, list) else [ibnl],
+        "node_name_map": [topology["node_name_map"]] if topology.get("node_name_map") else [],
+    }
+    paths: dict[str, list[Path]] = {}
+    for key, values in told.items():
+        for value in values:
+            if not isinstance(value, str) or not value or "\0" in value:
+                raise InputError(f"{file}:{lines.of(('topology', key))}: {key}: {value!r} is not the name of a file")
+        paths[key] = [_beside(file, v) for v in values]
+    from softib.fabric.formats import registry
+
+    with _at(file, lines, ("topology", "import")):
+        target = paths["import"][0]
+        if target.suffix in (".yaml", ".yml"):
+            raise InputError(f"import: {target} is a fabric file; import a dump, such as one of ibnetdiscover")
+        return registry.read(
+            target, ibnl_dirs=tuple(paths["ibnl"]), node_name_map=next(iter(paths["node_name_map"]), None)
+        )
+
+
+def _beside(file: Path, name: str) -> Path:
+    """``name`` relative to the directory of the fabric file."""
+    return Path(os.path.normpath(file.parent / Path(name).expanduser()))
+
+
+def _plant(file: Path, fabric: Fabric, entries: list[dict[str, Any]], lines: Any) -> list[Any]:
+    if not entries:
+        return []
+    from softib.fabric.fault_kinds import plant
+
+    planted = []
+    for i, entry in enumerate(entries):
+        with _at(file, lines, ("faults", i)):
+            planted.append(plant(fabric, entry))
+    return planted
+
+
+def _sm(file: Path, sm: Any, lines: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {} if sm is None else sm.model_dump(exclude_none=True)
+    for key in SM_FILES:
+        if key in options:
+            options[key] = str(_beside(file, options[key]).absolute())
+            if not os.path.isfile(options[key]):
+                raise UnreadableFile(f"{file}:{lines.of(('sm', key))}: sm.{key}: no file {options[key]}")
+    return options

@@ -1,0 +1,60 @@
+"""The fabric file's shape, checked by pydantic. Imported only when a fabric file is read (pydantic takes 0.1 s)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+__all__ = ["FabricFile"]
+
+Metres = Annotated[float, Field(gt=0, le=40_000, allow_inf_nan=False)]
+
+
+class Part(BaseModel):
+    """Unknown keys are errors in every part."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=False)
+
+
+class Cables(Part):
+    """``medium`` auto: the cheapest that reaches; ``length_m`` one number, or one by tier (``leaf-spine: 20``)."""
+
+    medium: StrictStr = "auto"
+    length_m: Metres | dict[StrictStr, Metres] | None = None
+
+
+class Sm(Part):
+    """What the subnet manager is told, under OpenSM's names where it has them.
+
+    ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file`` are files, relative to the fabric file;
+    ``node`` is the adapter on which the subnet manager runs.
+    """
+
+    engine: StrictStr | None = None
+    partitions: StrictStr | None = None
+    node: StrictStr | None = None
+    priority: Annotated[StrictInt, Field(ge=0, le=15)] | None = None
+    lmc: Annotated[StrictInt, Field(ge=0, le=7)] | None = None
+    subnet_prefix: Annotated[StrictInt, Field(ge=0, lt=1 << 64)] | None = None
+    root_guid_file: StrictStr | None = None
+    cn_guid_file: StrictStr | None = None
+    io_guid_file: StrictStr | None = None
+    data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = None
+    seed: Annotated[StrictInt, Field(ge=0)] | None = None
+    qos: StrictBool | None = None
+
+
+class FabricFile(Part):
+    """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault against its kind."""
+
+    name: StrictStr | None = None
+    generation: StrictStr | None = None
+    topology: dict[str, Any]
+    cables: Cables | None = None
+    sm: Sm | None = None
+    faults: list[dict[str, Any]] = []
+
+
+PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm}
+"""Part by its path in the file: where the names of known keys are."""

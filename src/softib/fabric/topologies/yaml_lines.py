@@ -1,0 +1,123 @@
+"""YAML as a person writes it, with the line of every key, and without its traps.
+
+Plain scalars follow YAML 1.2: ``2:1`` is text (1.1 reads it as 121), ``1e-9`` is a number (1.1: text), ``on`` and ``no``
+are text. A key given twice, anchors and aliases are errors: a fabric file is small, and nothing in it is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from softib.errors import InputError, UnreadableFile
+
+__all__ = ["Lines", "load_yaml"]
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
+
+Path_ = tuple[str | int, ...]
+
+
+class Lines(dict[Path_, int]):
+    """Line (from 1) of every key and list item by its path, such as ``("faults", 0, "ber")``."""
+
+    def of(self, path: Path_) -> int:
+        """Line of ``path``, or of the nearest thing above it that has one."""
+        while path and path not in self:
+            path = path[:-1]
+        return self.get(path, 1)
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the core schema of YAML 1.2 for plain scalars."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}
+
+
+_CORE = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+     list("-+0123456789.")),
+)  # fmt: skip
+for _tag, _pattern, _first in _CORE:
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+
+
+def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
+    """The mapping in ``path`` and the lines of its keys.
+
+    Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a mapping), with the line.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 20} MB; a fabric file is a few lines of YAML")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(
+            f"{path}: not UTF-8 text (octet {error.start}); a fabric file is a few lines of YAML"
+        ) from None
+    loader = None
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if not isinstance(root, yaml.MappingNode):
+            raise InputError(f"{path}:1: not a fabric file: it should begin with keys such as name: and topology:")
+        lines = Lines()
+        _walk(path, root, (), lines, set())
+        data: dict[str, Any] = loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise InputError(
+            f"{path}:{line}: not YAML: {_one_line(error.problem or error.context or 'unreadable')}"
+        ) from None
+    except yaml.YAMLError as error:
+        raise UnreadableFile(f"{path}: not text: {_one_line(str(error))}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply for a fabric file") from None
+    except ValueError as error:  # an explicit tag on a scalar that it does not fit
+        raise InputError(f"{path}: {_one_line(str(error))}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return data, lines
+
+
+def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) -> None:
+    line = node.start_mark.line + 1
+    if id(node) in seen:
+        raise InputError(
+            f"{path}:{line}: the value of this anchor is used twice; write it out, a fabric file has no aliases"
+        )
+    if len(at) > MAX_DEPTH:
+        raise InputError(f"{path}:{line}: nested too deeply for a fabric file")
+    seen.add(id(node))
+    lines.setdefault(at, line)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            where = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise InputError(f"{path}:{where}: a key must be a word, such as name or topology")
+            inner = (*at, key.value)
+            if inner in lines:
+                raise InputError(f"{path}:{where}: {key.value} stands twice; first on line {lines[inner]}")
+            lines[inner] = where
+            _walk(path, value, inner, lines, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            _walk(path, value, (*at, i), lines, seen)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]

@@ -1,0 +1,151 @@
+"""Random and hostile MADs: no crash, nothing written outside the tables, every sound request answered."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from softib.agents.plane import AgentPlane
+from softib.fabric.columns import COLUMN_BY_NAME
+from softib.iba.smp import PortInfo
+from softib.mad.batch import MadBatch
+
+from .smps import GET, SET, changed, guard, line, random_fabric, requests, snapshot
+
+ATTRS = np.array([0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1B, 0xFF90, 0x99], np.uint16)
+
+
+def noise(rng, n, sound=False):
+    """Random MADs; ``sound``: with the header of a directed Get or Set."""
+    batch = MadBatch.zeros(n)
+    batch.mad[:] = rng.integers(0, 256, (n, 256), dtype=np.uint8)
+    if sound or rng.random() < 0.9:
+        batch.mad[:, 0], batch.mad[:, 2] = 1, 1
+        batch.mad[:, 1] = 0x81 if sound else rng.choice([1, 0x81, 4], n)
+        batch.mad[:, 3] = rng.choice([GET, SET], n)
+        attrs = rng.choice(ATTRS, n)
+        batch.mad[:, 16], batch.mad[:, 17] = attrs >> 8, attrs & 255
+        # Small modifiers now and then, or no table would ever be hit.
+        small = rng.random(n) < 0.7
+        batch.mad[small, 20] = 0
+        batch.mad[small, 21] = rng.integers(0, 5, small.sum())
+        batch.mad[small, 22] &= 1
+        batch.mad[small, 23] &= 7
+        batch.mad[:, 7] = rng.integers(0, 5, n) if sound else rng.choice([0, 1, 1, 2, 2, 3, 63, 64, 255], n)
+        batch.mad[:, 128:192] %= 10
+        pure = (rng.random(n) < 0.7) | sound
+        batch.mad[pure, 32:36] = 255
+        # An M_Key that noise sets would lock the rest out; some may.
+        open_ = (rng.random(n) < 0.98) & (attrs == 0x15)
+        batch.mad[open_, 64:72] = 0
+    batch.dlid[:] = rng.integers(0, 65536, n)
+    return batch
+
+
+def power_cycle(f):
+    """Links up and keys gone, so that the next noise gets through; tables stay as they are."""
+    PortInfo.port_phys_state.set(f.port_info, np.where(f.linked | (f.port_num == 0), 5, 2))
+    PortInfo.mkey.set(f.port_info, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_writes_nothing_outside_the_tables(seed):
+    rng = np.random.default_rng(seed)
+    f = random_fabric(rng)
+    touched = guard(f)
+    plane = AgentPlane(f)
+    before = snapshot(f)
+    senders = f.end_ports()
+    answered = 0
+    for _ in range(40):
+        batch = noise(rng, 500)
+        sent = batch.mad.copy()
+        answered += len(plane.send(batch, int(rng.choice(senders))))
+        plane.take_deliveries()
+        if rng.random() < 0.3:
+            power_cycle(f)
+        assert (batch.mad == sent).all()
+    assert touched() == []
+    wrote = changed(f, before)
+    assert {COLUMN_BY_NAME[n].writer for n in wrote} <= {"mad", "engine"}
+    assert answered > 500 and {"lft", "pkeys", "sl2vl"} <= set(wrote), "the noise hit nothing"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_sound_request_to_a_reachable_node_is_answered(seed):
+    rng = np.random.default_rng(seed)
+    f = random_fabric(rng)
+    plane = AgentPlane(f)
+    sender = int(rng.choice(f.end_ports()))
+    batch = noise(rng, 4000, sound=True)
+    batch.mad[:, 3] = GET
+    probe = batch[slice(None)]
+    probe.mad = batch.mad.copy()
+    probe.mad[:, 16:18], probe.mad[:, 20:24] = [0, 0x11], 0
+    reachable = plane.send(probe, sender)
+    answers = plane.send(batch, sender)
+    assert len(answers) == len(reachable) > 50
+    assert (answers.mad[:, 3] == 0x81).all() and (answers.mad[:, 4] == 0x80).all()
+    assert set(np.unique(answers.mad[:, 5])) <= {0, 0x0C, 0x1C}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_refused_set_changes_nothing(seed):
+    rng = np.random.default_rng(100 + seed)
+    f, _s, h = line(3)
+    plane = AgentPlane(f)
+    sm = int(f.port(h[0], 1))
+    refused = 0
+    for _ in range(300):
+        batch = noise(rng, 1, sound=True)
+        batch.mad[:, 3], batch.mad[:, 7] = SET, 1
+        batch.mad[:, 24:32] = 0
+        batch.mad[:, 129] = 1
+        batch.mad[:, 64:72] = 0  # set no M_Key
+        before = snapshot(f)
+        answers = plane.send(batch, sm)
+        if len(answers) and answers.mad[0, 5]:
+            refused += 1
+            assert changed(f, before) == []
+        f.power_on()
+    assert refused > 30
+
+
+def test_odd_batches_are_taken_as_they_are():
+    f, _s, h = line(2)
+    plane = AgentPlane(f)
+    sm = int(f.port(h[0], 1))
+    assert len(plane.send(MadBatch.zeros(0), sm)) == 0
+    batch = requests(8, path=[1])
+    want = plane.send(batch, sm).mad
+    read_only = requests(8, path=[1])
+    read_only.mad = np.frombuffer(batch.mad.tobytes(), np.uint8).reshape(8, 256)
+    assert (plane.send(read_only, sm).mad == want).all()
+    strided = requests(16, path=[1])
+    strided.mad = np.repeat(batch.mad, 2, axis=0)
+    assert (plane.send(strided[slice(0, 16, 2)], sm).mad == want).all()
+    assert (plane.send(batch, np.int32(sm), np.int64(0)).mad == want).all()
+
+
+def answers_digest():
+    rng = np.random.default_rng(9)
+    f = random_fabric(rng)
+    plane = AgentPlane(f)
+    digest = hashlib.sha256()
+    for sound in (True, False):
+        answers = plane.send(noise(rng, 150, sound), int(f.end_ports()[3]))
+        digest.update(answers.mad.tobytes())
+    for name in ("port_info", "lft", "pkeys", "switch_info", "sl2vl", "vl_arb"):
+        digest.update(getattr(f, name).tobytes())
+    return digest.hexdigest()
+
+
+def test_plain_python_gives_the_same_octets_as_machine_code():
+    code = "from tests.agents.test_hostile import answers_digest; print(answers_digest())"
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(["", *sys.path])}
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == answers_digest()

@@ -1,0 +1,204 @@
+"""How MADs travel: directed, by LID, both."""
+
+import numpy as np
+import pytest
+
+from softib.agents.plane import AgentPlane
+from softib.errors import InputError
+from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
+
+from .smps import SET, ask, line, random_fabric, requests
+
+
+def walk(f, port, path):
+    """Independent oracle: follow cables by (node, portnum) lookups in the cable list."""
+    cable = {int(a): int(b) for a, b in f.cable_port if b >= 0}
+    cable.update({b: a for a, b in cable.items()})
+    ports = {(int(f.port_node[p]), int(f.port_num[p])): p for p in range(f.sizes.ports)}
+    ingress = [int(f.port_num[port])]
+    for i, out in enumerate(path):
+        node = int(f.port_node[port])
+        if f.node_type[node] == 1 and (i or out != f.port_num[port]):
+            return None, ingress
+        egress = ports.get((node, out)) if out else None
+        if egress is None or egress not in cable:
+            return None, ingress
+        port = cable[egress]
+        ingress.append(int(f.port_num[port]))
+    return port, ingress
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_directed_routes_end_where_the_cables_lead(seed):
+    rng = np.random.default_rng(seed)
+    f = random_fabric(rng)
+    plane = AgentPlane(f)
+    senders = f.end_ports()
+    reached = 0
+    for _ in range(300):
+        port = int(rng.choice(senders))
+        path = [int(x) for x in rng.integers(1, 9, rng.integers(0, 6))]
+        if rng.random() < 0.8 and f.node_type[f.port_node[port]] == 1 and path:
+            path[0] = int(f.port_num[port])
+        end, ingress = walk(f, port, path)
+        answers = plane.send(requests(1, path=path), port)
+        assert len(answers) == (end is not None)
+        if end is None:
+            continue
+        reached += 1
+        info = NodeInfo.unpack(answers.mad[0, 64:128].tobytes())
+        node = int(f.port_node[end])
+        assert info["node_guid"] == int(f.node_guid[node])
+        assert info["port_guid"] == int(f.port_guid[end])
+        assert info["local_port_num"] == int(f.port_num[end])
+        assert answers.mad[0, 192 : 192 + len(ingress)].tolist() == ingress
+        assert answers.mad[0, 3] == 0x81 and answers.mad[0, 4] & 0x80 and answers.mad[0, 6] == 0
+    assert reached > 60
+
+
+def test_the_return_path_backwards_is_the_way_home():
+    f, _s, h = line(5)
+    plane = AgentPlane(f)
+    m = plane.send(requests(1, path=[1, 7, 7, 7, 1]), int(f.port(h[0], 1))).mad[0]
+    back = m[193:198][::-1].tolist()
+    assert NodeInfo.node_guid.get(m[64:128]) == f.node_guid[h[3]]
+    answer = ask(plane, int(f.port(h[3], 1)), path=back)
+    assert NodeInfo.node_guid.get(answer[1][:64]) == f.node_guid[h[0]]
+
+
+def test_a_link_that_is_down_carries_nothing_in_either_direction():
+    f, s, h = line(2)
+    plane = AgentPlane(f)
+    PortInfo.port_phys_state.set(f.port_info[int(f.port(s[0], 7)) : int(f.port(s[0], 7)) + 1], 2)
+    assert ask(plane, int(f.port(h[0], 1)), path=[1, 7]) is None
+    assert ask(plane, int(f.port(h[1], 1)), path=[1, 8]) is None
+
+
+def program(f, plane, s, h, activate=True):
+    """LIDs and LFTs of a line by directed SMPs from the first host; host i has LID 11 + i, switch i LID 1 + i."""
+    sm = int(f.port(h[0], 1))
+    n = len(s)
+    for i in range(n):
+        to = [1] + [7] * i
+        lft = np.full(64, 255, np.uint8)
+        for j in range(n):
+            lft[1 + j] = 0 if i == j else 7 if j > i else 8
+            lft[11 + j] = 1 if i == j else 7 if j > i else 8
+        assert ask(plane, sm, method=SET, attr=0x19, path=to, data=lft)[0] == 0
+        info = ask(plane, sm, attr=0x12, path=to)[1][:64]
+        SwitchInfo.linear_fdb_top.set(info, 30)
+        assert ask(plane, sm, method=SET, attr=0x12, path=to, data=info)[0] == 0
+        own = ask(plane, sm, attr=0x15, path=to)[1][:64]
+        PortInfo.lid.set(own, 1 + i)
+        PortInfo.port_state.set(own, 0)
+        assert ask(plane, sm, method=SET, attr=0x15, path=to, data=own)[0] == 0
+        for where, number, lid in ((to, 1, 0), (to, 7, 0), (to, 8, 0), ([*to, 1] if i or n else to, 1, 11 + i)):
+            info = ask(plane, sm, attr=0x15, mod=number, path=where)[1][:64]
+            if PortInfo.port_state.get(info) == 1:
+                continue
+            for state in (3, 4) if activate else (0,):
+                PortInfo.lid.set(info, lid)
+                PortInfo.port_state.set(info, state)
+                PortInfo.port_phys_state.set(info, 0)
+                assert ask(plane, sm, method=SET, attr=0x15, mod=number, path=where, data=info)[0] == 0
+    return sm
+
+
+def test_lid_routes_follow_the_programmed_tables():
+    f, s, h = line(4)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    for klass in (0x01, 0x04):
+        attr = 0x11 if klass == 1 else 0x01
+        for lid in range(32):
+            batch = requests(1, klass=klass, attr=attr, dlid=lid)
+            answers = plane.send(batch, sm)
+            assert len(answers) == (1 <= lid <= 4 or 11 <= lid <= 14), lid
+            if len(answers):
+                assert answers.slid[0] == lid and answers.dlid[0] == 11
+                assert answers.mad[0, 4:6].tolist() == [0, 0]
+                if klass == 1:
+                    want = s[lid - 1] if lid < 10 else h[lid - 11]
+                    assert NodeInfo.node_guid.get(answers.mad[0, 64:128]) == f.node_guid[want]
+
+
+def test_linear_fdb_top_ends_the_table():
+    f, s, h = line(2)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    assert ask(plane, sm, klass=1, dlid=12)
+    SwitchInfo.linear_fdb_top.set(f.switch_info[:1], 11)
+    assert ask(plane, sm, klass=1, dlid=12) is None
+
+
+def test_a_forwarding_loop_swallows_the_mad():
+    f, s, h = line(2)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    f.lft[0, 20], f.lft[1, 20] = 7, 8
+    assert ask(plane, sm, klass=1, dlid=20) is None
+
+
+def test_smps_travel_in_init_and_data_needs_active():
+    f, s, h = line(2)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h, activate=False)
+    assert ask(plane, sm, klass=1, dlid=2) is not None
+    assert ask(plane, sm, klass=4, attr=1, dlid=2) is None
+
+
+def test_combined_routes():
+    f, s, h = line(4)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    batch = requests(1, path=[7, 7], dlid=2)  # by LID to switch 1, then directed twice to the right
+    batch.mad[0, 32:34] = [0, 11]
+    answers = plane.send(batch, sm)
+    assert NodeInfo.node_guid.get(answers.mad[0, 64:128]) == f.node_guid[s[3]]
+    batch = requests(1, path=[1, 7])  # directed to switch 1, then by LID to host 3
+    batch.mad[0, 34:36] = [0, 14]
+    answers = plane.send(batch, sm)
+    assert NodeInfo.node_guid.get(answers.mad[0, 64:128]) == f.node_guid[h[3]]
+    batch = requests(1, path=[1], dlid=12)  # a CA starts no directed part for others
+    batch.mad[0, 32:34] = [0, 11]
+    assert len(plane.send(batch, sm)) == 0
+
+
+def test_what_clients_must_answer_is_delivered_apart():
+    f, s, h = line(3)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    sm_info = requests(2, attr=0x20, path=[1, 7, 7, 1])
+    assert len(plane.send(sm_info, sm)) == 0
+    (got,) = plane.take_deliveries()
+    assert got.ports.tolist() == [f.port(h[2], 1)] * 2 and got.rows.tolist() == [0, 1] and got.sender == sm
+    assert got.batch.tid.tolist() == [0x100, 0x101]
+    assert got.batch.mad[0, 193:197].tolist() == [1, 8, 8, 1], "return path for the client's answer"
+    answer = got.batch
+    answer.mad[:, 3], answer.mad[:, 4] = 0x81, 0x80
+    assert len(plane.send(answer, int(got.ports[0]))) == 0
+    (home,) = plane.take_deliveries()
+    assert home.ports.tolist() == [sm, sm]
+    assert len(plane.send(requests(1, klass=3, attr=0x35, dlid=12), sm)) == 0
+    assert plane.take_deliveries()[0].ports.tolist() == [f.port(h[1], 1)]
+    assert plane.take_deliveries() == []
+
+
+def test_order_tids_and_the_request_stay():
+    f, _s, h = line(3)
+    plane = AgentPlane(f)
+    batch = requests(50, path=[1, 7])
+    batch.mad[::3, 130] = 5  # an empty port: lost
+    before = batch.mad.copy()
+    answers = plane.send(batch, int(f.port(h[0], 1)))
+    assert answers.tid.tolist() == [0x100 + i for i in range(50) if i % 3]
+    assert (batch.mad == before).all()
+
+
+def test_a_sender_without_qp0_is_refused():
+    f, s, _h = line(2)
+    plane = AgentPlane(f)
+    with pytest.raises(InputError, match=r"s0\[7\]"):
+        plane.send(requests(1), int(f.port(s[0], 7)))
+    with pytest.raises(InputError, match="rows 0 to"):
+        plane.send(requests(1), f.sizes.ports)
