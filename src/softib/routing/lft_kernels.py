@@ -7,18 +7,52 @@ from softib.jit import kernel
 
 
 @kernel
-def candidates(s, t, first, peer, down, hops, is_down, found):
-    """Links of ``s`` on a best legal path to ``t``, ascending by port, into ``found``; returns how many."""
-    mine = hops[s, t]
-    count = 0
-    if mine == 255:
-        return count
-    need = is_down[s, t]
+def candidate_masks(s, first, peer, down, hops, is_down, masks):
+    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal way to switch ``t``.
+
+    masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector code.
+    """
+    n = hops.shape[0]
+    mine, mine_down = hops[s], is_down[s]
+    masks[: (first[s + 1] - first[s] + 63) // 64, :] = 0
     for e in range(first[s], first[s + 1]):
-        p = peer[e]
-        if hops[p, t] + 1 == mine and down[e] == need and (is_down[p, t] or not need):
-            found[count] = e
-            count += 1
+        k = e - first[s]
+        bit = np.uint64(1) << np.uint64(k & 63)
+        row = masks[k >> 6]
+        theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
+        if down[e]:
+            for t in range(n):
+                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & mine_down[t] & theirs_down[t]:
+                    row[t] |= bit
+        else:
+            for t in range(n):
+                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & (not mine_down[t]):
+                    row[t] |= bit
+
+
+@kernel
+def candidate_list(t, base, words, masks, last, found, count):
+    """Links named by the masks of ``t``, ascending, into ``found``; returns how many.
+
+    ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of: neighbouring destinations
+    often share them, and then nothing is to do.
+    """
+    same = True
+    for w in range(words):
+        same &= masks[w, t] == last[w]
+    if same:
+        return count
+    count = 0
+    for w in range(words):
+        bits = masks[w, t]
+        last[w] = bits
+        k = base + 64 * w
+        while bits:
+            if bits & np.uint64(1):
+                found[count] = k
+                count += 1
+            bits >>= np.uint64(1)
+            k += 1
     return count
 
 
@@ -35,9 +69,15 @@ def least_loaded(
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
+    masks = np.zeros((4, n), np.uint64)
+    last = np.zeros(4, np.uint64)
     for s in range(n):
-        load[:] = 0
         base = first[s]
+        words = (first[s + 1] - base + 63) // 64
+        candidate_masks(s, first, peer, down, hops, is_down, masks)
+        load[:] = 0
+        last[:] = 0
+        count = 0
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
             lo, hi = group_first[g], group_first[g + 1]
@@ -45,7 +85,7 @@ def least_loaded(
                 for i in range(lo, hi):
                     lft[s, end_lid[group_end[i]]] = end_port[group_end[i]]
                 continue
-            count = candidates(s, t, first, peer, down, hops, is_down, found)
+            count = candidate_list(t, base, words, masks, last, found, count)
             if count == 0:
                 continue
             if not counted[g]:
@@ -89,11 +129,17 @@ def least_loaded_lmc(
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
     link_of_port = np.empty(256, np.int32)
+    masks = np.zeros((4, n), np.uint64)
+    last = np.zeros(4, np.uint64)
     most = 0
     for i in range(end_lmc.shape[0]):
         most = max(most, 1 << end_lmc[i])
     for s in range(n):
         load[:] = 0
+        last[:] = 0
+        count = 0
+        words = (first[s + 1] - first[s] + 63) // 64
+        candidate_masks(s, first, peer, down, hops, is_down, masks)
         base = first[s]
         link_of_port[:] = -1
         for e in range(first[s], first[s + 1]):
@@ -101,7 +147,7 @@ def least_loaded_lmc(
         for offset in range(most):
             for g in range(group_switch.shape[0]):
                 t = group_switch[g]
-                count = candidates(s, t, first, peer, down, hops, is_down, found)
+                count = candidate_list(t, base, words, masks, last, found, count)
                 for i in range(group_first[g], group_first[g + 1]):
                     end = group_end[i]
                     if offset >= 1 << end_lmc[end]:
@@ -144,3 +190,30 @@ def _spread(s, base_lid, offset, count, found, link_of_port, peer, out_port, sys
         ):
             best, best_class, best_load, best_used = e, kind, weight, used
     return best
+
+
+@kernel
+def fill_rest(
+    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, lft
+):
+    """Entries that are still 255 get a best legal port, spread by LID. Loads are not looked at."""
+    n = first.shape[0] - 1
+    found = np.empty(256, np.int32)
+    masks = np.zeros((4, n), np.uint64)
+    last = np.zeros(4, np.uint64)
+    for s in range(n):
+        words = (first[s + 1] - first[s] + 63) // 64
+        candidate_masks(s, first, peer, down, hops, is_down, masks)
+        last[:] = 0
+        count = 0
+        for g in range(group_switch.shape[0]):
+            t = group_switch[g]
+            count = candidate_list(t, first[s], words, masks, last, found, count)
+            for i in range(group_first[g], group_first[g + 1]):
+                lid = end_lid[group_end[i]]
+                if lft[s, lid] != 255:
+                    continue
+                if t == s:
+                    lft[s, lid] = end_port[group_end[i]]
+                elif count:
+                    lft[s, lid] = out_port[found[lid % count]]
