@@ -13,6 +13,8 @@ __all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
 
 MAX_BOXES = 64
 """Boxes of a tier: what a screen shows side by side."""
+SHARED_BOXES = 48
+"""About so many boxes where switches have to share them."""
 LEAF_SHARE = 4
 """A switch is a leaf when it has a quarter of the hosts that switches with hosts have in the middle (median)."""
 
@@ -112,11 +114,11 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str]) -> list[np.nd
 
 
 def _chunks(order: np.ndarray, part: np.ndarray) -> list[np.ndarray]:
-    """At most ``MAX_BOXES`` boxes of neighbours; a box keeps to one part where that is possible."""
+    """A box a switch, or about ``SHARED_BOXES`` boxes of neighbours that keep to one part where that is possible."""
     if len(order) <= MAX_BOXES:
         return [order[i : i + 1] for i in range(len(order))]
-    size = -(-len(order) // MAX_BOXES)
+    size = -(-len(order) // SHARED_BOXES)
     starts = np.flatnonzero(np.diff(part[order], prepend=-1))
     runs = np.split(order, starts[1:])
-    chunks = [c for run in runs for c in np.array_split(run, -(-len(run) // size))]
-    return chunks if len(chunks) <= MAX_BOXES * 1.5 else np.array_split(order, MAX_BOXES)
+    chunks = [c for run in runs for c in np.array_split(run, max(1, round(len(run) / size)))]
+    return chunks if len(chunks) <= MAX_BOXES else np.array_split(order, SHARED_BOXES)

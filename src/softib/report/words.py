@@ -62,7 +62,7 @@ def tiles(report: Report) -> list[Tile]:
     ]
     if report.routing is not None:
         r = report.routing
-        lost = r.unreachable + r.loops
+        lost = r.unreachable
         out.append(Tile("Pairs without a path", f"{lost:,}", f"routed by {r.engine}", "bad" if lost else "good"))
         out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
                         "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",
