@@ -72,7 +72,7 @@ def judge(g, lft):
     return hops, lost
 
 
-def dependencies(g, lft, vl_of=lambda a, b: (lambda s, i, o: 0)):
+def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0):
     """Edges between channels (switch, port, vl) from every CA's path, in plain sets.
 
     ``vl_of(source end, destination end)`` gives a function (switch, in_port, out_port) → VL.

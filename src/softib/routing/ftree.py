@@ -226,9 +226,7 @@ def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[n
     return switches.astype(np.int32), np.concatenate([keep.ravel(), row_of[len(leaf) :]]).astype(np.int32)
 
 
-def _main_path_switches(
-    graph: SwitchGraph, tree: Tree, chain: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the destinations of each."""
     dest, level = np.nonzero(chain >= 0)
     switch = graph.peer[chain[dest, level]]

@@ -193,9 +193,7 @@ def _spread(s, base_lid, offset, count, found, link_of_port, peer, out_port, sys
 
 
 @kernel
-def fill_rest(
-    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, lft
-):
+def fill_rest(first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, lft):
     """Entries that are still 255 get a best legal port, spread by LID. Loads are not looked at."""
     n = first.shape[0] - 1
     found = np.empty(256, np.int32)
