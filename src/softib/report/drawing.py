@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import escape
 
-from softib.diags.finding import Finding, Severity
+from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
 from softib.iba.rates import SPEED_BY_CODE
 from softib.report.tiers import Tiers
@@ -69,7 +69,12 @@ def port_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
 
 
 def bundles(
-    fabric: Fabric, graph: SwitchGraph, tiers: Tiers, load: np.ndarray | None, gbps: np.ndarray, findings: Iterable[Finding]
+    fabric: Fabric,
+    graph: SwitchGraph,
+    tiers: Tiers,
+    load: np.ndarray | None,
+    gbps: np.ndarray,
+    findings: Iterable[Finding],
 ) -> list[Bundle]:
     """Cables between different boxes as lines, faulty first, then by load. ``load`` is by switch link (relative)."""
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
@@ -110,7 +115,9 @@ def draw(
     around = tiers.n_tiers == 1 and 2 < len(tiers.box_tier) <= 2 * MAX_LINES and bool(lines)
     place, height = _circle(tiers) if around else _rows(tiers)
     names = [short_name(fabric.node_name(int(n))) for n in graph.switch_node]
-    parts = [f'<svg class="fabric by-load" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="drawing of the fabric">']
+    parts = [
+        f'<svg class="fabric by-load" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="drawing of the fabric">'
+    ]
     speeds = sorted({b.speed for b in lines}, key=lambda s: float(s.split(" ")[0]), reverse=True)
     members: list[list[int]] = [[] for _ in tiers.box_tier]
     for s in np.lexsort((np.arange(len(names)), tiers.box)):
@@ -123,7 +130,9 @@ def draw(
     if not around:
         parts += [_tier_label(tiers, t, place) for t in range(tiers.n_tiers)]
     few = int(tiers.hosts.sum()) <= SHOW_HOSTS
-    parts += [_box(b, place[b], members[b], names, tiers, host_names if few else {}, around) for b in range(len(members))]
+    parts += [
+        _box(b, place[b], members[b], names, tiers, host_names if few else {}, around) for b in range(len(members))
+    ]
     return "".join([*parts, "</g></svg>"])
 
 
@@ -166,7 +175,11 @@ def _line(
         lift = y1 - 26 - 0.06 * abs(x2 - x1)
         path = f"M{x1:.1f} {y1:.1f}Q{(x1 + x2) / 2:.1f} {lift:.1f} {x2:.1f} {y2:.1f}"
     else:
-        path = f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2 + BOX_HEIGHT:.1f}" if y1 > y2 else f"M{x1:.1f} {y1 + BOX_HEIGHT:.1f}L{x2:.1f} {y2:.1f}"
+        path = (
+            f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2 + BOX_HEIGHT:.1f}"
+            if y1 > y2
+            else f"M{x1:.1f} {y1 + BOX_HEIGHT:.1f}L{x2:.1f} {y2:.1f}"
+        )
     width = min(1.0 + 0.45 * math.log2(b.cables), 4.0)
     mark = {2: " f2", 1: " f1", 0: " f0"}.get(b.severity, "")
     ends = f"{_who(members[b.a], names)} – {_who(members[b.b], names)}"
@@ -182,7 +195,13 @@ def _who(switches: list[int], names: list[str]) -> str:
 
 
 def _box(
-    box: int, at: np.ndarray, switches: list[int], names: list[str], tiers: Tiers, host_names: dict[int, list[str]], around: bool
+    box: int,
+    at: np.ndarray,
+    switches: list[int],
+    names: list[str],
+    tiers: Tiers,
+    host_names: dict[int, list[str]],
+    around: bool,
 ) -> str:
     x, y, w = at
     hosts = int(tiers.hosts[switches].sum())

@@ -131,7 +131,11 @@ def _curves(report: Report) -> list[tuple[str, np.ndarray]]:
     p = report.prediction
     if p is None:
         return []
-    text = {"bisection": "random pairs, worst draw", "shift": "worst shift", "all-to-all": "all-to-all (mean of all shifts)"}
+    text = {
+        "bisection": "random pairs, worst draw",
+        "shift": "worst shift",
+        "all-to-all": "all-to-all (mean of all shifts)",
+    }
     return [(text[q.name], scaled(report, q.peak) / (p.hosts - 1 if q.name == "all-to-all" else 1))
             for q in p.patterns if q.name in text]  # fmt: skip
 
@@ -176,5 +180,3 @@ def _switch_rows(report: Report, tiers: Tiers | None, load: np.ndarray | None) -
          "ports": int(g.switch_nports[s])}
         for s in order
     ]  # fmt: skip
-
-

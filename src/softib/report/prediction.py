@@ -164,7 +164,9 @@ def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUS
     links = network.n_links
     busy = load[:links] / network.rate[:links]
     top = np.argsort(-busy, kind="stable")[:limit]
-    return [Busy(*link_ends(fabric, network, int(c)), float(load[c]), float(network.rate[c])) for c in top if load[c] > 0]
+    return [
+        Busy(*link_ends(fabric, network, int(c)), float(load[c]), float(network.rate[c])) for c in top if load[c] > 0
+    ]
 
 
 def link_ends(fabric: Fabric, network: Network, channel: int) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from softib.diags.finding import Severity
 from softib.report.html import structure_facts
-from softib.report.model import Report
+from softib.report.model import Report, RoutingPart
 from softib.report.words import headline, percent, size_text, tiles, time_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["print_findings", "to_terminal"]
+__all__ = ["print_check", "print_findings", "print_routing", "text", "to_terminal"]
 
 STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
@@ -40,8 +40,21 @@ def to_terminal(report: Report, console: Console) -> None:
     if report.bring_up is not None:
         _facts("Subnet manager", report.bring_up.facts, console)
     print_findings(report, console)
-    _routing(report, console)
+    if report.routing is not None:
+        print_routing(report.routing, console)
     _traffic(report, console)
+
+
+def print_check(report: Report, console: Console) -> None:
+    """Counts, structure and findings: what ``softib check`` prints."""
+    c = report.counts
+    console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
+    console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
+    for note in report.notes:
+        console.print(text(f"note: {note}", "yellow"))
+    console.print()
+    _facts("Structure", structure_facts(report.structure), console)
+    print_findings(report, console)
 
 
 def text(value: str, style: str = "") -> Text:
@@ -116,10 +129,8 @@ def print_findings(report: Report, console: Console) -> None:
     console.print()
 
 
-def _routing(report: Report, console: Console) -> None:
-    r = report.routing
-    if r is None:
-        return
+def print_routing(r: RoutingPart, console: Console) -> None:
+    """Proof and quality of forwarding tables."""
     facts = [("tables", f"{r.engine}, {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
              ("pairs in circles", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
     if r.switch_unreachable:
