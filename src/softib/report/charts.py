@@ -32,8 +32,8 @@ def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
             continue
         ordered = np.sort(load)[::-1]
         at = np.unique(np.linspace(0, len(ordered) - 1, min(CURVE_POINTS, len(ordered))).round().astype(int))
-        share = at / max(len(ordered) - 1, 1)
-        points = " ".join(f"{_x(s):.1f},{_y(v, top):.1f}" for s, v in zip(share, ordered[at], strict=True))
+        last = max(len(ordered) - 1, 1)
+        points = " ".join(f"{_x(k / last):.1f},{_y(float(ordered[k]), top):.1f}" for k in at)
         parts.append(f'<polyline class="c{i}" points="{points}"><title>{escape(name)}</title></polyline>')
     return "".join([*parts, "</svg>"])
 
