@@ -35,7 +35,8 @@ def walk(g, lft, switch, lid):
     path, seen = [], set()
     while True:
         if switch in seen:
-            return "loop", path
+            turn = path[[s for s, _ in path].index(switch) :]
+            return "loop", path + turn + turn[:1]  # once more round: it enters by another port than at first
         seen.add(switch)
         port = int(lft[switch][lid])
         if (switch, port) in hosts:
