@@ -20,7 +20,7 @@ from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.csv_sections import NONE, Section, read_sections
 from softib.fabric.formats.db_csv_columns import COUNTERS, PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
 from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
-from softib.fabric.formats.resolve import to_fabric
+from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import read_lines, shown
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType, PortState
@@ -57,7 +57,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
             apply(section)
     result.fabric.source.records |= overlay.records
     problems.sort(key=lambda p: p.line)
-    return result
+    return named(result, node_name_map)
 
 
 def _nodes(r: Records, s: Section, problems: Problems) -> dict[int, int]:

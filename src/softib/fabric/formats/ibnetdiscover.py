@@ -30,7 +30,7 @@ from softib.fabric.formats.records import (
     parse_lid,
     parse_rate,
 )
-from softib.fabric.formats.resolve import to_fabric
+from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import Junk, complain_if_not_closed, read_lines, shown
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEEDS
@@ -67,13 +67,13 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     lines = read_lines(path, problems)
     if ibnetdiscover_ports.looks_like(lines):
         records = ibnetdiscover_ports.parse(lines, problems)
-        return to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"}))
+        return named(to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map)
     reader = _Netlist(problems)
     reader.parse(lines)
     format = "ibnetdiscover" if reader.has_guids else "ibsim"
     if format == "ibnetdiscover":
         reader.complain_of_bare_records(lines)
-    return to_fabric(reader.records, path, format, problems)
+    return named(to_fabric(reader.records, path, format, problems), node_name_map)
 
 
 class _Netlist:

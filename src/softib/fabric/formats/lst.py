@@ -23,7 +23,7 @@ from softib.fabric.formats.records import (
     parse_lid,
     speed_of_gbps,
 )
-from softib.fabric.formats.resolve import to_fabric
+from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import Junk, complain_if_not_closed, octets, read_lines, shown
 from softib.iba.constants import NodeType, PortState
 from softib.iba.devices import DEVICES
@@ -61,7 +61,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     result.fabric.source.sms = [
         {"node": index[guid], "portnum": num, "priority": None, "state": _MASTER} for guid, num in reader.sms if guid in index
     ]
-    return result
+    return named(result, node_name_map)
 
 
 class _Lst:

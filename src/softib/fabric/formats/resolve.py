@@ -8,11 +8,13 @@ Every record that is not answered becomes a ``Problem`` at its line.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.pairing import Cables, pair
 from softib.fabric.formats.records import UNKNOWN, Records
@@ -25,7 +27,7 @@ from softib.iba.devices import DEVICES
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, SwitchInfo
 
-__all__ = ["to_fabric"]
+__all__ = ["named", "to_fabric"]
 
 SHARP_NAME = b"Aggregation Node"
 """NodeDescription of the SHARP aggregation node that sits behind a switch's last port."""
@@ -61,6 +63,13 @@ def to_fabric(
     f.source = Source(format, str(path), frozenset(seen | records))
     problems.sort(key=lambda p: p.line)
     return ReadResult(f, problems, format, _counts(f, cables))
+
+
+def named(result: ReadResult, node_name_map: Any) -> ReadResult:
+    """``result`` with the names of a node-name-map (a path, or ``{node_guid: name}``) as descriptions; None = as it is."""
+    if node_name_map is not None:
+        result.problems += node_name_map_module.apply(result.fabric, node_name_map)
+    return result
 
 
 _INTEGERS = ("node_type", "nports", "vendor_id", "device_id", "revision", "lid0", "lmc0", "enhanced_port0",
