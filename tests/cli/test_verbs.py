@@ -46,7 +46,7 @@ def test_check_of_a_clean_tree(tree):
 
 def test_check_of_a_broken_tree(tree, tmp_path):
     path = tmp_path / "broken.yaml"
-    path.write_text(tree.read_text() + 'faults: [{cable: "leaf-2[5]", speed: SDR}]\n')
+    path.write_text(tree.read_text() + 'faults: [{kind: slow-link, cable: "leaf-2[5]", speed: SDR}]\n')
     ran = softib("check", path, "--json")
     assert ran.code == 1
     places = {(w["node"], w["portnum"]) for f in ran.json()["findings"] for w in f["where"]}
@@ -144,7 +144,7 @@ def test_diff(tree, tmp_path):
         "a": str(tree), "b": str(tree), "equal": True, "changes": [], "problems": [],
     }  # fmt: skip
     other = tmp_path / "other.yaml"
-    other.write_text(tree.read_text() + 'faults: [{cable: "leaf-2[5]", remove: true}]\n')
+    other.write_text(tree.read_text() + 'faults: [{kind: remove-cable, cable: "leaf-2[5]"}]\n')
     ran = softib("diff", tree, other, "--json")
     assert ran.code == 1
     assert [c["kind"] for c in ran.json()["changes"]] == ["cable-removed"]
@@ -153,7 +153,7 @@ def test_diff(tree, tmp_path):
 
 def test_a_plan_is_compared(tree, tmp_path):
     built = tmp_path / "built.yaml"
-    built.write_text(tree.read_text() + 'faults: [{cable: "leaf-2[5]", remove: true}]\n')
+    built.write_text(tree.read_text() + 'faults: [{kind: remove-cable, cable: "leaf-2[5]"}]\n')
     plan = tmp_path / "plan.net"
     assert softib("convert", tree, plan).code == 0
     ran = softib("check", built, "--plan", plan, "--json")

@@ -46,11 +46,12 @@ def routing_json(r: RoutingPart) -> dict[str, Any]:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """What ``report --json`` prints: all of ``check --json``, and ``bring_up``, ``routing``, ``prediction``, ``seconds``."""
+    """What ``report --json`` prints: all of ``check --json``, and ``bring_up``, ``routing``, ``prediction``, ``engines``, ``seconds``."""
     return {
         **findings_json(report),
         "bring_up": None if report.bring_up is None else {**report.bring_up.numbers, "notes": report.bring_up.notes},
         "routing": None if report.routing is None else routing_json(report.routing),
         "prediction": prediction_json(report.prediction),
+        "engines": [row.to_json() for row in report.engines],
         "seconds": {k: round(v, 3) for k, v in report.seconds.items()},
     }

@@ -65,7 +65,14 @@ def build(
 
         with steps("prediction"):
             report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed)
-        if report.prediction is None:
+        if report.prediction is not None:
+            from softib.report.engines import compare_engines
+
+            with steps("other engines"):
+                report.engines = compare_engines(
+                    found.fabric, found.graph, report.prediction.endpoints, found.part.engine, found.options, seed
+                )
+        else:
             report.notes.append("no traffic to predict: fewer than two host ports have an address")
     return report
 

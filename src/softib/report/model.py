@@ -12,6 +12,7 @@ from softib.fabric.model import Fabric
 if TYPE_CHECKING:
     import numpy as np
 
+    from softib.report.engines import EngineRow
     from softib.report.prediction import Prediction
     from softib.routing.graph import SwitchGraph
 
@@ -90,6 +91,7 @@ class Report:
     graph: SwitchGraph | None = None
     lft: np.ndarray | None = None
     prediction: Prediction | None = None
+    engines: list[EngineRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 

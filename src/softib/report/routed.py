@@ -38,6 +38,7 @@ class Routed:
     lft: np.ndarray
     part: RoutingPart
     bring_up: BringUpPart | None = None
+    options: RouteOptions | None = None
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -65,12 +66,13 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
     fabric = result.fabric.copy()
     fabric.power_on()
     with steps("bring-up"):
-        up = bring_up(fabric, name, node=told.get("node"), options=route_options(told), lmc=told.get("lmc", 0))
+        options = route_options(told)
+        up = bring_up(fabric, name, node=told.get("node"), options=options, lmc=told.get("lmc", 0))
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
         part = judge(fabric, up.graph, r.lft, r.engine, origin, r.path_sl, r.sl2vl, list(r.notes))
-    return Routed(fabric, up.graph, r.lft, part, bring_up_part(up))
+    return Routed(fabric, up.graph, r.lft, part, bring_up_part(up), options)
 
 
 def route_options(told: dict[str, Any]) -> RouteOptions:
@@ -116,7 +118,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
         arrived, total = switch_routes(graph, lft)
     part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
     part.more["switch_routes"] = {"total": total, "arrived": arrived}
-    return Routed(fabric, graph, lft, part, None, problems)
+    return Routed(fabric, graph, lft, part, problems=problems)
 
 
 def bring_up_part(up: BringUp) -> BringUpPart:

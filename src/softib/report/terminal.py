@@ -27,6 +27,31 @@ PER_CODE = 8
 """A code with more findings than this is shown by its first ones and a count."""
 
 
+def _engines(report: Report, console: Console) -> None:
+    """What other engines would give, where the question is open."""
+    if not report.engines:
+        return
+    console.print()
+    table = _table(
+        "engine",
+        "random pairs",
+        "shifts",
+        "credit loop",
+        "without a path",
+        right=("random pairs", "shifts", "without a path"),
+    )
+    for row in report.engines:
+        name = text(f"{row.engine} (in use)" if row.used else row.engine, "bold" if row.used else "")
+        if row.bisection is None or row.shift is None:
+            table.add_row(name, "–", "–", "–", text(row.note))
+            continue
+        loop = text("none", "green") if row.deadlock_free else text("yes", "bold red")
+        table.add_row(name, percent(row.bisection), percent(row.shift), loop, f"{row.unreachable:,}")
+    console.print(text("Routing engines compared", "bold"))
+    console.print(table)
+    console.print()
+
+
 def to_terminal(report: Report, console: Console) -> None:
     """Print the whole report."""
     tone, sentence = headline(report)
@@ -77,14 +102,9 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 def _tiles(report: Report, console: Console) -> None:
     from rich.table import Table
 
-    grid = Table.grid(padding=(0, 3))
-    shown = tiles(report)
-    for _ in shown:
-        grid.add_column()
-    grid.add_row(*(text(t.value, TONE[t.tone]) for t in shown))
-    grid.add_row(*(text(t.label, "dim") for t in shown))
-    if any(t.note for t in shown):
-        grid.add_row(*(text(t.note, "dim") for t in shown))
+    grid = Table.grid(padding=(0, 2))
+    for t in tiles(report):
+        grid.add_row(text(f"  {t.label}", "dim"), text(t.value, TONE[t.tone]), text(t.note, "dim"))
     console.print(grid)
     console.print()
 
@@ -153,6 +173,7 @@ def _traffic(report: Report, console: Console) -> None:
     for q in p.patterns:
         table.add_row(q.name, text(q.text), percent(q.relative), percent(q.worst), f"{q.most:,.0f}")
     console.print(table)
+    _engines(report, console)
     for name, times in (("ring allreduce", p.allreduce_ps), ("all-to-all", p.all_to_all_ps)):
         shown = ", ".join(f"{size_text(s)} a host {time_text(t)}" for s, t in times.items())
         console.print(text(f"ideal {name}: {shown}", "dim"))

@@ -76,7 +76,9 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def percent(share: float) -> str:
-    """``41.2 %``."""
+    """``41.2 %``; what would round to nothing is ``<0.1 %``."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
     return f"{100 * share:.1f} %"
 
 
