@@ -122,7 +122,7 @@ def test_ibportstate_moves_our_ports(served, stock):
 
 
 def test_opensm_brings_our_fabric_up(served, stock, tmp_path):
-    f, server, s, h = served
+    f, server, s, _h = served
     env = {**server.environment("h0", sm=True), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
     run = subprocess.run(
         [stock("opensm"), "-o", "-f", str(tmp_path / "osm.log"), "-Q"], env=env, cwd=tmp_path, capture_output=True,

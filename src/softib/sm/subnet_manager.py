@@ -88,6 +88,8 @@ class SubnetManager:
         self._advance(now_ps)
         self._fill()
         outbox, deadline_ps = self.transactor.send(now_ps)
+        if not self.settled and not self.transactor.busy:
+            deadline_ps = now_ps  # the next phase: each starts in a step of its own, so that its time is its own
         return MadBatch.concat([replies, outbox]) if len(replies) else outbox, deadline_ps
 
     def request_sweep(self) -> None:
@@ -107,20 +109,19 @@ class SubnetManager:
     # -- the sweep --
 
     def _advance(self, now_ps: int) -> None:
-        while not len(self._queue) and not self.transactor.busy:
-            if not self.phase:
-                if not self._sweep_wanted:
-                    return
-                self._begin()
-                following = PHASES[0]
-            else:
-                self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
-                if self.phase == PHASES[-1]:
-                    self._end()
-                    continue
-                following = PHASES[PHASES.index(self.phase) + 1]
-            self.phase, self._phase_since = following, now_ps
-            self._enter[following]()
+        if len(self._queue) or self.transactor.busy or self.settled:
+            return
+        if not self.phase:
+            self._begin()
+            following = PHASES[0]
+        else:
+            self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
+            if self.phase == PHASES[-1]:
+                self._end()
+                return
+            following = PHASES[PHASES.index(self.phase) + 1]
+        self.phase, self._phase_since = following, now_ps
+        self._enter[following]()
 
     def _begin(self) -> None:
         self._sweep_wanted = False
