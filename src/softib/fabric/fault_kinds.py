@@ -273,3 +273,14 @@ FAULTS: dict[str, FaultKind] = {
     )
 }  # fmt: skip
 """Kind by stable name."""
+
+
+def markdown() -> str:
+    """The reference of all kinds of fault, as ``docs/topologies.md`` has it."""
+    rows = ["| kind | keys | what goes wrong |", "|---|---|---|"]
+    for kind in FAULTS.values():
+        keys = [f"`{k}`: {doc}" for k, doc in kind.needed.items()] + [
+            f"`{k}` (optional): {doc}" for k, doc in kind.optional.items()
+        ]
+        rows.append(f"| `{kind.name}` | {'; '.join(keys)} | {kind.doc} |")
+    return "\n".join(rows) + "\n"
