@@ -18,7 +18,7 @@ from softib.fabric.formats.cabling import decode, read_plan
 from softib.fabric.formats.cabling_csv import parse_cabling
 from softib.fabric.formats.ibnl import parse_ibnl
 from softib.fabric.formats.ibnl_expand import expand
-from softib.fabric.formats.lft_dump import read_lfts
+from softib.fabric.formats.lft_dump import read_lfts, read_lids
 from softib.fabric.formats.lft_omnet import read_hcas
 from softib.fabric.formats.plan_match import match_plan
 from softib.fabric.formats.topo import read as read_topo
@@ -135,6 +135,7 @@ READERS: dict[str, tuple[str, Callable[[bytes, Path], Any]]] = {
     "ndt": (NDT, plan),
     "p2p": (P2P, plan),
     "lft": (LFT, with_bytes("x.lft", lambda p: read_lfts(p, FABRIC))),
+    "lids": (LFT, with_bytes("x.lft", lambda p: read_lids(p, FABRIC))),
     "fdbs": (FDBS, omnet),
     "fdbs.ini": (INI, omnet_ini),
     "hcas": (HCAS, with_bytes("x.hcas", lambda p: read_hcas(p, FABRIC))),
@@ -204,11 +205,13 @@ def test_a_bad_line_in_the_middle_costs_only_itself(name: str, tmp_path: Path) -
     text = READERS[name][0]
     lines = text.splitlines()
     bad = "junk > junk" if name != "lft" else "junk"
-    harmed = outcome(name, "\n".join([*lines[:4], bad, *lines[4:]]).encode(), tmp_path)
+    harmed = outcome(name, "\n".join([*lines[:4], bad, *lines[4:], ""]).encode(), tmp_path)
     whole = outcome(name, text.encode(), tmp_path)
     problems = harmed[1] if name == "lft" else harmed.problems
     before = whole[1] if name == "lft" else whole.problems
-    assert [p.line for p in problems if p.reason not in {q.reason for q in before}] == [5 if len(lines) >= 4 else len(lines) + 1]
+    assert [p.line for p in problems if p.reason not in {q.reason for q in before}] == [
+        5 if len(lines) >= 4 else len(lines) + 1
+    ]
     if name == "topo":
         assert harmed.counts == whole.counts
     elif name == "lft":

@@ -193,6 +193,14 @@ def test_bad_description_lines_are_named_with_their_own_file(tmp_path: Path) -> 
     assert "no SYSTEM section describes board NOBOARD of slot x1" in said
 
 
+def test_file_cut_within_a_line_says_so(tmp_path: Path) -> None:
+    text = "Box A\n  L1/P1 -> Box B L1/P1\n  L1/P4 -> Box B L1/P4\n"
+    for end in range(len("Box A\n  L1/P1 -> Box B L1/P1\n"), len(text)):
+        result = read_text(text[:end], tmp_path)
+        assert result.counts["system_links"] >= 1
+        assert result.problems or text[end - 1] == "\n", text[:end]
+
+
 def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
     for text in ("", "\n\n", "# only a comment\n", "\0\1\2=>>>"):
         with pytest.raises(UnreadableFile, match=r"net\.topo: no system") as caught:

@@ -85,6 +85,9 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
         row = _row(fields, line, columns, number, problems)
         if row is not None:
             rows.append(row)
+    if text[-1:] not in ("\n", "\r") and rows and len(_split(lines[-1], delimiter)) < len(_split(lines[at], delimiter)):
+        # Many editors write no last line end; a row that lacks columns too was cut.
+        problems.add(len(lines), "the file ends within this row: it may be cut off")
     if not rows:
         raise UnreadableFile(f"{file}: no row names two devices and two ports")
     _find_conflicts(rows, problems)

@@ -73,6 +73,8 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
     """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is sought beside it too."""
     parsed = _parse_lines(text, file)
+    if text and text[-1] not in "\r\n":
+        parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be cut off")
     if not parsed.systems:
         raise UnreadableFile(f"{file}: no system and no 'port -> TYPE NAME port' line that can be read")
     library = IbnlLibrary.search(ibnl_dirs, beside=file)
