@@ -18,10 +18,16 @@ from softib.agents.kernels import serve, set_link
 from softib.agents.layout import tables_of
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.iba.constants import MAD_SIZE
+from softib.iba import notice as wire
+from softib.iba.constants import MAD_SIZE, Method, MgmtClass, SmpAttr
+from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
+
+
+TRAP_TYPE = {128: 1}
+"""Notice.Type by trap: 1 urgent (IBA 14.2.5.1)."""
 
 
 @dataclass
@@ -124,6 +130,27 @@ class AgentPlane:
         taken = [Notice(*row) for row in self.tables.notices[:used].tolist()]
         self.tables.notice_count[:] = 0
         return taken
+
+    def trap(self, notice: Notice) -> tuple[MadBatch, int] | None:
+        """The trap MAD of ``notice`` to the master SM that the port knows, and the port it leaves; None when the port
+        knows none. Send it with :meth:`send`: it arrives as a delivery at the SM's port (IBA 13.4.9, 14.2.5.1).
+        """
+        info = self.fabric.port_info[notice.port]
+        sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
+        if not sm_lid or not lid:
+            return None
+        batch = MadBatch.zeros(1)
+        header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
+                                attr_id=SmpAttr.NOTICE)  # fmt: skip
+        producer = int(self.fabric.node_type[self.fabric.port_node[notice.port]])
+        batch.mad[0, : MadHeader.size] = header
+        batch.mad[0, 64:128] = wire.Notice.pack(
+            is_generic=1, type=TRAP_TYPE[notice.trap], producer_type=producer, trap_number=notice.trap, issuer_lid=lid,
+            data_details=wire.TrapLinkState.pack(lid=lid),
+        )  # fmt: skip
+        batch.dlid[0], batch.slid[0] = sm_lid, lid
+        batch.sl[0] = PortInfo.master_sm_sl.get(info)
+        return batch, notice.port
 
     def _check_sender(self, port: int) -> None:
         f = self.fabric
