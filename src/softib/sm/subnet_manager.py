@@ -244,7 +244,9 @@ class SubnetManager:
         report.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
         is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
         is_sm[db.sm_port] = False
-        report.notes += [f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()]
+        report.notes += [
+            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
+        ]
 
     def _sm_info(self) -> np.ndarray:
         """SMInfo of this manager (IBA 14.2.5.13); the SM_Key stays with those who know it."""
