@@ -18,7 +18,7 @@ from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, short_name
 from softib.report.glossary import GLOSSARY
 from softib.report.model import Report
 from softib.report.tiers import Tiers, tiers_of
-from softib.report.words import headline, size_text, tiles, time_text
+from softib.report.words import engine_hint, headline, size_text, tiles, time_text
 from softib.sim.static_network import port_gbps
 
 __all__ = ["to_html"]
@@ -50,6 +50,7 @@ def _context(report: Report) -> dict[str, Any]:
     return {
         "headline": headline(report),
         "tiles": tiles(report),
+        "engine_hint": engine_hint(report),
         "drawing": Markup(_drawing(report, tiers, lines)),
         "speeds": sorted({b.speed for b in lines}, key=lambda s: float(s.split(" ")[0]), reverse=True)[:5],
         "load_steps": LOAD_STEPS,

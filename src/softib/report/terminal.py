@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from softib.diags.finding import Severity
 from softib.report.html import structure_facts
 from softib.report.model import Report, RoutingPart
-from softib.report.words import headline, percent, size_text, tiles, time_text
+from softib.report.words import engine_hint, headline, percent, size_text, tiles, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,24 +32,31 @@ def _engines(report: Report, console: Console) -> None:
     if not report.engines:
         return
     console.print()
-    table = _table(
-        "engine",
-        "random pairs",
-        "shifts",
-        "credit loop",
-        "without a path",
-        right=("random pairs", "shifts", "without a path"),
-    )
+    right = ("random pairs", "shifts", "no path")
+    table = _table("engine", "random pairs", "shifts", "credit loop", "no path", "", right=right)
     for row in report.engines:
         name = text(f"{row.engine} (in use)" if row.used else row.engine, "bold" if row.used else "")
         if row.bisection is None or row.shift is None:
-            table.add_row(name, "–", "–", "–", text(row.note))
+            table.add_row(name, "–", "–", "–", "–", text(_first(row.note), "dim"))
             continue
         loop = text("none", "green") if row.deadlock_free else text("yes", "bold red")
-        table.add_row(name, percent(row.bisection), percent(row.shift), loop, f"{row.unreachable:,}")
+        table.add_row(
+            name,
+            percent(row.bisection),
+            percent(row.shift),
+            loop,
+            f"{row.unreachable:,}",
+            text(_first(row.note), "dim"),
+        )
     console.print(text("Routing engines compared", "bold"))
     console.print(table)
+    if hint := engine_hint(report):
+        console.print(text(hint, "yellow"))
     console.print()
+
+
+def _first(note: str, width: int = 30) -> str:
+    return note if len(note) <= width else note[: width - 1] + "…"
 
 
 def to_terminal(report: Report, console: Console) -> None:
