@@ -26,10 +26,11 @@ SAMPLES, SHIFTS = 20, 64
 class EngineRow:
     """One engine: ``bisection`` and ``shift`` are relative as in the prediction (None where the engine refused).
 
-    ``used`` marks the engine whose tables the report is about, ``note`` why an engine refused, or what it fell back to.
+    ``tables`` is the engine that really made the tables (another where this one fell back), ``used`` marks the engine whose tables the report is about, ``note`` why an engine refused, or what it fell back to.
     """
 
     engine: str
+    tables: str
     used: bool
     bisection: float | None
     shift: float | None
@@ -56,12 +57,12 @@ def _row(
     try:
         found = route(graph, name, options)
     except SoftibError as error:
-        return EngineRow(name, name == used, None, None, None, None, str(error))
+        return EngineRow(name, name, name == used, None, None, None, None, str(error))
     proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
     network = network_of(fabric, graph, found.lft, ends)
     which = patterns.sample_shifts(network.n_hosts, SHIFTS, np.random.default_rng(seed))
     return EngineRow(
-        name, name == used, static.effective_bisection(network, SAMPLES, seed).relative,
+        name, found.engine, name == used, static.effective_bisection(network, SAMPLES, seed).relative,
         float(static.all_shifts(network, shifts=which).relative.mean()), proof.deadlock_free, proof.unreachable,
         "; ".join(found.notes),
     )  # fmt: skip

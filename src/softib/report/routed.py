@@ -77,7 +77,7 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
 
 def route_options(told: dict[str, Any]) -> RouteOptions:
     """Engine options of a fabric.yaml's ``sm`` section: its GUID files, read."""
-    lists = {f"{kind}_guids": _guids(told[f"{kind}_guid_file"]) for kind in ("root", "cn", "io")
+    lists: dict[str, Any] = {f"{kind}_guids": _guids(told[f"{kind}_guid_file"]) for kind in ("root", "cn", "io")
              if told.get(f"{kind}_guid_file")}  # fmt: skip
     return RouteOptions(**lists, **{key: told[key] for key in ("data_vls", "seed") if key in told})
 

@@ -33,30 +33,23 @@ def _engines(report: Report, console: Console) -> None:
         return
     console.print()
     right = ("random pairs", "shifts", "no path")
-    table = _table("engine", "random pairs", "shifts", "credit loop", "no path", "", right=right)
+    table = _table("engine", "random pairs", "shifts", "credit loop", "no path", right=right)
     for row in report.engines:
-        name = text(f"{row.engine} (in use)" if row.used else row.engine, "bold" if row.used else "")
+        name = text(row.engine, "bold" if row.used else "")
+        if row.used:
+            name.append(" (in use)")
+        if row.tables != row.engine:
+            name.append(f" (fell back to {row.tables})", "dim")
         if row.bisection is None or row.shift is None:
-            table.add_row(name, "–", "–", "–", "–", text(_first(row.note), "dim"))
+            table.add_row(name, "–", "–", "–", "refused")
             continue
         loop = text("none", "green") if row.deadlock_free else text("yes", "bold red")
-        table.add_row(
-            name,
-            percent(row.bisection),
-            percent(row.shift),
-            loop,
-            f"{row.unreachable:,}",
-            text(_first(row.note), "dim"),
-        )
+        table.add_row(name, percent(row.bisection), percent(row.shift), loop, f"{row.unreachable:,}")
     console.print(text("Routing engines compared", "bold"))
     console.print(table)
     if hint := engine_hint(report):
         console.print(text(hint, "yellow"))
     console.print()
-
-
-def _first(note: str, width: int = 30) -> str:
-    return note if len(note) <= width else note[: width - 1] + "…"
 
 
 def to_terminal(report: Report, console: Console) -> None:
@@ -70,7 +63,8 @@ def to_terminal(report: Report, console: Console) -> None:
         console.print(text(f"note: {note}", "yellow"))
     _facts("Structure", structure_facts(report.structure), console)
     if report.bring_up is not None:
-        _facts("Subnet manager", report.bring_up.facts, console)
+        notes = [("note", n) for n in report.bring_up.notes]
+        _facts("Subnet manager", report.bring_up.facts + notes, console)
     print_findings(report, console)
     if report.routing is not None:
         print_routing(report.routing, console)
