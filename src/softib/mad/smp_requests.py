@@ -100,7 +100,9 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
     route = np.ascontiguousarray(requests.route[rows], np.int32)
     n = len(route)
     modifier = np.ascontiguousarray(np.broadcast_to(requests.modifier, (len(requests),))[rows], np.uint32)
-    out_port = np.zeros(n, np.uint8) if requests.out_port is None else np.ascontiguousarray(requests.out_port[rows], np.uint8)
+    out_port = (
+        np.zeros(n, np.uint8) if requests.out_port is None else np.ascontiguousarray(requests.out_port[rows], np.uint8)
+    )
     if n and int((routes.hops[route] + (out_port > 0)).max()) > MAX_HOPS:
         raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
     data, data_row = _NO_DATA, np.zeros(0, np.int64)

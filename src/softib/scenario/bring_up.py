@@ -66,6 +66,7 @@ def bring_up(
     node: str | int | None = None,
     options: RouteOptions | None = None,
     lmc: int = 0,
+    plane: AgentPlane | None = None,
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
 ) -> BringUp:
@@ -73,7 +74,7 @@ def bring_up(
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
-    seconds by phase in the report.
+    seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
     (a node that cannot host a manager).
@@ -81,7 +82,7 @@ def bring_up(
     check_engine(engine)
     port = manager_port(fabric, node)
     config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
-    plane, sm = AgentPlane(fabric), SubnetManager(config)
+    plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
     # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
     row = fabric.port_info[port : port + 1]
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)

@@ -81,7 +81,9 @@ class Discovery:
         if db.sm_port < 0:
             number = 0 if db.node_type[0] == NodeType.SWITCH else int(NodeInfo.local_port_num.get(info[0]))
             db.sm_port = int(db.node_base[0]) + number
-        same = (NodeInfo.node_type.get(info) == db.node_type[nodes]) & (NodeInfo.num_ports.get(info) == db.node_nports[nodes])
+        same = (NodeInfo.node_type.get(info) == db.node_type[nodes]) & (
+            NodeInfo.num_ports.get(info) == db.node_nports[nodes]
+        )
         self._duplicate(tags[~same], nodes[~same])
         self._enter(tags[same], info[same], nodes[same])
 
@@ -125,7 +127,9 @@ class Discovery:
         db.port_peer[tags] = port
         db.port_peer[port[end]] = tags[end]
 
-    def _enter_ends(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray) -> None:
+    def _enter_ends(
+        self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray
+    ) -> None:
         """CA ports that are seen for the first time (rows ``new`` of the answers): how to get there, and its PortInfo."""
         if not len(new):
             return

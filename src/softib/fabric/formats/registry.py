@@ -43,7 +43,6 @@ class Format:
     suffixes: tuple[str, ...] = ()
 
 
-_GUID = r"(?:0x)?[0-9a-fA-F]{1,16}"
 _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
