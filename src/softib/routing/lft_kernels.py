@@ -7,18 +7,52 @@ from softib.jit import kernel
 
 
 @kernel
-def candidates(s, t, first, peer, down, hops, is_down, found):
-    """Links of ``s`` on a best legal path to ``t``, ascending by port, into ``found``; returns how many."""
-    mine = hops[s, t]
-    count = 0
-    if mine == 255:
-        return count
-    need = is_down[s, t]
+def candidate_masks(s, first, peer, down, hops, is_down, masks):
+    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal way to switch ``t``.
+
+    masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector code.
+    """
+    n = hops.shape[0]
+    mine, mine_down = hops[s], is_down[s]
+    masks[: (first[s + 1] - first[s] + 63) // 64, :] = 0
     for e in range(first[s], first[s + 1]):
-        p = peer[e]
-        if hops[p, t] + 1 == mine and down[e] == need and (is_down[p, t] or not need):
-            found[count] = e
-            count += 1
+        k = e - first[s]
+        bit = np.uint64(1) << np.uint64(k & 63)
+        row = masks[k >> 6]
+        theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
+        if down[e]:
+            for t in range(n):
+                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & mine_down[t] & theirs_down[t]:
+                    row[t] |= bit
+        else:
+            for t in range(n):
+                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & (not mine_down[t]):
+                    row[t] |= bit
+
+
+@kernel
+def candidate_list(t, base, words, masks, last, found, count):
+    """Links named by the masks of ``t``, ascending, into ``found``; returns how many.
+
+    ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of: neighbouring destinations
+    often share them, and then nothing is to do.
+    """
+    same = True
+    for w in range(words):
+        same &= masks[w, t] == last[w]
+    if same:
+        return count
+    count = 0
+    for w in range(words):
+        bits = masks[w, t]
+        last[w] = bits
+        k = base + 64 * w
+        while bits:
+            if bits & np.uint64(1):
+                found[count] = k
+                count += 1
+            bits >>= np.uint64(1)
+            k += 1
     return count
 
 
@@ -30,48 +64,74 @@ def least_loaded(
 
     Destinations come as groups that hang on one switch: ends ``group_end[group_first[g]:group_first[g + 1]]`` on
     ``group_switch[g]``. ``counted`` bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own
-    LIDs out of its port profile). lft uint8[n, lids] in (255 everywhere) and out.
+    LIDs out of its port profile). lft uint8[n, lids] in and out: entries other than 255 stay, and count as load.
     """
     n = first.shape[0] - 1
-    load = np.zeros(256, np.int64)
+    load = np.empty(256, np.int64)  # by port
     found = np.empty(256, np.int32)
+    masks = np.zeros((4, n), np.uint64)
+    last = np.zeros(4, np.uint64)
     for s in range(n):
-        load[:] = 0
-        base = first[s]
+        words = (first[s + 1] - first[s] + 63) // 64
+        candidate_masks(s, first, peer, down, hops, is_down, masks)
+        _loads(lft[s], load)
+        last[:] = 0
+        count = 0
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
-            lo, hi = group_first[g], group_first[g + 1]
+            lids = group_end[group_first[g] : group_first[g + 1]]
             if t == s:
-                for i in range(lo, hi):
-                    lft[s, end_lid[group_end[i]]] = end_port[group_end[i]]
+                for i in lids:
+                    if lft[s, end_lid[i]] == 255:
+                        lft[s, end_lid[i]] = end_port[i]
                 continue
-            count = candidates(s, t, first, peer, down, hops, is_down, found)
-            if count == 0:
-                continue
-            if not counted[g]:
-                best = found[0]
-                for c in range(1, count):
-                    if load[found[c] - base] < load[best - base]:
-                        best = found[c]
-                for i in range(lo, hi):
-                    lft[s, end_lid[group_end[i]]] = out_port[best]
-                continue
-            # Rounds over the candidates that carry the least; one found behind us cannot be least again in a round.
-            c = count
-            least = np.int64(0)
-            for i in range(lo, hi):
-                while c < count and load[found[c] - base] != least:
-                    c += 1
-                if c == count:
-                    least = load[found[0] - base]
-                    for k in range(1, count):
-                        least = min(least, load[found[k] - base])
-                    c = 0
-                    while load[found[c] - base] != least:
-                        c += 1
-                lft[s, end_lid[group_end[i]]] = out_port[found[c]]
-                load[found[c] - base] += 1
-                c += 1
+            count = candidate_list(t, first[s], words, masks, last, found, count)
+            if count and counted[g]:
+                _in_rounds(lft[s], lids, end_lid, out_port, found, count, load)
+            elif count:
+                _, k = _least(out_port, found, count, load)
+                for i in lids:
+                    if lft[s, end_lid[i]] == 255:
+                        lft[s, end_lid[i]] = out_port[found[k]]
+
+
+@kernel
+def _loads(row, load):
+    """Entries of a table's row by port."""
+    load[:] = 0
+    for lid in range(row.shape[0]):
+        load[row[lid]] += 1
+
+
+@kernel
+def _least(out_port, found, count, load):
+    """``(load, k)`` of the least-loaded candidate, the first of equals."""
+    best = 0
+    for k in range(1, count):
+        if load[out_port[found[k]]] < load[out_port[found[best]]]:
+            best = k
+    return load[out_port[found[best]]], best
+
+
+@kernel
+def _in_rounds(row, ends, end_lid, out_port, found, count, load):
+    """Give each LID of ``ends`` without a port the least-loaded candidate.
+
+    Goes round over the candidates that carry the least; one that was passed cannot be least again in a round.
+    """
+    k = count
+    least = np.int64(0)
+    for i in ends:
+        lid = end_lid[i]
+        if row[lid] != 255:
+            continue
+        while k < count and load[out_port[found[k]]] != least:
+            k += 1
+        if k == count:
+            least, k = _least(out_port, found, count, load)
+        row[lid] = out_port[found[k]]
+        load[out_port[found[k]]] += 1
+        k += 1
 
 
 @kernel
@@ -89,11 +149,17 @@ def least_loaded_lmc(
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
     link_of_port = np.empty(256, np.int32)
+    masks = np.zeros((4, n), np.uint64)
+    last = np.zeros(4, np.uint64)
     most = 0
     for i in range(end_lmc.shape[0]):
         most = max(most, 1 << end_lmc[i])
     for s in range(n):
         load[:] = 0
+        last[:] = 0
+        count = 0
+        words = (first[s + 1] - first[s] + 63) // 64
+        candidate_masks(s, first, peer, down, hops, is_down, masks)
         base = first[s]
         link_of_port[:] = -1
         for e in range(first[s], first[s + 1]):
@@ -101,7 +167,7 @@ def least_loaded_lmc(
         for offset in range(most):
             for g in range(group_switch.shape[0]):
                 t = group_switch[g]
-                count = candidates(s, t, first, peer, down, hops, is_down, found)
+                count = candidate_list(t, base, words, masks, last, found, count)
                 for i in range(group_first[g], group_first[g + 1]):
                     end = group_end[i]
                     if offset >= 1 << end_lmc[end]:

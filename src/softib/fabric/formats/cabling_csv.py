@@ -88,6 +88,8 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
     if not rows:
         raise UnreadableFile(f"{file}: no row names two devices and two ports")
     _find_conflicts(rows, problems)
+    _find_names_in_two_racks(rows, problems)
+    problems.sort(key=lambda p: p.line)
     form = "ufm-ndt" if "start" in re.sub(r"\W", "", lines[at].lower()) else "p2p"
     return CablingPlan.from_rows(rows, form, file, list(problems))
 
@@ -227,3 +229,19 @@ def _find_conflicts(rows: list[dict[str, Any]], problems: Problems) -> None:
             )
         for end in ends:
             used.setdefault(end, row)
+
+
+def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> None:
+    """One device name in several racks: rows are kept, but a comparison by name cannot tell the machines apart."""
+    racks: dict[str, dict[str, int]] = {}
+    for row in rows:
+        for end in (0, 1):
+            if row["rack"][end]:
+                racks.setdefault(row["node"][end], {}).setdefault(row["rack"][end], row["line"])
+    for name, where in racks.items():
+        if len(where) > 1:
+            (first, line), (second, other) = list(where.items())[:2]
+            more = f" and {len(where) - 2} more racks" if len(where) > 2 else ""
+            problems.add(
+                other, f"{name} stands in rack {second}, at line {line} in {first}{more}: one name, several devices"
+            )

@@ -96,7 +96,9 @@ def _row(section: Section, number: int, line: str, problems: Problems) -> None:
     if not section.header:
         section.header = fields
     elif len(fields) != len(section.header):
-        problems.add(number, f"{section.name}: {len(fields)} fields, the header has {len(section.header)}: {shown(line)}")
+        problems.add(
+            number, f"{section.name}: {len(fields)} fields, the header has {len(section.header)}: {shown(line)}"
+        )
     else:
         section.rows.append(fields)
         section.lines.append(number)

@@ -28,8 +28,28 @@ from softib.iba.smp import PortInfo, SwitchInfo
 
 __all__ = ["read"]
 
-_SECTIONS = ("NODES", "PORTS", "EXTENDED_PORT_INFO", "LINKS", "SWITCHES", "SM_INFO", "PKEY", "PM_INFO", "PORT_HIERARCHY_INFO")
-_NODES = ("NodeDesc", "NumPorts", "NodeType", "SystemImageGUID", "NodeGUID", "PortGUID", "DeviceID", "revision", "VendorID")
+_SECTIONS = (
+    "NODES",
+    "PORTS",
+    "EXTENDED_PORT_INFO",
+    "LINKS",
+    "SWITCHES",
+    "SM_INFO",
+    "PKEY",
+    "PM_INFO",
+    "PORT_HIERARCHY_INFO",
+)
+_NODES = (
+    "NodeDesc",
+    "NumPorts",
+    "NodeType",
+    "SystemImageGUID",
+    "NodeGUID",
+    "PortGUID",
+    "DeviceID",
+    "revision",
+    "VendorID",
+)
 _LINKS = ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2")
 MLIDS_MAX = 0x3FFF
 
@@ -83,7 +103,10 @@ def _links(r: Records, s: Section | None, index: dict[int, int], last: int, prob
         problems.add(last, "no readable LINKS section: the fabric has no cables")
         return
     add = r.port_adder()
-    ends = [(s.column(f"NodeGuid{k}", problems, np.uint64).tolist(), s.column(f"PortNum{k}", problems).tolist()) for k in (1, 2)]
+    ends = [
+        (s.column(f"NodeGuid{k}", problems, np.uint64).tolist(), s.column(f"PortNum{k}", problems).tolist())
+        for k in (1, 2)
+    ]
     for i, line in enumerate(s.lines):
         pair = [(guids[i], nums[i]) for guids, nums in ends]
         if not any(guid in index for guid, _ in pair):
@@ -92,7 +115,9 @@ def _links(r: Records, s: Section | None, index: dict[int, int], last: int, prob
         for (guid, num), (peer_guid, peer_num) in (pair, pair[::-1]):
             node = index.get(guid)
             if node is not None:
-                add(node, num, f"{peer_guid:016x}", peer_num, line, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0)
+                add(
+                    node, num, f"{peer_guid:016x}", peer_num, line, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0
+                )
 
 
 class _Overlay:
@@ -185,7 +210,9 @@ class _Overlay:
         place = block * 32 + at
         good = (place >= 0) & (place < self.f.pkey_cap[port]) & (pkey >= 0)
         for i in np.flatnonzero(~good):
-            self.problems.add(s.lines[int(rows[i])], f"PKEY: entry {int(place[i])} of a table of {int(self.f.pkey_cap[port[i]])}")
+            self.problems.add(
+                s.lines[int(rows[i])], f"PKEY: entry {int(place[i])} of a table of {int(self.f.pkey_cap[port[i]])}"
+            )
         self.f.pkeys[self.f.pkey_base[port[good]] + place[good]] = (pkey | np.where(full > 0, 0x8000, 0))[good]
 
     def pm_info(self, s: Section) -> None:
@@ -204,7 +231,12 @@ class _Overlay:
             rows, port = self._ports(s, "NodeGUID", "PortNum")
             labels = s.text("Label")
             self.f.port_label.update(
-                {p: labels[i] for i, p in zip(rows.tolist(), port.tolist(), strict=True) if labels[i] not in ("", "N/A")})
+                {
+                    p: labels[i]
+                    for i, p in zip(rows.tolist(), port.tolist(), strict=True)
+                    if labels[i] not in ("", "N/A")
+                }
+            )
 
     # -- finding rows --
 
@@ -227,7 +259,9 @@ class _Overlay:
         num = s.column(num_name, self.problems)[rows]
         good = (num >= np.where(self.f.is_switch[node], 0, 1)) & (num <= self.f.node_nports[node])
         for i in np.flatnonzero(~good):
-            self.problems.add(s.lines[int(rows[i])], f"{s.name}: {self.f.node_name(int(node[i]))} has no port {int(num[i])}")
+            self.problems.add(
+                s.lines[int(rows[i])], f"{s.name}: {self.f.node_name(int(node[i]))} has no port {int(num[i])}"
+            )
         return rows[good], (self.f.node_base[node[good]] + num[good]).astype(np.int64)
 
     def _write(self, s: Section, name: str, target: Any, image: np.ndarray, rows: np.ndarray, at: np.ndarray,
@@ -235,7 +269,9 @@ class _Overlay:
         value = s.column(name, self.problems, dtype)[rows]
         good = (value <= target.mask) & (value >= 0)
         for i in np.flatnonzero(~good & (value != NONE)):
-            self.problems.add(s.lines[int(rows[i])], f"{s.name}: {name} {int(value[i])} does not fit in {target.bits} bits")
+            self.problems.add(
+                s.lines[int(rows[i])], f"{s.name}: {name} {int(value[i])} does not fit in {target.bits} bits"
+            )
         if name == "PortState":  # 0 = NoChange: base port 0 of some switches answers it
             good &= value >= PortState.DOWN
         target.set(image, value[good].astype(np.uint64), where=at[good])

@@ -120,7 +120,9 @@ class _Netlist:
         if name in _IDS or name in _GUIDS:
             name = "guid" if name in _GUIDS else name
             if name in self.ids:
-                self.problems.add(self.ids[name][2], f"{name} is told again in line {number}: a node record is missing between")
+                self.problems.add(
+                    self.ids[name][2], f"{name} is told again in line {number}: a node record is missing between"
+                )
             self.ids[name] = (parse_guid(value), value if second is None else f"{value}({second})", number)
         elif name in ("width", "speed", "extspeed"):
             self.default_rate = _bits({name[0]: value}, self.default_rate)
@@ -137,7 +139,9 @@ class _Netlist:
         text = _NODE_TEXT.match(rest) if rest else None
         if rest and not text:
             self.problems.add(number, f"cannot read what follows the node's name: {shown(rest)}")
-        desc, port0, lid, lmc = (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
+        desc, port0, lid, lmc = (
+            (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
+        )
         self.node = self.records.add_node(
             key, node_type, nports, number, desc=desc or m[3], node_guid=self._node_guid(number, m[3]),
             sys_guid=self._id("sysimgguid"), vendor_id=max(self._id("vendid"), 0), device_id=max(self._id("devid"), 0),
@@ -164,7 +168,9 @@ class _Netlist:
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") else UNKNOWN
         told, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and told == UNKNOWN:
-            self.problems.add(line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else ""))
+            self.problems.add(
+                line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else "")
+            )
         if named != UNKNOWN:
             self.has_guids = True
             if told not in (UNKNOWN, named):

@@ -59,7 +59,9 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     result = to_fabric(reader.records, path, "lst", problems, records=frozenset({"sm"} if reader.sms else ()))
     index = {int(g): i for i, g in reversed(list(enumerate(result.fabric.node_guid.tolist())))}
     result.fabric.source.sms = [
-        {"node": index[guid], "portnum": num, "priority": None, "state": _MASTER} for guid, num in reader.sms if guid in index
+        {"node": index[guid], "portnum": num, "priority": None, "state": _MASTER}
+        for guid, num in reader.sms
+        if guid in index
     ]
     return named(result, node_name_map)
 

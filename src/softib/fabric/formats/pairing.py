@@ -47,7 +47,9 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     node, num, peer_num, line = (c[n] for n in ("port_node", "portnum", "peer_portnum", "port_line"))
     find, keys = index.find, r.key
     if index.others:
-        peer = [find(p, n, (keys[a], m)) for p, n, a, m in zip(r.peer, r.peer_portnum, r.port_node, r.portnum, strict=True)]
+        peer = [
+            find(p, n, (keys[a], m)) for p, n, a, m in zip(r.peer, r.peer_portnum, r.port_node, r.portnum, strict=True)
+        ]
     else:
         get = index.first.get
         peer = [get(p, -1) for p in r.peer]
@@ -67,12 +69,16 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     loops = known & (first // _STEP == second // _STEP)
     by_port = {int(p): int(n) for p, n in zip(a[usable], line[usable], strict=True)} if loops.any() else {}
     for p, q in zip(first[loops], second[loops], strict=True):
-        problems.add(by_port[int(p)], f"cable from port {int(p) % _STEP} back to port {int(q) % _STEP} of the same node")
+        problems.add(
+            by_port[int(p)], f"cable from port {int(p) % _STEP} back to port {int(q) % _STEP} of the same node"
+        )
     return Cables(first // _STEP, first % _STEP, np.where(known, second // _STEP, -1), np.where(known, second % _STEP, 0),
                   listed, dangling, nports, usable, np.where(reachable, peer_node, -1))  # fmt: skip
 
 
-def _drop_repeats(r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems) -> None:
+def _drop_repeats(
+    r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems
+) -> None:
     """Of several records for one port only the first counts; the others are problems unless the format repeats."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
@@ -92,7 +98,9 @@ def _drop_repeats(r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, 
             f", now to {_peer(r, i)}; line {int(line[first])} says {_peer(r, first)}"))  # fmt: skip
 
 
-def _grow(r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems) -> np.ndarray:
+def _grow(
+    r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems
+) -> np.ndarray:
     """Port counts, raised where a record names a port beyond them (a problem at the record that does)."""
     nports = c["nports"].copy()
     for ends in (a, b):
@@ -113,7 +121,13 @@ def _grow(r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, us
 
 
 def _match(
-    r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, peer_node: np.ndarray, problems: Problems
+    r: Records,
+    a: np.ndarray,
+    b: np.ndarray,
+    usable: np.ndarray,
+    line: np.ndarray,
+    peer_node: np.ndarray,
+    problems: Problems,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """(port a, port b or -1, ends listed) of each cable in file order, and how many are dangling."""
     rows = np.flatnonzero(usable)

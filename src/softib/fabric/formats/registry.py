@@ -61,8 +61,8 @@ FORMATS: tuple[Format, ...] = (
            r"(?i)^[^\n]{0,200}\bA[-_ ]?(?:Rack|Node|Port)\b[^\n]{0,400}\bZ[-_ ]?(?:Rack|Node|Port)\b",
            _HERE + "cabling:read_plan"),
     Format("ibnetdiscover", "fabric", "an ibnetdiscover dump",
-           rf"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[^\"\n]{{1,80}}\""
-           rf"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{{1,16}}[ \t]+\d+x[ \t])",
+           r"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[^\"\n]{1,80}\""
+           r"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+\d+x[ \t])",
            _HERE + "ibnetdiscover:read", _HERE + "ibnetdiscover_writer:write", (".ibnetdiscover",)),
     Format("ibsim", "fabric", "an ibsim netlist",
            r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",

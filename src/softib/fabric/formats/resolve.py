@@ -177,7 +177,9 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
         seen.add("states")
         port = f.node_base[c["port_node"][told]] + c["portnum"][told]
         P.port_state.set(f.port_info, c["state"][told], where=port)
-        P.port_phys_state.set(f.port_info, np.where(c["state"][told] > 1, PhysState.LINK_UP, PhysState.POLLING), where=port)
+        P.port_phys_state.set(
+            f.port_info, np.where(c["state"][told] > 1, PhysState.LINK_UP, PhysState.POLLING), where=port
+        )
     enhanced = c["enhanced_port0"][f.switch_node]
     SwitchInfo.enhanced_port0.set(f.switch_info, np.maximum(enhanced, 0))
     return seen

@@ -74,8 +74,11 @@ def _ports_of(r: Records, nodes: set[int]) -> dict[int, dict[int, tuple[str, int
 
 
 def _tells_the_same(r: Records, ports: dict[int, dict[int, tuple[str, int]]], a: int, b: int) -> bool:
-    return r.desc[a] == r.desc[b] and r.node_type[a] == r.node_type[b] and (
-        r.both_ends_in_one_line or ports[a] == ports[b])
+    return (
+        r.desc[a] == r.desc[b]
+        and r.node_type[a] == r.node_type[b]
+        and (r.both_ends_in_one_line or ports[a] == ports[b])
+    )
 
 
 def _compact(r: Records, index: NodeIndex) -> None:

@@ -12,7 +12,8 @@ line, as the interchangeable switches that they are:
   lists them. Parts that nothing joins are separate trees, which a comment says.
 
 A host whose adapters hang on several leaves (rails) is written under the leaf with most of its links; among equals the
-one that its first adapter by name uses. SHARP aggregation nodes are no hosts.
+one that its first adapter by name uses. Hosts and switches without a name of their own are called ``H-GUID`` and
+``S-GUID``. SHARP aggregation nodes are no hosts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from softib.fabric.model import Fabric
 __all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
 
 _NUMBERED = re.compile(r"^(.*?)(\d{1,18})(\D*)$")
+_GUID_NAME = re.compile(r"^[SH]-[0-9a-f]{16}$")
 _BAD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -110,11 +112,16 @@ def _names(fabric: Fabric) -> dict[int, str]:
 def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
     """Leaf switch → hosts under it."""
     at: dict[str, list[tuple[str, int]]] = {}
+    often = Counter(fabric.node_names())
     for node in fabric.cas.tolist():
         said = fabric.node_name(node)
         if "Aggregation Node" in said:
             continue
-        host = _BAD.sub("_", next(iter(spoken_names(said)), said.removesuffix("/U1")))
+        host = next(iter(spoken_names(said)), "")
+        if not host:
+            # Default descriptions are the same on every host: only the GUID tells them apart.
+            host = said.removesuffix("/U1") if often[said] == 1 else f"H-{int(fabric.node_guid[node]):016x}"
+        host = _BAD.sub("_", host)
         peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(node)]
         leaves = [int(fabric.port_node[q]) for q in peers if q >= 0 and fabric.is_switch[fabric.port_node[q]]]
         at.setdefault(host, []).extend((said, leaf) for leaf in leaves)
@@ -187,7 +194,7 @@ def fold_hostlist(names: list[str]) -> str:
     padded = {(m.group(1), m.group(3), len(m.group(2))) for n in names if (m := _NUMBERED.match(n)) and m.group(2)[0] == "0" and len(m.group(2)) > 1}  # fmt: skip
     for name in dict.fromkeys(names):
         match = _NUMBERED.match(name)
-        if match is None:
+        if match is None or _GUID_NAME.match(name):
             order.append(name)
             continue
         prefix, digits, suffix = match.groups()

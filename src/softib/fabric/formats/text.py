@@ -44,7 +44,9 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
     """
     try:
         if path.stat().st_size > FILE_LIMIT:
-            raise UnreadableFile(f"{path}: {path.stat().st_size >> 20} MiB; a fabric file has at most {FILE_LIMIT >> 20}")
+            raise UnreadableFile(
+                f"{path}: {path.stat().st_size >> 20} MiB; a fabric file has at most {FILE_LIMIT >> 20}"
+            )
         raw = decoded(path.read_bytes())
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None

@@ -150,10 +150,13 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
                 system.line, f"node names of system {system.name} are cut to the 64 bytes of a NodeDescription"
             )
     told = [speed for s in systems.values() for speed in s.template.chip_speeds]
-    for node, speed in enumerate(told):
-        fastest[node] = max(fastest[node], _code(speed))
+    for node, name in enumerate(told):
+        fastest[node] = max(fastest[node], _code(name))
     device = [_device(chip, int(speed)) for chip, speed in zip(chips, fastest, strict=True)]
-    supports = [max(int(speed), _generation(d)) for d, speed in zip(device, fastest, strict=True)]
+    # What the description tells of a chip beats what its part number is known for.
+    supports = [
+        max(int(speed), 0 if name else _generation(d)) for d, speed, name in zip(device, fastest, told, strict=True)
+    ]
     builder.nodes(
         len(chips),
         np.array([chip.node_type for chip in chips], np.uint8),

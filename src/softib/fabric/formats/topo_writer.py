@@ -6,7 +6,7 @@ P1 … P36 with DeviceID 52000, ``CA2-…`` an adapter; any other system (severa
 :func:`softib.fabric.formats.topo.read` finds the descriptions beside the file; ibdm finds them with
 ``IBDM_IBNL_PATH=DIR``. Naming real products instead would claim a product that the fabric may not be made of.
 
-ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G or a comment. So FDR10 and faster stand in a comment
+ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (noted where it happens). So FDR10 and faster stand in a comment
 line before the cables, ``# speed: EDR``, and inside systems in an attribute, ``leaf1/U1=speed=EDR``; ibdm passes over
 both, our reader understands them.
 
@@ -67,6 +67,8 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
             outer.append(cable)
     for system in systems:
         _label(fabric, system, notes)
+    if any(arrow.startswith("-2x") for arrow, _ in arrows):
+        notes.append("2x cables are written as -2x->: ibdm (ibutils 1.5.7) knows 4x, 8x and 12x only and ignores them")
     files = _types(fabric, systems, arrows, path.stem)
     for name, text in files.items():
         (path.parent / f"{name}.ibnl").write_text(text, encoding="utf-8")

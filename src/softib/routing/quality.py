@@ -1,0 +1,92 @@
+"""How evenly forwarding tables use the links between switches.
+
+The measure is static: *paths*, the ordered CA→CA pairs whose path crosses a directed link (all-to-all traffic), and
+*destinations*, the CA LIDs that a switch sends out through it (what OpenSM's port profile balances).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.routing.graph import SwitchGraph
+from softib.routing.quality_kernels import count_destinations, count_paths
+from softib.routing.updn import heights
+from softib.routing.verify import destinations, port_map
+
+__all__ = ["Balance", "Tier", "balance"]
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The links that lead from switches of height ``low`` to switches of height ``high`` (0 = has CAs).
+
+    ``least``, ``mean``, ``most`` are paths on a link of the tier; ``worst`` the first few most loaded links as
+    ``(switch row, out portnum, paths)``.
+    """
+
+    low: int
+    high: int
+    links: int
+    least: int
+    mean: float
+    most: int
+    worst: tuple[tuple[int, int, int], ...]
+
+    @property
+    def imbalance(self) -> float:
+        """Most over mean, 1.0 = even (and where nothing flows)."""
+        return self.most / self.mean if self.mean else 1.0
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Loads of all links between switches, rows as in the graph; ``tiers`` group links that do the same work."""
+
+    paths: np.ndarray  # int64[links]
+    destinations: np.ndarray  # int64[links]
+    tiers: tuple[Tier, ...]
+
+    @property
+    def most(self) -> int:
+        """Paths on the most loaded link."""
+        return int(self.paths.max(initial=0))
+
+    @property
+    def mean(self) -> float:
+        """Mean paths a link."""
+        return float(self.paths.mean()) if len(self.paths) else 0.0
+
+    @property
+    def unused(self) -> int:
+        """Directed links that no path uses."""
+        return int(np.count_nonzero(self.paths == 0))
+
+
+def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
+    """Loads under ``lft`` uint8[n_switches, any width], with the ``worst`` links of each tier named."""
+    at = port_map(graph)
+    lids, ends = destinations(graph)
+    to_ca = ~graph.end_is_switch[ends]
+    lids, ends = lids[to_ca], ends[to_ca]
+    cas = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
+    paths, dests = np.zeros(len(graph.peer), np.int64), np.zeros(len(graph.peer), np.int64)
+    lft = np.ascontiguousarray(lft, np.uint8)
+    count_paths(at, graph.peer, lft, lids, ends, graph.end_switch, cas, paths)
+    count_destinations(at, lft, lids, dests)
+    return Balance(paths, dests, _tiers(graph, paths, worst))
+
+
+def _tiers(graph: SwitchGraph, paths: np.ndarray, worst: int) -> tuple[Tier, ...]:
+    height = heights(graph)
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    step = np.stack([height[owner], height[graph.peer]], axis=1)
+    tiers = []
+    for low, high in np.unique(step, axis=0):
+        rows = np.flatnonzero((step == (low, high)).all(axis=1))
+        top = rows[np.argsort(-paths[rows], kind="stable")][:worst]
+        named = tuple((int(owner[e]), int(graph.out_port[e]), int(paths[e])) for e in top)
+        load = paths[rows]
+        tiers.append(Tier(int(low), int(high), len(rows), int(load.min()), float(load.mean()), int(load.max()), named))
+    return tuple(tiers)

@@ -1,0 +1,225 @@
+# mypy: ignore-errors
+"""Walks of every destination's tree, and the dependencies between channels that they make.
+
+``at`` int32[n, 256] says what a switch's port leads to: a link row (>= 0), an end port (``-2 - end``), or nothing
+(-1). ``state`` of a switch for one destination: 0 unknown, 1 arrives, 2 dead end, 3 loop, 4 delivered to another.
+"""
+
+import numpy as np
+
+from softib.jit import kernel
+
+ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
+
+
+@kernel
+def load_tile(lft, lids, start, stop, tile):
+    """``tile[k, s] = lft[s, lids[start + k]]``; LIDs beyond the table have no route."""
+    n, width = lft.shape
+    for s in range(n):
+        for k in range(start, stop):
+            tile[k - start, s] = lft[s, lids[k]] if lids[k] < width else 255
+
+
+@kernel
+def resolve(s, ports, at, peer, end, state, dist, stack):
+    """What becomes of a packet for ``end`` on switch ``s``; marks every switch on the way in ``state`` and ``dist``.
+
+    ``dist`` counts egress ports still to pass (OpenSM's "hops": 1 when a CA hangs here, 0 on the switch itself).
+    """
+    depth = 0
+    while True:
+        if state[s] == ON_STACK:
+            result, far = LOOP, 0
+            break
+        if state[s] != 0:
+            result, far = state[s], dist[s]
+            break
+        state[s] = ON_STACK
+        stack[depth] = s
+        depth += 1
+        to = at[s, ports[s]]
+        if to >= 0:
+            s = peer[to]
+        else:
+            # port 0 delivers to the switch itself: no egress
+            far = -1 if ports[s] == 0 else 0
+            result = DEAD if to == -1 else (ARRIVES if -2 - to == end else WRONG)
+            break
+    while depth:
+        depth -= 1
+        far += 1
+        state[stack[depth]] = result
+        dist[stack[depth]] = far
+
+
+@kernel
+def walk_all(at, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, cas, counts, hist, failures):
+    """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
+
+    cas int64[n]: CA ports on each switch. counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch,
+    3 switch→CA) and state; hist int64[4, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid,
+    state), at most a quarter of the rows for each kind.
+    """
+    n = cas.shape[0]
+    tile = np.empty((64, n), np.uint8)
+    state = np.empty(n, np.uint8)
+    dist = np.empty(n, np.int32)
+    stack = np.empty(n + 1, np.int32)
+    used = 0
+    room = np.full(4, failures.shape[0] // 4, np.int64)
+    for start in range(0, dest_lid.shape[0], 64):
+        stop = min(start + 64, dest_lid.shape[0])
+        load_tile(lft, dest_lid, start, stop, tile)
+        for k in range(start, stop):
+            end = dest_end[k]
+            state[:] = 0
+            ports = tile[k - start]
+            to_switch = end_is_switch[end]
+            for s in range(n):
+                if state[s] == 0:
+                    resolve(s, ports, at, peer, end, state, dist, stack)
+                what = state[s]
+                pairs = cas[s]
+                if not to_switch and s == end_switch[end]:
+                    pairs -= 1
+                for side in range(2):
+                    # side 0: from the CAs of s; side 1: from s itself
+                    if side:
+                        pairs = np.int64(not to_switch or s != end_switch[end])
+                    kind = (2 if to_switch else 3) if side else (1 if to_switch else 0)
+                    counts[kind, what] += pairs
+                    if what == ARRIVES:
+                        hist[kind, dist[s]] += pairs
+                    elif pairs and room[kind]:
+                        room[kind] -= 1
+                        used = _note(failures, used, kind, s, end, dest_lid[k], what)
+    return used
+
+
+@kernel
+def _note(failures, used, kind, switch, end, lid, what):
+    failures[used, 0] = kind
+    failures[used, 1] = switch
+    failures[used, 2] = end
+    failures[used, 3] = lid
+    failures[used, 4] = what
+    return used + 1
+
+
+@kernel
+def depend(at, first, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, cas, used, needs):
+    """Dependencies between links on the way of any CA to any destination, all on one VL.
+
+    used bool[links] out: some CA's path takes the link; needs uint64[links, w] out: bit k = a packet on this link
+    waits for the k-th link of the switch at its far end.
+    """
+    n = cas.shape[0]
+    tile = np.empty((64, n), np.uint8)
+    seen = np.empty(n, np.bool_)
+    for start in range(0, dest_lid.shape[0], 64):
+        stop = min(start + 64, dest_lid.shape[0])
+        load_tile(lft, dest_lid, start, stop, tile)
+        for k in range(start, stop):
+            end = dest_end[k]
+            ports = tile[k - start]
+            seen[:] = False
+            for source in range(n):
+                sources = cas[source]
+                if source == end_switch[end] and not end_is_switch[end]:
+                    sources -= 1
+                if sources <= 0:
+                    continue
+                s = source
+                before = -1
+                while True:
+                    e = at[s, ports[s]]
+                    if e < 0:
+                        break
+                    if before >= 0:
+                        local = e - first[s]
+                        needs[before, local >> 6] |= np.uint64(1) << np.uint64(local & 63)
+                    if seen[s]:
+                        break
+                    seen[s] = True
+                    used[e] = True
+                    before = e
+                    s = peer[e]
+
+
+@kernel
+def depend_vl(
+    at, first, peer, peer_port, out_port, lft, dest_lid, dest_end, end_switch, end_port, end_is_switch, source_ends,
+    path_sl, sl2vl, vls, used, needs, dropped,
+):  # fmt: skip
+    """As :func:`depend` for paths of any SL through any SL2VL mapping; channels are ``link * vls + vl``.
+
+    path_sl uint8[ends, ends] or [1, 1] (every path the same); sl2vl uint8[n or 1, in or 1, out or 1, 16]; used
+    bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below ``vls`` (15 means
+    discard, IBA 7.6.6) ends the path: dropped int64[2] out counts such pairs (to CAs, to switches) that would else
+    arrive. For one destination a walk stops where another of the same SL and VL went on the same link.
+    """
+    n = lft.shape[0]
+    links = peer.shape[0]
+    tile = np.empty((64, n), np.uint8)
+    stamp = np.full((links, 16), -1, np.int32)
+    seen = np.zeros((links, 16), np.uint16)
+    bad = np.zeros((links, 16), np.uint16)
+    trail_link = np.empty(n * 16 + 1, np.int32)
+    trail_vl = np.empty(n * 16 + 1, np.uint8)
+    for start in range(0, dest_lid.shape[0], 64):
+        stop = min(start + 64, dest_lid.shape[0])
+        load_tile(lft, dest_lid, start, stop, tile)
+        for k in range(start, stop):
+            end = dest_end[k]
+            ports = tile[k - start]
+            for a in source_ends:
+                if a == end:
+                    continue
+                sl = path_sl[a % path_sl.shape[0], end % path_sl.shape[1]] & 15
+                s, came = end_switch[a], end_port[a]
+                before = np.int64(-1)
+                depth = 0
+                lost = False
+                while True:
+                    e = at[s, ports[s]]
+                    if e < 0:
+                        break
+                    row = sl2vl[s % sl2vl.shape[0], came % sl2vl.shape[1], out_port[e] % sl2vl.shape[2]]
+                    vl = np.int64(row[sl])
+                    if vl >= vls:
+                        lost = _arrives(s, ports, at, peer, end, n)
+                        break
+                    channel = np.int64(e) * vls + vl
+                    used[channel] = True
+                    if before >= 0:
+                        local = (e - first[s]) * vls + vl
+                        needs[before, local >> 6] |= np.uint64(1) << np.uint64(local & 63)
+                    if stamp[e, sl] != k:
+                        stamp[e, sl] = k
+                        seen[e, sl] = 0
+                        bad[e, sl] = 0
+                    mark = np.uint16(1 << vl)
+                    if seen[e, sl] & mark:
+                        lost = (bad[e, sl] & mark) != 0
+                        break
+                    seen[e, sl] |= mark
+                    trail_link[depth], trail_vl[depth] = e, vl
+                    depth += 1
+                    before = channel
+                    s, came = peer[e], peer_port[e]
+                if lost:
+                    dropped[1 if end_is_switch[end] else 0] += 1
+                    for i in range(depth):
+                        bad[trail_link[i], sl] |= np.uint16(1 << trail_vl[i])
+
+
+@kernel
+def _arrives(s, ports, at, peer, end, n):
+    """Whether the tables alone bring a packet from ``s`` to ``end``."""
+    for _ in range(n + 1):
+        to = at[s, ports[s]]
+        if to < 0:
+            return -2 - to == end
+        s = peer[to]
+    return False

@@ -1,0 +1,125 @@
+"""Slow, plain Python that knows nothing of the kernels: walks tables, searches graphs."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+def neighbours(g):
+    """switch → [(out_port, peer switch)]"""
+    return {
+        s: [(int(g.out_port[e]), int(g.peer[e])) for e in range(g.first[s], g.first[s + 1])]
+        for s in range(g.n_switches)
+    }
+
+
+def bfs(g, source):
+    """{switch: links from source}"""
+    near, seen, queue = neighbours(g), {source: 0}, deque([source])
+    while queue:
+        s = queue.popleft()
+        for _, p in near[s]:
+            if p not in seen:
+                seen[p] = seen[s] + 1
+                queue.append(p)
+    return seen
+
+
+def walk(g, lft, switch, lid):
+    """(what became of it, [(switch, out_port), …]) of a packet for ``lid`` put on ``switch``.
+
+    ``("end", path)`` names the end index it reached, ``("dead", …)``, ``("loop", …)``.
+    """
+    links = {(s, port): peer for s, near in neighbours(g).items() for port, peer in near}
+    hosts = {(int(g.end_switch[i]), int(g.end_port[i])): i for i in range(len(g.end_lid))}
+    path, seen = [], set()
+    while True:
+        if switch in seen:
+            turn = path[[s for s, _ in path].index(switch) :]
+            return "loop", path + turn + turn[:1]  # once more round: it enters by another port than at first
+        seen.add(switch)
+        port = int(lft[switch][lid])
+        if (switch, port) in hosts:
+            if port:
+                path.append((switch, port))
+            return hosts[switch, port], path
+        if port == 255 or (switch, port) not in links:
+            return "dead", path
+        path.append((switch, port))
+        switch = links[switch, port]
+
+
+def lids(g, end):
+    return range(int(g.end_lid[end]), int(g.end_lid[end]) + (1 << int(g.end_lmc[end])))
+
+
+def cas(g):
+    return [i for i in range(len(g.end_lid)) if not g.end_is_switch[i]]
+
+
+def judge(g, lft):
+    """(arrived, hops histogram of CA→CA and CA→switch, unreachable) by walking every pair."""
+    hops, lost = {}, 0
+    for a in cas(g):
+        for b in range(len(g.end_lid)):
+            if a == b:
+                continue
+            for lid in lids(g, b):
+                got, path = walk(g, lft, int(g.end_switch[a]), lid)
+                if got == b:
+                    hops[len(path)] = hops.get(len(path), 0) + 1
+                else:
+                    lost += 1
+    return hops, lost
+
+
+def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0):
+    """Edges between channels (switch, port, vl) from every CA's path, in plain sets.
+
+    ``vl_of(source end, destination end)`` gives a function (switch, in_port, out_port) → VL.
+    """
+    far = {
+        (s, int(g.out_port[e])): (int(g.peer[e]), int(g.peer_port[e]))
+        for s in range(g.n_switches)
+        for e in range(g.first[s], g.first[s + 1])
+    }
+    edges = {}
+    for a in cas(g):
+        for b in range(len(g.end_lid)):
+            if a == b:
+                continue
+            vl = vl_of(a, b)
+            for lid in lids(g, b):
+                _, path = walk(g, lft, int(g.end_switch[a]), lid)
+                came, before = int(g.end_port[a]), None
+                for s, p in path:
+                    if (s, p) not in far:
+                        break
+                    here = (s, p, vl(s, came, p))
+                    edges.setdefault(here, set())
+                    if before is not None:
+                        edges[before].add(here)
+                    before, came = here, far[s, p][1]
+    return edges
+
+
+def has_cycle(edges):
+    """Depth-first, three colours."""
+    colour = dict.fromkeys(edges, 0)
+    for root in edges:
+        if colour[root]:
+            continue
+        stack = [(root, iter(edges[root]))]
+        colour[root] = 1
+        while stack:
+            node, rest = stack[-1]
+            nxt = next(rest, None)
+            if nxt is None:
+                colour[node] = 2
+                stack.pop()
+            elif colour[nxt] == 1:
+                return True
+            elif colour[nxt] == 0:
+                colour[nxt] = 1
+                stack.append((nxt, iter(edges[nxt])))
+    return False

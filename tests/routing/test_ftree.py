@@ -1,0 +1,146 @@
+"""ftree: the published property (no contention under any shift), what it refuses, and odd trees."""
+
+import numpy as np
+import pytest
+
+from softib.routing.engine import RouteOptions, route
+from softib.routing.ftree import compute_node_order
+from softib.routing.quality import balance
+from softib.routing.verify import port_map, verify
+from tests.routing.fabrics import clos, kary_tree, ring, wire
+
+
+def worst_shift(g, lft, order):
+    """Most flows on one link between switches over all shifts of ``order`` (flow i → i + shift)."""
+    at = port_map(g)
+    n = len(order)
+    worst = 0
+    for shift in range(1, n):
+        dest = np.roll(order, -shift)
+        lid = g.end_lid[dest].astype(np.int64)
+        s = g.end_switch[order].astype(np.int64)
+        load = np.zeros(len(g.peer), np.int64)
+        flying = np.ones(n, bool)
+        while flying.any():
+            e = at[s, lft[s, lid]]
+            arrived = e < 0
+            assert (e[flying & arrived] == -2 - dest[flying & arrived]).all()
+            flying &= ~arrived
+            load += np.bincount(e[flying], minlength=len(load))
+            s[flying] = g.peer[e[flying]]
+        worst = max(worst, int(load.max()))
+    return worst
+
+
+def shuffled(g_switches, seed):
+    return np.random.default_rng(seed).permutation(g_switches) + 1
+
+
+TREES = {
+    "8 leaves 4 spines": (lambda: clos(8, 4, 4)),
+    "two cables to each spine": (lambda: clos(6, 2, 4, 2)),
+    "2-ary 2": (lambda: kary_tree(2, 2)),
+    "4-ary 2": (lambda: kary_tree(4, 2)),
+    "2-ary 4": (lambda: kary_tree(2, 4)),
+    "4-ary 3": (lambda: kary_tree(4, 3)),
+    "3-ary 3 doubled": (lambda: kary_tree(3, 3, True)),
+    "4-ary 3 doubled": (lambda: kary_tree(4, 3, True)),
+    "6-ary 3 doubled": (lambda: kary_tree(6, 3, True)),
+    "2-ary 4 doubled": (lambda: kary_tree(2, 4, True)),
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_no_shift_meets_contention_on_a_full_tree(tree):
+    """Zahavi et al. 2010: on a full fat tree every link carries at most one flow of any shift permutation."""
+    g = TREES[tree]()
+    r = route(g, "ftree")
+    assert r.engine == "ftree"
+    assert worst_shift(g, r.lft, compute_node_order(g)) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shuffled_guids_change_nothing(seed):
+    """The index, not the GUIDs or the cabling order, keeps the planes aligned."""
+    g = kary_tree(3, 3, True)
+    from dataclasses import replace
+
+    g = replace(g, switch_guid=shuffled(g.n_switches, seed).astype(np.uint64))
+    r = route(g, "ftree")
+    assert verify(g, r.lft).ok
+    assert worst_shift(g, r.lft, compute_node_order(g)) == 1
+
+
+def test_minhop_does_have_contention_so_the_test_can_fail():
+    g = kary_tree(4, 3, True)
+    assert worst_shift(g, route(g, "minhop").lft, compute_node_order(g)[::-1].copy()) >= 1
+    jumbled = np.random.default_rng(1).permutation(compute_node_order(g))
+    assert worst_shift(g, route(g, "ftree").lft, jumbled) > 1
+
+
+def test_missing_hosts_keep_the_others_aligned():
+    full = clos(6, 4, 4)
+    some = [(leaf, 1 + h) for leaf in range(6) for h in range(4) if (leaf, h) not in {(1, 2), (3, 0), (3, 1), (5, 3)}]
+    cables = [(leaf, 5 + s, 6 + s, 1 + leaf) for leaf in range(6) for s in range(4)]
+    g = wire(10, cables, some)
+    assert full.n_switches == g.n_switches
+    r = route(g, "ftree")
+    assert r.engine == "ftree" and verify(g, r.lft).ok
+    assert balance(g, r.lft).destinations.max() <= 5, "a link up carries one host of each other leaf"
+
+
+def test_loads_of_a_full_tree_are_even_at_every_level():
+    g = kary_tree(4, 3, True)
+    for tier in balance(g, route(g, "ftree").lft).tiers:
+        assert tier.least == tier.most and tier.imbalance == 1.0
+
+
+@pytest.mark.parametrize(
+    "make, reason",
+    [
+        (lambda: clos(3, 2, 2, lmc=1), "LMC > 0"),
+        (lambda: wire(1, [], [(0, 1), (0, 2)]), "make no tree"),
+        (lambda: ring(4), "every switch has compute nodes"),
+        (lambda: wire(3, [(0, 1, 2, 1), (1, 1, 2, 2), (0, 2, 1, 2), (0, 3, 2, 3)], [(0, 5), (1, 5)]), "differ in parallel cables up"),
+        (lambda: wire(4, [(0, 1, 2, 1), (0, 2, 3, 1), (1, 1, 2, 2)], [(0, 5), (1, 5)]), "differ in their links"),
+        (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 2, 2), (2, 3, 3, 1)], [(0, 5), (1, 5), (2, 9)]), "compute nodes hang on switches of ranks"),
+        (lambda: wire(4, [(0, 1, 2, 1), (1, 1, 3, 1)], [(0, 5), (1, 5), (3, 5)]), "no way to a top switch"),
+    ],
+)  # fmt: skip
+def test_what_is_no_tree_says_so_in_one_line_and_is_routed_by_minhop(make, reason):
+    g = make()
+    r = route(g, "ftree")
+    assert r.engine == "minhop"
+    (note,) = [n for n in r.notes if n.startswith("ftree:")]
+    assert reason in note and "\n" not in note
+    assert (r.lft == route(g, "minhop").lft).all()
+
+
+def test_with_roots_given_an_imperfect_tree_is_routed():
+    g = wire(5, [(0, 1, 3, 1), (0, 2, 4, 1), (1, 1, 3, 2), (1, 2, 4, 2), (2, 1, 3, 3)], [(s, 5) for s in range(3)])
+    assert route(g, "ftree").engine == "minhop"
+    r = route(g, "ftree", RouteOptions(root_guids=(4, 5)))
+    assert r.engine == "ftree"
+    p = verify(g, r.lft)
+    assert p.ca_ca.lost == 0 and p.deadlock_free
+
+
+def test_storage_on_the_spine_is_reached_when_compute_nodes_are_named():
+    g = wire(4, [(0, 1, 2, 1), (0, 2, 3, 1), (1, 1, 2, 2), (1, 2, 3, 2)], [(0, 5), (0, 6), (1, 5), (1, 6), (2, 9)])
+    assert route(g, "ftree").engine == "minhop"
+    cns = tuple(int(x) for x in g.end_guid[np.flatnonzero(~g.end_is_switch)][:4])
+    r = route(g, "ftree", RouteOptions(root_guids=(3, 4), cn_guids=cns))
+    p = verify(g, r.lft)
+    assert r.engine == "ftree" and p.ca_ca.lost == 0 and p.deadlock_free
+    storage = int(g.end_guid[np.flatnonzero(~g.end_is_switch)][4])
+    r = route(g, "ftree", RouteOptions(root_guids=(3, 4), io_guids=(storage,)))
+    assert r.engine == "ftree" and verify(g, r.lft).ca_ca.lost == 0
+
+
+def test_cables_between_leaves_do_no_harm():
+    g = wire(
+        4, [(0, 1, 2, 1), (0, 2, 3, 1), (1, 1, 2, 2), (1, 2, 3, 2), (0, 3, 1, 3)], [(0, 5), (0, 6), (1, 5), (1, 6)]
+    )
+    r = route(g, "ftree", RouteOptions(root_guids=(3, 4)))
+    p = verify(g, r.lft)
+    assert r.engine == "ftree" and p.ok

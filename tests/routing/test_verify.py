@@ -1,0 +1,178 @@
+"""The proof against walks and depth-first search in plain Python, on tables that are wrong in every way."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softib.routing.engine import route
+from softib.routing.verify import verify
+from tests.routing.brute import cas, dependencies, has_cycle, judge
+from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
+from tests.routing.test_engines import graphs
+
+
+def garbage(g, seed, wrong):
+    """Minhop tables with a share of entries replaced by any port number, real or not."""
+    rng = np.random.default_rng(seed)
+    lft = route(g, "minhop").lft.copy()
+    hit = rng.random(lft.shape) < wrong
+    few = int(g.switch_nports.max(initial=1)) + 2
+    lft[hit] = rng.choice([*range(few), 255, 200], size=int(hit.sum()))
+    return lft
+
+
+def check_cycle(edges, cycle):
+    """Each channel of ``cycle`` waits for the next."""
+    assert all(b in edges[a] for a, b in zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+    assert len(set(cycle)) == len(cycle)
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs(), st.integers(0, 9), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_any_table_is_judged_as_plain_walks_judge_it(g, seed, wrong):
+    lft = garbage(g, seed, wrong)
+    p = verify(g, lft)
+    assert (p.hops, p.unreachable) == judge(g, lft)
+    n, ends = len(cas(g)), len(g.end_lid)
+    assert (p.ca_ca.total, p.ca_switch.total) == (n * (n - 1), n * (ends - n))
+    for pairs in (p.ca_ca, p.ca_switch, p.switch_switch):
+        assert pairs.arrived + pairs.dead_end + pairs.loop + pairs.misdelivered == pairs.total
+    edges = dependencies(g, lft)
+    assert (p.credit_loop is not None) == has_cycle(edges)
+    assert (p.channels, p.dependencies) == (len(edges), sum(map(len, edges.values())))
+    if p.credit_loop:
+        check_cycle(edges, p.credit_loop)
+        assert len(p.credit_loop) == shortest(edges)
+
+
+def shortest(edges):
+    """Length of a shortest cycle: breadth first from every node."""
+    best = len(edges) + 1
+    for root in edges:
+        dist, queue = {root: 0}, [root]
+        for node in queue:
+            for nxt in edges[node]:
+                if nxt == root:
+                    best = min(best, dist[node] + 1)
+                elif nxt not in dist:
+                    dist[nxt] = dist[node] + 1
+                    queue.append(nxt)
+    return best
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(), st.integers(0, 9), st.sampled_from([0.0, 0.2]), st.sampled_from([1, 2, 4]), st.booleans())
+def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed, wrong, data_vls, full):
+    rng = np.random.default_rng(seed)
+    lft = garbage(g, seed, wrong)
+    ends = len(g.end_lid)
+    path_sl = rng.integers(0, 4, (ends, ends)).astype(np.uint8)
+    ports = int(g.switch_nports.max(initial=0)) + 1
+    if full:
+        sl2vl = rng.integers(0, data_vls, (g.n_switches, ports, ports, 16)).astype(np.uint8)
+        vl_of = lambda a, b: lambda s, i, o: int(sl2vl[s, i, o, path_sl[a, b]])
+    else:
+        sl2vl = None
+        vl_of = lambda a, b: lambda s, i, o: int(path_sl[a, b]) % data_vls
+    p = verify(g, lft, path_sl, sl2vl, data_vls)
+    edges = dependencies(g, lft, vl_of)
+    assert (p.credit_loop is not None) == has_cycle(edges)
+    assert (p.channels, p.dependencies) == (len(edges), sum(map(len, edges.values())))
+    if p.credit_loop:
+        check_cycle(edges, p.credit_loop)
+    assert (p.hops, p.unreachable) == judge(g, lft)
+
+
+def test_a_ring_shows_its_four_channels():
+    g = ring(4)
+    p = verify(g, route(g, "minhop").lft)
+    assert len(p.credit_loop) == 4
+    assert [s for s, _, _ in p.credit_loop] in ([0, 1, 2, 3], [0, 3, 2, 1])
+    assert p.unreachable == 0 and not p.ok
+
+
+def test_a_second_vl_breaks_the_ring():
+    """The dateline (Dally & Seitz): who crosses from switch 3 to 0 or back changes the VL there."""
+    g = ring(6)
+    lft = route(g, "minhop").lft
+    assert verify(g, lft).credit_loop
+    ends = len(g.end_lid)
+    # ports 1 (clockwise) and 2 of the ring; the dateline lies between switches 5 and 0, hosts on port 3
+    sl2vl = np.zeros((6, 4, 4, 16), np.uint8)
+    path_sl = np.zeros((ends, ends), np.uint8)
+    for a in range(ends):
+        for b in range(ends):
+            s, d = int(g.end_switch[a]), int(g.end_switch[b])
+            path_sl[a, b] = abs(s - d) > 3 or (abs(s - d) == 3 and lft[s, g.end_lid[b]] == (1 if s > d else 2))
+    # SL 1 marks paths over the dateline: VL 1 before it, VL 0 after; SL 0 stays on VL 0 … which then meet only past it
+    sl2vl[:, :, :, 1] = 1
+    p = verify(g, lft, path_sl, sl2vl, 2)
+    edges = dependencies(g, lft, lambda a, b: lambda s, i, o: int(sl2vl[s, i, o, path_sl[a, b]]))
+    assert (p.credit_loop is None) == (not has_cycle(edges))
+    assert p.credit_loop is None and p.vls == 2
+
+
+def test_an_sl_without_a_vl_loses_the_packets():
+    g = clos(2, 1, 2)
+    lft = route(g, "minhop").lft
+    ends = len(g.end_lid)
+    path_sl = np.zeros((ends, ends), np.uint8)
+    a, b = cas(g)[0], cas(g)[-1]
+    path_sl[a, b] = 5
+    sl2vl = np.arange(16, dtype=np.uint8) % 4
+    sl2vl[5] = 15
+    p = verify(g, lft, path_sl, sl2vl, 4)
+    assert (p.ca_ca.dropped, p.unreachable) == (1, 1) and p.deadlock_free
+    assert verify(g, lft, path_sl, np.tile(sl2vl, (3, 1)), 4).ca_ca.dropped == 1
+
+
+def test_a_forwarding_loop_is_a_credit_loop():
+    g = wire(2, [(0, 1, 1, 1)], [(0, 2), (1, 2)])
+    lft = route(g, "minhop").lft.copy()
+    lft[1, 2] = 1  # switch 1 sends its own host's LID back
+    p = verify(g, lft)
+    assert p.ca_ca.loop == 1 and len(p.credit_loop) == 2
+    assert p.failures[0].what == "loop" and p.failures[0].lid == 2
+
+
+def test_ports_that_lead_nowhere():
+    g = wire(2, [(0, 1, 1, 1)], [(0, 2), (0, 3), (1, 2)])
+    good = route(g, "minhop").lft
+    for port, what in ((0, "delivered to the wrong port"), (3, "delivered to the wrong port"), (9, "dead end"),
+                       (254, "dead end"), (255, "dead end")):  # fmt: skip
+        lft = good.copy()
+        lft[0, 1] = port
+        p = verify(g, lft)
+        assert (p.ca_ca.lost, p.ca_ca.misdelivered) == (2, 2 * (what != "dead end"))
+        assert {f.what for f in p.failures if f.kind == "CA→CA"} == {what}
+
+
+def test_a_table_shorter_than_the_lids_has_no_route_beyond():
+    g = wire(2, [(0, 1, 1, 1)], [(0, 2), (1, 2)], lid=[1, 500, 2, 3])
+    lft = route(g, "minhop").lft
+    assert verify(g, lft).ok
+    assert verify(g, lft[:, :64]).ca_ca.dead_end == 1
+
+
+def test_arrays_of_other_shapes_are_refused_in_one_line():
+    g = ring(3)
+    lft = route(g, "minhop").lft
+    for args in ((lft[:2],), (lft, np.zeros((2, 2), np.uint8)), (lft, None, np.zeros((5, 3), np.uint8))):
+        with pytest.raises(ValueError, match="it should be"):
+            verify(g, *args)
+
+
+@pytest.mark.parametrize("name", ["minhop", "updn", "ftree"])
+def test_every_pair_of_a_large_tree_is_counted(name):
+    """3 levels of 16-port switches: 1,024 hosts. Hops from the definition of the tree: 8 on a leaf, 64 in a pod."""
+    g = kary_tree(8, 3, True)
+    p = verify(g, route(g, name).lft)
+    assert p.hops_ca == {1: 1024 * 7, 3: 1024 * 56, 5: 1024 * 960}
+    assert p.ok
+
+
+def test_a_torus_cycle_is_a_shortest_one():
+    g = torus(5, 4)
+    p = verify(g, route(g, "minhop").lft)
+    assert len(p.credit_loop) == 4

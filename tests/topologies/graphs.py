@@ -1,0 +1,83 @@
+"""Independent measures of a fabric, from ports and cables only: what the tests compare with published formulas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+
+
+def check_wiring(f: Fabric) -> None:
+    """Laws of any fabric: peers mutual, cable ends consistent, no port twice, names and GUIDs unique."""
+    ends = f.cable_port[f.cable_port >= 0]
+    assert len(np.unique(ends)) == len(ends), "a port holds two cables"
+    held = np.flatnonzero(f.port_cable >= 0)
+    assert sorted(held) == sorted(ends.tolist())
+    linked = np.flatnonzero(f.port_peer >= 0)
+    assert (f.port_peer[f.port_peer[linked]] == linked).all()
+    assert (f.port_cable[f.port_peer[linked]] == f.port_cable[linked]).all()
+    assert (f.port_num[held] > 0).all(), "a cable in a management port"
+    names = f.node_names()
+    assert len(set(names)) == len(names)
+    assert len(np.unique(f.node_guid)) == len(names)
+
+
+def adjacency(f: Fabric) -> np.ndarray:
+    """Cables between each pair of nodes (int[nodes, nodes])."""
+    n = f.sizes.nodes
+    a, b = f.port_node[f.cable_port[:, 0]], f.port_node[f.cable_port[:, 1]]
+    out = np.zeros((n, n), np.int64)
+    np.add.at(out, (a, b), 1)
+    np.add.at(out, (b, a), 1)
+    return out
+
+
+def distances(f: Fabric, nodes: np.ndarray) -> np.ndarray:
+    """Hops between ``nodes`` over links among them (-1 = no path)."""
+    near = adjacency(f)[np.ix_(nodes, nodes)] > 0
+    out = np.where(np.eye(len(nodes), dtype=bool), 0, -1)
+    reached = np.eye(len(nodes), dtype=bool)
+    hops = 0
+    while True:
+        hops += 1
+        grown = (reached.astype(np.float32) @ near.astype(np.float32)) > 0
+        new = grown & ~reached
+        if not new.any():
+            return out
+        out[new] = hops
+        reached |= new
+
+
+def switch_distances(f: Fabric) -> np.ndarray:
+    """Hops between switches over switches."""
+    return distances(f, np.flatnonzero(f.is_switch))
+
+
+def degrees(f: Fabric, nodes: np.ndarray) -> np.ndarray:
+    """Cables in each of ``nodes``."""
+    return np.bincount(f.port_node[f.cable_port.ravel()], minlength=f.sizes.nodes)[nodes]
+
+
+def level(f: Fabric, number: int) -> np.ndarray:
+    """Nodes that the generator says are at a level."""
+    return np.flatnonzero(f.source.generator["node_level"] == number)
+
+
+def tier_count(f: Fabric, tier: str) -> int:
+    """Cables of a tier."""
+    truth = f.source.generator
+    return int((truth["cable_tier"] == truth["tiers"].index(tier)).sum()) if tier in truth["tiers"] else 0
+
+
+def fingerprint(f: Fabric) -> Counter[tuple[tuple[int, ...], ...]]:
+    """Isomorphism invariant: for each switch, how many CAs and switches are at each distance, and cables to neighbours."""
+    every = np.arange(f.sizes.nodes)
+    hops, links = distances(f, every), adjacency(f)
+    rows: Counter[tuple[tuple[int, ...], ...]] = Counter()
+    for s in np.flatnonzero(f.is_switch):
+        cas = np.bincount(hops[s, ~f.is_switch] + 1)
+        switches = np.bincount(hops[s, f.is_switch] + 1)
+        rows[(tuple(cas.tolist()), tuple(switches.tolist()), tuple(sorted(links[s][links[s] > 0].tolist())))] += 1
+    return rows
