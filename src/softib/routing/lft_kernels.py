@@ -64,54 +64,74 @@ def least_loaded(
 
     Destinations come as groups that hang on one switch: ends ``group_end[group_first[g]:group_first[g + 1]]`` on
     ``group_switch[g]``. ``counted`` bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own
-    LIDs out of its port profile). lft uint8[n, lids] in (255 everywhere) and out.
+    LIDs out of its port profile). lft uint8[n, lids] in and out: entries other than 255 stay, and count as load.
     """
     n = first.shape[0] - 1
-    load = np.zeros(256, np.int64)
+    load = np.empty(256, np.int64)  # by port
     found = np.empty(256, np.int32)
     masks = np.zeros((4, n), np.uint64)
     last = np.zeros(4, np.uint64)
     for s in range(n):
-        base = first[s]
-        words = (first[s + 1] - base + 63) // 64
+        words = (first[s + 1] - first[s] + 63) // 64
         candidate_masks(s, first, peer, down, hops, is_down, masks)
-        load[:] = 0
+        _loads(lft[s], load)
         last[:] = 0
         count = 0
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
-            lo, hi = group_first[g], group_first[g + 1]
+            lids = group_end[group_first[g] : group_first[g + 1]]
             if t == s:
-                for i in range(lo, hi):
-                    lft[s, end_lid[group_end[i]]] = end_port[group_end[i]]
+                for i in lids:
+                    if lft[s, end_lid[i]] == 255:
+                        lft[s, end_lid[i]] = end_port[i]
                 continue
-            count = candidate_list(t, base, words, masks, last, found, count)
-            if count == 0:
-                continue
-            if not counted[g]:
-                best = found[0]
-                for c in range(1, count):
-                    if load[found[c] - base] < load[best - base]:
-                        best = found[c]
-                for i in range(lo, hi):
-                    lft[s, end_lid[group_end[i]]] = out_port[best]
-                continue
-            # Rounds over the candidates that carry the least; one found behind us cannot be least again in a round.
-            c = count
-            least = np.int64(0)
-            for i in range(lo, hi):
-                while c < count and load[found[c] - base] != least:
-                    c += 1
-                if c == count:
-                    least = load[found[0] - base]
-                    for k in range(1, count):
-                        least = min(least, load[found[k] - base])
-                    c = 0
-                    while load[found[c] - base] != least:
-                        c += 1
-                lft[s, end_lid[group_end[i]]] = out_port[found[c]]
-                load[found[c] - base] += 1
-                c += 1
+            count = candidate_list(t, first[s], words, masks, last, found, count)
+            if count and counted[g]:
+                _in_rounds(lft[s], lids, end_lid, out_port, found, count, load)
+            elif count:
+                _, k = _least(out_port, found, count, load)
+                for i in lids:
+                    if lft[s, end_lid[i]] == 255:
+                        lft[s, end_lid[i]] = out_port[found[k]]
+
+
+@kernel
+def _loads(row, load):
+    """Entries of a table's row by port."""
+    load[:] = 0
+    for lid in range(row.shape[0]):
+        load[row[lid]] += 1
+
+
+@kernel
+def _least(out_port, found, count, load):
+    """``(load, k)`` of the least-loaded candidate, the first of equals."""
+    best = 0
+    for k in range(1, count):
+        if load[out_port[found[k]]] < load[out_port[found[best]]]:
+            best = k
+    return load[out_port[found[best]]], best
+
+
+@kernel
+def _in_rounds(row, ends, end_lid, out_port, found, count, load):
+    """Give each LID of ``ends`` without a port the least-loaded candidate.
+
+    Goes round over the candidates that carry the least; one that was passed cannot be least again in a round.
+    """
+    k = count
+    least = np.int64(0)
+    for i in ends:
+        lid = end_lid[i]
+        if row[lid] != 255:
+            continue
+        while k < count and load[out_port[found[k]]] != least:
+            k += 1
+        if k == count:
+            least, k = _least(out_port, found, count, load)
+        row[lid] = out_port[found[k]]
+        load[out_port[found[k]]] += 1
+        k += 1
 
 
 @kernel
@@ -190,28 +210,3 @@ def _spread(s, base_lid, offset, count, found, link_of_port, peer, out_port, sys
         ):
             best, best_class, best_load, best_used = e, kind, weight, used
     return best
-
-
-@kernel
-def fill_rest(first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, lft):
-    """Entries that are still 255 get a best legal port, spread by LID. Loads are not looked at."""
-    n = first.shape[0] - 1
-    found = np.empty(256, np.int32)
-    masks = np.zeros((4, n), np.uint64)
-    last = np.zeros(4, np.uint64)
-    for s in range(n):
-        words = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(s, first, peer, down, hops, is_down, masks)
-        last[:] = 0
-        count = 0
-        for g in range(group_switch.shape[0]):
-            t = group_switch[g]
-            count = candidate_list(t, first[s], words, masks, last, found, count)
-            for i in range(group_first[g], group_first[g + 1]):
-                lid = end_lid[group_end[i]]
-                if lft[s, lid] != 255:
-                    continue
-                if t == s:
-                    lft[s, lid] = end_port[group_end[i]]
-                elif count:
-                    lft[s, lid] = out_port[found[lid % count]]

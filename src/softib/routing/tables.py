@@ -11,7 +11,15 @@ from softib.routing.bfs_kernels import all_hops, legal_hops
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded, least_loaded_lmc
 
-__all__ = ["Distances", "cas_per_switch", "destination_groups", "min_hops", "ordered_hops", "tables"]
+__all__ = [
+    "Distances",
+    "cas_per_switch",
+    "compute_per_switch",
+    "destination_groups",
+    "min_hops",
+    "ordered_hops",
+    "tables",
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,13 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
 def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
     """CA and router ports on each switch, int64[n_switches]."""
     return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
+
+
+def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
+    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them where there is nothing else)."""
+    if not graph.end_is_compute.any():
+        return cas_per_switch(graph)
+    return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
 
 
 def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
