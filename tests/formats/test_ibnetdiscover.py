@@ -307,3 +307,9 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
 def test_a_plan_is_no_fabric(read) -> None:
     with pytest.raises(UnknownFormat, match="--plan"):
         read("StartDevice,StartPort,EndDevice,EndPort,LinkType\na,1,b,2,data\n")
+
+
+def test_a_dropped_record_says_nothing_of_its_peer(read) -> None:
+    """(Found by fuzzing: the PortGUID of port 9 of a CA with one port.)"""
+    result = read('Switch 2 "a"\n[1] "h"[1]\n[1] "h"[9](5)\n\nCa 1 "h"\n[1] "a"[1]\n')
+    assert [p.line for p in result.problems] == [3] and result.fabric.node_nports.tolist() == [2, 1]

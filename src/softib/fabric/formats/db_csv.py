@@ -277,7 +277,7 @@ class _Overlay:
         good = (num >= np.where(self.f.is_switch[node], 0, 1)) & (num <= self.f.node_nports[node])
         for i in np.flatnonzero(~good):
             self.problems.add(
-                s.lines[int(rows[i])], f"{s.name}: {self.f.node_name(int(node[i]))} has no port {int(num[i])}"
+                s.lines[int(rows[i])], f"{s.name}: {shown(self.f.node_name(int(node[i])))} has no port {int(num[i])}"
             )
         return rows[good], (self.f.node_base[node[good]] + num[good]).astype(np.int64)
 
