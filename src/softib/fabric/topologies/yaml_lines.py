@@ -16,7 +16,7 @@ from softib.errors import InputError, UnreadableFile
 
 __all__ = ["Lines", "load_yaml"]
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 256 << 10
 MAX_DEPTH = 50
 
 Path_ = tuple[str | int, ...]
@@ -62,7 +62,7 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
     if len(raw) > MAX_BYTES:
-        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 20} MB; a fabric file is a few lines of YAML")
+        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a fabric file is a few lines of YAML")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
