@@ -191,7 +191,8 @@ def test_what_clients_must_answer_is_delivered_apart():
     (home,) = plane.take_deliveries()
     assert home.ports.tolist() == [sm, sm]
     assert len(plane.send(requests(1, klass=3, attr=0x35, dlid=12), sm)) == 0
-    assert plane.take_deliveries()[0].ports.tolist() == [f.port(h[1], 1)]
+    (query,) = plane.take_deliveries()
+    assert query.ports.tolist() == [f.port(h[1], 1)] and query.batch.slid.tolist() == [11]
     assert plane.take_deliveries() == []
 
 

@@ -10,7 +10,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.scenario.bring_up import bring_up
-from tests.scenario.laws import check, check_links, check_lids, reached
+from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
 
 PS_PER_MS = 1_000_000_000

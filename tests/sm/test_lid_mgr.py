@@ -61,7 +61,7 @@ def test_lids_are_unique_aligned_and_kept(cas, switches, lmc, data):
     # What the rule says must stay, stays: valid, aligned, and no port before it in the order has any of it.
     for port, lid, w in zip(ends.tolist(), had, wide.tolist(), strict=True):
         own = set(range(lid, lid + (1 << w)))
-        if 0 < lid and lid % (1 << w) == 0 and max(own) <= 0xBFFF:
+        if lid > 0 and lid % (1 << w) == 0 and max(own) <= 0xBFFF:
             if not own & taken:
                 assert db.port_lid[port] == lid
             taken |= own

@@ -175,7 +175,7 @@ def serve(
         elif fate == FOR_CLIENT:
             back -= 1
             client_row[back] = r
-            client_port[back] = at
+            client_port[back] = end_port(t, at)
             for i in range(32):
                 out_words[back, i] = out_words[k, i]
     counts[0] = k

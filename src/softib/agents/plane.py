@@ -16,10 +16,10 @@ import numpy as np
 
 from softib.agents.kernels import serve, set_link
 from softib.agents.layout import tables_of
-from softib.errors import InputError
+from softib.errors import InputError, SoftibBug
 from softib.fabric.model import Fabric
 from softib.iba import notice as wire
-from softib.iba.constants import MAD_SIZE, Method, MgmtClass, SmpAttr
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, Method, MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 
@@ -35,8 +35,8 @@ class Delivery:
     """MADs that reached a port whose *client* (subnet manager, application) must handle them.
 
     SMInfo, traps and reports, every class but 0x01, 0x81 and 0x04, and responses that clients send. ``batch`` holds
-    them as they arrive (return path filled); ``rows`` are their rows in the batch that was sent, ``ports`` the ports
-    they entered, ``sender`` the port they left.
+    them as they arrive (return path filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end
+    ports whose client they are for (a CA port, or port 0 of a switch), ``sender`` the port they left.
     """
 
     batch: MadBatch
@@ -88,6 +88,8 @@ class AgentPlane:
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
+        if mad.shape != (n, MAD_SIZE) or len(batch.dlid) != n:
+            raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         dlid = np.ascontiguousarray(batch.dlid, np.uint16)
@@ -97,8 +99,10 @@ class AgentPlane:
         rows, client_rows, client_ports = np.empty((3, n), np.int64)
         slids, dlids = np.empty((2, n), np.uint16)
         tids = np.empty(n, np.uint64)
-        serve(self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64), rows, slids, dlids, tids, client_rows, client_ports,
-              self._counts)  # fmt: skip
+        serve(
+            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64),
+            rows, slids, dlids, tids, client_rows, client_ports, self._counts,
+        )  # fmt: skip
         k, clients = self._counts.tolist()
         picked = rows[:k]
         if k == n:
@@ -111,6 +115,9 @@ class AgentPlane:
         where = client_rows[n - clients :][::-1]
         arrived = batch[where]
         arrived.mad = out[n - clients :][::-1].copy()
+        # The hardware fills in the source LID of what leaves by LID.
+        blank = (arrived.mad[:, 1] != MgmtClass.SUBN_DR) & ((arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE))
+        arrived.slid[blank] = PortInfo.lid.get(self.fabric.port_info[port])
         return answers, Delivery(arrived, where.copy(), client_ports[n - clients :][::-1].copy(), port)
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:

@@ -117,18 +117,20 @@ class Outstanding:
         alive = np.flatnonzero(self.state[: self.n] != DONE)
         cut = int(alive[0]) if len(alive) else self.n
         kept = self.n - cut
-        for column in (self.tag, self.state, self.tries, self.key, self.chunk, self.place):
+        for column in self._columns():
             column[:kept] = column[cut : self.n].copy()
         self.first, self.n = self.first + cut, kept
         needed = set(np.unique(self.chunk[alive - cut]).tolist()) if len(alive) else set()
         self.chunks = {c: b for c, b in self.chunks.items() if c in needed}
 
     def _enlarge(self, rows: int) -> None:
-        old = (self.tag, self.state, self.tries, self.key, self.chunk, self.place)
-        n = self.n
+        old, n = self._columns(), self.n
         self._allocate(rows)
-        for new, was in zip((self.tag, self.state, self.tries, self.key, self.chunk, self.place), old, strict=True):
+        for new, was in zip(self._columns(), old, strict=True):
             new[:n] = was[:n]
+
+    def _columns(self) -> list[np.ndarray]:
+        return [self.tag, self.state, self.tries, self.key, self.chunk, self.place]
 
 
 def _keys(mad: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from softib.iba.constants import SMP_DATA, CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
-from softib.mad.batch import MadBatch
+from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Completed, Transactor
 from softib.routing.engine import Routing
@@ -77,7 +77,8 @@ class SubnetManager:
         """
         replies = MadBatch.zeros(0)
         if inbox is not None and len(inbox):
-            asked = inbox.mad[:, 3] < RESPONSE_BIT
+            # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
+            asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
             if asked.any():
                 replies, changed = unasked.answer(inbox[asked], self._sm_info())
                 self._sweep_wanted |= changed

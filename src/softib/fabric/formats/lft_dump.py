@@ -188,31 +188,28 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
 
 
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
-    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back."""
-    lids = fabric.lid
+    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back.
+
+    Raises :class:`UnreadableFile` where the path cannot be written.
+    """
+    own = fabric.lid[fabric.node_base[fabric.switch_node]]
     destination = _destinations(fabric, lft.shape[1])
     lead = [f"0x{lid:04x} " for lid in range(lft.shape[1])]
     ports = [f"{p:03d}" for p in range(256)]
-    with open(path, "w", encoding="utf-8", newline="\n") as out:
-        for switch in range(fabric.sizes.switches):
-            node = int(fabric.switch_node[switch])
-            row = lft[switch]
-            used = np.flatnonzero(row != LFT_NO_ROUTE)
-            top = int(used[-1]) if len(used) else 0
-            own = int(lids[fabric.node_base[node]])
-            out.write(
-                f"Unicast lids [0x0-0x{top:x}] of switch Lid {own} guid 0x{int(fabric.node_guid[node]):016x} "
-                f"({_line(fabric.node_name(node))}):\n  Lid  Out   Destination\n       Port     Info \n"
-            )
-            out.write(
-                "".join(
-                    [
-                        lead[i] + ports[p] + destination[i]
-                        for i, p in zip(used.tolist(), row[used].tolist(), strict=True)
-                    ]
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as out:
+            for switch, node in enumerate(fabric.switch_node.tolist()):
+                used = np.flatnonzero(lft[switch] != LFT_NO_ROUTE)
+                entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
+                out.write(
+                    f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(own[switch])} "
+                    f"guid 0x{int(fabric.node_guid[node]):016x} ({_line(fabric.node_name(node))}):\n"
+                    "  Lid  Out   Destination\n       Port     Info \n"
                 )
-            )
-            out.write(f"{len(used)} valid lids dumped \n")
+                out.write("".join([lead[i] + ports[p] + destination[i] for i, p in entries]))
+                out.write(f"{len(used)} valid lids dumped \n")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
