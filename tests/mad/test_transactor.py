@@ -116,15 +116,21 @@ def test_an_answer_that_comes_while_the_retry_waits_cancels_it():
     assert finished(t) == ([2], []) and not t.busy
 
 
-def test_one_silent_node_delays_nobody():
+@pytest.mark.parametrize("fed", ["at once", "as there is room"])
+def test_one_silent_node_delays_nobody(fed):
     """A thousand requests, the first 40 to a dead node, 4 on the wire, 10 us a round trip: the others are done in the
     time they need, not behind 40 x 800 ms / 4."""
     t = Transactor(window=4)
-    t.submit(requests(1000), np.arange(1000))
+    given = 1000 if fed == "at once" else 0
+    t.submit(requests(given), np.arange(given))
     now, inbox, last_good = 0, None, 0
     lost: list[int] = []
-    while t.busy:
-        out, deadline = t.step(now, inbox)
+    while t.busy or given < 1000:
+        t.receive(now, inbox)
+        if room := min(t.room, 1000 - given):
+            t.submit(requests(room), np.arange(given, given + room))
+            given += room
+        out, deadline = t.send(now)
         good, gone = finished(t)
         lost += gone
         if good:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.errors import InputError, LimitError, UnknownName
+from softib.errors import InputError, LimitError, MadTimeout, UnknownName
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -274,3 +274,40 @@ def test_the_smallest_mtu_and_fewest_vls_of_a_link_win():
         assert PortInfo.neighbor_mtu.get(fabric.port_info[port]) == 4
         assert PortInfo.operational_vls.get(fabric.port_info[port]) == 2
     check_links(fabric, np.ones(fabric.sizes.ports, bool))
+
+
+def test_a_host_that_does_not_answer_its_own_manager():
+    fabric = odd_fabric()
+    with pytest.raises(MadTimeout, match="runs on does not answer"):
+        bring_up(fabric, plane=MutePlane(fabric, mute={fabric.find_node("h0")}), node="h0")
+
+
+def test_parts_that_hang_on_nothing_are_named_as_unreached():
+    fabric = odd_fabric()
+    unplug(fabric, fabric.cable_port[0])  # s0 apart from s1
+    far_port = int(fabric.port(fabric.find_node("h2"), 2))  # h2 has a port in either part
+    unplug(fabric, np.array([far_port, fabric.port_peer[far_port]]))
+    b = bring_up(fabric, node="h0")
+    names = [fabric.node_name(n) for n in b.unreached.tolist()]
+    assert names == ["s1", "s2", "h3", "h4"]
+    check(fabric, fabric.find_node("h0"))
+
+
+def test_a_manager_with_no_cable_manages_itself():
+    fabric = odd_fabric()
+    port = np.array([fabric.port(fabric.find_node("h0"), 1)])
+    unplug(fabric, np.concatenate([port, fabric.port_peer[port]]))
+    b = bring_up(fabric, node="h0")
+    assert b.report.nodes == 1 and fabric.lid[port[0]] == 1 and b.routing.lft.shape[0] == 3
+
+
+def test_one_switch_alone():
+    from softib.fabric.builder import FabricBuilder
+
+    builder = FabricBuilder("alone", lft_cap=256)
+    builder.nodes(1, 2, 4, desc=["s"])
+    fabric = builder.build()
+    b = bring_up(fabric)
+    assert b.report.nodes == 1 and fabric.lid[0] == 1 and fabric.lft[0, 1] == 0
+    with pytest.raises(InputError, match="no node"):
+        bring_up(FabricBuilder("empty").build())

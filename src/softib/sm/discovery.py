@@ -185,7 +185,9 @@ class Discovery:
         up = PortInfo.port_state.get(data) >= PortState.INIT
         through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
         rows = tags[up & through & ~db.port_probed[tags]]
-        rows = rows[db.routes.hops[db.port_route[rows]] < MAX_HOPS]
+        deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
+        self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
+        rows = rows[~deep]
         db.port_probed[rows] = True
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows])
 

@@ -117,7 +117,7 @@ class SubnetManager:
             following = PHASES[0]
         else:
             self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
-            if self.phase == PHASES[-1]:
+            if self.phase == PHASES[-1] or self.database.sm_port < 0:
                 self._end()
                 return
             following = PHASES[PHASES.index(self.phase) + 1]
@@ -144,7 +144,8 @@ class SubnetManager:
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         report.describe(db)
-        self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
+        if db.sm_port >= 0:
+            self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
