@@ -131,6 +131,16 @@ def test_linear_fdb_top_ends_the_table():
     assert ask(plane, sm, klass=1, dlid=12) is None
 
 
+def test_an_answer_needs_its_own_way_back():
+    f, s, h = line(3)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    assert ask(plane, sm, klass=1, dlid=13)
+    f.lft[1, 11] = 255  # the middle switch forgets the asker
+    assert ask(plane, sm, klass=1, dlid=13) is None
+    assert ask(plane, sm, klass=1, dlid=1)
+
+
 def test_a_forwarding_loop_swallows_the_mad():
     f, s, h = line(2)
     plane = AgentPlane(f)

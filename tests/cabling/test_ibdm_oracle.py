@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softib.fabric.formats import registry
 from softib.fabric.formats.ibnl import INSTALLED, SPEED_OF_G, read_ibnl
 from softib.fabric.formats.topo import read as read_topo
 from softib.fabric.model import Fabric
@@ -114,3 +115,29 @@ def test_width_and_speed_of_a_cable_between_unequal_ends(cable: str, stock, tmp_
     ours = read_topo(topo)
     assert not ours.problems
     assert_same(as_ibdm(ours.fabric), load(stock("ibdmsh"), topo, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["CreditLoopDemo", "FullCbbReindeer", "SingleGazelle"])
+def test_real_cable_lists_mean_what_ibdm_reads(name: str, shared_data: Path, stock, tmp_path: Path) -> None:
+    path = shared_data / f"ibutils-clusters/{name}.cables"
+    result = registry.read(path)
+    assert result.format == "topo" and result.problems == []
+    theirs = load(stock("ibdmsh"), path, tmp_path, "parseCables")
+    ours = as_ibdm(result.fabric)
+    # A list tells no width and no speed: ibdm says UNKNOWN, we record none.
+    assert result.fabric.source.records == frozenset()
+    unknown = {k for k, v in theirs.links.items() if v[2:4] == ("UNKNOWN", "UNKNOWN")}
+    assert len(unknown) == 2 * result.counts["system_links"]
+    for links in (ours.links, theirs.links):
+        links.update({k: (*links[k][:2], "", "", links[k][4]) for k in unknown})
+    assert_same(ours, theirs)
+
+
+def test_cable_list_that_ibdm_gives_up_on_is_read_but_for_its_slips(shared_data: Path, stock, tmp_path: Path) -> None:
+    path = shared_data / "ibutils-clusters/FullCbbTwoSpines.cables"
+    assert not load(stock("ibdmsh"), path, tmp_path, "parseCables").ok
+    result = registry.read(path)
+    first = result.problems[0]
+    assert (first.line, first.reason.split(" (")[0]) == (200, "GZL1 L1/P3 already has a cable")
+    assert all("already has a cable" in p.reason for p in result.problems)
+    assert result.counts["system_links"] == 384 - len(result.problems)

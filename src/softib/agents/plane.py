@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.agents.kernels import serve
+from softib.agents.kernels import serve, set_link
 from softib.agents.layout import tables_of
 from softib.errors import InputError
 from softib.fabric.model import Fabric
@@ -106,6 +106,12 @@ class AgentPlane:
         arrived = batch[where]
         arrived.mad = out[n - clients :][::-1].copy()
         return answers, Delivery(arrived, where.copy(), client_ports[n - clients :][::-1].copy(), port)
+
+    def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
+        """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both ends; a disabled end
+        stays disabled). Switches at its ends raise PortStateChange and trap 128.
+        """
+        set_link(self.tables, int(port), bool(up), int(now_ps))
 
     def take_deliveries(self) -> list[Delivery]:
         """What :meth:`send` found for clients since the last call, oldest first."""

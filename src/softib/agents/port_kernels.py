@@ -4,6 +4,7 @@
 import numpy as np
 
 from softib.agents.octet_kernels import clear, copy, get16, octet, same
+from softib.agents.train_kernels import agree
 from softib.iba import constants as c
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
 from softib.iba.smp import PortInfo as P
@@ -217,14 +218,26 @@ def change_state(t, port, state, phys, now):
 
 @kernel(_nrt=False)
 def train(t, port, now):
-    """Both ends reach LinkUp and INIT when there is a cable and neither end is disabled."""
+    """Both ends reach LinkUp and INIT when a cable joins them, neither is disabled, and they agree on width and speed."""
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
     if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED or (octet(t.port_info[peer], PHYS_AT) >> 4) == DISABLED:
         return
+    if not agree(t, np.int64(port), peer):
+        return
     put_state(t, port, INIT, LINK_UP, False, now)
     put_state(t, peer, INIT, LINK_UP, False, now)
+
+
+@kernel(_nrt=False)
+def drop(t, port, now):
+    """The link at ``port`` fails (cable pulled, far end without power): both ends go down and poll."""
+    if (octet(t.port_info[port], PHYS_AT) >> 4) != DISABLED:
+        put_state(t, port, DOWN, POLLING, False, now)
+    peer = np.int64(t.port_peer[port])
+    if peer >= 0 and (octet(t.port_info[peer], PHYS_AT) >> 4) != DISABLED:
+        put_state(t, peer, DOWN, POLLING, False, now)
 
 
 @kernel(_nrt=False)

@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric import plugging
+from softib.fabric.fault_draws import two_cables
 from softib.fabric.fault_places import Place, Planted, cable_at, cable_ends, names_of, node_at, note, port_at
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import add_cable, delete_cables, plug, set_active, unplug
@@ -23,8 +24,8 @@ from softib.iba.smp import PortInfo
 
 __all__ = [
     "Planted", "cable_at", "cross_rails", "dangle", "dead_switch", "duplicate_description", "duplicate_guid",
-    "duplicate_lid", "inactive_link", "move_cable", "node_at", "one_sided", "port_at", "remove_cable", "self_loop",
-    "set_ber", "set_length", "slow_link", "swap_cables", "unlink_hca", "zero_lid",
+    "duplicate_lid", "inactive_link", "move_cable", "node_at", "one_sided", "port_at", "random_swap", "remove_cable",
+    "self_loop", "set_ber", "set_length", "slow_link", "swap_cables", "unlink_hca", "zero_lid",
 ]  # fmt: skip
 
 
@@ -34,6 +35,16 @@ __all__ = [
 def swap_cables(fabric: Fabric, a: Place, b: Place) -> Planted:
     """Exchange the plugs in ports ``a`` and ``b``: each now leads where the other led."""
     return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
+
+
+def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
+    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables between equal node types).
+
+    The four ends are on four different nodes, so that who is linked to whom changes. With ``same_nodes`` the two cables
+    are parallel ones between the same two nodes: only port numbers change, the graph of nodes does not.
+    """
+    a, b = two_cables(fabric, rng, tier, same_nodes)
+    return swap_cables(fabric, a, b)
 
 
 def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
