@@ -8,7 +8,7 @@ expects another node and the rule of the other end does not defend it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,12 +105,12 @@ def _pairs(
             by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
     taken = [False] * len(found)
     pairs = []
-    for strict in (True, False):
+    for rule in (_all_asked_none_against, _one_asked_none_against, _all_asked):
         for i, m in enumerate(found):
             if taken[i]:
                 continue
             partner = next((j for j in _candidates(m, by_node) if not taken[j] and j != i
-                            and _exchange_mends(view, m, found[j], strict)), None)  # fmt: skip
+                            and _exchange_mends(view, m, found[j], rule)), None)  # fmt: skip
             if partner is not None:
                 taken[i] = taken[partner] = True
                 pairs.append((m, found[partner]))
@@ -123,23 +123,32 @@ def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
             yield from by_node.get(want, ())
 
 
-def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, strict: bool) -> bool:
-    """True where joining an end of ``m`` with an end of ``n``, and the two others, suits all rules that say something.
+Verdicts = list[tuple[bool, bool]]
+"""For each of the two new cables: (a rule asks for it, a rule is against it)."""
 
-    ``strict``: every new cable is asked for by a rule; else one of the two is enough and nothing speaks against the other.
-    """
+
+def _all_asked_none_against(verdicts: Verdicts) -> bool:
+    return all(asked and not against for asked, against in verdicts)
+
+
+def _one_asked_none_against(verdicts: Verdicts) -> bool:
+    return any(asked for asked, _ in verdicts) and not any(against for _, against in verdicts)
+
+
+def _all_asked(verdicts: Verdicts) -> bool:
+    return all(asked for asked, _ in verdicts)
+
+
+def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
+    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
-        # m.a meets n_b, n_a meets m.b
         verdicts = []
         for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
-            agree = (want_p == node[q], want_q == node[p])
-            against = (want_p not in (NO_OPINION, node[q]), want_q not in (NO_OPINION, node[p]))
-            verdicts.append((any(agree), any(against)))
-        if any(against for _, against in verdicts):
-            continue
-        asked = [agree for agree, _ in verdicts]
-        if all(asked) or (not strict and any(asked)):
+            asked = want_p == node[q] or want_q == node[p]
+            against = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
+            verdicts.append((bool(asked), bool(against)))
+        if rule(verdicts):
             return True
     return False
 

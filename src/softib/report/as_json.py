@@ -18,15 +18,9 @@ def findings_json(report: Report) -> dict[str, Any]:
         "fabric": {"name": report.fabric.name, **report.counts.to_json()},
         "findings": [f.to_json() for f in report.findings],
         "problems": [{"file": p.file, "line": p.line, "reason": p.reason} for p in report.problems],
-        "structure": structure_json(report.structure),
+        "structure": report.structure,
         "notes": report.notes,
     }
-
-
-def structure_json(structure: Any) -> Any:
-    """The recognised structure, if it can say itself."""
-    to = getattr(structure, "to_json", None)
-    return to() if callable(to) else None
 
 
 def routing_json(r: RoutingPart) -> dict[str, Any]:

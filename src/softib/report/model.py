@@ -76,7 +76,9 @@ class RoutingPart:
 
 @dataclass
 class Report:
-    """Everything about one source. ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
+    """Everything about one source. ``structure`` is the recognised topology (``diags.structure.summary``).
+
+    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
 
     source: str
     format: str
@@ -84,7 +86,7 @@ class Report:
     counts: Counts
     problems: list[Problem]
     findings: list[Finding]
-    structure: Any = None
+    structure: dict[str, Any] | None = None
     plan: str | None = None
     bring_up: BringUpPart | None = None
     routing: RoutingPart | None = None

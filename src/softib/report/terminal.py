@@ -9,9 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from softib.diags.finding import Severity
-from softib.report.html import structure_facts
 from softib.report.model import Report, RoutingPart
-from softib.report.words import engine_hint, headline, percent, size_text, tiles, time_text
+from softib.report.words import engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
