@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.diff import KINDS, diff
@@ -143,3 +145,27 @@ def test_two_real_scans_of_one_cluster(shared_data: Path) -> None:
     a, b = (registry.read(shared_data / f"ibutils-clusters/RhinoBased512{x}.lst").fabric for x in ("", ".no_sp2-3"))
     kinds = [c.kind for c in diff(a, b)]
     assert kinds.count("cable-removed") == 2752 - 2480 and "cable-added" not in kinds and "cable-moved" not in kinds
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.permutations(range(12)), st.permutations(range(12)), st.integers(0, 12), st.integers(0, 12))
+def test_every_cable_that_differs_is_told_once(first: list[int], second: list[int], cut: int, cut2: int) -> None:
+    """On any two cablings of the same nodes: removed + moved = cables only in a; added + moved = cables only in b."""
+
+    def cabled(order: list[int], n: int) -> Fabric:
+        b = FabricBuilder("any")
+        b.nodes(4, NodeType.SWITCH, 6, desc=[f"s{i}" for i in range(4)], node_guid=np.arange(1, 5, dtype=np.uint64))
+        ends = np.array([(node, port) for port in range(1, 7) for node in range(4)])[
+            [2 * i for i in range(12)] + [2 * i + 1 for i in order]
+        ]
+        a, z = ends[:n], ends[12 : 12 + n]
+        b.links(a[:, 0], a[:, 1], z[:, 0], z[:, 1])
+        return b.build()
+
+    a, b = cabled(first, cut), cabled(second, cut2)
+    kinds = [c.kind for c in diff(a, b)]
+    cables = [{frozenset(f.port_name(int(p)) for p in pair) for pair in f.cable_port} for f in (a, b)]
+    assert set(kinds) <= {"cable-added", "cable-removed", "cable-moved"}
+    assert kinds.count("cable-removed") + kinds.count("cable-moved") == len(cables[0] - cables[1])
+    assert kinds.count("cable-added") + kinds.count("cable-moved") == len(cables[1] - cables[0])
+    assert (kinds == []) == (cables[0] == cables[1])

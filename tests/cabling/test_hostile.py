@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from softib.errors import SoftibError
+from softib.errors import SoftibError, UnreadableFile
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.formats import node_name_map
-from softib.fabric.formats.cabling import decode, read_plan
+from softib.fabric.formats import node_name_map, registry
+from softib.fabric.formats.cabling import CablingPlan, decode, read_plan, write_plan
 from softib.fabric.formats.cabling_csv import parse_cabling
 from softib.fabric.formats.ibnl import parse_ibnl
 from softib.fabric.formats.ibnl_expand import expand
-from softib.fabric.formats.lft_dump import read_lfts
+from softib.fabric.formats.lft_dump import read_lfts, read_lids, write_lfts
 from softib.fabric.formats.lft_omnet import read_hcas
 from softib.fabric.formats.plan_match import match_plan
 from softib.fabric.formats.topo import read as read_topo
@@ -135,6 +135,7 @@ READERS: dict[str, tuple[str, Callable[[bytes, Path], Any]]] = {
     "ndt": (NDT, plan),
     "p2p": (P2P, plan),
     "lft": (LFT, with_bytes("x.lft", lambda p: read_lfts(p, FABRIC))),
+    "lids": (LFT, with_bytes("x.lft", lambda p: read_lids(p, FABRIC))),
     "fdbs": (FDBS, omnet),
     "fdbs.ini": (INI, omnet_ini),
     "hcas": (HCAS, with_bytes("x.hcas", lambda p: read_hcas(p, FABRIC))),
@@ -172,7 +173,7 @@ mutations = st.lists(
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=mutations)
 def test_mutated_anywhere(name: str, changes: list[tuple[int, bytes]], tmp_path: Path) -> None:
     data = bytearray(READERS[name][0].encode())
@@ -184,7 +185,7 @@ def test_mutated_anywhere(name: str, changes: list[tuple[int, bytes]], tmp_path:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.lists(st.integers(0, 30), max_size=40))
 def test_lines_shuffled_and_repeated(name: str, order: list[int], tmp_path: Path) -> None:
     lines = READERS[name][0].splitlines()
@@ -204,11 +205,13 @@ def test_a_bad_line_in_the_middle_costs_only_itself(name: str, tmp_path: Path) -
     text = READERS[name][0]
     lines = text.splitlines()
     bad = "junk > junk" if name != "lft" else "junk"
-    harmed = outcome(name, "\n".join([*lines[:4], bad, *lines[4:]]).encode(), tmp_path)
+    harmed = outcome(name, "\n".join([*lines[:4], bad, *lines[4:], ""]).encode(), tmp_path)
     whole = outcome(name, text.encode(), tmp_path)
     problems = harmed[1] if name == "lft" else harmed.problems
     before = whole[1] if name == "lft" else whole.problems
-    assert [p.line for p in problems if p.reason not in {q.reason for q in before}] == [5 if len(lines) >= 4 else len(lines) + 1]
+    assert [p.line for p in problems if p.reason not in {q.reason for q in before}] == [
+        5 if len(lines) >= 4 else len(lines) + 1
+    ]
     if name == "topo":
         assert harmed.counts == whole.counts
     elif name == "lft":
@@ -222,3 +225,22 @@ def test_read_plan_of_nonsense_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SoftibError) as caught:
         read_plan(tmp_path / "x")
     assert "\n" not in str(caught.value)
+
+
+def test_paths_that_do_not_work_are_one_line(tmp_path: Path) -> None:
+    nowhere = tmp_path / "no" / "such"
+    calls: list[Callable[[], Any]] = [
+        lambda: read_topo(nowhere), lambda: read_topo(tmp_path), lambda: read_plan(nowhere), lambda: read_plan(tmp_path),
+        lambda: read_lfts(nowhere, FABRIC), lambda: read_lids(tmp_path, FABRIC), lambda: read_hcas(nowhere, FABRIC),
+        lambda: node_name_map.read(tmp_path), lambda: write_lfts(FABRIC, FABRIC.lft, nowhere / "x"),
+        lambda: write_plan(CablingPlan.from_fabric(FABRIC), nowhere / "x"),
+        lambda: registry.write(FABRIC, nowhere / "x.topo"), lambda: registry.write(FABRIC, nowhere / "topology.conf"),
+        lambda: registry.write(FABRIC, nowhere / "x.graphml"), lambda: registry.write(FABRIC, nowhere / "x.lft"),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(UnreadableFile) as caught:
+            call()
+        assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+    (tmp_path / "net.topo").write_text(TOPO)
+    with pytest.raises(UnreadableFile, match="no folder to seek IBNL files in"):
+        read_topo(tmp_path / "net.topo", ibnl_dirs=[nowhere])

@@ -15,7 +15,7 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import registry
-from softib.fabric.formats.lft_dump import read_lfts, write_lfts
+from softib.fabric.formats.lft_dump import read_lfts, read_lids, write_lfts
 from softib.fabric.formats.lft_omnet import read_hcas
 from softib.fabric.formats.topo import read as read_topo
 from softib.fabric.model import Fabric
@@ -158,6 +158,14 @@ def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
         assert "x.lft" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_file_that_ends_within_a_line_is_said_to_be_cut(tmp_path: Path) -> None:
+    text = "Switch 0x10\nLID    : Port : Hops : Optimal\n0x0001 : 001  : 01   : yes\n0x0002 : 00"
+    lft, problems = read_lfts(lft_file(tmp_path, text), two_switches())
+    assert lft[0, 1] == 1 and (4, "the file ends within this line: it may be cut off") in [
+        (p.line, p.reason) for p in problems
+    ]
+
+
 @pytest.mark.parametrize("lids", [True, False])
 def test_written_tables_read_back_the_same(lids: bool, tmp_path: Path) -> None:
     f = two_switches(lids)
@@ -231,6 +239,13 @@ def test_three_stock_dumps_of_one_subnet_are_the_same_tables(
     assert int((tables[0] != 255).sum()) == 7 * 23
     assert np.array_equal(tables[0], tables[1]) and np.array_equal(tables[0], tables[2])
     assert arrive(f, tables[0], f.lid) == (7 * 22, 7 * 22)
+    # The netlist knows no LIDs; the dumps' destinations tell them.
+    bare = registry.read(shared_data / "qnib-net/netlist.clos5").fabric
+    named = {f.port_name(int(p)): int(f.lid[p]) for p in f.end_ports()}
+    for path in (out["dump_fts"], dumps / "opensm-lfts.dump"):
+        lid, problems = read_lids(path, bare)
+        assert problems == [] and not bare.lid[bare.end_ports()].any()
+        assert {bare.port_name(int(p)): int(lid[p]) for p in bare.end_ports()} == named
 
 
 @pytest.mark.stock

@@ -79,7 +79,9 @@ def test_every_port_info_component(result: ReadResult, path: Path) -> None:
 
 def test_switch_info_sms_pkeys_counters_and_labels(result: ReadResult, path: Path) -> None:
     f = result.fabric
-    assert SwitchInfo.mcast_fdb_cap.get(f.switch_info).tolist() == [int(r["MCastFDBCap"]) for r in rows(path, "SWITCHES")]
+    assert SwitchInfo.mcast_fdb_cap.get(f.switch_info).tolist() == [
+        int(r["MCastFDBCap"]) for r in rows(path, "SWITCHES")
+    ]
     assert f.source.sms == [{"node": 0, "portnum": 0, "priority": 12, "state": 3}]
     assert f.source.records == {"lids", "lmcs", "states", "speeds", "capabilities", "sm"}
     pkeys = rows(path, "PKEY")
@@ -132,3 +134,18 @@ def test_links_of_unknown_nodes(path: Path, tmp_path: Path) -> None:
     dangling = sum(guid in line for line in text.split("START_LINKS")[1].split("END_LINKS")[0].split("\n"))
     assert result.counts["dangling"] == dangling > 0 and result.counts["links"] == 271
     assert sum("no node of GUID 0xb0cf0e0300e5b940" in p.reason for p in result.problems) > 0
+
+
+def test_cable_lengths(path: Path, tmp_path: Path) -> None:
+    """(A made-up section: the real file was written without --get_cable_info.)"""
+    link = rows(path, "LINKS")[0]
+    made = f"""START_CABLE_INFO
+NodeGuid,PortGuid,PortNum,Vendor,LengthSMFiber,LengthCopperOrActive
+{link["NodeGuid1"]},0x0,{link["PortNum1"]},"Mellanox",N/A,3 m
+{link["NodeGuid2"]},0x0,{link["PortNum2"]},"Mellanox",N/A,7
+END_CABLE_INFO
+"""
+    more = tmp_path / "more.db_csv"
+    more.write_text(path.read_text().replace("START_INDEX_TABLE", made + "START_INDEX_TABLE"))
+    f = registry.read(more).fabric
+    assert f.cable_length_m[~np.isnan(f.cable_length_m)].tolist() == [3.0] and "lengths" in f.source.records

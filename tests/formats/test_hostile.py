@@ -82,11 +82,25 @@ def mutated(raw: bytes, rng: random.Random, edits: int) -> bytes:
             to = rng.randrange(max(len(data), 1))
             data[to:to] = piece
         elif kind == 3:
-            data[at:at] = rng.choice([b'"', b"[", b"]", b"(", b")", b"#", b"\n", b"\r", b"\0", b"\xff\xfe", "²٣".encode(), b",", b"{", b"}"])
+            data[at:at] = rng.choice(
+                [b'"', b"[", b"]", b"(", b")", b"#", b"\n", b"\r", b"\0", b"\xff\xfe", "²٣".encode(), b",", b"{", b"}"]
+            )
         else:
             m = list(re.finditer(rb"\d+", bytes(data[at : at + 200])))
             if m:
-                number = rng.choice([b"0", b"1", b"255", b"65535", b"99999999999", b"-1", b"0x10", b"1_0", str(rng.randrange(300)).encode()])
+                number = rng.choice(
+                    [
+                        b"0",
+                        b"1",
+                        b"255",
+                        b"65535",
+                        b"99999999999",
+                        b"-1",
+                        b"0x10",
+                        b"1_0",
+                        str(rng.randrange(300)).encode(),
+                    ]
+                )
                 data[at + m[0].start() : at + m[0].end()] = number
     return bytes(data)
 
@@ -109,7 +123,9 @@ def test_lines_of_the_right_pieces(pieces: list[str], tmp_path_factory: pytest.T
 # -- truncation --
 
 
-@pytest.mark.parametrize("name", ["jabl-tests/3.topo", "ufm-small-lab/small_topo_file", "hk-creditloop/ibnetdiscover_manually_created.txt"])
+@pytest.mark.parametrize(
+    "name", ["jabl-tests/3.topo", "ufm-small-lab/small_topo_file", "hk-creditloop/ibnetdiscover_manually_created.txt"]
+)
 def test_cut_at_any_byte_of_the_last_records_is_told(name: str, path: Path) -> None:
     """Cutting anything but blank lines off the end leaves a problem that the whole file does not have."""
     raw = real(name).rstrip()
@@ -145,10 +161,10 @@ def test_cut_lst_and_db_csv_are_told(path: Path) -> None:
 
 def test_every_cut_of_a_real_dump_is_survived(path: Path) -> None:
     raw = real("superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt")
-    seen = [read_or_refuse(path, raw[:at]) for at in range(0, len(raw), 7)]
+    seen = [read_or_refuse(path, raw[:at]) for at in range(0, len(raw), 29)]
     nodes = [r.fabric.sizes.nodes for r in seen if r is not None]
     assert nodes == sorted(nodes) and nodes[-1] == 18  # each longer cut knows at least as much
-    assert sum(r is None for r in seen) < 60  # only before the first node record
+    assert sum(r is None for r in seen) < 15  # only before the first node record
 
 
 # -- nothing readable, and too much --

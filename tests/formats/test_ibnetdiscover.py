@@ -91,16 +91,18 @@ def test_what_terminals_and_editors_do_to_text(read, wrap) -> None:
 
 
 def test_prompts_and_messages_around_the_text_are_one_problem_each(read) -> None:
-    result = read("[root@ufm ~]# ibnetdiscover\n" + PAIR + "src/query_smp.c:195; bad status 110\nmore\n[root@ufm ~]# \n")
+    result = read(
+        "[root@ufm ~]# ibnetdiscover\n" + PAIR + "src/query_smp.c:195; bad status 110\nmore\n[root@ufm ~]# \n"
+    )
     assert [line for line, _ in reasons(result)] == [1, 15] and "2 lines that follow" in result.problems[1].reason
     assert result.counts["links"] == 1
 
 
 @pytest.mark.parametrize(("own", "peer", "label"), [
-    ("[3](1/1/1)", "", "1/1/1"), ("[3](3)", "", "3"), ("[3][ext 7]", "", ""), ("[3]", "[ext 2] ", ""),
+    ("[3](1/1/1)", "", "1/1/1"), ("[3](3)", "", "3"), ("[3][ext 7]", "", "7"), ("[3]", "[ext 2] ", ""),
 ])  # fmt: skip
 def test_labels_on_ports(read, own: str, peer: str, label: str) -> None:
-    text = PAIR.replace("[3]\t", f"{own} ").replace("[2](2c90300000099) \t\"", "[2](B23D0F0/0/0/1)(2c90300000099) \"")
+    text = PAIR.replace("[3]\t", f"{own} ").replace('[2](2c90300000099) \t"', '[2](B23D0F0/0/0/1)(2c90300000099) "')
     text = text.replace('"[3]\t\t#', f'"[3]{peer}\t\t#')
     result = read(text)
     f = result.fabric
@@ -111,7 +113,9 @@ def test_labels_on_ports(read, own: str, peer: str, label: str) -> None:
 def test_empty_lid_fields(read) -> None:
     result = read(PAIR.replace("lid 7", "lid").replace("lid 9", "lid ").replace("# lid  lmc 1", "# lid  lmc 1"))
     assert reasons(result) == []
-    assert result.fabric.lid.max() == 0 and "lids" not in result.fabric.source.records and rates(result) == ["2xHDR"] * 2
+    assert (
+        result.fabric.lid.max() == 0 and "lids" not in result.fabric.source.records and rates(result) == ["2xHDR"] * 2
+    )
 
 
 @pytest.mark.parametrize(("lid", "wrong"), [("0", False), ("1", False), ("49151", False), ("49152", True), ("65535", True),
@@ -159,7 +163,7 @@ def test_the_same_dump_twice_is_one_fabric(read) -> None:
 
 
 def test_a_name_told_by_two_guid_lines(read) -> None:
-    text = "switchguid=0x5\nSwitch 2 \"a\"\n[1] \"b\"[1]\n\nswitchguid=0x5\nSwitch 2 \"b\"\n[1] \"a\"[1]\n"
+    text = 'switchguid=0x5\nSwitch 2 "a"\n[1] "b"[1]\n\nswitchguid=0x5\nSwitch 2 "b"\n[1] "a"[1]\n'
     result = read(text)
     ((line, reason),) = reasons(result)
     assert line == 6 and "line 2" in reason and result.fabric.node_guid.tolist() == [5, 5]
@@ -195,7 +199,13 @@ def test_port_told_twice_and_ports_beyond_the_node(read) -> None:
     result = read('Switch 2 "a"\n[1] "b"[1]\n[1] "c"[1]\n[9] "b"[2]\n[0] "b"[3]\n[999] "b"[4]\n\nSwitch 0 "b"\n[1] "a"[1]\n'
                   '[2] "a"[9]\n\nCa 1 "c"\n')  # fmt: skip
     told = dict(reasons(result))
-    assert "line 2" in told[3] and "given 9" in told[4] and "1 to 254" in told[5] and "1 to 254" in told[6] and len(told) == 4
+    assert (
+        "line 2" in told[3]
+        and "given 9" in told[4]
+        and "1 to 254" in told[5]
+        and "1 to 254" in told[6]
+        and len(told) == 4
+    )
     assert result.fabric.node_nports.tolist() == [9, 2, 1] and result.counts["links"] == 2
 
 
@@ -225,14 +235,18 @@ def test_supported_speed_is_the_devices_or_the_fastest_seen(read) -> None:
 
 def test_names_with_quotes_hashes_and_other_bytes(read) -> None:
     result = read(PAIR.encode().replace(b"node-1 mlx5_0", b'Voltaire 4036 # "x" lid 3 \xe9'))
-    assert reasons(result) == [] and bytes(result.fabric.node_desc[1]).rstrip(b"\0") == b'Voltaire 4036 # "x" lid 3 \xe9'
+    assert (
+        reasons(result) == [] and bytes(result.fabric.node_desc[1]).rstrip(b"\0") == b'Voltaire 4036 # "x" lid 3 \xe9'
+    )
     assert result.fabric.lid[result.fabric.port(1, 2)] == 9
 
 
 def test_a_router_is_neither_switch_nor_ca(read) -> None:
     result = read(PAIR.replace("Ca\t", "Rt\t").replace("caguid", "rtguid").replace("H-", "R-"))
     assert reasons(result) == [] and result.fabric.node_type.tolist() == [2, 3]
-    assert result.counts["cas"] == 0 and result.counts["links"] == 1 and result.fabric.lid[result.fabric.port(1, 2)] == 9
+    assert (
+        result.counts["cas"] == 0 and result.counts["links"] == 1 and result.fabric.lid[result.fabric.port(1, 2)] == 9
+    )
 
 
 def test_ibsim_options_are_enabled_bits(read) -> None:
@@ -269,7 +283,9 @@ def test_ports_form(read) -> None:
 
 def test_ports_form_of_real_exporters(shared_data: Path) -> None:
     folder = shared_data / "treydock-fixtures"
-    one, two, three = (registry.read(folder / f"collectors__fixtures__ibnetdiscover__test{n}.out") for n in ("", "2", "3"))
+    one, two, three = (
+        registry.read(folder / f"collectors__fixtures__ibnetdiscover__test{n}.out") for n in ("", "2", "3")
+    )
     assert (one.counts["links"], one.counts["cas"], one.counts["switches"]) == (4, 3, 4)
     assert (two.counts["links"], two.counts["sharp_nodes"]) == (3, 1)
     assert [p.line for p in two.problems if "line 1 cables that port" in p.reason] == [5]  # one CA port, two cables
@@ -291,3 +307,9 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
 def test_a_plan_is_no_fabric(read) -> None:
     with pytest.raises(UnknownFormat, match="--plan"):
         read("StartDevice,StartPort,EndDevice,EndPort,LinkType\na,1,b,2,data\n")
+
+
+def test_a_dropped_record_says_nothing_of_its_peer(read) -> None:
+    """(Found by fuzzing: the PortGUID of port 9 of a CA with one port.)"""
+    result = read('Switch 2 "a"\n[1] "h"[1]\n[1] "h"[9](5)\n\nCa 1 "h"\n[1] "a"[1]\n')
+    assert [p.line for p in result.problems] == [3] and result.fabric.node_nports.tolist() == [2, 1]

@@ -64,7 +64,14 @@ def fabrics(draw) -> Fabric:
         b.nodes(1, kind, n, desc=[d], node_guid=np.array([guid], np.uint64), speed="SDR")
     free = draw(st.permutations([(i, p) for i, n in enumerate(nports) for p in range(1, n + 1)]))
     for (a, p), (c, q) in list(zip(free[::2], free[1::2], strict=False))[: draw(st.integers(0, 6))]:
-        b.links(a, p, c, q, speed=draw(st.sampled_from([s.name for s in SPEEDS])), lanes=draw(st.sampled_from([1, 2, 4, 8, 12])))
+        b.links(
+            a,
+            p,
+            c,
+            q,
+            speed=draw(st.sampled_from([s.name for s in SPEEDS])),
+            lanes=draw(st.sampled_from([1, 2, 4, 8, 12])),
+        )
     f = b.build()
     lids = draw(st.lists(st.integers(0, 49151), min_size=f.sizes.ports, max_size=f.sizes.ports))
     ends = f.end_ports()

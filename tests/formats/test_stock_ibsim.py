@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import SPEED_BY_NAME
+from tests.conftest import ROOT
 from tests.formats import ibsim
 from tests.formats.real import names
 
@@ -71,7 +73,7 @@ def test_what_kills_ibsim_is_changed_and_told(name: str, note: str, shared_data:
     result = registry.read(shared_data / name)
     raw = tmp_path / "raw.net"
     raw.write_bytes((shared_data / name).read_bytes())
-    with pytest.raises(AssertionError, match="ibsim (ended|died)"), ibsim.running(stock("ibsim"), raw, result.fabric):
+    with pytest.raises(AssertionError, match=r"ibsim (ended|died)"), ibsim.running(stock("ibsim"), raw, result.fabric):
         pass
     found, notes = discovered(result.fabric, tmp_path, stock)
     assert found and result.problems and any(note in n for n in notes)
@@ -88,7 +90,9 @@ def hostile_fabric() -> Fabric:
     b = FabricBuilder("hostile")
     n = len(HOSTILE)
     sw = b.nodes(2, NodeType.SWITCH, 40, desc=['a "switch"', "w=1"], speed="NDR", node_guid=np.array([7, 7], np.uint64))
-    ca = b.nodes(n, NodeType.CA, 2, desc=HOSTILE, speed="NDR", node_guid=np.arange(100, 100 + 10 * n, 10).astype(np.uint64))
+    ca = b.nodes(
+        n, NodeType.CA, 2, desc=HOSTILE, speed="NDR", node_guid=np.arange(100, 100 + 10 * n, 10).astype(np.uint64)
+    )
     b.nodes(1, NodeType.CA, 0, desc=["portless"])
     b.links(np.repeat(sw[0], n), np.arange(1, n + 1), ca, 1, speed="NDR", lanes=np.resize([4, 2, 1, 4], n))
     b.links(sw[0], 20, sw[1], 20, speed="XDR", lanes=4)
@@ -104,10 +108,20 @@ def test_hostile_names_guids_and_speeds_load(tmp_path: Path, stock) -> None:
     fabric = hostile_fabric()
     found, notes = discovered(fabric, tmp_path, stock)
     text = " | ".join(notes)
-    for told in ("not unique", "without ports", "unknown peer", "one end only", "written as HDR", "NDR/XDR", "description"):
+    for told in (
+        "not unique",
+        "without ports",
+        "unknown peer",
+        "one end only",
+        "written as HDR",
+        "NDR/XDR",
+        "description",
+    ):
         assert told in text, told
     back = registry.read(tmp_path / "fabric.net")
-    assert back.counts["links"] == fabric.sizes.cables - 1 and len(back.problems) == 2  # the two cables back to the node itself
+    assert (
+        back.counts["links"] == fabric.sizes.cables - 1 and len(back.problems) == 2
+    )  # the two cables back to the node itself
     compare(back.fabric, found)
     speeds = {k: v for k, v in rates(fabric).items() if k[0] >= 100}
     assert speeds.items() <= rates(back.fabric).items()  # NDR survives in our own reader
@@ -123,3 +137,16 @@ def test_the_comparison_notices_a_moved_cable(shared_data: Path, tmp_path: Path,
     moved.write_text(text.replace('[1]\t"H-24be05ffff980030"[1]', '[35]\t"H-24be05ffff980030"[1]', 1))
     with pytest.raises(AssertionError):
         compare(registry.read(moved).fabric, found)
+
+
+@pytest.mark.stock
+@pytest.mark.slow
+def test_a_fat_tree_of_11664_hosts(tmp_path: Path, stock) -> None:
+    """36-port switches, three levels; stock tools find all 34,992 cables."""
+    spec = importlib.util.spec_from_file_location("read_netlist", ROOT / "bench" / "read_netlist.py")
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    fabric = bench.fat_tree()
+    found, notes = discovered(fabric, tmp_path, stock)
+    assert fabric.sizes.cables == 34_992 and any("-N 13285 -S 1621" in n for n in notes)
+    compare(fabric, found)

@@ -6,12 +6,15 @@ fat-tree routing for shift all-to-all communication patterns", Concurrency and C
    link with the fewest main paths so far. On a full tree destination k so lands on top switch "k mod tops".
 3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to that switch. So all
    traffic to one destination meets at its main path, and a link down carries few destinations.
-4. What remains (switches that no CA's traffic crosses, switches' own LIDs) gets any shortest legal way.
+4. What remains (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded shortest legal way.
 
-No way goes up after down in the total order (rank, index), so there are no credit loops.
+No way goes up after down in the total order (rank, index), so there are no credit loops. CAs that this leaves apart
+(on two top switches) are connected by :mod:`softib.routing.detours` if that makes none.
 
 As in OpenSM the fabric must be a pure tree unless roots are given; where it is not, or LMC > 0, the fabric is routed
-by ``minhop`` and ``notes`` says why in one line. ``io_guids`` are routed after the compute nodes like any other
+by ``minhop`` and ``notes`` says why in one line. Levels are counted from the compute nodes, so storage or SHARP
+aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart (SHARP nodes are
+told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after the compute nodes like any other
 non-compute node; OpenSM's ``max_reverse_hops`` is not offered, since it can bring credit loops.
 """
 
@@ -23,10 +26,11 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing import minhop
+from softib.routing.detours import connect
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
 from softib.routing.graph import SwitchGraph
-from softib.routing.lft_kernels import fill_rest
+from softib.routing.lft_kernels import least_loaded
 from softib.routing.tables import destination_groups, ordered_hops
 from softib.routing.updn import find_tops, given_roots, rank_switches
 
@@ -66,7 +70,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         return routing
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
     notes.append(f"fat tree of {tree.levels} levels, {len(tree.roots)} top switches, {len(tree.compute)} compute nodes")
-    return Routing("ftree", _tables(graph, tree), ranks=tree.rank, roots=guids, notes=notes)
+    lft = _tables(graph, tree, notes)
+    return Routing("ftree", lft, ranks=tree.rank, roots=guids, notes=notes)
 
 
 def compute_node_order(graph: SwitchGraph, options: RouteOptions | None = None) -> np.ndarray:
@@ -84,21 +89,21 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
         raise NotATree("LMC > 0 is not supported by fat-tree routing")
     if graph.n_switches < 2 or np.count_nonzero(is_ca) < 2:
         raise NotATree(f"{graph.n_switches} switch(es) and {np.count_nonzero(is_ca)} CA port(s) make no tree")
-    roots = given_roots(graph, options.root_guids, notes)
-    pure = not len(roots)
-    if pure:
-        roots = find_tops(graph)
-        if not len(roots):
-            raise NotATree("every switch has CAs, so none is a top switch")
-    rank = rank_switches(graph, roots)
-    if (rank < 0).any():
-        raise NotATree(f"{np.count_nonzero(rank < 0)} switch(es) have no way to a top switch")
-    is_compute = is_ca.copy()
+    is_compute = graph.end_is_compute.copy()
     if options.cn_guids:
-        is_compute &= np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
+        is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
         if not is_compute.any():
             raise NotATree("none of the compute-node GUIDs is in the fabric")
     is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
+    roots = given_roots(graph, options.root_guids, notes)
+    pure = not len(roots)
+    if pure:
+        roots = find_tops(graph, np.bincount(graph.end_switch[is_compute], minlength=graph.n_switches))
+        if not len(roots):
+            raise NotATree("every switch has compute nodes, so none is a top switch")
+    rank = rank_switches(graph, roots)
+    if (rank < 0).any():
+        raise NotATree(f"{np.count_nonzero(rank < 0)} switch(es) have no way to a top switch")
     levels = _levels(graph, rank, is_compute)
     if pure:
         _check_pure(graph, rank, levels)
@@ -180,7 +185,7 @@ def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
     return np.concatenate(done).astype(np.int32)
 
 
-def _tables(graph: SwitchGraph, tree: Tree) -> np.ndarray:
+def _tables(graph: SwitchGraph, tree: Tree, notes: list[str]) -> np.ndarray:
     """The forwarding tables, by the four steps of the module's docstring."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
@@ -209,9 +214,9 @@ def _tables(graph: SwitchGraph, tree: Tree) -> np.ndarray:
     scatter(table, lid[ends_by_row], lft)
     del table
     d = ordered_hops(graph, tree.order)
-    switch, first, group_ends, _ = destination_groups(graph)
-    fill_rest(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, lft)
-    return lft
+    switch, first, group_ends, counted = destination_groups(graph)
+    least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, True, lft)
+    return connect(graph, d, lft, notes)
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -50,6 +50,7 @@ class SwitchGraph:
     end_portnum: np.ndarray  # uint8[ends]
     max_lid: int
     switch_system: np.ndarray  # int32[n_switches] switches of one chassis (SystemImageGUID) share a number
+    end_is_compute: np.ndarray  # bool[ends] a CA or router port that is no SHARP aggregation node
 
     @property
     def lft_size(self) -> int:
@@ -59,11 +60,13 @@ class SwitchGraph:
     @classmethod
     def from_ports(
         cls, *, node_type: Any, node_guid: Any, node_nports: Any, port_node: Any, port_num: Any, port_guid: Any,
-        port_peer: Any, port_lid: Any, port_lmc: Any, sys_guid: Any = None,
+        port_peer: Any, port_lid: Any, port_lmc: Any, sys_guid: Any = None, is_aggregator: Any = None,
     ) -> SwitchGraph:  # fmt: skip
         """Build from columns named as in the fabric; ``port_peer`` is -1 where no usable link is.
 
         ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every switch is a system of its own.
+        ``is_aggregator`` bool[nodes] marks SHARP aggregation nodes: CAs that hang on spines too, so they say nothing
+        about which switches are leaves.
 
         End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast range.
         """
@@ -99,6 +102,8 @@ class SwitchGraph:
             end_switch=end_switch.astype(np.int32), end_port=end_port.astype(np.uint8),
             end_is_switch=port_num[ends] == 0, end_guid=np.asarray(port_guid)[ends].astype(np.uint64),
             end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
+            end_is_compute=(port_num[ends] != 0)
+            & ~np.broadcast_to(False if is_aggregator is None else is_aggregator, len(node_type))[port_node[ends]],
             switch_system=_systems(node_guid if sys_guid is None else sys_guid, switch_node),
         )  # fmt: skip
 

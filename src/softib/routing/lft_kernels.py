@@ -31,8 +31,8 @@ def candidate_masks(s, first, peer, down, hops, is_down, masks):
 
 
 @kernel
-def candidate_list(t, base, words, masks, last, found, count):
-    """Links named by the masks of ``t``, ascending, into ``found``; returns how many.
+def candidate_list(t, base, words, masks, last, out_port, found, ports, count):
+    """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns how many.
 
     ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of: neighbouring destinations
     often share them, and then nothing is to do.
@@ -50,6 +50,7 @@ def candidate_list(t, base, words, masks, last, found, count):
         while bits:
             if bits & np.uint64(1):
                 found[count] = k
+                ports[count] = out_port[k]
                 count += 1
             bits >>= np.uint64(1)
             k += 1
@@ -58,24 +59,30 @@ def candidate_list(t, base, words, masks, last, found, count):
 
 @kernel
 def least_loaded(
-    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, counted, lft
-):
+    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, counted,
+    resume, lft,
+):  # fmt: skip
     """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties to the lowest.
 
     Destinations come as groups that hang on one switch: ends ``group_end[group_first[g]:group_first[g + 1]]`` on
     ``group_switch[g]``. ``counted`` bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own
-    LIDs out of its port profile). lft uint8[n, lids] in (255 everywhere) and out.
+    LIDs out of its port profile). lft uint8[n, lids] in and out: where it is not empty (``resume``), entries other
+    than 255 stay, and count as load.
     """
     n = first.shape[0] - 1
-    load = np.zeros(256, np.int64)
+    load = np.zeros(256, np.int64)  # by port
     found = np.empty(256, np.int32)
+    ports = np.empty(256, np.int64)
     masks = np.zeros((4, n), np.uint64)
     last = np.zeros(4, np.uint64)
     for s in range(n):
-        base = first[s]
-        words = (first[s + 1] - base + 63) // 64
+        words = (first[s + 1] - first[s] + 63) // 64
         candidate_masks(s, first, peer, down, hops, is_down, masks)
         load[:] = 0
+        row = lft[s]
+        if resume:
+            for port in row:
+                load[port] += 1
         last[:] = 0
         count = 0
         for g in range(group_switch.shape[0]):
@@ -83,35 +90,33 @@ def least_loaded(
             lo, hi = group_first[g], group_first[g + 1]
             if t == s:
                 for i in range(lo, hi):
-                    lft[s, end_lid[group_end[i]]] = end_port[group_end[i]]
+                    if row[end_lid[group_end[i]]] == 255:
+                        row[end_lid[group_end[i]]] = end_port[group_end[i]]
                 continue
-            count = candidate_list(t, base, words, masks, last, found, count)
+            count = candidate_list(t, first[s], words, masks, last, out_port, found, ports, count)
             if count == 0:
                 continue
-            if not counted[g]:
-                best = found[0]
-                for c in range(1, count):
-                    if load[found[c] - base] < load[best - base]:
-                        best = found[c]
-                for i in range(lo, hi):
-                    lft[s, end_lid[group_end[i]]] = out_port[best]
-                continue
-            # Rounds over the candidates that carry the least; one found behind us cannot be least again in a round.
-            c = count
+            # Rounds over the candidates that carry the least; one that was passed cannot be least again in a round.
+            # What does not count stays on the first of the least.
+            k = count
             least = np.int64(0)
             for i in range(lo, hi):
-                while c < count and load[found[c] - base] != least:
-                    c += 1
-                if c == count:
-                    least = load[found[0] - base]
-                    for k in range(1, count):
-                        least = min(least, load[found[k] - base])
-                    c = 0
-                    while load[found[c] - base] != least:
-                        c += 1
-                lft[s, end_lid[group_end[i]]] = out_port[found[c]]
-                load[found[c] - base] += 1
-                c += 1
+                lid = end_lid[group_end[i]]
+                if row[lid] != 255:
+                    continue
+                while k < count and load[ports[k]] != least:
+                    k += 1
+                if k == count:
+                    least = load[ports[0]]
+                    for j in range(1, count):
+                        least = min(least, load[ports[j]])
+                    k = 0
+                    while load[ports[k]] != least:
+                        k += 1
+                row[lid] = ports[k]
+                if counted[g]:
+                    load[ports[k]] += 1
+                    k += 1
 
 
 @kernel
@@ -128,6 +133,7 @@ def least_loaded_lmc(
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
+    ports = np.empty(256, np.int64)
     link_of_port = np.empty(256, np.int32)
     masks = np.zeros((4, n), np.uint64)
     last = np.zeros(4, np.uint64)
@@ -147,7 +153,7 @@ def least_loaded_lmc(
         for offset in range(most):
             for g in range(group_switch.shape[0]):
                 t = group_switch[g]
-                count = candidate_list(t, base, words, masks, last, found, count)
+                count = candidate_list(t, base, words, masks, last, out_port, found, ports, count)
                 for i in range(group_first[g], group_first[g + 1]):
                     end = group_end[i]
                     if offset >= 1 << end_lmc[end]:
@@ -190,28 +196,3 @@ def _spread(s, base_lid, offset, count, found, link_of_port, peer, out_port, sys
         ):
             best, best_class, best_load, best_used = e, kind, weight, used
     return best
-
-
-@kernel
-def fill_rest(first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, lft):
-    """Entries that are still 255 get a best legal port, spread by LID. Loads are not looked at."""
-    n = first.shape[0] - 1
-    found = np.empty(256, np.int32)
-    masks = np.zeros((4, n), np.uint64)
-    last = np.zeros(4, np.uint64)
-    for s in range(n):
-        words = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(s, first, peer, down, hops, is_down, masks)
-        last[:] = 0
-        count = 0
-        for g in range(group_switch.shape[0]):
-            t = group_switch[g]
-            count = candidate_list(t, first[s], words, masks, last, found, count)
-            for i in range(group_first[g], group_first[g + 1]):
-                lid = end_lid[group_end[i]]
-                if lft[s, lid] != 255:
-                    continue
-                if t == s:
-                    lft[s, lid] = end_port[group_end[i]]
-                elif count:
-                    lft[s, lid] = out_port[found[lid % count]]

@@ -11,7 +11,15 @@ from softib.routing.bfs_kernels import all_hops, legal_hops
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded, least_loaded_lmc
 
-__all__ = ["Distances", "cas_per_switch", "destination_groups", "min_hops", "ordered_hops", "tables"]
+__all__ = [
+    "Distances",
+    "cas_per_switch",
+    "compute_per_switch",
+    "destination_groups",
+    "min_hops",
+    "ordered_hops",
+    "tables",
+]
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,13 @@ def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
     return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)
 
 
+def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
+    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them where there is nothing else)."""
+    if not graph.end_is_compute.any():
+        return cas_per_switch(graph)
+    return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
+
+
 def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The order in which destinations take their ports, as OpenSM's: those on the fullest switch first.
 
@@ -95,6 +110,6 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     else:
         least_loaded(
             graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, switch, first, ends, lid,
-            graph.end_port, counted, lft,
+            graph.end_port, counted, False, lft,
         )  # fmt: skip
     return lft

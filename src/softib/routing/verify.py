@@ -1,7 +1,8 @@
 """Proves forwarding tables: does every packet arrive, how far is it, and can buffers wait for each other in a circle?
 
 Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of all end ports but
-the source's own. Pairs between switches are listed apart: up*/down* engines may leave some without a legal way.
+the source's own. Routes that start on a switch are listed apart (only its own management traffic takes them):
+up*/down* engines may leave some pairs of switches without a legal way.
 
 A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end of one channel
 waits for the next channel of its path. Tables are free of deadlock if these dependencies have no cycle (Dally & Seitz
@@ -19,12 +20,22 @@ from softib.routing.cycle_kernels import any_cycle, bits_to_lists, core, shorten
 from softib.routing.graph import SwitchGraph
 from softib.routing.verify_kernels import depend, depend_vl, walk_all
 
-__all__ = ["Channel", "Failure", "Pairs", "Proof", "destinations", "port_map", "verify"]
+__all__ = [
+    "Channel",
+    "Failure",
+    "Pairs",
+    "Proof",
+    "destinations",
+    "find_cycle",
+    "has_credit_loop",
+    "port_map",
+    "verify",
+]
 
 Channel = tuple[int, int, int]
 """(switch row of the graph, egress portnum, VL)"""
 
-KINDS = ("CA→CA", "CA→switch", "switch→switch")
+KINDS = ("CA→CA", "CA→switch", "switch→switch", "switch→CA")
 STATES = ("", "arrives", "dead end", "loop", "delivered to the wrong port")
 EXAMPLES = 8
 SEARCH_BUDGET = 30_000_000
@@ -72,6 +83,7 @@ class Proof:
     ca_ca: Pairs
     ca_switch: Pairs
     switch_switch: Pairs
+    switch_ca: Pairs
     hops: dict[int, int]
     hops_ca: dict[int, int]
     credit_loop: list[Channel] | None
@@ -127,10 +139,16 @@ def verify(
         owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
         loop = [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
     return Proof(
-        _pairs(counts[0], int(dropped[0])), _pairs(counts[1], int(dropped[1])), _pairs(counts[2], 0),
+        _pairs(counts[0], int(dropped[0])), _pairs(counts[1], int(dropped[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
         _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
         int(used.reshape(-1, vls).any(axis=0).sum()), failures,
     )  # fmt: skip
+
+
+def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
+    """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the quick half of a proof."""
+    start, targets, _, _ = _one_vl(graph, port_map(graph), lft, *destinations(graph))
+    return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:
@@ -171,8 +189,8 @@ def _walk(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[Failure]]:
     n = graph.n_switches
-    counts, hist = np.zeros((3, 5), np.int64), np.zeros((3, n + 2), np.int64)
-    rows = np.zeros((3 * EXAMPLES, 5), np.int32)
+    counts, hist = np.zeros((4, 5), np.int64), np.zeros((4, n + 2), np.int64)
+    rows = np.zeros((4 * EXAMPLES, 5), np.int32)
     used = walk_all(
         at, graph.peer, lft, lids, ends, graph.end_switch, graph.end_is_switch, _cas(graph), counts, hist, rows
     )

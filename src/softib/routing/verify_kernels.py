@@ -57,17 +57,17 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
 def walk_all(at, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, cas, counts, hist, failures):
     """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
 
-    cas int64[n]: CA ports on each switch. counts int64[3, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch) and
-    state; hist int64[3, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid, state), at most
-    a third of the rows for each kind.
+    cas int64[n]: CA ports on each switch. counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch,
+    3 switch→CA) and state; hist int64[4, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid,
+    state), at most a quarter of the rows for each kind.
     """
-    n = peer_count = cas.shape[0]
+    n = cas.shape[0]
     tile = np.empty((64, n), np.uint8)
     state = np.empty(n, np.uint8)
     dist = np.empty(n, np.int32)
     stack = np.empty(n + 1, np.int32)
     used = 0
-    room = np.full(3, failures.shape[0] // 3, np.int64)
+    room = np.full(4, failures.shape[0] // 4, np.int64)
     for start in range(0, dest_lid.shape[0], 64):
         stop = min(start + 64, dest_lid.shape[0])
         load_tile(lft, dest_lid, start, stop, tile)
@@ -76,29 +76,24 @@ def walk_all(at, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, cas, 
             state[:] = 0
             ports = tile[k - start]
             to_switch = end_is_switch[end]
-            for s in range(peer_count):
-                if cas[s] == 0 and not to_switch:
-                    continue
+            for s in range(n):
                 if state[s] == 0:
                     resolve(s, ports, at, peer, end, state, dist, stack)
                 what = state[s]
                 pairs = cas[s]
                 if not to_switch and s == end_switch[end]:
                     pairs -= 1
-                kind = 1 if to_switch else 0
-                counts[kind, what] += pairs
-                if what == ARRIVES:
-                    hist[kind, dist[s]] += pairs
-                elif pairs and room[kind]:
-                    room[kind] -= 1
-                    used = _note(failures, used, kind, s, end, dest_lid[k], what)
-                if to_switch and s != end_switch[end]:
-                    counts[2, what] += 1
+                for side in range(2):
+                    # side 0: from the CAs of s; side 1: from s itself
+                    if side:
+                        pairs = np.int64(not to_switch or s != end_switch[end])
+                    kind = (2 if to_switch else 3) if side else (1 if to_switch else 0)
+                    counts[kind, what] += pairs
                     if what == ARRIVES:
-                        hist[2, dist[s]] += 1
-                    elif room[2]:
-                        room[2] -= 1
-                        used = _note(failures, used, 2, s, end, dest_lid[k], what)
+                        hist[kind, dist[s]] += pairs
+                    elif pairs and room[kind]:
+                        room[kind] -= 1
+                        used = _note(failures, used, kind, s, end, dest_lid[k], what)
     return used
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.errors import InputError
+from softib.errors import InputError, MadTimeout
 from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
@@ -66,6 +66,7 @@ def bring_up(
     node: str | int | None = None,
     options: RouteOptions | None = None,
     lmc: int = 0,
+    plane: AgentPlane | None = None,
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
 ) -> BringUp:
@@ -73,15 +74,15 @@ def bring_up(
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
-    seconds by phase in the report.
+    seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
-    (a node that cannot host a manager).
+    (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
     """
     check_engine(engine)
     port = manager_port(fabric, node)
     config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
-    plane, sm = AgentPlane(fabric), SubnetManager(config)
+    plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
     # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
     row = fabric.port_info[port : port + 1]
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
@@ -138,7 +139,8 @@ def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress:
 def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, told = graph_of(fabric), sm.routing
-    assert told is not None and sm.graph is not None
+    if told is None or sm.graph is None:
+        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems)}")
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)

@@ -54,6 +54,7 @@ _PORT_TEXT = re.compile(
 )
 _ASSIGN = re.compile(r"\s*+([a-z]++)\s*+[=+]\s*+([^\s(#]*+)(?:\(([^)]*+)\))?")
 _OPTION = re.compile(r"([A-Za-z]+)=(\S+)")
+_EXT = re.compile(r"\[\s*+ext\s*+(\d{1,9})\s*+\]")
 _PAREN = re.compile(r"\(([^)]*)\)")
 _QUIET = re.compile(r"\s*(?:#.*|Non-Chassis Nodes.*|Chassis \d+.*)?\Z")
 _IDS = {"vendid": 24, "devid": 16, "sysimgguid": 64}
@@ -69,7 +70,9 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     lines = read_lines(path, problems)
     if ibnetdiscover_ports.looks_like(lines):
         records = ibnetdiscover_ports.parse(lines, problems)
-        return named(to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map)
+        return named(
+            to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map
+        )
     reader = _Netlist(problems)
     reader.parse(lines)
     format = "ibnetdiscover" if reader.has_guids else "ibsim"
@@ -211,9 +214,9 @@ class _Netlist:
 
     def _own_texts(self, own: str, number: int) -> tuple[str, int]:
         """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the port number."""
-        texts = _PAREN.findall(own)
+        texts = [*_EXT.findall(own), *_PAREN.findall(own)]
         guid = UNKNOWN
-        if texts and not self.is_switch:
+        if texts and texts[-1] and not self.is_switch:
             last = texts.pop()
             guid = parse_guid(last)
             if guid == UNKNOWN:

@@ -9,6 +9,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import octets, shown
@@ -80,18 +81,20 @@ class Records:
         """Append a node and return its number."""
         values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, lid0,
                   lmc0, enhanced_port0, line)  # fmt: skip
-        columns = (self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
+        columns: tuple[list[Any], ...] = (
+                   self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
                    self.device_id, self.revision, self.lid0, self.lmc0, self.enhanced_port0, self.node_line)  # fmt: skip
         for column, value in zip(columns, values, strict=True):
-            column.append(value)  # type: ignore[attr-defined]
+            column.append(value)
         return len(self.key) - 1
 
     def port_adder(self) -> Callable[..., None]:
         """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid, peer_lid, peer_guid, state)``
         with everything bound: this is called for every record of a large file."""
-        appends = [c.append for c in (  # type: ignore[attr-defined]
+        columns: tuple[list[Any], ...] = (
             self.port_node, self.portnum, self.peer, self.peer_portnum, self.port_line, self.speed, self.lanes,
-            self.lid, self.lmc, self.port_guid, self.peer_lid, self.peer_guid, self.state)]  # fmt: skip
+            self.lid, self.lmc, self.port_guid, self.peer_lid, self.peer_guid, self.state)  # fmt: skip
+        appends = [c.append for c in columns]
 
         def add(*values: int | str) -> None:
             for append, value in zip(appends, values, strict=True):

@@ -128,7 +128,7 @@ def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: 
     own = np.array([max(g, 0) for g in r.port_guid], np.uint64)
     theirs = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
     target = cables.peer_node
-    use = (target >= 0) & (theirs > 0) & (c["peer_portnum"] >= 1)
+    use = cables.usable & (target >= 0) & (theirs > 0)
     use[use] = ~is_switch[target[use]]
     b.port_guids(target[use], c["peer_portnum"][use], theirs[use])
     use = cables.usable & (own > 0)

@@ -1,0 +1,47 @@
+"""Ways between CAs that the rule "no up after down" leaves apart, where that makes no credit loop.
+
+A CA on one top switch (storage, a SHARP aggregation node) has no legal way to one on another: it would go down and up
+again. Such destinations get the missing entries from up*/down* tables with one leaf as root, where all tops are
+connected; the entries of the tree stay. The two orders together could make a cycle, so the result is proved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.routing.graph import SwitchGraph
+from softib.routing.lft_kernels import least_loaded
+from softib.routing.tables import Distances, cas_per_switch, destination_groups, min_hops, ordered_hops
+from softib.routing.updn import pick_roots, rank_switches, top_down
+from softib.routing.verify import has_credit_loop
+
+__all__ = ["connect"]
+
+
+def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str]) -> np.ndarray:
+    """``lft`` with every CA connected to everything in its part, or ``lft`` itself if that would make a credit loop.
+
+    ``d`` are the legal distances that ``lft`` follows; ``notes`` gets a line when something was missing.
+    """
+    hops = min_hops(graph).hops
+    leaves = np.flatnonzero(cas_per_switch(graph))
+    missing = (d.hops[leaves] == 255) & (hops[leaves] != 255)
+    if not missing.any():
+        return lft
+    roots = pick_roots(graph, hops, np.ones(graph.n_switches, np.bool_))
+    other = ordered_hops(graph, top_down(graph, rank_switches(graph, roots)))
+    switch, first, ends, counted = destination_groups(graph)
+    wanted = missing.any(axis=0)[switch]
+    size = np.diff(first)
+    full = lft.copy()
+    least_loaded(
+        graph.first, graph.peer, graph.out_port, other.down, other.hops, other.is_down, switch[wanted],
+        np.concatenate([[0], np.cumsum(size[wanted])]).astype(np.int32), ends[np.repeat(wanted, size)],
+        graph.end_lid.astype(np.int64), graph.end_port, counted[wanted], True, full,
+    )  # fmt: skip
+    count = np.count_nonzero(missing)
+    if has_credit_loop(graph, full):
+        notes.append(f"{count} (CA switch, switch) pairs have no way without a credit loop; left without a route")
+        return lft
+    notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
+    return full

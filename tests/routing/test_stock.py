@@ -1,0 +1,139 @@
+"""Stock OpenSM on stock ibsim as the oracle: the same graph, its tables against ours."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softib.routing.engine import RouteOptions, route
+from softib.routing.quality import balance
+from softib.routing.verify import verify
+from tests.routing.brute import walk
+from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
+from tests.routing.stock_sm import ibsim, opensm, tables
+
+pytestmark = pytest.mark.stock
+
+
+def irregular(n, extra, hosts, seed):
+    """A random tree of switches, ``extra`` more cables, hosts anywhere, GUIDs shuffled."""
+    rng = np.random.default_rng(seed)
+    nxt = np.ones(n, int)
+    cables = []
+
+    def port(s):
+        nxt[s] += 1
+        return int(nxt[s]) - 1
+
+    pairs = [(i, int(rng.integers(0, i))) for i in range(1, n)]
+    pairs += [(int(a), int(b)) for a, b in rng.integers(0, n, (extra, 2)) if a != b]
+    for a, b in pairs:
+        cables.append((a, port(a), b, port(b)))
+    return wire(n, cables, [(int(s), port(int(s))) for s in rng.integers(0, n, hosts)], guid=rng.permutation(n) + 1)
+
+
+GRAPHS = {
+    "clos": lambda: clos(4, 2, 3),
+    "22 leaves": lambda: clos(22, 3, 3),
+    "parallel cables": lambda: clos(3, 2, 4, 2),
+    "3-ary 3 doubled": lambda: kary_tree(3, 3, True),
+    "4-ary 3": lambda: kary_tree(4, 3),
+    "ring": lambda: ring(5, 2),
+    "torus": lambda: torus(4, 4),
+    "irregular a": lambda: irregular(12, 20, 20, 1),
+    "irregular b": lambda: irregular(30, 60, 30, 5),
+}
+TREES = ["clos", "22 leaves", "parallel cables", "3-ary 3 doubled", "4-ary 3"]
+
+
+@pytest.fixture
+def sm(stock, tmp_path):
+    def run(g, engine, *more):
+        with ibsim(stock("ibsim"), g, tmp_path) as env:
+            log = opensm(stock("opensm"), env, tmp_path, engine, *more)
+        lft, g = tables(tmp_path, g)
+        return lft, g, log
+
+    return run
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("lmc", [0, 2])
+def test_minhop_tables_are_opensms_byte_for_byte(sm, name, lmc):
+    lft, g, _ = sm(GRAPHS[name](), "minhop", "-l", str(lmc))
+    if lmc:
+        g = replace(g, end_lmc=np.where(g.end_is_switch, 0, lmc).astype(np.uint8), max_lid=with_lmc(g, lmc))
+        lft = np.pad(lft, [(0, 0), (0, g.lft_size - lft.shape[1])], constant_values=255)
+    assert (route(g, "minhop").lft == lft).all()
+
+
+def with_lmc(g, lmc):
+    top = g.end_lid.astype(int) + np.where(g.end_is_switch, 0, (1 << lmc) - 1)
+    return int(top.max())
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("engine", ["updn", "dnup"])
+def test_updn_and_dnup_send_cas_traffic_in_trees_as_opensm_does(sm, name, engine):
+    lft, g, log = sm(GRAPHS[name](), engine)
+    assert f"{engine} tables configured" in log
+    ca = g.end_lid[~g.end_is_switch].astype(int)
+    r = route(g, engine)
+    assert (r.lft[:, ca] == lft[:, ca]).all()
+    if name != "22 leaves":  # there OpenSM takes every switch for a root and cannot tell spines from leaves
+        assert (r.lft == lft).all()
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_ftree_is_as_even_as_opensms(sm, name):
+    lft, g, log = sm(GRAPHS[name](), "ftree")
+    assert "ftree tables configured" in log
+    r = route(g, "ftree")
+    assert r.engine == "ftree"
+    ours, theirs = balance(g, r.lft), balance(g, lft)
+    assert ours.most <= theirs.most
+    assert ours.destinations.max() <= theirs.destinations.max()
+    assert verify(g, r.lft).hops == verify(g, lft).hops
+
+
+@pytest.mark.parametrize("name", ["ring", "torus", "irregular a"])
+@pytest.mark.parametrize("engine", ["updn", "ftree"])
+def test_where_opensm_falls_back_to_minhop(sm, name, engine):
+    """OpenSM's updn finds no roots there and its tables can deadlock; ours takes a root. ftree falls back like it."""
+    lft, g, log = sm(GRAPHS[name](), engine)
+    assert "minhop tables configured" in log
+    assert verify(g, lft).credit_loop
+    r = route(g, engine)
+    if engine == "ftree":
+        assert r.engine == "minhop" and (r.lft == lft).all()
+    else:
+        assert r.engine == "updn" and verify(g, r.lft).ok
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_the_same_roots_our_updn_is_no_longer_and_reaches_no_less(sm, tmp_path, seed):
+    g = irregular(14, 16, 16, seed)
+    guid = int(g.switch_guid[3])
+    roots = tmp_path / "roots"
+    roots.write_text(f"0x{guid:016x}\n")
+    lft, g, log = sm(g, "updn", "-a", str(roots))
+    assert "updn tables configured" in log
+    r = route(g, "updn", RouteOptions(root_guids=(guid,)))
+    ours, theirs = verify(g, r.lft), verify(g, lft)
+    assert ours.ok and ours.unreachable <= theirs.unreachable
+
+
+def test_hops_are_those_of_opensms_dump(sm, tmp_path):
+    """``opensm.fdbs`` prints the hops from every switch to every LID: egress ports, as :class:`Proof` counts them."""
+    lft, g, _ = sm(GRAPHS["irregular a"](), "minhop")
+    rows = {int(x): s for s, x in enumerate(g.switch_guid)}
+    seen = 0
+    for line in (tmp_path / "opensm.fdbs").read_text().splitlines():
+        if m := re.search(r"Switch 0x([0-9a-f]+)", line):
+            s = rows[int(m[1], 16)]
+        elif m := re.match(r"0x([0-9A-F]+) : (\d+)  : (\d+)", line):
+            _, path = walk(g, lft, s, int(m[1], 16))
+            assert len(path) == int(m[3])
+            seen += 1
+    assert seen == g.n_switches * len(g.end_lid)
