@@ -108,6 +108,13 @@ def _read_plan(plan: str | None) -> Any:
 
 def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None) -> None:
     """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
-    from softib.diags.structure import recognise, summary
+    from softib.diags.check import check_structure
+    from softib.diags.structure import summary
 
-    report.structure = summary(result.fabric, recognise(result.fabric))
+    routing: dict[str, Any] = {}
+    if found is not None:
+        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph}
+    if plan is not None:
+        report.problems += plan.problems
+    report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
+    report.structure = summary(result.fabric, structure)
