@@ -143,6 +143,8 @@ def test_a_duplicate_guid_is_reported_left_out_and_the_sweep_ends(kind):
     assert any(f"{twin:#018x}" in line and "two devices" in line for line in b.report.problems)
     first, second = ("h1", "h3") if kind == "ca" else ("s0", "s2")
     names = fabric.node_names()
+    behind_twin = [] if kind == "ca" else ["h3"]
+    assert sorted(names[n] for n in b.unreached) == sorted([second, *behind_twin])
     # All but the twin and what hangs behind it is up.
     twin_port = fabric.ports_of(names.index(second))[6 if kind != "ca" else 0]
     assert fabric.port_state[twin_port] == PortState.INIT

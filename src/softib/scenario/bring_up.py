@@ -37,7 +37,7 @@ class BringUp:
     """A running subnet in one process.
 
     ``graph`` is the fabric's (its rows), ``routing.lft`` has its switches in the same order; ``report`` is of the last sweep;
-    ``unreached`` are nodes of the fabric that the manager did not find.
+    ``unreached`` are nodes of the fabric that the manager did not find, or left out as second device of a GUID.
     """
 
     fabric: Fabric
@@ -55,7 +55,7 @@ class BringUp:
         self.sm.request_sweep()
         self.now_ps = _run(self.sm, self.plane, self.port, self.now_ps, progress, None)
         self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
-        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm)
+        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm, self.port)
         return self.report
 
 
@@ -87,7 +87,7 @@ def bring_up(
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
     graph, routing = _as_fabric_rows(fabric, sm)
-    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm), now_ps)
+    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm, port), now_ps)
 
 
 def manager_port(fabric: Fabric, node: str | int | None) -> int:
@@ -148,5 +148,12 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     return graph, routing
 
 
-def _unreached(fabric: Fabric, sm: SubnetManager) -> np.ndarray:
-    return np.flatnonzero(~np.isin(fabric.node_guid, sm.database.node_guid))
+def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
+    """Nodes to which none of the manager's directed routes leads. (GUIDs do not tell: two devices may share one.)"""
+    db = sm.database
+    path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
+    node = np.full(db.n_nodes, fabric.port_node[port])
+    for i in range(1, int(hops.max(initial=0)) + 1):
+        on = np.flatnonzero(hops >= i)
+        node[on] = fabric.port_node[fabric.port_peer[fabric.port(node[on], path[on, i].astype(np.int64))]]
+    return np.setdiff1d(np.arange(fabric.sizes.nodes), node)
