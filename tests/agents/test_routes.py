@@ -5,6 +5,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
+from softib.iba.notice import Notice
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 
 from .smps import SET, ask, line, random_fabric, requests
@@ -131,6 +132,16 @@ def test_linear_fdb_top_ends_the_table():
     assert ask(plane, sm, klass=1, dlid=12) is None
 
 
+def test_an_answer_needs_its_own_way_back():
+    f, s, h = line(3)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    assert ask(plane, sm, klass=1, dlid=13)
+    f.lft[1, 11] = 255  # the middle switch forgets the asker
+    assert ask(plane, sm, klass=1, dlid=13) is None
+    assert ask(plane, sm, klass=1, dlid=1)
+
+
 def test_a_forwarding_loop_swallows_the_mad():
     f, s, h = line(2)
     plane = AgentPlane(f)
@@ -180,8 +191,26 @@ def test_what_clients_must_answer_is_delivered_apart():
     (home,) = plane.take_deliveries()
     assert home.ports.tolist() == [sm, sm]
     assert len(plane.send(requests(1, klass=3, attr=0x35, dlid=12), sm)) == 0
-    assert plane.take_deliveries()[0].ports.tolist() == [f.port(h[1], 1)]
+    (query,) = plane.take_deliveries()
+    assert query.ports.tolist() == [f.port(h[1], 1)] and query.batch.slid.tolist() == [11]
     assert plane.take_deliveries() == []
+
+
+def test_a_trap_reaches_the_subnet_manager():
+    f, s, h = line(3)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    plane.set_link(int(f.port(s[2], 1)), False, 77)
+    (notice,) = plane.take_notices()
+    assert plane.trap(notice) is None, "the switch knows no SM yet"
+    PortInfo.master_sm_lid.set(f.port_info, 11)
+    batch, port = plane.trap(notice)
+    assert len(plane.send(batch, port, 78)) == 0
+    (got,) = plane.take_deliveries()
+    said = Notice.unpack(got.batch.mad[0, 64:128].tobytes())
+    assert got.ports.tolist() == [sm] and got.batch.mad[0, 3] == 5
+    assert (said["trap_number"], said["issuer_lid"], said["producer_type"], said["type"]) == (128, 3, 2, 1)
+    assert said["data_details"][:2] == [0, 3]
 
 
 def test_order_tids_and_the_request_stay():

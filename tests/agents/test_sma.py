@@ -15,6 +15,9 @@ TO_SWITCH = [1]
 @pytest.fixture
 def lab():
     f, s, h = line(2)
+    # At power-up every trained switch says so (PortStateChange); these tests start after a manager has cleared it.
+    assert SwitchInfo.port_state_change.get(f.switch_info).tolist() == [1, 1]
+    SwitchInfo.port_state_change.set(f.switch_info, 0)
     return f, AgentPlane(f), int(f.port(h[0], 1)), s, h
 
 
@@ -137,6 +140,58 @@ def test_enabled_widths_and_speeds(lab):
     assert (read()["link_width_enabled"], read()["link_speed_enabled"], read()["link_speed_ext_enabled"]) == (1, 1, 30)
     assert set_port(plane, sm, link_width_enabled=255, link_speed_enabled=15, link_speed_ext_enabled=31)[0] == 0
     assert read() == first
+
+
+def test_a_link_trains_to_what_both_ends_enable(lab):
+    f, plane, sm, s, _h = lab
+    rows = [int(f.port(s[0], 7)), int(f.port(s[1], 8))]
+
+    def active():
+        info = f.port_info[rows]
+        got = [x.get(info).tolist() for x in (PortInfo.link_width_active, PortInfo.link_speed_active,
+                                              PortInfo.link_speed_ext_active)]  # fmt: skip
+        assert all(a == b for a, b in got), "both ends read the same"
+        return tuple(a for a, _ in got)
+
+    assert active() == (2, 4, 2)  # 4x EDR
+    assert set_port(plane, sm, link_width_enabled=1, link_speed_ext_enabled=1)[0] == 0
+    assert active() == (2, 4, 2), "an enabled width or speed takes effect when the link trains"
+    assert set_port(plane, sm, port_state=1)[0] == 0
+    assert active() == (1, 4, 1)  # 1x FDR
+    assert set_port(plane, sm, link_speed_ext_enabled=30, link_speed_enabled=3, port_state=1)[0] == 0
+    assert active() == (1, 2, 0)  # 1x DDR
+    assert set_port(plane, sm, link_width_enabled=255, link_speed_ext_enabled=31, port_state=1)[0] == 0
+    assert active() == (2, 4, 2)
+
+
+def test_training_does_not_mend_a_bad_cable():
+    f, s, h = line(2)
+    rows = [int(f.port(s[0], 7)), int(f.port(s[1], 8))]
+    PortInfo.link_width_active.set(f.port_info, 1, rows)
+    PortInfo.link_speed_ext_active.set(f.port_info, 1, rows)
+    plane = AgentPlane(f)
+    assert set_port(plane, int(f.port(h[0], 1)), port_state=1)[0] == 0
+    assert PortInfo.link_width_active.get(f.port_info[rows]).tolist() == [1, 1]
+    assert PortInfo.link_speed_ext_active.get(f.port_info[rows]).tolist() == [1, 1]
+
+
+def test_a_link_without_a_common_speed_stays_down(lab):
+    f, plane, sm, s, _h = lab
+    rows = [int(f.port(s[0], 7)), int(f.port(s[1], 8))]
+    assert set_port(plane, sm, 8, path=[1, 7], link_speed_enabled=1, link_speed_ext_enabled=30)[0] == 0
+    assert set_port(plane, sm, link_speed_enabled=2, link_speed_ext_enabled=30, port_state=1)[0] == 0
+    assert f.port_state[rows].tolist() == [1, 1]
+
+
+def test_hardware_takes_a_link_away_and_gives_it_back(lab):
+    f, plane, sm, s, _h = lab
+    rows = [int(f.port(s[0], 7)), int(f.port(s[1], 8))]
+    plane.set_link(rows[1], False, 5)
+    assert f.port_state[rows].tolist() == [1, 1] and ask(plane, sm, path=[1, 7]) is None
+    assert [(n.now_ps, n.trap, n.detail) for n in plane.take_notices()] == [(5, 128, 8), (5, 128, 7)]
+    plane.set_link(rows[0], True, 9)
+    assert f.port_state[rows].tolist() == [2, 2] and ask(plane, sm, path=[1, 7])
+    assert plane.take_notices() == [], "the bit is still set: no second trap"
 
 
 def test_selected_port_must_exist_and_a_ca_sets_only_its_own(lab):

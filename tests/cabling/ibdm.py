@@ -8,7 +8,7 @@ from pathlib import Path
 
 SCRIPT = """
 set f [new_IBFabric]
-puts "RC [IBFabric_parseTopology $f %s]"
+puts "RC [IBFabric_%s $f %s]"
 foreach n [IBFabric_NodeByName_get $f] {
   set node [lindex $n 1]
   puts "NODE|[IBNode_name_get $node]|[IBNode_type_get $node]|[IBNode_numPorts_get $node]"
@@ -36,12 +36,18 @@ class IbdmFabric:
     links: dict[tuple[str, int], tuple[str, int, str, str, str]]
 
 
-def load(ibdmsh: str, topo: Path, folder: Path) -> IbdmFabric:
+def load(ibdmsh: str, topo: Path, folder: Path, how: str = "parseTopology") -> IbdmFabric:
     """Load ``topo`` in ibdm, working in ``folder`` (IBNL is sought in the installed place)."""
     # The shell's Tcl reads the name as a word of its own grammar: give it one without special characters.
     (folder / "cur.topo").write_bytes(topo.read_bytes())
     done = subprocess.run(
-        [ibdmsh], input=SCRIPT % "cur.topo", cwd=folder, capture_output=True, text=True, errors="replace", timeout=120
+        [ibdmsh],
+        input=SCRIPT % (how, "cur.topo"),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
     )
     nodes, links, ok = {}, {}, False
     for line in done.stdout.splitlines():

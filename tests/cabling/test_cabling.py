@@ -159,6 +159,12 @@ def test_bad_rows_are_named_and_the_rest_is_kept() -> None:
     assert np.isnan(plan.length_m[1]) and plan.speed[1] == 0
 
 
+def test_a_device_keeps_the_number_that_is_its_own() -> None:
+    """leaf-3 port 3 is not port 3 of "leaf"."""
+    plan = rows(",,leaf-3,3,,,core P1,P1,,,\n,,Server 1 IB Port 2,IB Port 2,,,h_Port 1,Port 1,,,\n")
+    assert plan.node.tolist() == [["leaf-3", "core P1"], ["Server 1", "h_Port 1"]]
+
+
 def test_missing_columns_and_no_rows_are_one_line() -> None:
     for text in ("A-Rack,A-Node,A-Port,Z-Rack\nR1,a,1,R2\n", P2P, P2P + ",,,,\n", ""):
         with pytest.raises(UnreadableFile) as caught:
@@ -246,6 +252,14 @@ def test_a_fabric_is_a_plan_of_itself() -> None:
     assert len(plan) == f.sizes.cables and plan.length_m.tolist() == [1, 2, 3, 4, 5]
     got = match_plan(plan, f)
     assert got.problems == [] and np.array_equal(got.port, f.cable_port)
+
+
+def test_plan_in_names_of_ibdm_finds_a_fabric_in_other_names() -> None:
+    b = FabricBuilder("plain")
+    b.nodes(2, NodeType.SWITCH, 8, desc=["leaf-1", "spine-1/U1"])
+    b.links(0, 1, 1, 2)
+    got = match_plan(rows(",,leaf-1/U1,1,,,spine-1,2,,,\n"), b.build())
+    assert got.problems == [] and got.node.tolist() == [[0, 1]]
 
 
 def test_any_fabric_file_is_a_plan(shared_data: Path) -> None:

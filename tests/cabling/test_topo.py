@@ -178,6 +178,12 @@ def test_unknown_type_is_read_as_one_chip_and_said_so(tmp_path: Path) -> None:
     assert all("no IBNL description of" in p.reason and str(tmp_path) in p.reason for p in result.problems)
 
 
+def test_two_stray_words_make_no_system(tmp_path: Path) -> None:
+    result = read_text("Box A\n  L1/P1 -> Box B L1/P1\nhello world\n", tmp_path)
+    assert reasons(result) == [(3, "no IBNL description of hello, and no cable of world: left out")]
+    assert set(result.fabric.node_system.values()) == {"A", "B"}
+
+
 def test_description_that_holds_itself_ends(tmp_path: Path) -> None:
     loop = "SYSTEM A\nSUBSYSTEM A a\nSUBSYSTEM A b\nSUBSYSTEM A c\nTOPSYSTEM Box\nSUBSYSTEM A a\nNODE SW 2 X U1\n 1 -> P1\n"
     result = read_text("Box A\n  P1 -> Cheetah9 h P1\n", tmp_path, loop)
@@ -193,8 +199,16 @@ def test_bad_description_lines_are_named_with_their_own_file(tmp_path: Path) -> 
     assert "no SYSTEM section describes board NOBOARD of slot x1" in said
 
 
+def test_file_cut_within_a_line_says_so(tmp_path: Path) -> None:
+    text = "Box A\n  L1/P1 -> Box B L1/P1\n  L1/P4 -> Box B L1/P4\n"
+    for end in range(len("Box A\n  L1/P1 -> Box B L1/P1\n"), len(text)):
+        result = read_text(text[:end], tmp_path)
+        assert result.counts["system_links"] >= 1
+        assert result.problems or text[end - 1] == "\n", text[:end]
+
+
 def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
-    for text in ("", "\n\n", "# only a comment\n", "\0\1\2=>>>"):
+    for text in ("", "\n\n", "# only a comment\n", "\0\1\2=>>>", "hello world\n"):
         with pytest.raises(UnreadableFile, match=r"net\.topo: no system") as caught:
             parse_topo(text, str(tmp_path / "net.topo"))
         assert "\n" not in str(caught.value)

@@ -98,6 +98,13 @@ def as_ibdm_without_speed(f: Fabric) -> dict[tuple[str, int], tuple[str, int, st
     return {k: (*v[:3], v[4]) for k, v in as_ibdm(f).links.items() if v[2] != "2x"}
 
 
+def test_generated_fabric_and_its_topo_do_not_differ(tmp_path: Path) -> None:
+    generate = pytest.importorskip("softib.fabric.topologies.registry").generate
+    f = generate("fat-tree", levels=3, radix=8)
+    write(f, tmp_path / "tree.topo")
+    assert diff(f, read_topo(tmp_path / "tree.topo").fabric) == []
+
+
 def test_cables_that_a_topo_cannot_hold_are_noted(tmp_path: Path) -> None:
     b = FabricBuilder("odd")
     b.nodes(2, NodeType.SWITCH, 4, desc=["a", "b"])

@@ -24,9 +24,18 @@ def running(ibsim: str, net: Path, fabric: Fabric, wait_s: float = 120) -> Itera
         pytest.skip(f"{PRELOAD} is not installed")
     env = {**os.environ, "IBSIM_SOCKNAME": f"softib-formats-{os.getpid()}-{time.monotonic_ns()}"}
     log = net.with_suffix(".log")
-    limits = ["-N", str(fabric.sizes.nodes + 1), "-S", str(fabric.sizes.switches + 1), "-P", str(fabric.sizes.ports + 1)]
+    limits = [
+        "-N",
+        str(fabric.sizes.nodes + 1),
+        "-S",
+        str(fabric.sizes.switches + 1),
+        "-P",
+        str(fabric.sizes.ports + 1),
+    ]
     with log.open("wb") as out:
-        sim = subprocess.Popen([ibsim, "-s", "-n", *limits, str(net)], env=env, stdin=subprocess.PIPE, stdout=out, stderr=out)
+        sim = subprocess.Popen(
+            [ibsim, "-s", "-n", *limits, str(net)], env=env, stdin=subprocess.PIPE, stdout=out, stderr=out
+        )
     try:
         deadline = time.monotonic() + wait_s
         while f"@{env['IBSIM_SOCKNAME']}:ctl" not in Path("/proc/net/unix").read_text():

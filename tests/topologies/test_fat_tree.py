@@ -80,9 +80,9 @@ def shift_loads(f, shift: int) -> int:
         peers = [(int(f.port_peer[p]), int(p)) for p in f.ports_of(s) if f.port_peer[p] >= 0]
         ups[s] = [(p, q) for q, p in peers if levels[f.port_node[q]] > levels[s]]
         downs[s] = [(p, q) for q, p in peers if levels[f.port_node[q]] < levels[s]]
-    for l in range(2, top + 1):
-        child = level(f, l - 1)[0]
-        w[l] = len({f.port_node[q] for _, q in ups[child]})
+    for tier in range(2, top + 1):
+        child = level(f, tier - 1)[0]
+        w[tier] = len({f.port_node[q] for _, q in ups[child]})
     for i in range(len(hosts)):
         j = (i + shift) % len(hosts)
         at = int(f.port_node[f.port_peer[f.port(hosts[i], 1)]])
@@ -103,9 +103,9 @@ def shift_loads(f, shift: int) -> int:
 def _hosts_below(f, links, levels, top):
     hosts = {int(n): i for i, n in enumerate(level(f, 0))}
     below: dict[int, set[int]] = {n: {i} for n, i in hosts.items()}
-    for l in range(1, top + 1):
-        for s in level(f, l):
-            children = [int(c) for c in np.flatnonzero(links[s]) if levels[c] < l]
+    for tier in range(1, top + 1):
+        for s in level(f, tier):
+            children = [int(c) for c in np.flatnonzero(links[s]) if levels[c] < tier]
             below[int(s)] = set().union(*(below[c] for c in children))
     return below
 
@@ -200,6 +200,8 @@ def test_explicit_xgft_counts():
         ({"m": [2, 2], "w": [2, 2]}, "so 1"),
         ({"m": [2, 2], "w": [1, 2, 3]}, "m has 2"),
         ({"m": [20, 20], "w": [1, 20], "radix": 36}, "needs 40 ports"),
+        ({"m": [200, 2], "w": [1, 99]}, "needs 299 ports"),
+        ({"m": [2, 2, 2, 2], "w": [1, 999999, 999999, 999999]}, "ports"),
         ({"m": [2, 2], "oversubscription": 2}, "cannot stand beside"),
         ({"radix": 2, "hosts": 5}, "larger radix"),
         ({"generation": "WDR"}, "did you mean XDR"),
@@ -215,6 +217,8 @@ def test_impossible_trees_say_what_would_be_right(params, says):
 def test_more_than_memory_holds_is_refused_at_once():
     with pytest.raises(LimitError, match="1048576 hosts"):
         generate("fat-tree", radix=64, levels=8)
+    with pytest.raises(LimitError, match="32 GiB"):
+        generate("torus", dims=[240, 240], radix=254)
 
 
 def test_unknown_names_give_the_near_ones():

@@ -8,7 +8,8 @@ import pytest
 from softib.errors import SoftibError
 from softib.fabric import faults
 from softib.fabric.columns import COLUMNS
-from softib.fabric.fault_kinds import FAULTS, plant, random_fault, random_swap
+from softib.fabric.fault_kinds import FAULTS, plant, random_fault
+from softib.fabric.faults import random_swap
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
@@ -184,11 +185,11 @@ def test_duplicates_take_the_whole_identity(pod):
     ("entry", "says"),
     [
         ({"kind": "swap-cable", "ports": []}, "did you mean swap-cables"),
-        ({"kind": "swap-cables", "ports": ["leaf-1[9]"]}, "write two"),
+        ({"kind": "swap-cables", "ports": ["leaf-1[9]"]}, "two ports whose plugs"),
         ({"kind": "swap-cables", "ports": ["leaf-1[9]", "leaf-1[9]"]}, "same cable"),
         ({"kind": "swap-cables", "ports": ["leaf-1[9]", "spine-1[1]"]}, "same cable"),
         ({"kind": "swap-cables", "ports": ["leaf-1[9]", "leaf-9[6]"]}, "no cable is in leaf-9[6]"),
-        ({"kind": "swap-cables", "ports": "leaf-1[9]"}, "write two"),
+        ({"kind": "swap-cables", "ports": "leaf-1[9]"}, "two ports whose plugs"),
         ({"kind": "remove-cable"}, "needs cable"),
         ({"kind": "remove-cable", "cable": "leaf-1"}, "write node[portnum]"),
         ({"kind": "remove-cable", "cable": "leaf-1[99]"}, "its ports are 1 to 16"),
@@ -196,14 +197,20 @@ def test_duplicates_take_the_whole_identity(pod):
         ({"kind": "remove-cable", "cable": "node-001[1]"}, "means 4 nodes"),
         ({"kind": "remove-cable", "cable": "leef-1[1]"}, "did you mean leaf-1"),
         ({"kind": "remove-cable", "cable": "0xzz[1]"}, "no node named"),
-        ({"kind": "remove-cable", "cable": 3.5}, "not a name"),
+        ({"kind": "remove-cable", "cable": 3.5}, "a port that the cable is in"),
         ({"kind": "remove-cable", "cabel": "leaf-1[9]"}, "did you mean cable"),
         ({"cable": "leaf-1[9]"}, "needs a kind"),
         ({}, "needs a kind"),
         ({"cable": "leaf-1[9]", "ber": 2}, "from 0 to below 1"),
-        ({"cable": "leaf-1[9]", "ber": "high"}, "not a number"),
+        ({"cable": "leaf-1[9]", "ber": "high"}, "raw bit error ratio"),
         ({"cable": "leaf-1[9]", "ber": float("nan")}, "from 0 to below 1"),
         ({"cable": "leaf-1[9]", "length_m": 0}, "no length"),
+        ({"cable": "leaf-1[9]", "length_m": True}, "metres"),
+        ({"cable": "leaf-1[9]", "lanes": 1.5}, "active width"),
+        ({"cable": "leaf-1[9]", "speed": 3}, "generation that is active"),
+        ({"cable": "leaf-1[9]", "speed": "QQR"}, "no link speed"),
+        ({"cable": 7, "ber": 0.1}, "a port that the cable is in"),
+        ({"kind": "swap-cables", "ports": [3, 4]}, "two ports whose plugs"),
         ({"kind": "crossed-rails", "node": "node-001", "rails": [0, 0]}, "two different rails"),
         ({"kind": "crossed-rails", "node": "node-001", "rails": 1}, "such as [0, 1]"),
         ({"kind": "crossed-rails", "node": "node-001", "rails": [0, 9]}, "no node named"),
@@ -234,5 +241,7 @@ def test_self_loops_and_guids_as_names(pod):
     plant(pod, {"kind": "self-loop", "ports": [pod.port_name(free[2])]})
     assert pod.port_peer[free[2]] == free[2]
     check_cables(pod)
+    with pytest.raises(SoftibError, match="loopback plug"):
+        plant(pod, {"kind": "swap-cables", "ports": [pod.port_name(free[2]), "leaf-1[9]"]})
     with pytest.raises(SoftibError, match="not a free port"):
         plant(pod, {"kind": "self-loop", "ports": [a]})

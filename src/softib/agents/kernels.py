@@ -11,9 +11,9 @@ every MAD inlined (a call would copy the thirty array descriptors).
 import numpy as np
 
 from softib.agents.mkey_kernels import admit
-from softib.agents.octet_kernels import get16, get32, get64
+from softib.agents.octet_kernels import get16, get32, get64, inner
 from softib.agents.pma_kernels import perf_agent
-from softib.agents.port_kernels import get_port_info, set_port_info
+from softib.agents.port_kernels import drop, get_port_info, set_port_info, train
 from softib.agents.route_kernels import by_lid, directed_back, end_port, route_smp, turn
 from softib.agents.sma_kernels import (
     guid_info,
@@ -28,6 +28,7 @@ from softib.agents.sma_kernels import (
     vl_arbitration,
 )  # fmt: skip
 from softib.iba import constants as c
+from softib.iba.smp import PortInfo
 from softib.jit import kernel
 
 A = c.SmpAttr
@@ -45,11 +46,12 @@ BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
     int(c.MadStatus.BAD_VERSION), int(c.MadStatus.BAD_METHOD), int(c.MadStatus.BAD_ATTRIBUTE),
 )  # fmt: skip
 PERMISSIVE = c.LID_PERMISSIVE
+LID_AT = PortInfo.lid.byte
 
 SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
 
-@kernel(_nrt=False, inline="always")
+@inner(inline="always")
 def subnet_agent(t, m, ingress, now):
     """Answer Get or Set of one attribute; returns the status."""
     attribute, modifier = get16(m, 16), get32(m, 20)
@@ -82,7 +84,7 @@ def subnet_agent(t, m, ingress, now):
     return BAD_ATTRIBUTE
 
 
-@kernel(_nrt=False, inline="always")
+@inner(inline="always")
 def arrive(t, m, ingress, now):
     """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT."""
     klass, method = m[1], m[3]
@@ -114,6 +116,26 @@ def arrive(t, m, ingress, now):
     return ANSWERED
 
 
+@inner
+def round_trip(t, port, lid, is_smp, method):
+    """Route a MAD by LID; -1 too when its answer would not find the way back (the tables need not be symmetric)."""
+    at = by_lid(t, port, lid, is_smp)
+    if at < 0 or method & 0x80 or at == port:
+        return at
+    home = end_port(t, port)
+    back = by_lid(t, end_port(t, at), get16(t.port_info[home], LID_AT), is_smp)
+    return at if back == home else np.int64(-1)
+
+
+@kernel(_nrt=False)
+def set_link(t, port, up, now):
+    """Hardware's doing: the link at ``port`` fails, or trains again."""
+    if up:
+        train(t, port, now)
+    else:
+        drop(t, port, now)
+
+
 @kernel(_nrt=False)
 def serve(
     t, port, now, words, dlid, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts
@@ -139,7 +161,7 @@ def serve(
         elif is_directed:
             at = route_smp(t, m, port, np.int64(dlid[r]))
         else:
-            at = by_lid(t, port, np.int64(dlid[r]), is_smp)
+            at = round_trip(t, port, np.int64(dlid[r]), is_smp, m[3])
         if at < 0:
             continue
         fate = arrive(t, m, at, now)
@@ -148,12 +170,12 @@ def serve(
             out_tid[k] = get64(m, 8)
             out_slid[k] = dlid[r]
             own = end_port(t, port)
-            out_dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[own], 16)
+            out_dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[own], LID_AT)
             k += 1
         elif fate == FOR_CLIENT:
             back -= 1
             client_row[back] = r
-            client_port[back] = at
+            client_port[back] = end_port(t, at)
             for i in range(32):
                 out_words[back, i] = out_words[k, i]
     counts[0] = k

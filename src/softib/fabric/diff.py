@@ -61,7 +61,7 @@ def diff(a: Fabric, b: Fabric) -> list[Change]:
 
 def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
     """int32[a's nodes]: the same node of ``b``, -1 = gone."""
-    names = a.node_names(), b.node_names()
+    names = [[_plain(n) for n in f.node_names()] for f in (a, b)]
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
     by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
     # Name and generated GUID together: the copies of one design, whatever its nodes are called.
@@ -75,6 +75,11 @@ def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
         taken[to_b[to_b >= 0]] = True
         to_b = np.where((to_b < 0) & (found >= 0) & ~taken[found], found, to_b)
     return to_b
+
+
+def _plain(name: str) -> str:
+    """ibdm calls the chip of a one-chip system ``leaf-1/U1``; other sources say ``leaf-1``."""
+    return name.removesuffix("/U1")
 
 
 def _real_guids(f: Fabric) -> np.ndarray:
@@ -111,7 +116,7 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     by_guid = (a.node_guid[same] == b.node_guid[other]).any()
     for i in np.flatnonzero((a.node_desc[same] != b.node_desc[other]).any(axis=1)).tolist():
         old, new = a.node_name(int(same[i])), b.node_name(int(other[i]))
-        if old != new:
+        if _plain(old) != _plain(new):
             guid = f"{int(a.node_guid[same[i]]):#018x}"
             yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} (GUID {guid})")
     made = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric import plugging
+from softib.fabric.fault_draws import two_cables
 from softib.fabric.fault_places import Place, Planted, cable_at, cable_ends, names_of, node_at, note, port_at
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import add_cable, delete_cables, plug, set_active, unplug
@@ -23,8 +24,8 @@ from softib.iba.smp import PortInfo
 
 __all__ = [
     "Planted", "cable_at", "cross_rails", "dangle", "dead_switch", "duplicate_description", "duplicate_guid",
-    "duplicate_lid", "inactive_link", "move_cable", "node_at", "one_sided", "port_at", "remove_cable", "self_loop",
-    "set_ber", "set_length", "slow_link", "swap_cables", "unlink_hca", "zero_lid",
+    "duplicate_lid", "inactive_link", "move_cable", "node_at", "one_sided", "port_at", "random_swap", "remove_cable",
+    "self_loop", "set_ber", "set_length", "slow_link", "swap_cables", "unlink_hca", "zero_lid",
 ]  # fmt: skip
 
 
@@ -34,6 +35,16 @@ __all__ = [
 def swap_cables(fabric: Fabric, a: Place, b: Place) -> Planted:
     """Exchange the plugs in ports ``a`` and ``b``: each now leads where the other led."""
     return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
+
+
+def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
+    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables between equal node types).
+
+    The four ends are on four different nodes, so that who is linked to whom changes. With ``same_nodes`` the two cables
+    are parallel ones between the same two nodes: only port numbers change, the graph of nodes does not.
+    """
+    a, b = two_cables(fabric, rng, tier, same_nodes)
+    return swap_cables(fabric, a, b)
 
 
 def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
@@ -53,6 +64,8 @@ def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
     if first == second:
         raise InputError(f"{names[0]} and {names[1]} are the same cable; swapping needs two")
     far_a, far_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
+    if far_a == a or far_b == b:
+        raise InputError(f"{names[0] if far_a == a else names[1]} holds a loopback plug, which is no cable to swap")
     side_a, side_b = (int(fabric.cable_port[c, 1] == p) for c, p in ((first, a), (second, b)))
     unplug(fabric, first)
     unplug(fabric, second)
@@ -73,6 +86,8 @@ def move_cable(fabric: Fabric, port: Place, to: Place) -> Planted:
         raise InputError(f"{to} already holds a cable; move to a free port, or swap-cables")
     far, side = int(fabric.port_peer[a]), int(fabric.cable_port[cable, 1] == a)
     names = names_of(fabric, [a, b])
+    if far == a:
+        raise InputError(f"{names[0]} holds a loopback plug, which is no cable to move")
     unplug(fabric, cable)
     plug(fabric, cable, *((far, b) if side else (b, far)))
     return note(fabric, "move-cable", names, f"the plug of {names[0]} is in {names[1]}")

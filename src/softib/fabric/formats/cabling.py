@@ -139,7 +139,10 @@ P2P_COLUMNS = (
 
 
 def write_plan(plan: CablingPlan, path: str | Path) -> None:
-    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` gives the same rows back."""
+    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` gives the same rows back.
+
+    Raises :class:`UnreadableFile` where the path cannot be written.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(P2P_COLUMNS)
@@ -153,4 +156,7 @@ def write_plan(plan: CablingPlan, path: str | Path) -> None:
         lanes = f" {int(plan.lanes[i])}x" if plan.lanes[i] else ""
         speed = SPEED_BY_CODE[int(plan.speed[i])].name + lanes if plan.speed[i] else ""
         writer.writerow([*ends, length, medium, speed])
-    Path(path).write_text(out.getvalue(), encoding="utf-8")
+    try:
+        Path(path).write_text(out.getvalue(), encoding="utf-8")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None

@@ -76,15 +76,20 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
     if header is None:
         raise UnreadableFile(f"{file}: no line with the headings StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port")  # fmt: skip
     at, delimiter, columns = header
+    heading = _split(lines[at], delimiter)[columns["node0"]].lower()
     problems = Problems(file)
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines[at + 1 :], at + 2):
         fields = _split(line, delimiter)
-        if not any(fields) or line.lstrip().startswith("#") or _columns(fields) is not None:
+        again = columns["node0"] < len(fields) and fields[columns["node0"]].lower() == heading
+        if not any(fields) or line.lstrip().startswith("#") or again:
             continue
         row = _row(fields, line, columns, number, problems)
         if row is not None:
             rows.append(row)
+    if text[-1:] not in ("\n", "\r") and rows and len(_split(lines[-1], delimiter)) < len(_split(lines[at], delimiter)):
+        # Many editors write no last line end; a row that lacks columns too was cut.
+        problems.add(len(lines), "the file ends within this row: it may be cut off")
     if not rows:
         raise UnreadableFile(f"{file}: no row names two devices and two ports")
     _find_conflicts(rows, problems)
@@ -172,8 +177,9 @@ def _place(get: Any, end: int, number: int, problems: Problems) -> tuple[str, in
 
 
 def _without_port(device: str, port: str) -> str:
-    if device.lower().endswith(port.lower()) and len(device) > len(port) and device[-len(port) - 1] in " _-/":
-        return device[: -len(port)].rstrip(" _-/") or device
+    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the word: leaf-3 is no leaf."""
+    if "port" in port.lower() and device.lower().endswith(" " + port.lower()):
+        return device[: -len(port)].rstrip() or device
     return device
 
 

@@ -127,5 +127,5 @@ def _check_index(index: Section | None, rows_of: dict[str, int], lines: list[str
         name, rows = name.strip(), rows.strip()
         if name not in rows_of:
             problems.add(line, f"section {name}, which the index lists, is not in the file")
-        elif rows.isdigit() and int(rows[:9]) != rows_of[name]:
+        elif rows.isdecimal() and int(rows[:9]) != rows_of[name]:
             problems.add(line, f"section {name} has {rows_of[name]} readable rows, the index says {rows}")

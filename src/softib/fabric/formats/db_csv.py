@@ -1,7 +1,7 @@
 """Reads ibdiagnet2's .db_csv: everything that the fabric answered, attribute by attribute.
 
 Sections used: NODES, LINKS, PORTS (all of PortInfo), EXTENDED_PORT_INFO (FDR10), SWITCHES (SwitchInfo), SM_INFO, PKEY,
-PM_INFO (counters) and PORT_HIERARCHY_INFO (labels). Column names are ibdiagnet2's, read off its files; what each holds
+PM_INFO (counters), CABLE_INFO (lengths) and PORT_HIERARCHY_INFO (labels). Column names are ibdiagnet2's, read off its files; what each holds
 is in :mod:`softib.fabric.formats.db_csv_columns`.
 
 The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their power-up values.
@@ -9,6 +9,7 @@ The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop s
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.csv_sections import NONE, Section, read_sections
-from softib.fabric.formats.db_csv_columns import COUNTERS, PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
+from softib.fabric.formats.db_csv_columns import CABLE_LENGTHS, COUNTERS, PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
 from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import read_lines, shown
@@ -37,6 +38,7 @@ _SECTIONS = (
     "SM_INFO",
     "PKEY",
     "PM_INFO",
+    "CABLE_INFO",
     "PORT_HIERARCHY_INFO",
 )
 _NODES = (
@@ -52,6 +54,8 @@ _NODES = (
 )
 _LINKS = ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2")
 MLIDS_MAX = 0x3FFF
+_LENGTH = re.compile(r"\s*+(\d{1,6}(?:\.\d{1,6})?)\s*+(km|m|cm)\s*+\Z")
+_METRES = {"km": 1000.0, "m": 1.0, "cm": 0.01}
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
@@ -225,6 +229,19 @@ class _Overlay:
                 value = s.column(column, quiet)[rows]
                 self.f.counters[name][port[value >= 0]] = value[value >= 0]
 
+    def cable_info(self, s: Section) -> None:
+        """Lengths, as the cables' EEPROMs tell them; a length without a unit says nothing."""
+        guid = "NodeGuid" if s.has("NodeGuid") else "NodeGUID"
+        num = "PortNum" if s.has("PortNum") else "PortNumber"
+        rows, port = self._ports(s, guid, num)
+        for column in (c for c in CABLE_LENGTHS if s.has(c)):
+            texts = s.text(column)
+            for i, p in zip(rows.tolist(), port.tolist(), strict=True):
+                m = _LENGTH.match(texts[i])
+                if m and float(m[1]) > 0 and self.f.port_cable[p] >= 0:
+                    self.f.cable_length_m[self.f.port_cable[p]] = float(m[1]) * _METRES[m[2]]
+                    self.records.add("lengths")
+
     def port_hierarchy_info(self, s: Section) -> None:
         """Labels printed on ports."""
         if s.has("NodeGUID", "PortNum", "Label"):
@@ -260,7 +277,7 @@ class _Overlay:
         good = (num >= np.where(self.f.is_switch[node], 0, 1)) & (num <= self.f.node_nports[node])
         for i in np.flatnonzero(~good):
             self.problems.add(
-                s.lines[int(rows[i])], f"{s.name}: {self.f.node_name(int(node[i]))} has no port {int(num[i])}"
+                s.lines[int(rows[i])], f"{s.name}: {shown(self.f.node_name(int(node[i])))} has no port {int(num[i])}"
             )
         return rows[good], (self.f.node_base[node[good]] + num[good]).astype(np.int64)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COUNTERS", "PORT_INFO", "SPEEDS", "SWITCH_INFO", "split_speeds"]
+__all__ = ["CABLE_LENGTHS", "COUNTERS", "PORT_INFO", "SPEEDS", "SWITCH_INFO", "split_speeds"]
 
 PORT_INFO = {
     "MKey": "mkey", "GIDPrfx": "gid_prefix", "MSMLID": "master_sm_lid", "LID": "lid", "CapMsk": "cap_mask",
@@ -73,6 +73,18 @@ COUNTERS = {
     "port_multicast_rcv_pkts": ("PortMultiCastRcvPkts",),
 }
 """Counter of the fabric → columns of PM_INFO, the widest first."""
+
+
+CABLE_LENGTHS = (
+    "LengthSMFiber",
+    "LengthOM5",
+    "LengthOM4",
+    "LengthOM3",
+    "LengthOM2",
+    "LengthOM1",
+    "LengthCopperOrActive",
+)
+"""Columns of CABLE_INFO that hold a length, of which one is set; texts such as ``3 m``."""
 
 
 def split_speeds(value: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:

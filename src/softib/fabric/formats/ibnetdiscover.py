@@ -37,21 +37,24 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 
 __all__ = ["read"]
 
-_NODE = re.compile(r'\s*(Switch|Ca|Hca|Rt|Router)\s*(\d{1,9})\s*"([^"]*)"\s*(.*)', re.IGNORECASE)
+# Blanks are matched possessively (*+): a hostile line of thousands of them costs linear time.
+_NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
 _NODE_TEXT = re.compile(
-    r'#\s*(?:"(.*)"|(?!")(.*?))(?:\s*(?:(base|enhanced)\s*)?port\s*0)?'
-    r"(?:\s*lid\b\s*(\S*?))?(?:\s*lmc\b\s*(\d*))?(?:\s*\(scp\))?\s*\Z"
+    r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
+    r"(?:\s*+lid\b\s*+(?!lmc)(\S{0,20}))?(?:\s*+lid\s*+(?=lmc))?(?:\s*+lmc\b\s*+(\d*+))?(?:\s*+\(scp\))?\s*+\Z"
 )
 _PORT = re.compile(
-    r'\s*\[\s*(\d{1,9})\s*\]((?:\s*\[[^\]"]*\]|\s*\([^)"]*\))*)\s*"([^"]*)"'
-    r"(?:\s*\[\s*(\d{1,9})\s*\])?((?:\s*\[[^\]]*\]|\s*\([^)]*\))*)\s*(.*)"
+    r'\s*+\[\s*+(\d{1,9})\s*+\]((?:\s*+(?:\[[^\]"]*+\]|\([^)"]*+\)))*)\s*+"([^"]*+)"'
+    r"(?:\s*+\[\s*+(\d{1,9})\s*+\])?((?:\s*+(?:\[[^\]]*+\]|\([^)]*+\)))*)\s*+(.*)"
 )
 _PORT_TEXT = re.compile(
-    r'#\s*(?:lid(?:\s*([^\s"]+?))??\s*lmc(?:\s*(\d+))?\s*)?"(.*)"\s*(?:lid(?:\s+(?!\d+x|\?\?)([^\s"]+))?)?'
-    r"\s*((?:\d+x|\?\?)\s*(?:\d[\d.]*(?:\s*Gbps)?|[A-Za-z]+\d*|\?+)|)((?:\s+[a-z]+=\S+|\s+slot \d+|\s*\(scp\))*)\s*\Z"
+    r'#\s*+(?:lid\s*+((?!lmc)[^\s"]{1,20})?\s*+lmc\s*+(\d++)?\s*+)?"(.*)"\s*+(?:lid(?:\s++(?!\d+x|\?\?)([^\s"]++))?)?'
+    r"\s*+((?:\d++x|\?\?)\s*+(?:\d[\d.]*+(?:\s*+Gbps)?|[A-Za-z]++\d*+|\?++)|)"
+    r"((?:\s*+(?:[a-z]++=[^\s=]++|slot \d++|\(scp\)))*)\s*+\Z"
 )
-_ASSIGN = re.compile(r"\s*([a-z]+)\s*[=+]\s*([^\s(#]*)(?:\(([^)]*)\))?")
+_ASSIGN = re.compile(r"\s*+([a-z]++)\s*+[=+]\s*+([^\s(#]*+)(?:\(([^)]*+)\))?")
 _OPTION = re.compile(r"([A-Za-z]+)=(\S+)")
+_EXT = re.compile(r"\[\s*+ext\s*+(\d{1,9})\s*+\]")
 _PAREN = re.compile(r"\(([^)]*)\)")
 _QUIET = re.compile(r"\s*(?:#.*|Non-Chassis Nodes.*|Chassis \d+.*)?\Z")
 _IDS = {"vendid": 24, "devid": 16, "sysimgguid": 64}
@@ -67,7 +70,9 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     lines = read_lines(path, problems)
     if ibnetdiscover_ports.looks_like(lines):
         records = ibnetdiscover_ports.parse(lines, problems)
-        return named(to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map)
+        return named(
+            to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map
+        )
     reader = _Netlist(problems)
     reader.parse(lines)
     format = "ibnetdiscover" if reader.has_guids else "ibsim"
@@ -209,9 +214,9 @@ class _Netlist:
 
     def _own_texts(self, own: str, number: int) -> tuple[str, int]:
         """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the port number."""
-        texts = _PAREN.findall(own)
+        texts = [*_EXT.findall(own), *_PAREN.findall(own)]
         guid = UNKNOWN
-        if texts and not self.is_switch:
+        if texts and texts[-1] and not self.is_switch:
             last = texts.pop()
             guid = parse_guid(last)
             if guid == UNKNOWN:
@@ -270,7 +275,7 @@ def _lmc(text: str | None, number: int, problems: Problems) -> int:
         return UNKNOWN
     if len(text) == 1 and int(text) <= 7:
         return int(text)
-    problems.add(number, f"LMC {text} is not 0 to 7")
+    problems.add(number, f"LMC {shown(text)} is not 0 to 7")
     return UNKNOWN
 
 

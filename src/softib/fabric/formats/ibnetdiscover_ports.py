@@ -14,13 +14,14 @@ import re
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.records import NODE_TYPES, UNKNOWN, Records, parse_lid, parse_rate
 from softib.fabric.formats.text import Junk, shown
+from softib.iba.constants import LID_UCAST_MAX, MAX_SWITCH_PORTS
 
 __all__ = ["looks_like", "parse"]
 
-_END = r"(CA|SW|RT)\s+(?:(\d+)\s+)?(\d{1,9})\s+0x([0-9a-fA-F]{1,16})"
+_END = r"(CA|SW|RT)\s++(?:(\d{1,9})\s++)?(\d{1,9})\s++0x([0-9a-fA-F]{1,16})"
 _LINE = re.compile(
-    rf"\s*{_END}\s+(\d+x|\?\?)\s*(\S+)"
-    rf"(?:\s*-\s*{_END}\s*(?:\(\s*'(.*?)'\s*-\s*'(.*)'\s*\)\s*)?\Z|\s*'?(.*?)'?\s*\Z)"
+    rf"\s*+{_END}\s++(\d+x|\?\?)\s*+(\S++)"
+    rf"(?:\s*+-\s*+{_END}\s*+(?:\(\s*+'(.*?)'\s*+-\s*+'(.*)'\s*+\)\s*+)?\Z|\s*+'?(.*)\Z)"
 )
 _CUT = re.compile(r"-\s*(?:CA|SW|RT)\b|\s-\s*\Z")
 _QUIET = re.compile(r"\s*(?:#.*)?\Z")
@@ -60,13 +61,13 @@ class _Ports:
 
     def line(self, number: int, m: re.Match[str]) -> None:
         """One line: a port, and its peer if it has one."""
-        name = (m[11] if m[7] else m[13]) or ""
+        name = (m[11] if m[7] else m[13].rstrip().removesuffix("'")) or ""
         node = self._node(m[1], m[4], m[2], name, number)
         portnum = int(m[3])
-        self.records.nports[node] = max(self.records.nports[node], min(portnum, 254))
+        self.records.nports[node] = max(self.records.nports[node], min(portnum, MAX_SWITCH_PORTS))
         if not m[7]:
-            if not 1 <= portnum <= 254:
-                self.problems.add(number, f"port number {portnum} is not 1 to 254")
+            if not 1 <= portnum <= MAX_SWITCH_PORTS:
+                self.problems.add(number, f"port number {portnum} is not 1 to {MAX_SWITCH_PORTS}")
             return
         if m[11] is None:
             self.problems.add(number, f"no names after the peer: {shown(m[0])}")
@@ -97,7 +98,7 @@ class _Ports:
                 self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line of its own; known as a peer only")
                 self.node_of[key] = self.records.add_node(
                     key, NODE_TYPES[kind.lower()], 0, number, desc=name, node_guid=guid,
-                    lid0=int(lid) if lid and kind == "SW" and int(lid) < 0xC000 else UNKNOWN)  # fmt: skip
+                    lid0=int(lid) if lid and kind == "SW" and int(lid) <= LID_UCAST_MAX else UNKNOWN)  # fmt: skip
                 self.records.only_a_peer.add(self.node_of[key])
 
 

@@ -36,7 +36,9 @@ def cable_notes(f: Fabric) -> list[str]:
     lost = np.flatnonzero(f.cable_port[:, 1] < 0)
     if len(lost):
         places = ", ".join(f.port_name(int(f.cable_port[i, 0])) for i in lost[:3])
-        notes.append(f"{len(lost)} cables with an unknown peer are left out: {places}" + (", …" if len(lost) > 3 else ""))
+        notes.append(
+            f"{len(lost)} cables with an unknown peer are left out: {places}" + (", …" if len(lost) > 3 else "")
+        )
     one_sided = int(((f.cable_listed == 1) & (f.cable_port[:, 1] >= 0)).sum())
     if one_sided:
         notes.append(f"{one_sided} cables that the source lists at one end only are written at both")

@@ -237,7 +237,13 @@ class IbnlLibrary:
 
     @classmethod
     def search(cls, told: Sequence[str | Path] = (), beside: str | Path | None = None) -> IbnlLibrary:
-        """``--ibnl`` folders, then the folder of the file ``beside``, then those of installed ibutils."""
+        """``--ibnl`` folders, then the folder of the file ``beside``, then those of installed ibutils.
+
+        Raises :class:`UnreadableFile` where a told folder is none.
+        """
+        for folder in told:
+            if not Path(folder).is_dir():
+                raise UnreadableFile(f"{folder}: no folder to seek IBNL files in")
         near = [Path(beside).parent] if beside is not None else []
         installed = [p for pattern in INSTALLED for p in sorted(Path("/").glob(pattern[1:]))]
         return cls([*map(Path, told), *near, *installed])

@@ -37,7 +37,9 @@ def write(f: Fabric, path: Path) -> list[str]:
     notes: list[str] = []
     empty = np.flatnonzero(f.node_nports == 0).tolist()
     if empty:
-        notes.append(f"{len(empty)} nodes without ports are left out: {f.node_name(empty[0])}" + (", …" if empty[1:] else ""))
+        notes.append(
+            f"{len(empty)} nodes without ports are left out: {f.node_name(empty[0])}" + (", …" if empty[1:] else "")
+        )
     guid = _unique_guids(f, notes)
     desc = _descriptions(f, notes)
     remark = [d.replace("=", "-") for d in desc]
@@ -46,8 +48,12 @@ def write(f: Fabric, path: Path) -> list[str]:
     _port_guid_note(f, guid, notes)
     ports = f.sizes.ports
     if f.sizes.nodes > DEFAULT_NODES or f.sizes.switches > DEFAULT_SWITCHES or ports > DEFAULT_PORTS:
-        notes.append(f"beyond ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} -P {ports + 1}")
-    path.write_bytes(netlist(f, Names(guid, desc, remark, set(empty)), rates, "# Netlist for ibsim, written by softib\n"))
+        notes.append(
+            f"beyond ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} -P {ports + 1}"
+        )
+    path.write_bytes(
+        netlist(f, Names(guid, desc, remark, set(empty)), rates, "# Netlist for ibsim, written by softib\n")
+    )
     return notes
 
 
@@ -99,7 +105,8 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
         notes.append(f"{int((up & (code > fastest)).sum()) // 2} links at {names} are written as {FASTEST}, "
                      "the fastest that stock ibsim 0.10 knows")  # fmt: skip
     return [
-        f"{n}x{SPEED_BY_CODE[min(c, fastest)].name if c else 'SDR'}" + (f" speed={SPEED_BY_CODE[c].name}" if c > fastest else "")
+        f"{n}x{SPEED_BY_CODE[min(c, fastest)].name if c else 'SDR'}"
+        + (f" speed={SPEED_BY_CODE[c].name}" if c > fastest else "")
         for n, c in zip(lanes.tolist(), code.tolist(), strict=True)
     ]
 

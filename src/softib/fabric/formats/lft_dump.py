@@ -12,6 +12,7 @@ counts), and a table that says it has another number of entries than stand there
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from softib.fabric.formats.lft_parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
 
-__all__ = ["read_lfts", "write_fabric_lfts", "write_lfts"]
+__all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
 
 
 def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
@@ -54,6 +55,54 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     return lft, sorted(problems, key=lambda p: p.line)
 
 
+_DESTINATION = re.compile(
+    r"^0x([0-9a-fA-F]{1,4}) +\d{1,3} *[:#] *\(?(?:Channel Adapter|Switch|Router) portguid +(?:0x([0-9a-fA-F]{1,16})|guid)\s*:\s*(.*?)\)?\s*$",
+    re.MULTILINE,
+)
+
+LIDS_WITHIN = 8 << 20
+"""Characters after which a dump tells no new LID: a table of all 49,151 unicast LIDs has fewer."""
+
+
+def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
+    """LIDs that the destinations of a dump_lfts dump tell: ``uint16[ports]``, 0 = not told; and what was wrong.
+
+    For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
+    is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    problems = Problems(str(path))
+    told: dict[int, tuple[int | None, str, int]] = {}
+    newest, counted, line = 0, 0, 1
+    for match in _DESTINATION.finditer(text):
+        lid = int(match.group(1), 16)
+        if lid not in told:
+            newest = match.start()
+            line += text.count("\n", counted, newest)
+            counted = newest
+            told[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
+        elif match.start() - newest > LIDS_WITHIN:
+            break
+    out = np.zeros(fabric.sizes.ports, np.uint16)
+    ends = fabric.end_ports()
+    by_guid: dict[int, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
+    for port in ends.tolist():
+        by_guid.setdefault(int(fabric.port_guid[port]), []).append(port)
+        by_name.setdefault(fabric.node_name(int(fabric.port_node[port])), []).append(port)
+    for lid, (guid, name, at_line) in told.items():
+        ports = by_guid.get(guid, []) if guid is not None else []
+        ports = ports if len(ports) == 1 else by_name.get(name, [])
+        if len(ports) == 1 and not out[ports[0]]:
+            out[ports[0]] = lid
+        else:
+            problems.add(at_line, f"LID {lid} belongs to {name!r}, which is {len(ports)} ports of the fabric")
+    return out, list(problems)
+
+
 def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
     """Row of the switch arrays, -1 = not in the fabric, -2 = no unicast table."""
     if not section.unicast:
@@ -77,12 +126,12 @@ def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
 
 def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> np.ndarray:
     lft = np.full((fabric.sizes.switches, fabric.sizes.lft_cap), LFT_NO_ROUTE, np.uint8)
-    switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3)
+    switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3).astype(np.int32)
     for i in np.flatnonzero(switch == -3):
         problems.add(int(dump.line[i]), "an entry before any table's heading: whose is it?")
     known = switch >= 0
     node = fabric.switch_node[np.where(known, switch, 0)]
-    nports = fabric.node_nports[node].astype(np.int64)
+    nports = fabric.node_nports[node]
     routed = known & (dump.portnum != LFT_NO_ROUTE)
     beyond_cap = known & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
     beyond_ports = routed & ~beyond_cap & (dump.portnum > nports)
@@ -94,21 +143,20 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
             int(dump.line[i]), f"{name} has no port {int(dump.portnum[i])}; its ports are 0 to {int(nports[i])}"
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
-    rows = rows[_first_of_each(switch[rows] * (1 << 17) + dump.lid[rows], rows, dump, problems)]
-    lft[switch[rows], dump.lid[rows]] = dump.portnum[rows]
-    _unknown_lids(dump.lid[rows], dump.line[rows], fabric, problems)
+    switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
+    # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a reversed view forwards).
+    lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
+    again = np.flatnonzero(lft[switch, lid] != portnum)
+    if len(again):
+        key = switch.astype(np.int64) << 16 | lid
+        concerned = np.flatnonzero(np.isin(key, key[again]))
+        keys, first = np.unique(key[concerned], return_index=True)
+        first_line = line[concerned[first[np.searchsorted(keys, key[again])]]]
+        for k, earlier in zip(again.tolist(), first_line.tolist(), strict=True):
+            used = int(lft[switch[k], lid[k]])
+            problems.add(int(line[k]), f"LID {int(lid[k])} leaves by port {used} at line {earlier}; that one is used")
+    _unknown_lids(lid, line, fabric, problems)
     return lft
-
-
-def _first_of_each(key: np.ndarray, rows: np.ndarray, dump: Dump, problems: Problems) -> np.ndarray:
-    _, first, back = np.unique(key, return_index=True, return_inverse=True)
-    again = np.flatnonzero(first[back] != np.arange(len(key)))
-    for i in again:
-        here, there = rows[i], rows[first[back[i]]]
-        if dump.portnum[here] != dump.portnum[there]:
-            reason = f"LID {int(dump.lid[here])} leaves by port {int(dump.portnum[there])} at line {int(dump.line[there])}; that one is used"  # fmt: skip
-            problems.add(int(dump.line[here]), reason)
-    return np.sort(first)
 
 
 def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: Problems) -> None:
@@ -140,31 +188,28 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
 
 
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
-    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back."""
-    lids = fabric.lid
+    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back.
+
+    Raises :class:`UnreadableFile` where the path cannot be written.
+    """
+    own = fabric.lid[fabric.node_base[fabric.switch_node]]
     destination = _destinations(fabric, lft.shape[1])
     lead = [f"0x{lid:04x} " for lid in range(lft.shape[1])]
     ports = [f"{p:03d}" for p in range(256)]
-    with open(path, "w", encoding="utf-8", newline="\n") as out:
-        for switch in range(fabric.sizes.switches):
-            node = int(fabric.switch_node[switch])
-            row = lft[switch]
-            used = np.flatnonzero(row != LFT_NO_ROUTE)
-            top = int(used[-1]) if len(used) else 0
-            own = int(lids[fabric.node_base[node]])
-            out.write(
-                f"Unicast lids [0x0-0x{top:x}] of switch Lid {own} guid 0x{int(fabric.node_guid[node]):016x} "
-                f"({_line(fabric.node_name(node))}):\n  Lid  Out   Destination\n       Port     Info \n"
-            )
-            out.write(
-                "".join(
-                    [
-                        lead[i] + ports[p] + destination[i]
-                        for i, p in zip(used.tolist(), row[used].tolist(), strict=True)
-                    ]
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as out:
+            for switch, node in enumerate(fabric.switch_node.tolist()):
+                used = np.flatnonzero(lft[switch] != LFT_NO_ROUTE)
+                entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
+                out.write(
+                    f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(own[switch])} "
+                    f"guid 0x{int(fabric.node_guid[node]):016x} ({_line(fabric.node_name(node))}):\n"
+                    "  Lid  Out   Destination\n       Port     Info \n"
                 )
-            )
-            out.write(f"{len(used)} valid lids dumped \n")
+                out.write("".join([lead[i] + ports[p] + destination[i] for i, p in entries]))
+                out.write(f"{len(used)} valid lids dumped \n")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:

@@ -14,13 +14,13 @@ import numpy as np
 
 from softib.fabric.formats.base import Problems
 
-__all__ = ["Dump", "Section", "line_text", "parse_dump"]
+__all__ = ["Dump", "Section", "parse_dump"]
 
 _GUID = re.compile(r"\bguid[ :=]*(?:0x)?([0-9a-fA-F]{1,16})\b")
 _LID = re.compile(r"\b[Ll]id (\d{1,5})\b")
 _NAME = re.compile(r"\(\s*['\"]?(.*?)['\"]?\s*\)\s*:?\s*$")
 _OSM = re.compile(r"\bSwitch\s+0x([0-9a-fA-F]{1,16})")
-_ENTRY = re.compile(r"^\s*0x([0-9a-fA-F]{1,8})\s*(?::\s*)?(\d{1,9}|UNREACHABLE)(?:\s|:|#|$)")
+_ENTRY = re.compile(r"^\s*0x([0-9a-fA-F]{1,7})\s*(?::\s*)?(\d{1,9}|UNREACHABLE)(?:\s|:|#|$)")
 _TOTAL = re.compile(r"^\s*(\d{1,9}) (?:valid )?lids dumped")
 _FURNITURE = re.compile(r"^\s*(?:#.*|Lid\s+Out\s+Destination.*|Port\s+Info.*|LID\s*:\s*Port\s*:.*|-+)?\s*$")
 NO_ROUTE = 255
@@ -40,7 +40,7 @@ class Section:
 
 @dataclass
 class Dump:
-    """``lid``, ``portnum`` (int64) and ``line`` (int64, from 1) of all entries in file order; ``section`` is the row of
+    """``lid``, ``portnum``, ``line`` (from 1), all int32, of all entries in file order; ``section`` is the row of
     ``sections`` they stand under, -1 = before the first."""
 
     lid: np.ndarray
@@ -48,8 +48,10 @@ class Dump:
     line: np.ndarray
     section: np.ndarray
     sections: list[Section] = field(default_factory=list)
-    starts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
+
+CHUNK = 16 << 20
+"""Octets looked at together: enough for speed, little beside the tables."""
 
 _HEX = np.full(256, 255, np.uint8)
 _HEX[np.frombuffer(b"0123456789", np.uint8)] = np.arange(10)
@@ -59,31 +61,51 @@ _HEX[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
 
 def parse_dump(data: bytes, problems: Problems) -> Dump:
     """Every table and entry in ``data``; lines that are neither are added to ``problems``."""
+    sections: list[Section] = []
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    at, line = 0, 1
+    while at < len(data):
+        end = data.find(b"\n", at + CHUNK) + 1 or len(data)
+        columns, lines = _parse_chunk(data[at:end], line, sections, problems)
+        parts.append(columns)
+        at, line = end, line + lines
+    line -= 1
+    if data and not data.endswith((b"\n", b"\r")):
+        problems.add(line, "the file ends within this line: it may be cut off")
+    lid, portnum, where = (np.concatenate([p[i] for p in parts]) if parts else np.zeros(0, np.int32) for i in range(3))
+    heads = np.array([s.line for s in sections], np.int32)
+    return Dump(lid, portnum, where, (np.searchsorted(heads, where) - 1).astype(np.int32), sections)
+
+
+def _parse_chunk(
+    data: bytes, first: int, sections: list[Section], problems: Problems
+) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+    """LIDs, ports and lines of the entries of ``data``, whose first line is ``first``; and how many lines it has."""
     raw = np.frombuffer(data + b"\n" + b"\0" * 16, np.uint8)
     ends = np.flatnonzero(raw == 10)
+    if data.endswith(b"\n"):
+        ends = ends[:-1]
     starts = np.concatenate([[0], ends[:-1] + 1])
     lid, portnum, fast = _fixed_columns(raw, starts, ends)
-    rest = np.flatnonzero(~fast)
-    sections: list[Section] = []
     more: list[tuple[int, int, int]] = []
-    for i in rest.tolist():
+    for i in np.flatnonzero(~fast).tolist():
         text = data[starts[i] : min(int(ends[i]), int(starts[i]) + 500)].decode("utf-8", "replace").rstrip("\r")
-        _other_line(text, i + 1, sections, more, problems)
-    lines = np.flatnonzero(fast) + 1
-    extra = np.array(more, np.int64).reshape(-1, 3)
-    line = np.concatenate([lines, extra[:, 0]])
-    order = np.argsort(line, kind="stable")
-    heads = np.array([s.line for s in sections], np.int64)
-    line = line[order]
-    return Dump(
-        np.concatenate([lid[fast], extra[:, 1]])[order], np.concatenate([portnum[fast], extra[:, 2]])[order], line,
-        np.searchsorted(heads, line) - 1, sections, starts,
-    )  # fmt: skip
+        _other_line(text, first + i, sections, more, problems)
+    line = (np.flatnonzero(fast) + first).astype(np.int32)
+    columns = (lid[fast], portnum[fast], line)
+    if more:
+        extra = np.array(more, np.int64).astype(np.int32)
+        line = np.concatenate([line, extra[:, 0]])
+        order = np.argsort(line, kind="stable")
+        columns = (
+            np.concatenate([columns[0], extra[:, 1]])[order], np.concatenate([columns[1], extra[:, 2]])[order], line[order],
+        )  # fmt: skip
+    return columns, len(starts)
 
 
 def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """LID and port of every line in one of the fixed forms, and which lines those are."""
-    lid, portnum = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    lid, portnum = np.zeros(len(starts), np.int32), np.zeros(len(starts), np.int32)
     fast = np.zeros(len(starts), bool)
     rows = np.flatnonzero((ends - starts >= 10) & (raw[starts] == ord("0")) & (raw[starts + 1] == ord("x")))
     at = starts[rows]
@@ -98,11 +120,11 @@ def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
     good = (p[0] < 10) & (p[1] < 10) & (p[2] < 10) & (~colon | (raw[at + 8] == ord(" "))) & (port_at + 3 <= ends[rows])
     good &= (after == ord(" ")) | (after == 10) | (after == 13) | (after == 9)
     rows = rows[good]
-    value = np.zeros(len(rows), np.int64)
+    value = np.zeros(len(rows), np.int32)
     for d in digits:
         value = value * 16 + d[good]
     lid[rows] = value
-    portnum[rows] = p[0][good].astype(np.int64) * 100 + p[1][good].astype(np.int64) * 10 + p[2][good]
+    portnum[rows] = p[0][good].astype(np.int32) * 100 + p[1][good].astype(np.int32) * 10 + p[2][good]
     fast[rows] = True
     return lid, portnum, fast
 
@@ -140,10 +162,3 @@ def _heading(text: str, line: int) -> Section | None:
         )  # fmt: skip
     osm = _OSM.search(text)
     return Section(line, int(osm.group(1), 16)) if osm else None
-
-
-def line_text(data: bytes, dump: Dump, line: int) -> str:
-    """Text of a line (from 1) of the parsed data."""
-    start = int(dump.starts[line - 1])
-    end = data.find(b"\n", start)
-    return data[start : end if end >= 0 else len(data)].decode("utf-8", "replace")

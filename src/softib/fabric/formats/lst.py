@@ -31,7 +31,7 @@ from softib.iba.rates import WIDTH_BITS
 
 __all__ = ["read"]
 
-_END = (r"\{\s*(CA|SW|RT)(-SM)?\s+Ports:([0-9A-Fa-f]{1,4})\s+SystemGUID:(\w+)\s+NodeGUID:(\w+)\s+PortGUID:(\w+)\s+"
+_END = (r"\{\s*+(CA|SW|RT)(-SM)?\s++Ports:([0-9A-Fa-f]{1,4})\s+SystemGUID:(\w+)\s+NodeGUID:(\w+)\s+PortGUID:(\w+)\s+"
         r"VenID:([0-9A-Fa-f]{1,8})\s+DevID:([0-9A-Fa-f]{1,8})\s+Rev:([0-9A-Fa-f]{1,8})\s+\{(.*?)\}\s+"
         r"LID:([0-9A-Fa-f]*)\s+PN:([0-9A-Fa-f]{1,4})\s*\}")  # fmt: skip
 _LINE = re.compile(rf"\s*{_END}\s*{_END}\s*PHY=(\d{{1,2}}|\?+)x\s+LOG=(\w+)(?:\s+SPD=([\d.]+))?\s*\Z")

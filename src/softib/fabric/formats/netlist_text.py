@@ -50,7 +50,9 @@ def active_lanes(f: Fabric) -> np.ndarray:
 def active_rates(f: Fabric) -> list[str]:
     """``4xHDR`` for each port, from its PortInfo."""
     codes = active_speed_codes(f.port_info, f.port_mlnx_speed).tolist()
-    return [f"{n}x{SPEED_BY_CODE[c].name if c else '???'}" for n, c in zip(active_lanes(f).tolist(), codes, strict=True)]
+    return [
+        f"{n}x{SPEED_BY_CODE[c].name if c else '???'}" for n, c in zip(active_lanes(f).tolist(), codes, strict=True)
+    ]
 
 
 def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:

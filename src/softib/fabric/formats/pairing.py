@@ -142,7 +142,8 @@ def _match(
     keep = mutual & (np.arange(len(a)) <= answer)
     second = b.copy()
     listed = np.where(mutual, 2, 1)
-    dangling, taken = 0, {}
+    dangling = 0
+    taken: dict[int, int] = {}
     lone = np.flatnonzero(usable & ~mutual)
     for i in lone:
         keep[i] = True

@@ -1,8 +1,8 @@
 """Finds the ends of a cabling plan in a fabric.
 
 A plan's node name finds nodes, in this order, the first that finds any wins: the NodeDescription; a GUID; the system
-(chassis) in ``node_system``; what people call the node — ``leaf-1`` of ``MF0;leaf-1:MQM9700/U1``, ``host`` of
-``host mlx5_0`` or ``host HCA-1``; and the same without regard to case.
+(chassis) in ``node_system``; what people call the node — ``leaf-1`` of ``MF0;leaf-1:MQM9700/U1`` and of ibdm's
+``leaf-1/U1``, ``host`` of ``host mlx5_0`` or ``host HCA-1``; and the same without regard to case.
 
 Where the name finds one node, the port is: the label as the fabric has it (``port_label``), else the number that the
 label says (:mod:`.port_label`). Where it finds several (a host with eight adapters, a chassis), the label must tell
@@ -28,6 +28,8 @@ __all__ = ["MatchedPlan", "match_plan", "spoken_names"]
 
 _SWITCH = re.compile(r"^(?:MF\d+;)?(?P<name>[^:;]+?)(?::(?P<model>[^/;]+)(?P<path>/.*)?)?$")
 _HOST = re.compile(r"^(?P<host>\S+)\s+(?P<hca>(?:mlx[45]|hfi1|qib|mthca|ibp\w*)_\d+|HCA-?\d+)$", re.IGNORECASE)
+SUGGESTIONS = 5
+"""Unknown names that get near ones listed: comparing with every name of a large fabric takes half a second each."""
 _BOARD = re.compile(r"/(?:L|leaf)0*(\d+)(?:/|$)", re.IGNORECASE)
 
 
@@ -45,6 +47,9 @@ def spoken_names(description: str) -> Iterator[str]:
     host = _HOST.match(description)
     if host:
         yield host.group("host")
+        return
+    if description.endswith("/U1") and ":" not in description:
+        yield description[:-3]
         return
     match = _SWITCH.match(description)
     if match and (match.group("model") or description.startswith("MF")):
@@ -81,11 +86,16 @@ class _Index:
                 have += [n for n in nodes if n not in have]
         self.labels = {p: normal_label(x) for p, x in fabric.port_label.items()}
 
+    def said(self) -> list[str]:
+        """Every name that would find a node."""
+        return list(dict.fromkeys(x for n in self.names for x in (n, *spoken_names(n))))
+
     def nodes(self, name: str) -> list[int]:
         key = name.strip()
-        for tier in self.tiers:
-            if key in tier:
-                return tier[key]
+        for said in (key, key.removesuffix("/U1")):
+            for tier in self.tiers:
+                if said in tier:
+                    return tier[said]
         hexed = key.lower().removeprefix("s-").removeprefix("h-").removeprefix("0x").zfill(16)
         return self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
 
@@ -140,7 +150,7 @@ def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
             if not nodes:
                 if name not in unknown:
                     unknown.add(name)
-                    near = nearest(name, [x for n in index.names for x in (n, *spoken_names(n))])
+                    near = nearest(name, index.said()) if len(unknown) <= SUGGESTIONS else []
                     problems.add(line, f"no node {name!r} in the fabric{'; near: ' + ', '.join(near) if near else ''}")
                 continue
             number = int(plan.portnum[row, end])

@@ -5,9 +5,11 @@ Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resol
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import octets, shown
@@ -20,7 +22,7 @@ UNKNOWN = -1
 """A field that the source does not record."""
 
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\Z")
-_RATE = re.compile(r"(\d{1,2})x\s*([A-Za-z]+\d*|[\d.]+)(?:\s*Gbps)?\Z")
+_RATE = re.compile(r"(\d{1,2})x\s*+([A-Za-z]++\d*|[\d.]++)(?:\s*+Gbps)?\Z")
 
 _LANE_GBPS = (
     (2.5, "SDR"), (5, "DDR"), (10, "QDR"), (10.3125, "FDR10"), (14, "FDR"), (14.0625, "FDR"), (25, "EDR"),
@@ -79,18 +81,20 @@ class Records:
         """Append a node and return its number."""
         values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, lid0,
                   lmc0, enhanced_port0, line)  # fmt: skip
-        columns = (self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
+        columns: tuple[list[Any], ...] = (
+                   self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
                    self.device_id, self.revision, self.lid0, self.lmc0, self.enhanced_port0, self.node_line)  # fmt: skip
         for column, value in zip(columns, values, strict=True):
-            column.append(value)  # type: ignore[attr-defined]
+            column.append(value)
         return len(self.key) - 1
 
     def port_adder(self) -> Callable[..., None]:
         """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid, peer_lid, peer_guid, state)``
         with everything bound: this is called for every record of a large file."""
-        appends = [c.append for c in (  # type: ignore[attr-defined]
+        columns: tuple[list[Any], ...] = (
             self.port_node, self.portnum, self.peer, self.peer_portnum, self.port_line, self.speed, self.lanes,
-            self.lid, self.lmc, self.port_guid, self.peer_lid, self.peer_guid, self.state)]  # fmt: skip
+            self.lid, self.lmc, self.port_guid, self.peer_lid, self.peer_guid, self.state)  # fmt: skip
+        appends = [c.append for c in columns]
 
         def add(*values: int | str) -> None:
             for append, value in zip(appends, values, strict=True):
@@ -110,13 +114,13 @@ def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -
     if not text:
         return UNKNOWN
     try:
-        lid = int(text[:12], base)
+        lid = int(text, base) if len(text) <= 12 else UNKNOWN
     except ValueError:
         problems.add(line, f"LID {shown(text)} is no number")
         return UNKNOWN
     if 0 <= lid <= LID_UCAST_MAX:
         return lid
-    problems.add(line, f"LID {lid} is no unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
+    problems.add(line, f"LID {shown(text)} is no unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
     return UNKNOWN
 
 
@@ -129,6 +133,7 @@ def speed_of_gbps(text: str) -> int:
     return next((SPEED_BY_NAME[name].code for gbps, name in _LANE_GBPS if abs(gbps - value) < 0.01), 0)
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_rate(text: str) -> tuple[int, int]:
     """Speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for what is not understood."""
     m = _RATE.match(text.strip())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,6 @@ class Format:
     suffixes: tuple[str, ...] = ()
 
 
-_GUID = r"(?:0x)?[0-9a-fA-F]{1,16}"
 _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
@@ -67,7 +67,8 @@ FORMATS: tuple[Format, ...] = (
     Format("ibsim", "fabric", "an ibsim netlist",
            r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",
            _HERE + "ibnetdiscover:read", _HERE + "ibsim_net:write", (".net",)),
-    Format("topo", "fabric", "an ibdm .topo", r"^[ \t]+\S+[ \t]+-(?:[ \t]*[\w.]+[ \t]*-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S+",
+    Format("topo", "fabric", "an ibdm .topo", r"^[ \t]+\S+[ \t]+-(?:[ \t]*[\w.]+[ \t]*-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S+"
+           r"|^[ \t]*(?:[\w.-]+[ \t]+[\w.-]+[ \t]+[\w./-]*P\d+[ \t]*){2}\r?$",
            _HERE + "topo:read", _HERE + "topo_writer:write", (".topo",)),
     Format("node-name-map", "names", "a node-name-map", r"^[ \t]*0x[0-9a-fA-F]{1,16}[ \t]+\"[^\"\n]+\"[ \t]*(?:#[^\n]*)?\r?$",
            _HERE + "node_name_map:read"),
@@ -97,6 +98,8 @@ def load(target: str) -> Callable[..., Any]:
 def sniff(path: Path) -> bytes:
     """The head of a file, decoded. Raises :class:`UnreadableFile` with the system's reason."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UnreadableFile(f"{path}: not a regular file; save the text in one first")
         with path.open("rb") as file:
             return decoded(file.read(SNIFF_BYTES))
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import UnreadableFile
+from softib.errors import LimitError, UnreadableFile
 from softib.fabric.builder import GUID_BASE, FabricBuilder
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
@@ -29,6 +29,8 @@ from softib.iba.smp import PortInfo, SwitchInfo
 
 __all__ = ["named", "to_fabric"]
 
+SIZE_LIMIT = 8 << 30
+"""Octets of tables that a file may ask for: four times what 65,536 hosts below 5,120 switches need."""
 SHARP_NAME = b"Aggregation Node"
 """NodeDescription of the SHARP aggregation node that sits behind a switch's last port."""
 
@@ -46,6 +48,7 @@ def to_fabric(
     index = merge_repeated_nodes(r, problems)
     columns = {n: np.array(getattr(r, n), np.int64) for n in _INTEGERS}
     cables = pair(r, index, columns, problems)
+    _check_size(path, columns["node_type"], cables.nports, lft_cap)
     b = FabricBuilder(path.stem, lft_cap, mlids)
     n = len(r.key)
     node_type, nports = columns["node_type"], np.maximum(cables.nports, 0)
@@ -63,6 +66,15 @@ def to_fabric(
     f.source = Source(format, str(path), frozenset(seen | records))
     problems.sort(key=lambda p: p.line)
     return ReadResult(f, problems, format, _counts(f, cables))
+
+
+def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: int) -> None:
+    """Refuse what no machine can hold before anything is allocated: a small file can name many large switches."""
+    switches = node_type == NodeType.SWITCH
+    need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
+    if need > SIZE_LIMIT:
+        raise LimitError(f"{path}: {int(switches.sum())} switches and {int(nports.sum())} ports need {need >> 30} GiB of "
+                         f"tables; the limit is {SIZE_LIMIT >> 30} GiB")  # fmt: skip
 
 
 def named(result: ReadResult, node_name_map: Any) -> ReadResult:
@@ -116,7 +128,7 @@ def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: 
     own = np.array([max(g, 0) for g in r.port_guid], np.uint64)
     theirs = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
     target = cables.peer_node
-    use = (target >= 0) & (theirs > 0) & (c["peer_portnum"] >= 1)
+    use = cables.usable & (target >= 0) & (theirs > 0)
     use[use] = ~is_switch[target[use]]
     b.port_guids(target[use], c["peer_portnum"][use], theirs[use])
     use = cables.usable & (own > 0)
@@ -195,8 +207,8 @@ def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cab
     empty = lid[port] == UNKNOWN
     lid[port[empty][::-1]] = value[empty][::-1]  # of several, the first record wins
     for i in np.flatnonzero(lid[port] != value):
-        problems.add(int(c["port_line"][rows[i]]), f"gives the peer LID {int(value[i])}, but {f.node_name(int(node[i]))} "
-                                                   f"has LID {int(lid[port[i]])}")  # fmt: skip
+        problems.add(int(c["port_line"][rows[i]]), f"gives the peer LID {int(value[i])}, but "
+                                                   f"{shown(f.node_name(int(node[i])))} has LID {int(lid[port[i]])}")  # fmt: skip
 
 
 def _counts(f: Fabric, cables: Cables) -> dict[str, int | None]:

@@ -83,7 +83,7 @@ def _tells_the_same(r: Records, ports: dict[int, dict[int, tuple[str, int]]], a:
 
 def _compact(r: Records, index: NodeIndex) -> None:
     """Take the dropped nodes and their port records out of the columns and renumber the rest."""
-    new = {}
+    new: dict[int, int] = {}
     for i in range(len(r.key)):
         if i not in index.dropped:
             new[i] = len(new)

@@ -15,7 +15,7 @@ from softib.fabric.formats.base import Problems
 
 __all__ = ["FILE_LIMIT", "LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
 
-LINE_LIMIT = 64 << 10
+LINE_LIMIT = 16 << 10
 """Longest line in octets: the longest record of any format (a .db_csv PM row) has about 2,000."""
 FILE_LIMIT = 1 << 30
 """Largest file in octets: a dump of 50,000 hosts has about 40 MB."""

@@ -1,7 +1,8 @@
 """ibdm ``.topo`` files: systems by type and name, and the cables between their front panels.
 
 Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE NAME port``, are
-cables. A cable may stand in one section or in both. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages
+cables. A cable may stand in one section or in both. ibdm's cable lists (``.cables``: ``TYPE NAME port TYPE NAME port``) are
+the same without sections and are read here too. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages
 ibdm-topo-file(1) and ibdm-ibnl-file(1), behaviour compared with the stock library.
 
 What ibdm refuses and we read, each named as a problem:
@@ -37,6 +38,7 @@ __all__ = ["looks_like_topo", "parse_topo", "read"]
 
 _CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<far>[^\s>]+)$")
 _HEAD = re.compile(r"^(?P<type>[^\s=>]+)\s+(?P<name>[^\s=>]+)(?:\s+CFG\s*:\s*(?P<cfg>.*))?$")
+_LISTED = re.compile(r"^([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)$")
 _SPEED = re.compile(r"^\s*#\s*speed:\s*(\w+)\s*$")
 _NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
 
@@ -73,11 +75,15 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
     """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is sought beside it too."""
     parsed = _parse_lines(text, file)
+    if text and text[-1] not in "\r\n":
+        parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be cut off")
     if not parsed.systems:
         raise UnreadableFile(f"{file}: no system and no 'port -> TYPE NAME port' line that can be read")
     library = IbnlLibrary.search(ibnl_dirs, beside=file)
     for system, template in _templates(parsed, library):
         system.template = template
+    if not parsed.systems:
+        raise UnreadableFile(f"{file}: no system of a known type and no cable in it")
     fabric = build_fabric(parsed.systems, parsed.cables, Path(file).stem, parsed.problems)
     fabric.source.format, fabric.source.path = "topo", file
     fabric.source.records = frozenset({"speeds"} if _all_speeds_told(parsed) else ())
@@ -115,6 +121,10 @@ def _parse_lines(text: str, file: str) -> _Parsed:
             _cable(match, number, current, default, parsed)
         elif (head := _HEAD.match(line)) and ">" not in line:
             current = _section(head, number, parsed)
+        elif listed := _LISTED.match(line):
+            kind, name, port, far_kind, far_name, far_port = listed.groups()
+            ends = _mention(name, kind, number, parsed).name, _mention(far_name, far_kind, number, parsed).name
+            parsed.cables.append(TopoCable(ends[0], port, ends[1], far_port, 0, default, number))
         else:
             what = "'port -> TYPE NAME port'" if ">" in line else "'TYPE NAME [CFG: slot=modifier, …]'"
             parsed.problems.add(number, f"not {what}: {line[:60]!r}")
@@ -189,7 +199,18 @@ def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, 
         for slot in made[key].unused_modifiers:
             parsed.problems.add(system.line, f"{system.kind} {system.name} has no slot {slot}")
         out.append((system, made[key]))
+    cabled = {name for c in parsed.cables for name in (c.a, c.b)}
     for kind, systems in unknown.items():
+        for system in systems:
+            if system.name not in cabled:
+                # Any two words look like the heading of a section.
+                parsed.problems.add(
+                    system.line, f"no IBNL description of {kind}, and no cable of {system.name}: left out"
+                )
+                del parsed.systems[system.name]
+        systems = [s for s in systems if s.name in cabled]
+        if not systems:
+            continue
         template = _generic(kind, systems, parsed, library)
         out += [(system, template) for system in systems]
     return out

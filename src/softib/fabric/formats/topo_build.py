@@ -20,6 +20,8 @@ from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
 __all__ = ["TopoCable", "TopoSystem", "build_fabric"]
 
 _DEVICE = re.compile(r"^MT?0*(\d{4,5})$")
+SUGGESTIONS = 100
+"""Problems after which near names are no longer looked for."""
 DEFAULT_LANES, DEFAULT_SPEED = 4, "SDR"
 """What ibdm gives a link that nobody describes (-4x-2.5G)."""
 
@@ -93,7 +95,7 @@ def _outer_links(systems: dict[str, TopoSystem], cables: list[TopoCable], proble
     taken: dict[tuple[str, str], TopoCable] = {}
     for c in cables:
         ends = ((c.a, c.a_port), (c.b, c.b_port))
-        wrong = next((w for w in (_missing(systems[s], p) for s, p in ends) if w), "")
+        wrong = next((w for w in (_missing(systems[s], p, len(problems)) for s, p in ends) if w), "")
         earlier = next((taken[e] for e in ends if e in taken), None)
         if not wrong and earlier is not None:
             if {(earlier.a, earlier.a_port), (earlier.b, earlier.b_port)} == set(ends):
@@ -128,10 +130,10 @@ def _disagree(first: TopoCable, second: TopoCable) -> str:
     return f"this cable has another width or speed at line {first.line}; that one is used"
 
 
-def _missing(system: TopoSystem, port: str) -> str:
+def _missing(system: TopoSystem, port: str, so_far: int) -> str:
     if port in system.template.panel:
         return ""
-    near = nearest(port, system.template.panel)
+    near = nearest(port, system.template.panel) if so_far < SUGGESTIONS else []
     hint = f"; near: {', '.join(near)}" if near else ""
     return f"{system.kind} {system.name} has no port {port}{hint}"
 

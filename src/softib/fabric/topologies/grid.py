@@ -27,8 +27,10 @@ GRID_PARAMETERS = (
 class Grid:
     """The switches and hosts of a grid; ``coordinates`` is int[switches, dims], the last dimension runs fastest."""
 
-    def __init__(self, kind: str, values: dict[str, Any], link_ports: int, names: list[str] | None = None):
-        dims, hosts = values["dims"], values["hosts_per_switch"]
+    def __init__(
+        self, kind: str, values: dict[str, Any], dims: list[int], link_ports: int, names: list[str] | None = None
+    ):
+        hosts = values["hosts_per_switch"]
         if len(dims) > MAX_DIMS:
             raise impossible(kind, "dims", f": {len(dims)} dimensions; at most {MAX_DIMS}")
         need = hosts + link_ports
@@ -37,7 +39,7 @@ class Grid:
             raise impossible(kind, "radix", f": {hosts} hosts and {link_ports} cables need {need} ports; a switch here has "
                              f"{min(radix, 254)}")  # fmt: skip
         self.dims, self.n, self.hosts_each = dims, math.prod(dims), hosts
-        check_size(kind, self.n * hosts, self.n)
+        check_size(kind, self.n * hosts, self.n, radix)
         self.coordinates = np.stack(np.unravel_index(np.arange(self.n), dims), axis=1)
         self.stride = np.array([math.prod(dims[k + 1 :]) for k in range(len(dims))])
         self.b = Blueprint(kind, {**values, "radix": radix})
@@ -52,16 +54,18 @@ class Grid:
         return self.b.build()
 
 
-def build_grid(kind: str, values: dict[str, Any], wrap: bool, names: list[str] | None = None) -> Fabric:
-    """A torus (``wrap``) or mesh. Ports: hosts, then for each dimension the cables up, then the cables down.
+def build_grid(
+    kind: str, values: dict[str, Any], dims: list[int], wrap: bool, names: list[str] | None = None
+) -> Fabric:
+    """A torus (``wrap``) or mesh of ``dims``. Ports: hosts, then for each dimension the cables up, then the cables down.
 
     A dimension of 2 has one neighbour, not two: the way around would be the same pair again.
     """
     cables = values["parallel"]
-    grid = Grid(kind, values, 2 * cables * len(values["dims"]), names)
+    grid = Grid(kind, values, dims, 2 * cables * len(dims), names)
     first = values["hosts_per_switch"] + 1
     s = np.arange(cables)
-    for k, size in enumerate(values["dims"]):
+    for k, size in enumerate(dims):
         at = grid.coordinates[:, k]
         low = np.flatnonzero((at < size - 1) | (wrap and size > 2))
         high = low + np.where(at[low] < size - 1, 1, 1 - size) * grid.stride[k]

@@ -29,7 +29,7 @@ def build(values: dict[str, Any]) -> Fabric:
             NAME, "parallel", f": {len(cables)} numbers for {len(dims)} dimensions; give one each, or one for all"
         )
     each = [(size - 1) * k for size, k in zip(dims, cables, strict=True)]
-    grid = Grid(NAME, {**values, "parallel": cables}, sum(each))
+    grid = Grid(NAME, {**values, "parallel": cables}, dims, sum(each))
     first = values["hosts_per_switch"] + 1
     for k, (size, parallel) in enumerate(zip(dims, cables, strict=True)):
         i, j = np.triu_indices(size, 1)

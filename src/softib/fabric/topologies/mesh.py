@@ -14,7 +14,7 @@ __all__ = ["KIND"]
 
 def build(values: dict[str, Any]) -> Fabric:
     """The mesh that ``values`` (checked parameters) describe."""
-    return build_grid("mesh", values, wrap=False)
+    return build_grid("mesh", values, values["dims"], wrap=False)
 
 
 KIND = Kind(

@@ -18,7 +18,7 @@ from softib.fabric.topologies import (
 )
 from softib.fabric.topologies.params import Kind
 
-__all__ = ["KINDS", "generate", "parameter_table"]
+__all__ = ["KINDS", "generate", "markdown", "parameter_table"]
 
 KINDS: dict[str, Kind] = {
     module.KIND.name: module.KIND
@@ -58,3 +58,14 @@ def parameter_table(kind: str) -> list[tuple[str, str, str]]:
         )
         rows.append((p.name, default, p.doc))
     return rows
+
+
+def markdown() -> str:
+    """The reference of all kinds, as ``docs/topologies.md`` has it."""
+    out = []
+    for kind in KINDS.values():
+        out += [f"### `{kind.name}`", "", f"{kind.doc[0].upper()}{kind.doc[1:]}.", "", f"*Source:* {kind.source}.", ""]
+        out += ["| parameter | default | meaning |", "|---|---|---|"]
+        out += [f"| `{name}` | {default} | {doc} |" for name, default, doc in parameter_table(kind.name)]
+        out.append("")
+    return "\n".join(out)

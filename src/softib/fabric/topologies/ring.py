@@ -14,7 +14,7 @@ __all__ = ["KIND"]
 
 def build(values: dict[str, Any]) -> Fabric:
     """The ring that ``values`` (checked parameters) describe."""
-    return build_grid("ring", {**values, "dims": [values["switches"]]}, True, numbered("switch", values["switches"]))
+    return build_grid("ring", values, [values["switches"]], True, numbered("switch", values["switches"]))
 
 
 KIND = Kind(

@@ -11,7 +11,7 @@ faults:   [{cable: "leaf-3[40]", ber: 1.0e-9}]
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,11 @@ SM_FILES = ("partitions", "root_guid_file", "cn_guid_file", "io_guid_file")
 IMPORT_KEYS = ("import", "ibnl", "node_name_map")
 
 
-def load_fabric_yaml(path: str | Path) -> ReadResult:
-    """The fabric that the file at ``path`` describes, faults planted.
+def load_fabric_yaml(
+    path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: str | Path | None = None
+) -> ReadResult:
+    """The fabric that the file at ``path`` describes, faults planted. The options go to the reader of an imported dump
+    that names none of its own.
 
     ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute) and ``faults`` (what
     was planted). ``problems`` are those of an imported dump.
@@ -41,8 +44,9 @@ def load_fabric_yaml(path: str | Path) -> ReadResult:
 
     file = Path(path)
     data, lines = load_yaml(file)
+    _lift_import(file, data, lines)
     spec = _checked(file, data, lines)
-    result = _topology(file, spec, lines)
+    result = _topology(file, spec, lines, ibnl_dirs, node_name_map)
     fabric = result.fabric
     fabric.name = spec.name or fabric.name or file.stem
     if spec.cables is not None:
@@ -97,10 +101,22 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
     try:
         return FabricFile.model_validate(data)
     except ValidationError as invalid:
-        errors = sorted(invalid.errors(), key=lambda e: lines.of(_path_of(e)))
+        errors = sorted(invalid.errors(), key=lambda e: (lines.of(_path_of(e)), e["type"] == "missing"))
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise InputError(f"{file}:{lines.of(_path_of(first))}: {_in_words(first)}{more}") from None
+
+
+def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
+    """``import: FILE`` at the top is short for ``topology: {import: FILE}``."""
+    if "import" not in data:
+        return
+    if "topology" in data:
+        raise InputError(
+            f"{file}:{lines.of(('import',))}: import stands beside topology; a fabric comes from one of them"
+        )
+    data["topology"] = {"import": data.pop("import")}
+    lines[("topology",)] = lines[("topology", "import")] = lines.of(("import",))
 
 
 def _path_of(error: Any) -> tuple[str | int, ...]:
@@ -113,17 +129,17 @@ def _in_words(error: Any) -> str:
     path = _path_of(error)
     where = ".".join(str(p) for p in path if not str(p).startswith(("float", "dict[", "constrained")))
     if error["type"] == "extra_forbidden":
-        known = list(PARTS[tuple(str(p) for p in path[:-1])].model_fields)
+        known = [*PARTS[tuple(str(p) for p in path[:-1])].model_fields, *([] if path[:-1] else ["import"])]
         return str(UnknownName(f"key of {'.'.join(map(str, path[:-1])) or 'a fabric file'}", str(path[-1]), known))
     if error["type"] == "missing":
-        return f"{where} is missing; write such as topology: {{kind: fat-tree, radix: 36, hosts: 648}}"
+        return f"{where} is missing; write such as topology: {{kind: fat-tree, radix: 36, hosts: 648}}, or import: FILE"
     return f"{where}: {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
-def _topology(file: Path, spec: Any, lines: Any) -> ReadResult:
+def _topology(file: Path, spec: Any, lines: Any, ibnl_dirs: Sequence[str | Path], node_name_map: Any) -> ReadResult:
     topology = dict(spec.topology)
     if "import" in topology:
-        return _imported(file, spec, topology, lines)
+        return _imported(file, spec, topology, lines, ibnl_dirs, node_name_map)
     from softib.fabric.topologies import registry
 
     if "kind" not in topology:
@@ -147,7 +163,9 @@ def _topology(file: Path, spec: Any, lines: Any) -> ReadResult:
     return ReadResult(fabric, [], FORMAT)
 
 
-def _imported(file: Path, spec: Any, topology: dict[str, Any], lines: Any) -> ReadResult:
+def _imported(
+    file: Path, spec: Any, topology: dict[str, Any], lines: Any, ibnl_dirs: Sequence[str | Path], node_name_map: Any
+) -> ReadResult:
     for key in topology:
         if key not in IMPORT_KEYS:
             with _at(file, lines, ("topology", str(key))):

@@ -14,7 +14,7 @@ __all__ = ["KIND"]
 
 def build(values: dict[str, Any]) -> Fabric:
     """The torus that ``values`` (checked parameters) describe."""
-    return build_grid("torus", values, wrap=True)
+    return build_grid("torus", values, values["dims"], wrap=True)
 
 
 KIND = Kind(

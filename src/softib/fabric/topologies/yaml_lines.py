@@ -16,7 +16,7 @@ from softib.errors import InputError, UnreadableFile
 
 __all__ = ["Lines", "load_yaml"]
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 256 << 10
 MAX_DEPTH = 50
 
 Path_ = tuple[str | int, ...]
@@ -45,6 +45,8 @@ _CORE = (
     ("float", r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
      list("-+0123456789.")),
 )  # fmt: skip
+_VALID = {f"tag:yaml.org,2002:{tag}": re.compile(pattern) for tag, pattern, _ in _CORE}
+_PLAIN = {*_VALID, *(f"tag:yaml.org,2002:{tag}" for tag in ("str", "map", "seq"))}
 for _tag, _pattern, _first in _CORE:
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
@@ -60,7 +62,7 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
     if len(raw) > MAX_BYTES:
-        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 20} MB; a fabric file is a few lines of YAML")
+        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a fabric file is a few lines of YAML")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -102,6 +104,7 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
         )
     if len(at) > MAX_DEPTH:
         raise InputError(f"{path}:{line}: nested too deeply for a fabric file")
+    _check_tag(path, node)
     seen.add(id(node))
     lines.setdefault(at, line)
     if isinstance(node, yaml.MappingNode):
@@ -109,6 +112,7 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
             where = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 raise InputError(f"{path}:{where}: a key must be a word, such as name or topology")
+            _check_tag(path, key)
             inner = (*at, key.value)
             if inner in lines:
                 raise InputError(f"{path}:{where}: {key.value} stands twice; first on line {lines[inner]}")
@@ -117,6 +121,17 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
     elif isinstance(node, yaml.SequenceNode):
         for i, value in enumerate(node.value):
             _walk(path, value, (*at, i), lines, seen)
+
+
+def _check_tag(path: Path, node: yaml.Node) -> None:
+    """Only the tags that plain values have: an explicit one may not fit its value, or make objects."""
+    pattern = _VALID.get(node.tag)
+    if node.tag not in _PLAIN or (
+        pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))
+    ):
+        raise InputError(
+            f"{path}:{node.start_mark.line + 1}: a fabric file has no tags such as {_one_line(node.tag)}; write the value alone"
+        )
 
 
 def _one_line(text: str) -> str:

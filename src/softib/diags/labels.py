@@ -1,0 +1,124 @@
+"""What a node's name says: its class and its numbers.
+
+``leaf-12`` is number (12,) of class ``leaf-#``; ``node-003 mlx5_2`` is (3, 2) of ``node-# mlx#_#`` once numbers that
+are the same everywhere in the class (the 5 of mlx5) are left out. Sites number their switches and hosts in the order
+in which they cable them; that is what makes a swapped pair visible without a plan.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.view import FabricView
+
+__all__ = ["Labels", "NodeClass", "read_labels"]
+
+_NUMBER = re.compile(r"\d+")
+MAX_NUMBER = 10**6
+"""Numbers beyond this are serial numbers, not positions."""
+MIN_MEMBERS = 2
+
+
+@dataclass
+class NodeClass:
+    """Nodes of one type whose names differ only in numbers.
+
+    ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest of each column.
+    ``next_in[s][i]`` is the member that has number s one larger and the others equal, -1 = none. ``order`` and
+    ``codes`` find a member by its numbers.
+    """
+
+    name: str
+    nodes: np.ndarray
+    numbers: np.ndarray
+    span: np.ndarray
+    stride: np.ndarray
+    codes: np.ndarray
+    order: np.ndarray
+    next_in: list[np.ndarray]
+
+    def find(self, numbers: np.ndarray) -> np.ndarray:
+        """Member with each row of ``numbers`` (int64[n, k]), -1 where there is none."""
+        inside = ((numbers >= 0) & (numbers < self.span)).all(axis=1)
+        return np.where(inside, self._find_code(numbers @ self.stride), -1)
+
+    def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
+        """Rows ``nodes`` by other ``numbers`` >= 0, which several may share (then the first is found)."""
+        return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
+
+    def _find_code(self, code: np.ndarray) -> np.ndarray:
+        at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
+        return np.where(self.codes[at] == code, self.order[at], -1)
+
+
+@dataclass
+class Labels:
+    """``classes``, and for each node its class and row in it (-1 = its name tells nothing)."""
+
+    classes: list[NodeClass]
+    class_of: np.ndarray
+    row_of: np.ndarray
+
+
+def read_labels(view: FabricView) -> Labels:
+    """Classes of all nodes whose names are unique within their class."""
+    members: dict[tuple[int, str], list[int]] = {}
+    for node, name in enumerate(view.names):
+        if name.startswith("0x") or view.is_sharp[node]:
+            continue
+        members.setdefault((int(view.fabric.node_type[node]), _NUMBER.sub("#", name)), []).append(node)
+    class_of = np.full(len(view.names), -1, np.int32)
+    row_of = np.full(len(view.names), -1, np.int32)
+    classes = []
+    for (_, template), nodes in members.items():
+        if "#" not in template or len(nodes) < MIN_MEMBERS:
+            continue
+        made = _make_class(template, np.array(nodes), [view.names[n] for n in nodes])
+        if made is not None:
+            class_of[made.nodes] = len(classes)
+            row_of[made.nodes] = np.arange(len(made.nodes))
+            classes.append(made)
+    return Labels(classes, class_of, row_of)
+
+
+def _make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
+    numbers = np.array([[min(int(x), MAX_NUMBER + 1) for x in _NUMBER.findall(n)] for n in names], np.int64)
+    numbers -= numbers.min(axis=0)
+    numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]
+    numbers = _without_copies(numbers)
+    if numbers.shape[1] == 0:
+        return None
+    span = numbers.max(axis=0) + 1
+    if float(np.prod(span.astype(float))) > 2.0**60:
+        return None
+    code = numbers @ _strides(span)
+    _, inverse, count = np.unique(code, return_inverse=True, return_counts=True)
+    single = count[inverse] == 1
+    if single.sum() < MIN_MEMBERS:
+        return None
+    return _ordered(template, nodes[single], numbers[single], span)
+
+
+def _strides(span: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.cumprod(span[:0:-1])[::-1], [1]]).astype(np.int64)
+
+
+def _ordered(name: str, nodes: np.ndarray, numbers: np.ndarray, span: np.ndarray) -> NodeClass:
+    stride = _strides(span)
+    code, order = np.unique(numbers @ stride, return_index=True)
+    made = NodeClass(name, nodes, numbers, span, stride, code, order, [])
+    for step in np.eye(numbers.shape[1], dtype=np.int64):
+        made.next_in.append(made.find(numbers + step))
+    return made
+
+
+def _without_copies(numbers: np.ndarray) -> np.ndarray:
+    """Columns that say the same as an earlier one are left out."""
+    keep: list[int] = []
+    for s in range(numbers.shape[1]):
+        if not any((numbers[:, s] == numbers[:, t]).all() for t in keep):
+            keep.append(s)
+    return numbers[:, keep]

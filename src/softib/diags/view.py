@@ -1,0 +1,131 @@
+"""What every check looks at, computed once: names, roles, cables with both ends, rates.
+
+A check judges only what the source recorded (``Source.records``). Generated fabrics record their hardware.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from softib.diags.finding import Place
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import NodeType
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
+from softib.iba.smp import PortInfo
+
+__all__ = ["SHARP_MARK", "FabricView", "components"]
+
+SHARP_MARK = "Aggregation Node"
+"""NodeDescription of the SHARP aggregation node inside a switch, on its port beyond the last external one (41, 65)."""
+
+_LANES = np.zeros(256, np.int64)
+for _bit, _lanes in LANES_BY_BIT.items():
+    _LANES[_bit] = _lanes
+
+
+class FabricView:
+    """Read-only columns of a fabric for the checks. ``records`` overrides what the source says it recorded."""
+
+    def __init__(self, fabric: Fabric, records: frozenset[str] | None = None):
+        self.fabric = fabric
+        told = fabric.source.records if records is None else records
+        if fabric.source.format == "generated":
+            told = told | {"speeds", "capabilities", "unlinked"}
+        self.records = frozenset(told)
+        self.names: list[str] = fabric.node_names()
+        self.is_switch: np.ndarray = fabric.is_switch
+        self.is_sharp = np.array([SHARP_MARK in n for n in self.names], bool).reshape(-1) & ~self.is_switch
+        self.is_host = (fabric.node_type == NodeType.CA) & ~self.is_sharp
+        ends = fabric.cable_port
+        self.cable = np.flatnonzero((ends >= 0).all(axis=1)) if len(ends) else np.zeros(0, np.int64)
+        self.port_a, self.port_b = ends[self.cable, 0], ends[self.cable, 1]
+        self.node_a, self.node_b = fabric.port_node[self.port_a], fabric.port_node[self.port_b]
+
+    # -- people's words --
+
+    def place(self, port: int) -> Place:
+        """The place of a port row."""
+        node = int(self.fabric.port_node[port])
+        return Place(self.names[node], int(self.fabric.node_guid[node]), int(self.fabric.port_num[port]))
+
+    def node_place(self, node: int) -> Place:
+        """The place of a node as a whole."""
+        return Place(self.names[int(node)], int(self.fabric.node_guid[node]))
+
+    def link_name(self, a: int, b: int) -> str:
+        """``leaf-3[40] ↔ spine-2[3]`` of two port rows."""
+        return f"{self.place(a)} ↔ {self.place(b)}"
+
+    # -- rates --
+
+    @cached_property
+    def speed(self) -> np.ndarray:
+        """Active speed code of each port."""
+        return active_speed_codes(self.fabric.port_info, self.fabric.port_mlnx_speed)
+
+    @cached_property
+    def lanes(self) -> np.ndarray:
+        """Active lanes of each port."""
+        return _LANES[PortInfo.link_width_active.get(self.fabric.port_info)]
+
+    @cached_property
+    def link_gbps(self) -> np.ndarray:
+        """Data rate of each cable of :attr:`cable` in Gb/s: the slower end."""
+        at_a = data_gbps(self.speed[self.port_a], self.lanes[self.port_a])
+        at_b = data_gbps(self.speed[self.port_b], self.lanes[self.port_b])
+        return np.minimum(at_a, at_b)
+
+    # -- graph --
+
+    @cached_property
+    def between_switches(self) -> np.ndarray:
+        """Rows of :attr:`cable` that join two different switches."""
+        both = self.is_switch[self.node_a] & self.is_switch[self.node_b]
+        return np.flatnonzero(both & (self.node_a != self.node_b))
+
+    @cached_property
+    def to_hosts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(row of :attr:`cable`, host port, switch port) of every cable between a CA (no SHARP node) and a switch."""
+        a_host = self.is_host[self.node_a] & self.is_switch[self.node_b]
+        b_host = self.is_host[self.node_b] & self.is_switch[self.node_a]
+        rows = np.flatnonzero(a_host | b_host)
+        first = a_host[rows]
+        host = np.where(first, self.port_a[rows], self.port_b[rows])
+        switch = np.where(first, self.port_b[rows], self.port_a[rows])
+        return rows, host, switch
+
+    @cached_property
+    def component(self) -> np.ndarray:
+        """Connected part of each node: the smallest node index in it."""
+        return components(len(self.names), self.node_a, self.node_b)
+
+
+def components(n: int, a: Any, b: Any) -> np.ndarray:
+    """Smallest member of the connected component of each of ``n`` vertices, edges ``a[i]``–``b[i]``.
+
+    Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns only.
+    """
+    root = np.arange(n)
+    while len(a):
+        ra, rb = root[a], root[b]
+        differ = ra != rb
+        if not differ.any():
+            break
+        low, high = np.minimum(ra, rb)[differ], np.maximum(ra, rb)[differ]
+        np.minimum.at(root, high, low)
+        while True:
+            jumped = root[root]
+            if (jumped == root).all():
+                break
+            root = jumped
+    return root
+
+
+def speed_text(code: int, lanes: int = 4) -> str:
+    """``EDR``, or ``1x EDR`` where the width is not 4x."""
+    name = SPEED_BY_CODE[int(code)].name if int(code) in SPEED_BY_CODE else "an unknown speed"
+    return name if lanes == 4 else f"{lanes}x {name}"

@@ -1,0 +1,163 @@
+"""Directed-route SMPs (IBA 14.2.2) made from columns: routes, requests that wait to be built, and the queue of them.
+
+A request is a few numbers until the moment it is sent: a queue of a million costs tens of megabytes, not 256 MB, and
+the 256-octet rows of one chunk stay in the cache from the sender to the agent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MAX_HOPS, Method
+from softib.mad.batch import MadBatch
+from softib.mad.kernels import fill_directed
+
+__all__ = ["RequestQueue", "Routes", "SmpRequests", "build"]
+
+PATH_OCTETS = MAX_HOPS + 1
+_NO_DATA = np.zeros((0, 8), np.uint64)
+_FIRST_ROUTES = 1024
+
+
+class Routes:
+    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops`` uint8[n]."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._path = np.zeros((_FIRST_ROUTES, PATH_OCTETS), np.uint8)
+        self._hops = np.zeros(_FIRST_ROUTES, np.uint8)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def path(self) -> np.ndarray:
+        """uint8[n, 64]: egress portnums; columns beyond ``hops`` are 0."""
+        return self._path[: self.n]
+
+    @property
+    def hops(self) -> np.ndarray:
+        """uint8[n]"""
+        return self._hops[: self.n]
+
+    def add_local(self) -> int:
+        """The route of no hops: the port that sends. Returns its row."""
+        return int(self._grow(1)[0])
+
+    def extend(self, route: np.ndarray, out_port: np.ndarray) -> np.ndarray:
+        """New routes: ``route`` and one hop through ``out_port`` (0 = none). Returns their rows."""
+        rows = self._grow(len(route))
+        more = out_port > 0
+        self._path[rows] = self._path[route]
+        self._hops[rows] = self._hops[route] + more
+        self._path[rows[more], self._hops[rows[more]]] = out_port[more]
+        return rows
+
+    def text(self, route: int, out_port: int = 0) -> str:
+        """``0,1,17`` as ``smpquery -D`` takes it."""
+        ports = self._path[route, 1 : int(self._hops[route]) + 1].tolist()
+        return ",".join(str(p) for p in [0, *ports, *([out_port] if out_port else [])])
+
+    def _grow(self, more: int) -> np.ndarray:
+        first, self.n = self.n, self.n + more
+        if self.n > len(self._hops):
+            size = max(2 * len(self._hops), self.n)
+            path, hops = np.zeros((size, PATH_OCTETS), np.uint8), np.zeros(size, np.uint8)
+            path[:first], hops[:first] = self._path[:first], self._hops[:first]
+            self._path, self._hops = path, hops
+        return np.arange(first, self.n, dtype=np.int32)
+
+
+@dataclass
+class SmpRequests:
+    """``n`` requests of one method and attribute, not built yet.
+
+    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] is the caller's name of each request; ``modifier``
+    (scalar or column), ``out_port`` uint8[n]: one hop more (0 or None = none). ``data`` uint8[rows, 64] holds attributes and
+    ``data_row`` int64[n] says which row each request carries (None: row r carries row r); it is read when the request
+    is built, so leave it alone until then.
+    """
+
+    method: int
+    attr: int
+    route: np.ndarray
+    tag: np.ndarray
+    modifier: Any = 0
+    out_port: np.ndarray | None = None
+    data: np.ndarray | None = None
+    data_row: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.route)
+
+
+def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
+    """The MADs of ``requests[rows]``, TIDs 0. Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2)."""
+    route = np.ascontiguousarray(requests.route[rows], np.int32)
+    n = len(route)
+    modifier = np.ascontiguousarray(np.broadcast_to(requests.modifier, (len(requests),))[rows], np.uint32)
+    out_port = (
+        np.zeros(n, np.uint8) if requests.out_port is None else np.ascontiguousarray(requests.out_port[rows], np.uint8)
+    )
+    if n and int((routes.hops[route] + (out_port > 0)).max()) > MAX_HOPS:
+        raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
+    data, data_row = _NO_DATA, np.zeros(0, np.int64)
+    if requests.data is not None:
+        data = np.ascontiguousarray(requests.data).view(np.uint64)
+        first = rows.indices(len(requests))[0]
+        chosen = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
+        data_row = np.ascontiguousarray(chosen, np.int64)
+    mad = np.empty((n, MAD_SIZE), np.uint8)
+    fill_directed(mad, mad.view(np.uint64), int(requests.method), int(requests.attr), np.uint64(mkey), routes._path,
+                  routes._hops, route, out_port, modifier, data, data_row)  # fmt: skip
+    permissive = np.full(n, LID_PERMISSIVE, np.uint16)
+    return MadBatch(mad, permissive, permissive.copy(), np.zeros(n, np.uint32), np.zeros(n, np.uint8),
+                    np.zeros(n, np.uint16), np.zeros(n, np.uint64), np.zeros(n, np.uint16))  # fmt: skip
+
+
+class RequestQueue:
+    """Requests in the order in which they shall go out; :meth:`take` builds the next chunk."""
+
+    def __init__(self, routes: Routes, mkey: int = 0):
+        self.routes, self.mkey = routes, mkey
+        self._groups: deque[SmpRequests] = deque()
+        self._done = 0
+        self.waiting = 0
+        self.built: dict[tuple[int, int], int] = {}
+        """Requests built so far by (method, attribute)."""
+
+    def __len__(self) -> int:
+        return self.waiting
+
+    def put(self, requests: SmpRequests) -> None:
+        """Append requests."""
+        if len(requests):
+            self._groups.append(requests)
+            self.waiting += len(requests)
+
+    def get(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any = 0, out_port: Any = None) -> None:
+        """Append Get requests."""
+        self.put(SmpRequests(int(Method.GET), int(attr), route, tag, modifier, out_port))
+
+    def set(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any, data: np.ndarray,
+            data_row: np.ndarray | None = None) -> None:  # fmt: skip
+        """Append Set requests."""
+        self.put(SmpRequests(int(Method.SET), int(attr), route, tag, modifier, None, data, data_row))
+
+    def take(self, most: int) -> tuple[MadBatch, np.ndarray]:
+        """Build and remove up to ``most`` requests of the oldest group: (batch, tags)."""
+        group = self._groups[0]
+        rows = slice(self._done, min(self._done + most, len(group)))
+        batch = build(group, self.routes, self.mkey, rows)
+        self._done = rows.stop
+        if self._done == len(group):
+            self._groups.popleft()
+            self._done = 0
+        self.waiting -= len(batch)
+        kind = (int(group.method), int(group.attr))
+        self.built[kind] = self.built.get(kind, 0) + len(batch)
+        return batch, group.tag[rows]

@@ -1,0 +1,210 @@
+"""Requests out, responses in: window, timeout, retries and transaction IDs, without I/O and without a clock.
+
+    t = Transactor(window=4)
+    t.submit(requests, tags)
+    while t.busy:
+        outbox, deadline_ps = t.step(now_ps, inbox)     # send the outbox, wait for MADs or the deadline
+        for done in t.completed():                      # responses (or the request itself, status TIMEOUT)
+            ...
+
+Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``, ``transaction_timeout``,
+``transaction_retries``). A MAD that is not answered within a tenth of its timeout no longer holds a place in the
+window, and repetitions hold a quarter of the window at most: a silent node costs its own requests and nobody else's.
+
+TransactionIDs are dense and stay below 2^32: umad and its relatives put an agent's number into the upper half, so
+responses are matched by the lower one. What matches no outstanding request (a late second answer, a forged one) is
+counted in ``strays`` and dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.mad.batch import MadBatch, SendStatus
+from softib.mad.kernels import stamp_tids
+from softib.mad.outstanding import LATE, ON_WIRE, RETRY, Outstanding
+
+__all__ = ["NEVER_PS", "Completed", "Transactor"]
+
+NEVER_PS = 1 << 62
+"""Deadline of somebody who waits for nothing."""
+PS_PER_MS = 1_000_000_000
+TIMEOUT_PS = 200 * PS_PER_MS
+RETRIES = 3
+WINDOW = 4
+GRACE_PART = 10
+RETRY_PART = 4
+
+
+@dataclass
+class Completed:
+    """Requests that are over. ``tags`` int64[n] as submitted; ``batch`` holds their responses, or, where its ``status``
+    is TIMEOUT, the requests themselves."""
+
+    tags: np.ndarray
+    batch: MadBatch
+
+    @property
+    def timed_out(self) -> bool:
+        """True for a group of requests that nobody answered (a group is never mixed)."""
+        return len(self.batch) > 0 and int(self.batch.status[0]) == SendStatus.TIMEOUT
+
+
+class Transactor:
+    """Sends requests with a window, times them out, repeats them, and matches responses by TransactionID."""
+
+    def __init__(self, window: int = WINDOW, timeout_ps: int = TIMEOUT_PS, retries: int = RETRIES):
+        if window < 1 or timeout_ps < 1 or retries < 0:
+            raise ValueError("window and timeout_ps are at least 1, retries at least 0")
+        self.window, self.timeout_ps, self.retries = window, timeout_ps, retries
+        self.grace_ps = max(1, timeout_ps // GRACE_PART)
+        self.sent = self.retried = self.timeouts = self.strays = 0
+        self._table = Outstanding()
+        self._waiting: deque[tuple[int, int]] = deque()  # TIDs first..last+1 not yet sent
+        self._retry: deque[np.ndarray] = deque()
+        self._in_grace: deque[tuple[int, np.ndarray]] = deque()  # (time, TIDs) sent
+        self._in_timeout: deque[tuple[int, np.ndarray]] = deque()
+        self._on_wire = 0
+        self._retries_on_wire = 0
+        self._retry_window = max(1, window // RETRY_PART)
+        self._backlog = 0
+        self._completed: list[Completed] = []
+
+    @property
+    def busy(self) -> bool:
+        """True while a request is neither answered nor given up."""
+        return self._table.live > 0
+
+    @property
+    def room(self) -> int:
+        """How many more requests could leave at once (repetitions have their own share and take no room)."""
+        return max(0, self.window - self._on_wire - self._backlog)
+
+    def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
+        """Queue requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten; the batch is kept, not copied."""
+        if len(batch) == 0:
+            return
+        first = self._table.add(batch, tags)
+        stamp_tids(batch.mad, first)
+        batch.tid = np.arange(first, first + len(batch), dtype=np.uint64)
+        self._waiting.append((first, first + len(batch)))
+        self._backlog += len(batch)
+
+    def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
+        """Take what arrived, give what shall leave now, and say when to call again at the latest."""
+        self.receive(now_ps, inbox)
+        return self.send(now_ps)
+
+    def completed(self) -> list[Completed]:
+        """What was finished since the last call, in the order of arrival."""
+        done, self._completed = self._completed, []
+        return done
+
+    # -- in --
+
+    def receive(self, now_ps: int, inbox: MadBatch | None = None) -> None:
+        """First half of :meth:`step`: match responses, then time out what waited too long."""
+        if inbox is not None and len(inbox):
+            self._match(inbox)
+        self._expire(now_ps)
+
+    def _match(self, inbox: MadBatch) -> None:
+        table = self._table
+        rows = table.find(inbox.mad)
+        good = rows >= 0
+        if not good.all():
+            self.strays += int((~good).sum())
+            rows, inbox = rows[good], inbox[good]
+            if not len(rows):
+                return
+        state = table.state[rows]
+        on_wire = state == ON_WIRE
+        self._off_wire(rows, on_wire)
+        tags = table.tag[rows]
+        table.finish(rows)
+        self._completed.append(Completed(tags, inbox))
+
+    def _off_wire(self, rows: np.ndarray, which: np.ndarray | slice = slice(None)) -> None:
+        """These rows no longer hold a place in the window."""
+        leaving = rows[which]
+        self._on_wire -= len(leaving)
+        if self._retries_on_wire:
+            self._retries_on_wire -= int((self._table.tries[leaving] > 1).sum())
+
+    def _expire(self, now_ps: int) -> None:
+        table = self._table
+        while self._in_grace and self._in_grace[0][0] + self.grace_ps <= now_ps:
+            late = table.rows_of(table.in_state(self._in_grace.popleft()[1], ON_WIRE))
+            self._off_wire(late)
+            table.state[late] = LATE
+        while self._in_timeout and self._in_timeout[0][0] + self.timeout_ps <= now_ps:
+            over = table.in_state(self._in_timeout.popleft()[1], LATE)
+            if not len(over):
+                continue
+            rows = table.rows_of(over)
+            tried = table.tries[rows] > self.retries
+            again = over[~tried]
+            if len(again):
+                table.state[rows[~tried]] = RETRY
+                self._retry.append(again)
+            if tried.any():
+                self._give_up(rows[tried])
+
+    def _give_up(self, rows: np.ndarray) -> None:
+        self.timeouts += len(rows)
+        requests = self._table.requests(rows)
+        requests.status[:] = SendStatus.TIMEOUT
+        tags = self._table.tag[rows]
+        self._table.finish(rows)
+        self._completed.append(Completed(tags, requests))
+
+    # -- out --
+
+    def send(self, now_ps: int) -> tuple[MadBatch, int]:
+        """Second half of :meth:`step`: what shall leave now, and the next deadline."""
+        parts: list[MadBatch] = []
+        while self._retry and self._on_wire < self.window and self._retries_on_wire < self._retry_window:
+            still = self._table.in_state(self._retry.popleft(), RETRY)
+            most = min(self.window - self._on_wire, self._retry_window - self._retries_on_wire)
+            now, rest = still[:most], still[most:]
+            if len(rest):
+                self._retry.appendleft(rest)
+            self.retried += len(now)
+            self._retries_on_wire += len(now)
+            self._leave(now_ps, now, parts)
+        while self._waiting and self._on_wire < self.window:
+            first, end = self._waiting.popleft()
+            stop = min(end, first + self.window - self._on_wire)
+            if stop < end:
+                self._waiting.appendleft((stop, end))
+            self._backlog -= stop - first
+            self._leave(now_ps, np.arange(first, stop), parts)
+        outbox = MadBatch.concat(parts)
+        self.sent += len(outbox)
+        return outbox, self._deadline()
+
+    def _leave(self, now_ps: int, tids: np.ndarray, parts: list[MadBatch]) -> None:
+        if not len(tids):
+            return
+        rows = self._table.rows_of(tids)
+        self._table.state[rows] = ON_WIRE
+        self._table.tries[rows] += 1
+        self._on_wire += len(tids)
+        self._in_grace.append((now_ps, tids))
+        self._in_timeout.append((now_ps, tids))
+        parts.append(self._table.requests(rows))
+
+    def _deadline(self) -> int:
+        if not self.busy:
+            self._in_grace.clear()
+            self._in_timeout.clear()
+            return NEVER_PS
+        deadline = NEVER_PS
+        if self._in_timeout:
+            deadline = self._in_timeout[0][0] + self.timeout_ps
+        if self._in_grace and self._on_wire:  # then there is room again
+            deadline = min(deadline, self._in_grace[0][0] + self.grace_ps)
+        return deadline

@@ -1,0 +1,152 @@
+"""A fabric, its agents and a subnet manager on one clock, in one process: power on, and every cable is ACTIVE.
+
+Everything that the manager knows and does goes through MADs; this module only carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.agents.plane import AgentPlane
+from softib.errors import InputError, MadTimeout
+from softib.fabric.model import Fabric
+from softib.iba.constants import CapMask
+from softib.iba.smp import PortInfo
+from softib.mad.batch import MadBatch
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.graph import SwitchGraph
+from softib.scenario.graph_view import graph_of
+from softib.sm.config import SmConfig
+from softib.sm.report import SweepReport
+from softib.sm.subnet_manager import SubnetManager
+
+__all__ = ["BringUp", "Progress", "bring_up"]
+
+WINDOW = 4096
+"""MADs at once, in process: 1 MiB of requests and as much of answers, so both stay in the cache between the rooms."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (phase of the sweep, MADs sent in all, requests of this phase that wait)."""
+
+
+@dataclass
+class BringUp:
+    """A running subnet in one process.
+
+    ``graph`` is the fabric's (its rows), ``routing.lft`` has its switches in the same order; ``report`` is of the last sweep;
+    ``unreached`` are nodes of the fabric that the manager did not find.
+    """
+
+    fabric: Fabric
+    sm: SubnetManager
+    plane: AgentPlane
+    port: int
+    graph: SwitchGraph
+    routing: Routing
+    report: SweepReport
+    unreached: np.ndarray
+    now_ps: int = 0
+
+    def sweep(self, progress: Progress | None = None) -> SweepReport:
+        """Let the manager look at the fabric again, after something changed. Fills ``report``, ``graph`` and ``routing``."""
+        self.sm.request_sweep()
+        self.now_ps = _run(self.sm, self.plane, self.port, self.now_ps, progress, None)
+        self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
+        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm)
+        return self.report
+
+
+def bring_up(
+    fabric: Fabric,
+    engine: str = "minhop",
+    *,
+    node: str | int | None = None,
+    options: RouteOptions | None = None,
+    lmc: int = 0,
+    plane: AgentPlane | None = None,
+    progress: Progress | None = None,
+    clock_ps: Callable[[], int] | None = None,
+) -> BringUp:
+    """Run a subnet manager on ``node`` (name, row, or None: the first CA with a cable) until the subnet is up.
+
+    Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
+    and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
+    seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
+
+    Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
+    (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
+    """
+    port = manager_port(fabric, node)
+    config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
+    plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
+    # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
+    row = fabric.port_info[port : port + 1]
+    PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
+    now_ps = _run(sm, plane, port, 0, progress, clock_ps)
+    graph, routing = _as_fabric_rows(fabric, sm)
+    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm), now_ps)
+
+
+def manager_port(fabric: Fabric, node: str | int | None) -> int:
+    """Port row that a manager on ``node`` sends from: the first cabled port of a CA, port 0 of a switch."""
+    if node is None:
+        cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
+        if len(cabled):
+            return int(cabled[0])
+        if not fabric.sizes.nodes:
+            raise InputError("the fabric has no node that a subnet manager could run on")
+        row = 0
+    else:
+        row = node if isinstance(node, int) else fabric.find_node(node)
+    if not 0 <= row < fabric.sizes.nodes:
+        raise InputError(f"no node {row}; this fabric has nodes 0 to {fabric.sizes.nodes - 1}")
+    if fabric.is_switch[row]:
+        return int(fabric.node_base[row])
+    ports = np.array(fabric.ports_of(row))
+    cabled = ports[fabric.linked[ports]]
+    return int(cabled[0] if len(cabled) else ports[0])
+
+
+def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress: Progress | None,
+         clock_ps: Callable[[], int] | None) -> int:  # fmt: skip
+    """Carry MADs until the manager has settled; returns the time then."""
+    inbox: MadBatch | None = None
+    skipped = now_ps
+    started = clock_ps() if clock_ps else 0
+    while True:
+        now_ps = skipped + (clock_ps() - started if clock_ps else 0)
+        outbox, deadline_ps = sm.step(now_ps, inbox)
+        if progress is not None:
+            progress(sm.phase, sm.transactor.sent, sm.waiting)
+        if len(outbox):
+            inbox = plane.send(outbox, port, now_ps)
+        elif sm.settled:
+            return now_ps
+        else:
+            inbox = None
+            skipped += max(0, deadline_ps - now_ps)
+
+
+def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
+    """The fabric's graph, and the manager's routing with its switches in that order."""
+    graph, told = graph_of(fabric), sm.routing
+    if told is None or sm.graph is None:
+        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems)}")
+    lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
+    order = np.argsort(sm.graph.switch_guid, kind="stable")
+    at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
+    at = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
+    found = sm.graph.switch_guid[at] == graph.switch_guid if len(order) else np.zeros(0, bool)
+    ranks = told.ranks
+    if ranks is not None and len(ranks) == len(order):
+        ranks = np.where(found, ranks[at], -1)
+    roots = tuple(int(np.flatnonzero(at == r)[0]) for r in told.roots if (at == r).any())
+    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, roots, list(told.notes))
+    return graph, routing
+
+
+def _unreached(fabric: Fabric, sm: SubnetManager) -> np.ndarray:
+    return np.flatnonzero(~np.isin(fabric.node_guid, sm.database.node_guid))

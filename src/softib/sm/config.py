@@ -1,0 +1,52 @@
+"""Every setting of the subnet manager in one place, under OpenSM's names where OpenSM has one (``opensm -c``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softib.errors import InputError
+from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
+from softib.routing.engine import RouteOptions, engine
+
+__all__ = ["SmConfig"]
+
+MAX_LMC = 7
+
+
+@dataclass(frozen=True)
+class SmConfig:
+    """Defaults are OpenSM's (3.3.23).
+
+    ``window``: SMPs on the wire; ``chunk``: MADs of an outbox at most (what fits the cache); ``timeout_ps`` and
+    ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
+    between switches, the ``leaf_`` ones for switch ports towards CAs. ``subnet_timeout``, ``hoq_life``,
+    ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``priority``: of SMInfo.
+
+    Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
+    """
+
+    engine: str = "minhop"
+    options: RouteOptions = field(default_factory=RouteOptions)
+    lmc: int = 0
+    window: int = WINDOW
+    chunk: int = 4096
+    timeout_ps: int = TIMEOUT_PS
+    retries: int = RETRIES
+    mkey: int = 0
+    priority: int = 0
+    subnet_timeout: int = 18
+    packet_life_time: int = 0x12
+    hoq_life: int = 0x12
+    leaf_hoq_life: int = 0x10
+    vl_stall_count: int = 7
+    leaf_vl_stall_count: int = 7
+    max_op_vls: int = 5
+    local_phy_errors: int = 8
+    overrun_errors: int = 8
+
+    def __post_init__(self) -> None:
+        engine(self.engine)
+        if not 0 <= self.lmc <= MAX_LMC:
+            raise InputError(f"lmc {self.lmc} is not possible; an LMC is 0 to {MAX_LMC} (IBA 4.1.3)")
+        if self.window < 1 or self.chunk < 1:
+            raise InputError("window and chunk are at least 1")

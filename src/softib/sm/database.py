@@ -1,0 +1,173 @@
+"""What MADs told the subnet manager: the same columns as a fabric, grown as answers arrive.
+
+``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric; rows are in the order of
+discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts. Nothing here comes from anywhere but MADs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import NodeType
+from softib.iba.smp import NodeInfo, PortInfo
+from softib.mad.smp_requests import Routes
+
+__all__ = ["Database"]
+
+_NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
+    "node_type": (np.uint8, (), 0),
+    "node_nports": (np.uint8, (), 0),
+    "node_base": (np.int32, (), 0),
+    "node_guid": (np.uint64, (), 0),
+    "sys_guid": (np.uint64, (), 0),
+    "vendor_id": (np.uint32, (), 0),
+    "device_id": (np.uint16, (), 0),
+    "revision": (np.uint32, (), 0),
+    "node_desc": (np.uint8, (64,), 0),
+    "node_route": (np.int32, (), 0),
+    "node_entered": (np.bool_, (), 0),
+    "node_ok": (np.bool_, (), 1),
+    "switch_info": (np.uint8, (64,), 0),
+    "has_switch_info": (np.bool_, (), 0),
+}
+"""``node_route``: row of ``routes`` by which it was found; ``node_entered``: one of a CA's ports has it; ``node_ok``: answered all that is needed to use it. ``switch_info`` is zeros for a CA."""
+
+_PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
+    "port_node": (np.int32, (), 0),
+    "port_num": (np.uint8, (), 0),
+    "port_guid": (np.uint64, (), 0),
+    "port_peer": (np.int32, (), -1),
+    "port_route": (np.int32, (), -1),
+    "port_info": (np.uint8, (64,), 0),
+    "has_port_info": (np.bool_, (), 0),
+    "port_probed": (np.bool_, (), 0),
+    "port_lid": (np.uint16, (), 0),
+    "port_lmc": (np.uint8, (), 0),
+}
+"""``port_peer`` is what a NodeInfo through the port found (-1: nothing). ``port_route`` is the row of ``routes`` that leads
+to the port (CA) or its switch; ``port_lid`` and ``port_lmc`` are what the LID manager decided."""
+
+
+class Database:
+    """Growing columns. Public arrays (``db.node_guid`` …) are views of the rows in use."""
+
+    def __init__(self) -> None:
+        self.n_nodes = self.n_ports = 0
+        self.routes = Routes()
+        self.sm_port = -1
+        """Row of the port that the subnet manager sends from."""
+        self._node = {k: _column(v, 64) for k, v in _NODE_COLUMNS.items()}
+        self._port = {k: _column(v, 1024) for k, v in _PORT_COLUMNS.items()}
+        self._node_of_guid: dict[int, int] = {}
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        # Only reached for names that are no instance attribute: the columns.
+        if name in _NODE_COLUMNS:
+            return self._node[name][: self.n_nodes]
+        if name in _PORT_COLUMNS:
+            return self._port[name][: self.n_ports]
+        raise AttributeError(name)
+
+    # -- growth --
+
+    def nodes_of(self, guids: np.ndarray) -> np.ndarray:
+        """Node of each NodeGUID, -1 where it is new. int32[n]"""
+        look = self._node_of_guid.get
+        return np.fromiter((look(g, -1) for g in guids.tolist()), np.int32, len(guids))
+
+    def node_of(self, guid: int) -> int:
+        """Node of one NodeGUID, -1 where there is none."""
+        return self._node_of_guid.get(guid, -1)
+
+    def add_nodes(self, info: np.ndarray, route: np.ndarray) -> np.ndarray:
+        """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route that leads there."""
+        n = len(info)
+        first = self.n_nodes
+        nodes = np.arange(first, first + n, dtype=np.int32)
+        guid, node_type, nports = (
+            NodeInfo.node_guid.get(info),
+            NodeInfo.node_type.get(info),
+            NodeInfo.num_ports.get(info),
+        )
+        self._node = _grown(self._node, _NODE_COLUMNS, first + n)
+        self.n_nodes = first + n
+        for name, values in (
+            ("node_type", node_type), ("node_nports", nports), ("node_guid", guid), ("revision", NodeInfo.revision.get(info)),
+            ("sys_guid", NodeInfo.sys_guid.get(info)), ("vendor_id", NodeInfo.vendor_id.get(info)),
+            ("device_id", NodeInfo.device_id.get(info)), ("node_route", route),
+        ):  # fmt: skip
+            self._node[name][nodes] = values
+        is_switch = node_type == NodeType.SWITCH
+        rows = nports.astype(np.int64) + is_switch
+        starts = self.n_ports + np.cumsum(rows) - rows
+        self._node["node_base"][nodes] = starts - ~is_switch
+        total = int(rows.sum())
+        ports = np.arange(self.n_ports, self.n_ports + total)
+        self._port = _grown(self._port, _PORT_COLUMNS, self.n_ports + total)
+        self.n_ports += total
+        owner = np.repeat(nodes, rows)
+        self._port["port_node"][ports] = owner
+        self._port["port_num"][ports] = ports - self._node["node_base"][owner]
+        on_switch = np.repeat(is_switch, rows)
+        self._port["port_route"][ports] = np.where(on_switch, np.repeat(route, rows), -1)
+        self._port["port_guid"][ports] = np.where(on_switch, np.repeat(NodeInfo.port_guid.get(info), rows), 0)
+        self._node_of_guid.update(zip(guid.tolist(), nodes.tolist(), strict=True))
+        return nodes
+
+    # -- what managers ask --
+
+    @property
+    def is_switch(self) -> np.ndarray:
+        """bool[nodes]"""
+        return self.node_type == NodeType.SWITCH
+
+    @property
+    def external(self) -> np.ndarray:
+        """bool[ports]: a switch port other than port 0."""
+        return self.is_switch[self.port_node] & (self.port_num > 0)
+
+    @property
+    def switches(self) -> np.ndarray:
+        """Usable switches, ascending by NodeGUID, so that tables do not depend on who answered first."""
+        rows = np.flatnonzero(self.is_switch & self.node_ok)
+        return rows[np.argsort(self.node_guid[rows], kind="stable")]
+
+    def end_ports(self) -> np.ndarray:
+        """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by PortGUID, the SM's first."""
+        on_switch = self.is_switch[self.port_node]
+        mine = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
+        rows = np.flatnonzero(mine)
+        rows = rows[np.lexsort((self.port_num[rows], self.port_guid[rows]))]
+        return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
+
+    def port_state(self) -> np.ndarray:
+        """PortState of each port as last heard, 0 where nothing was heard."""
+        return PortInfo.port_state.get(self.port_info)
+
+    def name(self, node: int) -> str:
+        """NodeDescription, or the GUID."""
+        raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
+        return raw or f"{int(self.node_guid[node]):#018x}"
+
+    def port_name(self, port: int) -> str:
+        """``leaf-3[40]``"""
+        return f"{self.name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
+
+
+def _column(spec: tuple[Any, tuple[int, ...], int], rows: int) -> np.ndarray:
+    dtype, tail, fill = spec
+    return np.full((rows, *tail), fill, dtype) if fill else np.zeros((rows, *tail), dtype)
+
+
+def _grown(
+    columns: dict[str, np.ndarray], specs: dict[str, tuple[Any, tuple[int, ...], int]], rows: int
+) -> dict[str, np.ndarray]:
+    old = len(next(iter(columns.values())))
+    if rows <= old:
+        return columns
+    bigger = {k: _column(specs[k], max(2 * old, rows)) for k in columns}
+    for k, column in columns.items():
+        bigger[k][:old] = column
+    return bigger

@@ -1,0 +1,91 @@
+"""Ports: what their PortInfo shall say, and INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
+
+First the configuration of end ports (with their LIDs) and of switch ports, then every link ARMED at both ends, then
+ACTIVE: a port that is ACTIVE may send, and its packets need forwarding tables and ports that take them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import PortState, SmpAttr
+from softib.iba.smp import PortInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+
+__all__ = ["linked", "queue_config", "queue_state", "wanted_port_info"]
+
+P = PortInfo
+NO_CHANGE_FIELDS = (
+    P.port_state, P.port_phys_state, P.link_down_default_state, P.link_width_enabled, P.link_speed_enabled,
+    P.link_speed_ext_enabled, P.link_speed_ext2_enabled,
+)  # fmt: skip
+"""Components where a Set of 0 changes nothing (IBA 14.2.5.6)."""
+
+
+def linked(db: Database) -> np.ndarray:
+    """Ports with a confirmed cable whose link trained (ascending)."""
+    up = db.port_state() >= PortState.INIT
+    rows = np.flatnonzero((db.port_peer >= 0) & up & (db.port_num > 0))
+    return rows[up[db.port_peer[rows]]]
+
+
+def wanted_port_info(db: Database, config: SmConfig) -> np.ndarray:
+    """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal ``db.port_info``.
+
+    A link's MTU and VLs are the smaller of what its two ends can do.
+    """
+    wanted = db.port_info.copy()
+    ends = db.end_ports()
+    _set_end_ports(wanted, db, ends, config)
+    rows = linked(db)
+    peer = db.port_peer[rows]
+    info, far = db.port_info[rows], db.port_info[peer]
+    new = wanted[rows]
+    P.neighbor_mtu.set(new, np.minimum(P.mtu_cap.get(info), P.mtu_cap.get(far)))
+    vls = np.minimum(P.vl_cap.get(info), P.vl_cap.get(far))
+    P.operational_vls.set(new, np.minimum(np.maximum(vls, 1), config.max_op_vls))
+    P.local_phy_errors.set(new, config.local_phy_errors)
+    P.overrun_errors.set(new, config.overrun_errors)
+    external = db.external[rows]
+    leaf = external & ~db.is_switch[db.port_node[peer]]
+    hoq = np.where(leaf, config.leaf_hoq_life, config.hoq_life)
+    stall = np.where(leaf, config.leaf_vl_stall_count, config.vl_stall_count)
+    P.hoq_life.set(new, np.where(external, hoq, P.hoq_life.get(new)))
+    P.vl_stall_count.set(new, np.where(external, stall, P.vl_stall_count.get(new)))
+    wanted[rows] = new
+    return wanted
+
+
+def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: SmConfig) -> None:
+    new = wanted[ends]
+    P.lid.set(new, db.port_lid[ends])
+    P.lmc.set(new, db.port_lmc[ends])
+    P.master_sm_lid.set(new, int(db.port_lid[db.sm_port]))
+    P.master_sm_sl.set(new, 0)
+    P.subnet_timeout.set(new, config.subnet_timeout)
+    P.mkey.set(new, np.full(len(ends), config.mkey, np.uint64))
+    port0 = db.port_num[ends] == 0
+    # Port 0 has no link: it stands for both ends, at what it can do.
+    P.neighbor_mtu.set(new, np.where(port0, P.mtu_cap.get(new), P.neighbor_mtu.get(new)))
+    wanted[ends] = new
+
+
+def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray) -> None:
+    """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports."""
+    rows = ports[(wanted[ports] != db.port_info[ports]).any(axis=1)]
+    _queue(db, queue, rows, wanted[rows], PortState.NO_CHANGE)
+
+
+def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
+    """Put a Set(PortInfo) that takes ``ports`` from the state below to ``state``. Tags are ports."""
+    rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
+    _queue(db, queue, rows, db.port_info[rows], state)
+
+
+def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarray, state: PortState) -> None:
+    for f in NO_CHANGE_FIELDS:
+        f.set(image, 0)
+    P.port_state.set(image, int(state))
+    queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows], image)

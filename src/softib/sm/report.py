@@ -1,0 +1,103 @@
+"""What a sweep found and did, in numbers and in lines for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from softib.iba.constants import Method, SmpAttr
+from softib.sm.database import Database
+
+__all__ = ["SweepReport"]
+
+PS_PER_S = 1e12
+SHOWN = 20
+
+
+@dataclass
+class SweepReport:
+    """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
+
+    ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are (NodeGUID, port behind which
+    a second device has it); ``silent_ports`` (port, why): nothing usable behind a live port; ``mute_ports`` and
+    ``mute_nodes``: a device that stopped answering. Ports are rows of the manager's database, -1 = its own.
+    """
+
+    nodes: int = 0
+    switches: int = 0
+    cas: int = 0
+    links: int = 0
+    lids: int = 0
+    mads: dict[str, int] = field(default_factory=dict)
+    retries: int = 0
+    timeouts: int = 0
+    strays: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    silent_ports: list[tuple[int, str]] = field(default_factory=list)
+    mute_ports: list[tuple[int, str]] = field(default_factory=list)
+    mute_nodes: list[tuple[int, str, str]] = field(default_factory=list)
+    not_active: list[int] = field(default_factory=list)
+    phase_s: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def sent(self) -> int:
+        """Requests sent, retries apart."""
+        return sum(self.mads.values())
+
+    @property
+    def sets(self) -> int:
+        """Requests that change something."""
+        return sum(n for kind, n in self.mads.items() if kind.startswith("Set "))
+
+    def count(self, built: dict[tuple[int, int], int]) -> None:
+        """Take over the queue's counts."""
+        self.mads = {f"{Method(m).name.title()} {SmpAttr(a).name}": n for (m, a), n in sorted(built.items())}
+
+    def describe(self, db: Database) -> None:
+        """Turn what went wrong into ``problems``: a line each, the first 20 of a kind."""
+        lines: list[str] = []
+        _some(lines, [f"NodeGUID {guid:#018x} is on two devices: {_where(db, db.node_of(guid))} and behind"
+                      f" {_behind(db, port)}; the second one is left out" for guid, port in self.duplicates])  # fmt: skip
+        _some(
+            lines, [f"behind {_behind(db, port)}: {why}; nothing there is managed" for port, why in self.silent_ports]
+        )
+        _some(lines, [f"{_where(db, node)}: {attr} {why}" for node, attr, why in self.mute_nodes])
+        _some(lines, [f"{db.port_name(port)}: PORT_INFO {why}" for port, why in self.mute_ports])
+        _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
+        lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
+        self.problems = lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers, for JSON."""
+        keys = (
+            "nodes",
+            "switches",
+            "cas",
+            "links",
+            "lids",
+            "mads",
+            "retries",
+            "timeouts",
+            "strays",
+            "phase_s",
+            "notes",
+            "problems",
+        )
+        return {k: getattr(self, k) for k in keys}
+
+
+def _some(lines: list[str], more: list[str]) -> None:
+    lines += more[:SHOWN]
+    if len(more) > SHOWN:
+        lines.append(f"… and {len(more) - SHOWN} more of this kind")
+
+
+def _where(db: Database, node: int) -> str:
+    return db.name(node)
+
+
+def _behind(db: Database, port: int) -> str:
+    return db.port_name(port) if port >= 0 else "the manager's own port"

@@ -1,0 +1,111 @@
+"""Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA 14.2.5.10).
+
+Blocks are written before LinearFDBTop rises over them, so that a switch never looks up what was not written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.errors import LimitError
+from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, SmpAttr
+from softib.iba.smp import SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.routing.engine import RouteOptions, Routing, route
+from softib.routing.graph import SwitchGraph
+from softib.sm.database import Database
+
+__all__ = ["LftStore", "graph_from", "queue_blocks", "queue_tops", "route_subnet"]
+
+
+class LftStore:
+    """What each switch was told, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that the next one sends only
+    changes; a switch whose LinearFDBTop is not what we set was reset by somebody, and is told everything again."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, tuple[int, np.ndarray]] = {}
+
+    def known(self, db: Database, node: int) -> np.ndarray | None:
+        """The table that ``node`` holds, None where nothing can be trusted."""
+        top, table = self.tables.get(int(db.node_guid[node]), (0, None))
+        if table is None or top == 0 or int(SwitchInfo.linear_fdb_top.get(db.switch_info[node])) != top:
+            return None
+        return table
+
+    def forget(self, guids: list[int]) -> None:
+        """A Set was lost: what these switches hold is unknown."""
+        for g in guids:
+            self.tables.pop(g, None)
+
+
+def graph_from(db: Database) -> SwitchGraph:
+    """The graph that engines route. Switches are ascending by NodeGUID: tables do not depend on the order of answers.
+
+    ``switch_node`` and ``end_node`` are nodes of the database.
+    """
+    order = np.argsort(db.node_guid, kind="stable")
+    rank = np.empty(db.n_nodes, np.int32)
+    rank[order] = np.arange(db.n_nodes, dtype=np.int32)
+    node_type = np.where(db.node_ok, db.node_type, 0)[order]
+    graph = SwitchGraph.from_ports(
+        node_type=node_type, node_guid=db.node_guid[order], node_nports=db.node_nports[order],
+        port_node=rank[db.port_node], port_num=db.port_num, port_guid=db.port_guid, port_peer=db.port_peer,
+        port_lid=db.port_lid, port_lmc=db.port_lmc,
+    )  # fmt: skip
+    graph.switch_node[:] = order[graph.switch_node]
+    graph.end_node[:] = order[graph.end_node]
+    return graph
+
+
+def route_subnet(db: Database, engine: str, options: RouteOptions) -> tuple[SwitchGraph, Routing]:
+    """Graph and tables. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
+    graph = graph_from(db)
+    caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
+    short = np.flatnonzero(caps <= graph.max_lid)
+    if len(short):
+        node = int(graph.switch_node[short[0]])
+        raise LimitError(
+            f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
+        )
+    return graph, route(graph, engine, options)
+
+
+def queue_blocks(db: Database, queue: RequestQueue, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> np.ndarray:
+    """Put a Set for each block that a switch does not hold yet; returns the tables as requests read them (``lft``).
+
+    Tags are ``switch * blocks + block``, switch as in the graph.
+    """
+    blocks = lft.shape[1] // LFT_BLOCK
+    lft = np.ascontiguousarray(lft)
+    changed = np.ones((len(lft), blocks), bool)
+    for s, node in enumerate(graph.switch_node.tolist()):
+        known = store.known(db, node)
+        if known is not None:
+            changed[s] = _differs(known, lft[s])
+    which = np.flatnonzero(changed.ravel())
+    route_of = db.port_route[db.node_base[graph.switch_node]]
+    queue.set(SmpAttr.LFT, route_of[which // blocks], which, which % blocks, lft.reshape(-1, LFT_BLOCK), which)
+    for s, guid in enumerate(graph.switch_guid.tolist()):
+        store.tables[guid] = (graph.max_lid, lft[s])
+    return lft
+
+
+def _differs(known: np.ndarray, wanted: np.ndarray) -> Any:
+    """bool[blocks]"""
+    held = np.full(max(len(known), len(wanted)), LFT_NO_ROUTE, np.uint8)
+    held[: len(known)] = known
+    return (held[: len(wanted)] != wanted).reshape(-1, LFT_BLOCK).any(axis=1)
+
+
+def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
+    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or PortStateChange waits to be cleared."""
+    nodes = graph.switch_node
+    old = db.switch_info[nodes]
+    wanted = old.copy()
+    SwitchInfo.linear_fdb_top.set(wanted, graph.max_lid)
+    SwitchInfo.life_time_value.set(wanted, life_time)
+    change = (wanted != old).any(axis=1) | (SwitchInfo.port_state_change.get(old) > 0)
+    rows = np.flatnonzero(change)
+    queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, wanted[rows])
