@@ -37,15 +37,15 @@ from softib.routing.roots import (
     rank_switches,
     top_down,
 )
-from softib.routing.tables import min_hops, ordered_hops, tables
+from softib.routing.tables import min_hops, ordered_hops, tables, too_far
 
 __all__ = ["route", "route_dnup"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables by up*/down* from the roots."""
-    notes: list[str] = []
     hops = min_hops(graph).hops
+    notes = too_far(graph, hops)
     roots = given_roots(graph, options.root_guids, notes)
     if len(roots):
         ranks = _complete(graph, roots, hops, notes)
@@ -69,12 +69,13 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some switches are."""
     hops = min_hops(graph).hops
+    notes = too_far(graph, hops)
     guesses = _from_cas(graph)
     for _, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         if not lost_pairs(graph, d, hops):
-            return _routing(graph, "dnup", ranks, tables(graph, d), [])
-    return _best(graph, "dnup", hops, guesses, [])
+            return _routing(graph, "dnup", ranks, tables(graph, d), notes)
+    return _best(graph, "dnup", hops, guesses, notes)
 
 
 def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
