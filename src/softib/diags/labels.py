@@ -45,10 +45,9 @@ class NodeClass:
         inside = ((numbers >= 0) & (numbers < self.span)).all(axis=1)
         return np.where(inside, self._find_code(numbers @ self.stride), -1)
 
-    def renumbered(self, numbers: np.ndarray) -> NodeClass:
-        """The same members by other ``numbers`` >= 0, which several may share (then the first is found)."""
-        span = numbers.max(axis=0) + 1
-        return _ordered(self.name, self.nodes, numbers, span)
+    def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
+        """Rows ``nodes`` by other ``numbers`` >= 0, which several may share (then the first is found)."""
+        return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
 
     def _find_code(self, code: np.ndarray) -> np.ndarray:
         at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)

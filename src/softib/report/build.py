@@ -59,7 +59,7 @@ def build(
     report = Report(source, result.format, result.fabric, counts_of(result), list(result.problems), [], plan=plan)
     found = _route(report, result, engine, lfts, steps)
     with steps("checks"):
-        _check(report, wanted, found)
+        _check(report, result, wanted, found)
     if found is not None and predicted:
         from softib.report.prediction import predict
 
@@ -106,5 +106,15 @@ def _read_plan(plan: str | None) -> Any:
     return read_plan(plan)
 
 
-def _check(report: Report, plan: Any, found: routed.Routed | None) -> None:
-    pass
+def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None) -> None:
+    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
+    from softib.diags.check import check_structure
+    from softib.diags.structure import summary
+
+    routing: dict[str, Any] = {}
+    if found is not None:
+        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph}
+    if plan is not None:
+        report.problems += plan.problems
+    report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
+    report.structure = summary(result.fabric, structure)

@@ -18,7 +18,7 @@ from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, short_name
 from softib.report.glossary import GLOSSARY
 from softib.report.model import Report
 from softib.report.tiers import Tiers, tiers_of
-from softib.report.words import engine_hint, headline, size_text, tiles, time_text
+from softib.report.words import engine_hint, headline, size_text, structure_facts, tiles, time_text
 from softib.sim.static_network import port_gbps
 
 __all__ = ["to_html"]
@@ -67,14 +67,6 @@ def _context(report: Report) -> dict[str, Any]:
         "Severity": Severity,
         "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),
     }
-
-
-def structure_facts(structure: Any) -> list[tuple[str, str]]:
-    """(name, value) rows about the recognised topology."""
-    if structure is None:
-        return []
-    facts = getattr(structure, "facts", None)
-    return list(facts() if callable(facts) else facts or [])
 
 
 def relative_load(report: Report) -> np.ndarray | None:
