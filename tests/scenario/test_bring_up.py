@@ -9,6 +9,7 @@ from softib.errors import InputError, LimitError, MadTimeout, UnknownName
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.routing.engine import route
 from softib.scenario.bring_up import bring_up
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
@@ -36,6 +37,10 @@ def test_laws_hold(kind, params, engine):
     check(fabric, int(fabric.port_node[b.port]), from_all=engine == "minhop")
     assert b.report.nodes == fabric.sizes.nodes and b.report.links == int((fabric.port_peer >= 0).sum()) // 2
     assert (b.routing.lft == fabric.lft[:, : b.graph.lft_size]).all()
+    # The manager saw by MADs what the fabric is: the same engine on the fabric's own graph gives the same tables.
+    alone = route(b.graph, engine)
+    assert (alone.lft == b.routing.lft).all() and alone.roots == b.routing.roots
+    assert alone.ranks is None or (alone.ranks == b.routing.ranks).all()
 
 
 @pytest.mark.parametrize(("kind", "params", "engine"), TOPOLOGIES[:2])

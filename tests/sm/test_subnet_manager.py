@@ -148,7 +148,17 @@ def test_nobody_there_at_all_ends_after_800_ms_with_one_problem():
 )
 def test_an_impossible_node_info_is_reported_and_left_out(lie):
     fabric = line_of(3)
-    liar = fabric.find_node("last")
+    sm = SubnetManager()
+    settle(sm, liar_plane(fabric, "last", lie), int(fabric.port(fabric.find_node("first"), 1)))
+    assert sm.report.problems == ["behind s2[3]: impossible NodeInfo; nothing there is managed"]
+    assert sm.report.nodes == 4 and sm.report.links == 3
+    sm = SubnetManager()
+    settle(sm, liar_plane(fabric, "first", lie), int(fabric.port(fabric.find_node("first"), 1)))
+    assert sm.report.problems == ["behind the manager's own port: impossible NodeInfo; nothing there is managed"]
+
+
+def liar_plane(fabric, name, lie):
+    liar = fabric.find_node(name)
 
     class Liar(AgentPlane):
         def send(self, batch, port, now_ps=0):
@@ -161,10 +171,7 @@ def test_an_impossible_node_info_is_reported_and_left_out(lie):
                 answers.mad[rows, 64:128] = data
             return answers
 
-    sm = SubnetManager()
-    settle(sm, Liar(fabric), int(fabric.port(fabric.find_node("first"), 1)))
-    assert sm.report.problems == ["behind s2[3]: impossible NodeInfo; nothing there is managed"]
-    assert sm.report.nodes == 4 and sm.report.links == 3
+    return Liar(fabric)
 
 
 def test_63_hops_are_managed_and_what_is_further_is_named():
