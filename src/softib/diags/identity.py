@@ -160,10 +160,16 @@ def records(c: Context) -> Iterator[Finding]:
         yield finding(DANGLING_RECORD, [view.place(port)], f"{view.place(port)}: its peer is not in the source")
     for cable in np.flatnonzero(known & ~loop & (f.cable_listed == 1)).tolist():
         a, b = ends[cable].tolist()
-        yield finding(ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it")
+        yield finding(
+            ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it"
+        )
     for cable in np.flatnonzero(loop).tolist():
         a, b = ends[cable].tolist()
-        text = f"{view.place(a)} holds a loopback plug" if a == b else f"{view.link_name(a, b)}: a cable from a node to itself"
+        text = (
+            f"{view.place(a)} holds a loopback plug"
+            if a == b
+            else f"{view.link_name(a, b)}: a cable from a node to itself"
+        )
         yield finding(SELF_LOOP_CABLE, [view.place(p) for p in dict.fromkeys((a, b))], text)
 
 

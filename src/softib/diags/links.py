@@ -120,7 +120,13 @@ def _kinds(c: Context) -> np.ndarray:
 
 
 def _judge(
-    view: FabricView, rows: np.ndarray, speed: np.ndarray, lanes: np.ndarray, can: np.ndarray, wide: np.ndarray, sure: bool
+    view: FabricView,
+    rows: np.ndarray,
+    speed: np.ndarray,
+    lanes: np.ndarray,
+    can: np.ndarray,
+    wide: np.ndarray,
+    sure: bool,
 ) -> Iterator[Finding]:
     usual_rate, agreeing = mode(speed[rows] * 16 + lanes[rows])
     usual, usual_lanes = usual_rate // 16, usual_rate % 16

@@ -18,6 +18,8 @@ __all__ = ["Rails", "find_rails", "system_of"]
 _HCA = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
 MOST = 0.9
 """Share of hosts, and of adapters of a leaf, that must follow the rail."""
+HALF = 0.5
+"""Share of all host links that must be of such hosts."""
 
 
 @dataclass
@@ -45,6 +47,11 @@ def system_of(view: FabricView) -> np.ndarray:
     return out
 
 
+def _last_number(name: str) -> int:
+    numbers = re.findall(r"\d+", name)
+    return min(int(numbers[-1]), 1 << 40) if numbers else 0
+
+
 def find_rails(view: FabricView) -> Rails:
     """Rails of ``view``, or none where hosts have one link, share leaves, or leaves mix adapters."""
     f = view.fabric
@@ -53,18 +60,21 @@ def find_rails(view: FabricView) -> Rails:
     if not len(host_port):
         return none
     system = system_of(view)[f.port_node[host_port]]
-    names = view.names
-    hca = np.array([int(m[-1]) if (m := re.findall(r"\d+", names[n])) else 0 for n in f.port_node[host_port].tolist()])
-    order = np.lexsort((f.port_num[host_port], hca, system))
-    system, leaf = system[order], f.port_node[switch_port][order]
-    node = f.port_node[host_port][order]
+    hca = np.array([_last_number(view.names[n]) for n in f.port_node[host_port].tolist()])
+    hca = hca * 256 + f.port_num[host_port]
+    order = np.lexsort((hca, system))
+    system, hca, node, leaf = system[order], hca[order], f.port_node[host_port][order], f.port_node[switch_port][order]
     first = np.flatnonzero(np.concatenate([[True], system[1:] != system[:-1]]))
     size = np.diff(np.concatenate([first, [len(system)]]))
     count, hosts = mode(size[size >= 2])
-    links_of_many = int(size[size >= 2].sum())
-    if count < 2 or hosts * count < MOST * links_of_many or links_of_many < 0.5 * len(system):
+    if count < 2 or hosts * count < HALF * len(system):
         return none
-    rows = (first[size == count][:, None] + np.arange(count)).ravel()
+    rows = first[size == count][:, None] + np.arange(count)
+    _, at, hosts_of = np.unique(hca[rows], axis=0, return_inverse=True, return_counts=True)
+    rows = rows[at.reshape(-1) == hosts_of.argmax()].ravel()  # hosts that number their adapters alike
+    hosts = int(hosts_of.max())
+    if hosts * count < HALF * len(system):
+        return none
     rail = np.tile(np.arange(count), hosts)
     spread = np.sort(leaf[rows].reshape(hosts, count), axis=1)
     if (np.diff(spread, axis=1) > 0).all(axis=1).mean() < MOST:

@@ -85,5 +85,3 @@ def imbalance(c: Context) -> Iterator[Finding]:
                       f"{where[0]} carries {tier.worst[0][2]} paths, {tier.imbalance:.1f} times the mean of its {tier.links} links",
                       {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
                        "unused_or_least": int(tier.least)})  # fmt: skip
-
-

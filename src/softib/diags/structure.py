@@ -23,7 +23,7 @@ from softib.fabric.model import Fabric
 
 __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
-FEW_HOSTS = 0.25
+FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""

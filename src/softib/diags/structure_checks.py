@@ -98,7 +98,9 @@ def missing_cables(c: Context) -> Iterator[Finding]:
                       f"{view.names[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
                       {"missing": len(own), "linked": linked})  # fmt: skip
     for a, b in left:
-        yield finding(MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one")
+        yield finding(
+            MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one"
+        )
 
 
 @check_function
@@ -139,10 +141,13 @@ def rail_mismatches(c: Context) -> Iterator[Finding]:
     rows = [r for r in np.flatnonzero(wrong).tolist() if int(host_port[r]) not in done]
     if len(rows) > max(MANY, len(node) // 20):
         return  # that is no rail, then
+    by_leaf: dict[tuple[int, int], list[int]] = {}
     for r in rows:
-        a, b = int(host_port[r]), int(switch_port[r])
-        yield finding(RAIL_MISMATCH, [view.place(a), view.place(b)],
-                      f"{view.link_name(a, b)}: an adapter of rail {int(rail[node[r]])} on a leaf of rail {int(rail[leaf[r]])}",
-                      {"rail": int(rail[node[r]]), "leaf_rail": int(rail[leaf[r]])})  # fmt: skip
-
-
+        by_leaf.setdefault((int(leaf[r]), int(rail[node[r]])), []).append(r)
+    for (switch, own), group in by_leaf.items():
+        ports = [p for r in group[:MANY] for p in (int(host_port[r]), int(switch_port[r]))]
+        link = view.link_name(ports[0], ports[1])
+        text = link if len(group) == 1 else f"{len(group)} links such as {link}"
+        yield finding(RAIL_MISMATCH, map(view.place, ports),
+                      f"{text}: an adapter of rail {own} on a leaf of rail {int(rail[switch])}",
+                      {"rail": own, "leaf_rail": int(rail[switch]), "links": len(group)})  # fmt: skip
