@@ -177,7 +177,9 @@ def test_each_part_of_a_split_fabric_gets_a_root():
 # -- credit loops --
 
 
-@pytest.mark.parametrize("g", [ring(4), ring(5, 2), ring(9), torus(4, 4), torus(5, 3)], ids=["r4", "r5", "r9", "t44", "t53"])
+@pytest.mark.parametrize(
+    "g", [ring(4), ring(5, 2), ring(9), torus(4, 4), torus(5, 3)], ids=["r4", "r5", "r9", "t44", "t53"]
+)
 def test_rings_and_tori_deadlock_under_minhop_and_not_under_updn(g):
     assert verify(g, route(g, "minhop").lft).credit_loop
     for name in ("updn", "dnup"):

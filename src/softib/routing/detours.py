@@ -37,7 +37,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str])
     least_loaded(
         graph.first, graph.peer, graph.out_port, other.down, other.hops, other.is_down, switch[wanted],
         np.concatenate([[0], np.cumsum(size[wanted])]).astype(np.int32), ends[np.repeat(wanted, size)],
-        graph.end_lid.astype(np.int64), graph.end_port, counted[wanted], full,
+        graph.end_lid.astype(np.int64), graph.end_port, counted[wanted], True, full,
     )  # fmt: skip
     count = np.count_nonzero(missing)
     if has_credit_loop(graph, full):

@@ -215,7 +215,7 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str]) -> np.ndarray:
     del table
     d = ordered_hops(graph, tree.order)
     switch, first, group_ends, counted = destination_groups(graph)
-    least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, lft)
+    least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, True, lft)
     return connect(graph, d, lft, notes)
 
 

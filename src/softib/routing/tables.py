@@ -110,6 +110,6 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     else:
         least_loaded(
             graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, switch, first, ends, lid,
-            graph.end_port, counted, lft,
+            graph.end_port, counted, False, lft,
         )  # fmt: skip
     return lft

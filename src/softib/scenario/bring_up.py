@@ -16,7 +16,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
-from softib.routing.engine import RouteOptions, Routing, engine
+from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
@@ -79,7 +79,6 @@ def bring_up(
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
     (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
     """
-    check_engine(engine)
     port = manager_port(fabric, node)
     config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
     plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
@@ -89,11 +88,6 @@ def bring_up(
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
     graph, routing = _as_fabric_rows(fabric, sm)
     return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm), now_ps)
-
-
-def check_engine(name: str) -> None:
-    """Raise :class:`UnknownName` before anything is sent."""
-    engine(name)
 
 
 def manager_port(fabric: Fabric, node: str | int | None) -> int:
