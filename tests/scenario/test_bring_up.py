@@ -236,6 +236,19 @@ def test_too_many_lids_are_refused_before_anything_is_set():
 
 
 @pytest.mark.slow
+def test_11664_hosts():
+    fabric = generate("fat-tree", radix=36, levels=3)
+    b = bring_up(fabric, "ftree")
+    everything = np.ones(fabric.sizes.ports, bool)
+    check_links(fabric, everything)
+    assert len(check_lids(fabric, everything, 0)) == 13_284
+    assert (SwitchInfo.linear_fdb_top.get(fabric.switch_info) == 13_284).all()
+    assert (fabric.lft[:, 1:13_285] != 255).mean() > 0.9
+    assert b.report.mads["Set LFT"] == 1620 * 208
+    assert b.sweep().sets == 0
+
+
+@pytest.mark.slow
 def test_65536_hosts_are_refused():
     fabric = generate("fat-tree", radix=64, levels=3)
     assert fabric.sizes.nodes - fabric.sizes.switches == 65_536
