@@ -130,7 +130,9 @@ def test_route_judges_its_own_dump(tmp_path):
     assert ran.code == 0, ran.err
     found = ran.json()
     assert {int(h): n for h, n in found["hops"].items()} == {0: 32, 1: 32 * (3 + 4), 2: 32 * 7, 3: 32 * 28}
-    assert found["switch_routes"] == {"total": 12 * (32 + 12 - 1), "arrived": 12 * (32 + 12 - 1)}
+    # Up*/down* leaves spine → spine without a path: 4 × 3 of them.
+    assert found["switch_routes"] == {"total": 12 * (32 + 12 - 1), "arrived": 12 * (32 + 12 - 1) - 4 * 3}
+    assert found["switch_unreachable"] == 4 * 3
 
 
 def test_convert_there_and_back(tree, tmp_path):
