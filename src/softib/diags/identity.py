@@ -76,8 +76,8 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
                       f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}", {"guid": guid, "nodes": len(nodes)})  # fmt: skip
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0))
     for ports in _groups(f.port_guid[owners], owners):
-        nodes = set(f.port_node[ports].tolist())
-        if len(nodes) > 1 and not nodes <= reported:
+        owners_of = set(f.port_node[ports].tolist())
+        if len(owners_of) > 1 and not owners_of <= reported:
             guid = f"{int(f.port_guid[ports[0]]):#018x}"
             yield finding(DUPLICATE_PORT_GUID, map(view.place, ports[:MANY].tolist()),
                           f"PortGUID {guid} is carried by {', '.join(str(view.place(p)) for p in ports[:4].tolist())}",

@@ -72,7 +72,7 @@ def read_labels(view: FabricView) -> Labels:
         members.setdefault((int(view.fabric.node_type[node]), _NUMBER.sub("#", name)), []).append(node)
     class_of = np.full(len(view.names), -1, np.int32)
     row_of = np.full(len(view.names), -1, np.int32)
-    classes = []
+    classes: list[NodeClass] = []
     for (_, template), nodes in members.items():
         if "#" not in template or len(nodes) < MIN_MEMBERS:
             continue

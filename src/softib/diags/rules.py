@@ -14,13 +14,16 @@ votes for the constant. A rule is only as good as the share of members that it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from softib.diags.labels import NodeClass
 
 __all__ = ["fit_rule", "mode"]
+
+Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
 """Votes for one step from which a table of steps is trusted as it is, without looking for its radix."""
@@ -52,13 +55,22 @@ def fit_rule(of: NodeClass, target: np.ndarray, told: np.ndarray) -> tuple[np.nd
     return best, share
 
 
-def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, object]]:
+def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
+    """(the target seen another way, the way back), the plain one first."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
         if span > 2:
-            yield (target - x) % span, lambda v, x=x, span=span: (v + x) % span
-            yield target - (target > x), lambda v, x=x: v + (v >= x)
+            yield (target - x) % span, partial(_around, x, span)
+            yield target - (target > x), partial(_all_but_own, x)
+
+
+def _around(x: np.ndarray, span: int, v: np.ndarray) -> np.ndarray:
+    return (v + x) % span
+
+
+def _all_but_own(x: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return v + (v >= x)
 
 
 def _sum_of_digits(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
