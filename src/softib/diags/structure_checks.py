@@ -49,10 +49,10 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
         yield _swap(c, first, second, systems)
     for m in suspects.misplaced:
         done.update((m.a, m.b))
-        a, b = view.place(m.a), view.place(m.b)
-        wants = [f"{p} to {view.names[w]}" for p, w in ((a, m.want_a), (b, m.want_b)) if w >= 0]
-        yield finding(MISPLACED_CABLE, [a, b], f"{a} ↔ {b}: the pattern puts {' and '.join(wants)}",
-                      {"expected": [view.names[w] if w >= 0 else None for w in (m.want_a, m.want_b)]})  # fmt: skip
+        a, b, right = view.place(m.a), view.place(m.b), view.place(m.vacancy)
+        stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
+        yield finding(MISPLACED_CABLE, [a, b, right], f"{a} ↔ {b}: the pattern joins {stays} to {right}",
+                      {"expected": [str(stays), str(right)]})  # fmt: skip
 
 
 def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) -> Finding:
@@ -111,8 +111,10 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     view = c.view
     known = {int(view.fabric.port_node[p]) for p in c.seen.get("cables", ())}
     known |= {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
+    dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
+    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
     for odd in uneven(view, c.structure.rank):
-        if odd.switch in known:
+        if odd.switch in known or odd.switch in blind or blind & set(odd.fewer):
             continue
         place = view.node_place(odd.switch)
         far = [view.node_place(n) for n in (*odd.fewer, *odd.more)]
