@@ -168,7 +168,8 @@ class _Comparison:
                                  {"line": self._line(row)}))  # fmt: skip
 
     def _speed_note(self, row: int) -> str:
-        view, a, b = self.view, *self.port[row].tolist()
+        view = self.view
+        a, b = int(self.port[row, 0]), int(self.port[row, 1])
         planned, lanes = int(self.plan.speed[row]), int(self.plan.lanes[row])
         if "speeds" not in view.records or not planned:
             return ""

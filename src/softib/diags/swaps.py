@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,12 +31,16 @@ MISSING_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Misplaced:
-    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their ports should lead to."""
+    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their ports should lead to.
+
+    ``vacancy`` is the port where a single misplaced cable should end, -1 in a swapped pair.
+    """
 
     a: int
     b: int
     want_a: int
     want_b: int
+    vacancy: int = -1
 
 
 @dataclass
@@ -171,10 +175,10 @@ def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) 
             if want < 0 or not pattern.sure[port]:
                 continue
             own = int(fabric.port_node[port])
-            if any(
-                pattern.expected[p] == own and (fabric.port_cable[p] < 0 or p in suspect) for p in fabric.ports_of(want)
-            ):
-                kept.append(m)
+            asked = (p for p in fabric.ports_of(want) if pattern.expected[p] == own)
+            vacancy = next((p for p in asked if fabric.port_cable[p] < 0 or p in suspect), None)
+            if vacancy is not None:
+                kept.append(replace(m, vacancy=vacancy))
                 break
     return kept
 

@@ -143,4 +143,5 @@ def bring_up_part(up: BringUp) -> BringUpPart:
         notes.append(f"{len(up.unreached):,} nodes have no way to the subnet manager and stay down, such as {some}")
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
+    numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
     return BringUpPart(facts, numbers, notes)

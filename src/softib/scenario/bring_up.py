@@ -143,8 +143,7 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     ranks = told.ranks
     if ranks is not None and len(ranks) == len(order):
         ranks = np.where(found, ranks[at], -1)
-    roots = tuple(int(np.flatnonzero(at == r)[0]) for r in told.roots if (at == r).any())
-    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, roots, list(told.notes))
+    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, told.roots, list(told.notes))
     return graph, routing
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from softib.errors import InputError
+from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import RouteOptions, engine
 
@@ -20,7 +21,8 @@ class SmConfig:
     ``window``: SMPs on the wire; ``chunk``: MADs of an outbox at most (what fits the cache); ``timeout_ps`` and
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
     between switches, the ``leaf_`` ones for switch ports towards CAs. ``subnet_timeout``, ``hoq_life``,
-    ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``priority``: of SMInfo.
+    ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix
+    of every end port. ``priority``: of SMInfo.
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
@@ -33,6 +35,7 @@ class SmConfig:
     timeout_ps: int = TIMEOUT_PS
     retries: int = RETRIES
     mkey: int = 0
+    subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
     subnet_timeout: int = 18
     packet_life_time: int = 0x12
