@@ -9,11 +9,11 @@ from softib.mad.batch import MadBatch
 GET, SET = 1, 2
 
 
-def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF):
+def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF, version=1):
     """``n`` equal requests; scalars only, but ``data`` may be ``uint8[n, k]``. TIDs are 0x100, 0x101, …"""
     batch = MadBatch.zeros(n)
     m = batch.mad
-    m[:, 0], m[:, 1], m[:, 2], m[:, 3], m[:, 7] = 1, klass, 1, method, len(path)
+    m[:, 0], m[:, 1], m[:, 2], m[:, 3], m[:, 7] = 1, klass, version, method, len(path)
     batch.tid[:] = np.arange(n) + 0x100
     m[:, 8:16] = batch.tid.astype(">u8").view(np.uint8).reshape(n, 8)
     m[:, 16:18] = list(attr.to_bytes(2, "big"))

@@ -219,3 +219,16 @@ def test_bad_settings_are_refused():
     for bad in ({"window": 0}, {"timeout_ps": 0}, {"retries": -1}):
         with pytest.raises(ValueError):
             Transactor(**bad)
+
+
+def test_answers_to_abandoned_requests_are_strays():
+    t = Transactor(window=3)
+    t.submit(requests(5), np.arange(5))
+    out, _ = t.step(0)
+    t.abandon()
+    assert not t.busy and t.room == 3
+    t.submit(requests(2), np.array([8, 9]))
+    again, _ = t.step(1, answers(out))
+    assert finished(t) == ([], []) and t.strays == 3
+    t.step(2, answers(again))
+    assert finished(t) == ([8, 9], [])

@@ -9,6 +9,7 @@ from softib.errors import InputError, LimitError, MadTimeout, UnknownName
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.routing.engine import route
 from softib.scenario.bring_up import bring_up
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
@@ -36,6 +37,10 @@ def test_laws_hold(kind, params, engine):
     check(fabric, int(fabric.port_node[b.port]), from_all=engine == "minhop")
     assert b.report.nodes == fabric.sizes.nodes and b.report.links == int((fabric.port_peer >= 0).sum()) // 2
     assert (b.routing.lft == fabric.lft[:, : b.graph.lft_size]).all()
+    # The manager saw by MADs what the fabric is: the same engine on the fabric's own graph gives the same tables.
+    alone = route(b.graph, engine)
+    assert (alone.lft == b.routing.lft).all() and alone.roots == b.routing.roots
+    assert alone.ranks is None or (alone.ranks == b.routing.ranks).all()
 
 
 @pytest.mark.parametrize(("kind", "params", "engine"), TOPOLOGIES[:2])
@@ -143,6 +148,8 @@ def test_a_duplicate_guid_is_reported_left_out_and_the_sweep_ends(kind):
     assert any(f"{twin:#018x}" in line and "two devices" in line for line in b.report.problems)
     first, second = ("h1", "h3") if kind == "ca" else ("s0", "s2")
     names = fabric.node_names()
+    behind_twin = [] if kind == "ca" else ["h3"]
+    assert sorted(names[n] for n in b.unreached) == sorted([second, *behind_twin])
     # All but the twin and what hangs behind it is up.
     twin_port = fabric.ports_of(names.index(second))[6 if kind != "ca" else 0]
     assert fabric.port_state[twin_port] == PortState.INIT
@@ -233,6 +240,19 @@ def test_too_many_lids_are_refused_before_anything_is_set():
     for name, was in before.items():
         differs = np.flatnonzero((getattr(fabric, name) != was).any(axis=1))
         assert len(differs) == (1 if name == "port_info" else 0)
+
+
+@pytest.mark.slow
+def test_11664_hosts():
+    fabric = generate("fat-tree", radix=36, levels=3)
+    b = bring_up(fabric, "ftree")
+    everything = np.ones(fabric.sizes.ports, bool)
+    check_links(fabric, everything)
+    assert len(check_lids(fabric, everything, 0)) == 13_284
+    assert (SwitchInfo.linear_fdb_top.get(fabric.switch_info) == 13_284).all()
+    assert (fabric.lft[:, 1:13_285] != 255).mean() > 0.9
+    assert b.report.mads["Set LFT"] == 1620 * 208
+    assert b.sweep().sets == 0
 
 
 @pytest.mark.slow

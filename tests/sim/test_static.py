@@ -163,6 +163,35 @@ def test_flows_without_a_route_are_counted_and_load_nothing():
     assert worst[0] == -1
 
 
+def test_a_host_that_its_own_switch_forgets_still_sends():
+    graph, lft = two_level(2, 2, 1)
+    lft[0, 1] = 255  # leaf 0 forgets host 0, which nobody reaches then
+    network = Network.build(graph, lft)
+    found = static.all_to_all(network)
+    assert found.unrouted == 3
+    expected, _ = brute(network, *np.nonzero(~np.eye(4, dtype=bool)))
+    assert by_name(network, found.load) == expected
+
+
+def test_paths_of_more_than_63_hops_are_walked():
+    """A line of 100 switches: LFTs know no limit of hops, and the proof says that every pair arrives."""
+    from softib.routing.engine import route
+    from softib.routing.verify import verify
+    from tests.routing.fabrics import wire
+
+    n = 100
+    graph = wire(n, [(i, 1, i + 1, 2) for i in range(n - 1)], [(i, 3) for i in range(n)])
+    lft = route(graph, "minhop").lft
+    assert verify(graph, lft).ok
+    network = Network.build(graph, lft)
+    found = static.all_to_all(network)
+    assert found.unrouted == 0
+    # The link behind switch k carries all flows between the k + 1 hosts on one side and the rest.
+    middle = np.sort(found.load[: network.n_links])[-2:]
+    assert middle.tolist() == [50 * 50, 50 * 50]
+    assert len(network.path(0, n - 1)) == n + 1
+
+
 def test_same_seed_same_bits():
     network = Network.build(*two_level(6, 6, 6))
     a, b, c = (static.effective_bisection(network, 5, seed) for seed in (4, 4, 5))

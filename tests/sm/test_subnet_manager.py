@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
+from softib.errors import LimitError
+from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
 from softib.iba.notice import Notice
-from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SMInfo
+from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SMInfo, SwitchInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
@@ -146,7 +148,17 @@ def test_nobody_there_at_all_ends_after_800_ms_with_one_problem():
 )
 def test_an_impossible_node_info_is_reported_and_left_out(lie):
     fabric = line_of(3)
-    liar = fabric.find_node("last")
+    sm = SubnetManager()
+    settle(sm, liar_plane(fabric, "last", lie), int(fabric.port(fabric.find_node("first"), 1)))
+    assert sm.report.problems == ["behind s2[3]: impossible NodeInfo; nothing there is managed"]
+    assert sm.report.nodes == 4 and sm.report.links == 3
+    sm = SubnetManager()
+    settle(sm, liar_plane(fabric, "first", lie), int(fabric.port(fabric.find_node("first"), 1)))
+    assert sm.report.problems == ["behind the manager's own port: impossible NodeInfo; nothing there is managed"]
+
+
+def liar_plane(fabric, name, lie):
+    liar = fabric.find_node(name)
 
     class Liar(AgentPlane):
         def send(self, batch, port, now_ps=0):
@@ -159,10 +171,7 @@ def test_an_impossible_node_info_is_reported_and_left_out(lie):
                 answers.mad[rows, 64:128] = data
             return answers
 
-    sm = SubnetManager()
-    settle(sm, Liar(fabric), int(fabric.port(fabric.find_node("first"), 1)))
-    assert sm.report.problems == ["behind s2[3]: impossible NodeInfo; nothing there is managed"]
-    assert sm.report.nodes == 4 and sm.report.links == 3
+    return Liar(fabric)
 
 
 def test_63_hops_are_managed_and_what_is_further_is_named():
@@ -188,6 +197,31 @@ def test_an_mkey_is_set_and_used():
     stranger = SubnetManager()
     settle(stranger, plane, port)
     assert stranger.report.nodes == 0 and stranger.report.timeouts == 1
+
+
+def test_a_sweep_that_cannot_be_finished_is_given_up_and_can_be_asked_for_again():
+    fabric = line_of(3)
+    caps = fabric.switch_info.copy()
+    SwitchInfo.linear_fdb_cap.set(fabric.switch_info[1:2], 4)
+    plane, sm = AgentPlane(fabric), SubnetManager()
+    port = int(fabric.port(fabric.find_node("first"), 1))
+    with pytest.raises(LimitError, match="s1 has a forwarding table of 4 entries; LIDs up to 5 are in use"):
+        settle(sm, plane, port)
+    assert sm.settled and not sm.transactor.busy and len(sm.step(0)[0]) == 0
+    fabric.switch_info[:] = caps
+    sm.request_sweep()
+    settle(sm, plane, port)
+    assert not sm.report.problems and (fabric.port_state[fabric.linked] == PortState.ACTIVE).all()
+
+
+def test_too_many_lids_are_noticed_while_the_sweep_is_under_way():
+    """Half of the answers of that sweep are still on the wire; they must not be taken for answers of the next one."""
+    fabric = generate("fat-tree", radix=36, levels=2)
+    plane, sm = AgentPlane(fabric), SubnetManager(SmConfig(lmc=7, window=64))
+    with pytest.raises(LimitError, match="49,151"):
+        settle(sm, plane, int(fabric.port(int(fabric.cas[0]), 1)))
+    assert sm.settled and sm.database.n_nodes < fabric.sizes.nodes
+    assert not fabric.lid.any()
 
 
 def test_another_manager_is_noted():

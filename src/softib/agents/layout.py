@@ -10,6 +10,7 @@ import numpy as np
 from softib import __version__
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import MAX_HOPS
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
@@ -42,14 +43,14 @@ Numba);
 DataDetails, ``notice_count`` int64[2] (used, lost);
 ``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each one's end port, port, whether it began;
 ``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
-``pending`` int64[3] (how many ports, hops on the way, hops of the request), ``way`` int64[512] ports that a MAD left;
+``pending`` int64[3] (how many ports, hops on the way, hops of the request), ``way`` int64[2 (switches + 64)] ports that a
+MAD left;
 ``options`` int64[2] (MADs count, additional extended counters are advertised);
 ``firmware`` uint8[3] softib's version, the firmware's version of every device.
 """
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
-WAY_HOPS = 512
 
 
 def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool = False) -> Any:
@@ -62,7 +63,7 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["notice_data"] = np.zeros((NOTICE_SLOTS, 54), np.uint8)
     columns["samplers"] = np.zeros((SAMPLER_SLOTS, 3), np.int64)
     columns["passed"], columns["touched"] = np.zeros(ports, np.uint64), np.zeros(ports, np.int32)
-    columns["pending"], columns["way"] = np.zeros(3, np.int64), np.zeros(WAY_HOPS, np.int64)
+    columns["pending"], columns["way"] = np.zeros(3, np.int64), np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64)
     columns["options"] = np.array([count_mads, additional_counters], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)

@@ -112,7 +112,8 @@ def by_lid(t, port, lid, is_smp):
     else:
         egress = at
     hops = t.pending[HOPS]
-    for _ in range(MAX_HOPS + 1):
+    # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
+    for _ in range(t.lft.shape[0] + 1):
         if egress < 0 or not link_up(t, egress):
             return -1
         at = np.int64(t.port_peer[egress])

@@ -50,7 +50,9 @@ def check(
     subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
     bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
     """
-    context = _context(fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms)
+    context = _context(
+        fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms
+    )
     found = [f for function in CHECKS.values() for f in function(context)]
     if plan is not None:
         found += compare(fabric, plan).findings
@@ -65,9 +67,7 @@ def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Stru
     return check(fabric, structure=structure, **options), structure
 
 
-def _context(
-    fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **more: Any
-) -> Context:
+def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **more: Any) -> Context:
     context = Context(FabricView(fabric, records), **more)
     if structure is not None:
         context.__dict__["structure"] = structure  # fills the cached property

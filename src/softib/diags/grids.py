@@ -61,7 +61,9 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     if made is None or len(linked) < 3:
         return None
     a, b = _pairs(view, view.between_switches)
-    inside = (labels.class_of[a] == labels.class_of[made.nodes[0]]) & (labels.class_of[b] == labels.class_of[made.nodes[0]])
+    inside = (labels.class_of[a] == labels.class_of[made.nodes[0]]) & (
+        labels.class_of[b] == labels.class_of[made.nodes[0]]
+    )
     x, y = made.numbers[labels.row_of[a[inside]]], made.numbers[labels.row_of[b[inside]]]
     apart = x != y
     along = apart.sum(axis=1) == 1

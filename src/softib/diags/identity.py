@@ -76,8 +76,8 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
                       f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}", {"guid": guid, "nodes": len(nodes)})  # fmt: skip
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0))
     for ports in _groups(f.port_guid[owners], owners):
-        nodes = set(f.port_node[ports].tolist())
-        if len(nodes) > 1 and not nodes <= reported:
+        owners_of = set(f.port_node[ports].tolist())
+        if len(owners_of) > 1 and not owners_of <= reported:
             guid = f"{int(f.port_guid[ports[0]]):#018x}"
             yield finding(DUPLICATE_PORT_GUID, map(view.place, ports[:MANY].tolist()),
                           f"PortGUID {guid} is carried by {', '.join(str(view.place(p)) for p in ports[:4].tolist())}",
@@ -160,10 +160,16 @@ def records(c: Context) -> Iterator[Finding]:
         yield finding(DANGLING_RECORD, [view.place(port)], f"{view.place(port)}: its peer is not in the source")
     for cable in np.flatnonzero(known & ~loop & (f.cable_listed == 1)).tolist():
         a, b = ends[cable].tolist()
-        yield finding(ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it")
+        yield finding(
+            ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it"
+        )
     for cable in np.flatnonzero(loop).tolist():
         a, b = ends[cable].tolist()
-        text = f"{view.place(a)} holds a loopback plug" if a == b else f"{view.link_name(a, b)}: a cable from a node to itself"
+        text = (
+            f"{view.place(a)} holds a loopback plug"
+            if a == b
+            else f"{view.link_name(a, b)}: a cable from a node to itself"
+        )
         yield finding(SELF_LOOP_CABLE, [view.place(p) for p in dict.fromkeys((a, b))], text)
 
 
@@ -171,8 +177,10 @@ def records(c: Context) -> Iterator[Finding]:
 def isolated_parts(c: Context) -> Iterator[Finding]:
     """Connected parts but the largest: their switches and hosts named."""
     view, f = c.view, c.view.fabric
-    lone_ca = ~f.is_switch & (np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) == 0)
-    counted = np.flatnonzero(~lone_ca & ~view.is_sharp)
+    dangling = np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
+    lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
+    lone &= ~f.is_switch | dangling  # unlinked adapters and dangling records have findings of their own
+    counted = np.flatnonzero(~lone & ~view.is_sharp)
     roots, size = np.unique(view.component[counted], return_counts=True)
     if len(roots) < 2:
         return
@@ -209,16 +217,19 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
     share = np.bincount(at, linked) / np.bincount(at) if len(at) else np.zeros(0)
     bad = rows[~linked & (share[at] > 0.5)]
     wanted = c.pattern.expected[bad]
+    place_of = {p: q for a, b in c.suspects.missing for p, q in ((a, b), (b, a))}
     by_switch: dict[int, list[int]] = {}
     for port, want in zip(bad.tolist(), wanted.tolist(), strict=True):
         by_switch.setdefault(want, []).append(port)
     for want, ports in by_switch.items():
-        hint = f"; the pattern puts {'it' if len(ports) == 1 else 'them'} on {view.names[want]}" if want >= 0 else ""
-        evidence = {"expected": view.names[want] if want >= 0 else None}
         if len(ports) > MANY:
+            hint = f"; the pattern puts them on {view.names[want]}" if want >= 0 else ""
             yield finding(UNLINKED_HCA_PORT, map(view.place, ports[:MANY]),
                           f"{len(ports)} adapter ports have no link, {view.place(ports[0])} the first{hint}",
-                          {**evidence, "ports": len(ports)})  # fmt: skip
+                          {"expected": view.names[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
             continue
         for port in ports:
-            yield finding(UNLINKED_HCA_PORT, [view.place(port)], f"{view.place(port)} has no link{hint}", evidence)
+            where = [view.place(p) for p in (port, place_of.get(port, -1)) if p >= 0]
+            right = str(where[1]) if len(where) > 1 else view.names[want] if want >= 0 else None
+            hint = f"; the pattern joins it to {right}" if right else ""
+            yield finding(UNLINKED_HCA_PORT, where, f"{where[0]} has no link{hint}", {"expected": right})

@@ -34,6 +34,12 @@ LINKS_BELOW_GENERATION = code(
     "links-below-generation", Severity.INFO, "all links of a kind run below what their parts were built for",
     "expected where cables, splitters or card variants are slower; else check the enabled speeds")  # fmt: skip
 
+LINK_BIT_ERRORS = code(
+    "link-bit-errors", Severity.WARNING, "a cable makes more bit errors than the specification allows",
+    "clean or replace cable and transceivers")  # fmt: skip
+
+MAX_BER = 1e-12
+"""IBA volume 2: links shall have a bit error ratio below 1e-12."""
 MANY = 8
 PEER_SHARE = 0.75
 """Share of a kind that must agree before the rest counts as deviating."""
@@ -120,7 +126,13 @@ def _kinds(c: Context) -> np.ndarray:
 
 
 def _judge(
-    view: FabricView, rows: np.ndarray, speed: np.ndarray, lanes: np.ndarray, can: np.ndarray, wide: np.ndarray, sure: bool
+    view: FabricView,
+    rows: np.ndarray,
+    speed: np.ndarray,
+    lanes: np.ndarray,
+    can: np.ndarray,
+    wide: np.ndarray,
+    sure: bool,
 ) -> Iterator[Finding]:
     usual_rate, agreeing = mode(speed[rows] * 16 + lanes[rows])
     usual, usual_lanes = usual_rate // 16, usual_rate % 16
@@ -163,3 +175,15 @@ def _single(
     return finding(LINK_NARROW if narrow else LINK_SLOW, where,
                    f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide[row]}x'}",
                    evidence)  # fmt: skip
+
+
+@check_function
+def bit_errors(c: Context) -> Iterator[Finding]:
+    """Cables whose known bit error ratio is above the floor."""
+    view = c.view
+    ber = view.fabric.cable_ber[view.cable]
+    for row in np.flatnonzero(ber > MAX_BER).tolist():
+        a, b = int(view.port_a[row]), int(view.port_b[row])
+        yield finding(LINK_BIT_ERRORS, [view.place(a), view.place(b)],
+                      f"{view.link_name(a, b)}: bit error ratio {ber[row]:g}, at most {MAX_BER:g} is allowed",
+                      {"ber": float(ber[row])})  # fmt: skip

@@ -7,6 +7,7 @@ not predict is suspect. No plan is needed, and no topology is assumed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +24,18 @@ MIN_SHARE = 0.6
 SPARE_HITS = 3
 """… and so many more hits than numbers it follows: two points always lie on a line."""
 
+SURE_HITS, SURE_SHARE = 7, 0.95
+"""Ports and share of them from which a rule may accuse a single cable."""
+
 
 @dataclass
 class Pattern:
-    """``expected`` int32[ports]: the node each port should lead to, or :data:`NO_OPINION`."""
+    """``expected`` int32[ports]: the node each port should lead to, or :data:`NO_OPINION`; ``sure`` bool[ports]: the
+    rule predicts nearly all of its ports, and not a few, so that it may accuse a cable by itself."""
 
     labels: Labels
     expected: np.ndarray
+    sure: np.ndarray
     rules: int
     ports_told: int
 
@@ -40,11 +46,15 @@ def learn_pattern(view: FabricView) -> Pattern:
     fabric = view.fabric
     peer = np.where(fabric.port_peer >= 0, fabric.port_node[np.maximum(fabric.port_peer, 0)], -1)
     expected = np.full(fabric.sizes.ports, NO_OPINION, np.int32)
+    sure = np.zeros(fabric.sizes.ports, bool)
     rules = 0
     for made in labels.classes:
         for target, ports in _pools(view, labels, made, peer):
-            rules += _learn(view, labels, made, target, ports, peer, expected)
-    return Pattern(labels, expected, rules, int((expected != NO_OPINION).sum()))
+            for rows, told in _learn(view, labels, made, target, ports, peer):
+                expected[rows] = told
+                sure[rows] = _is_sure(told, peer[rows])
+                rules += 1
+    return Pattern(labels, expected, sure, rules, int((expected != NO_OPINION).sum()))
 
 
 def _pools(
@@ -74,18 +84,16 @@ def _pools(
 
 
 def _learn(
-    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray,
-    expected: np.ndarray,
-) -> int:  # fmt: skip
-    """One rule for all ``ports`` of the class where it holds, else one a port. Writes ``expected``; number of rules."""
+    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:  # fmt: skip
+    """(port rows, expected peers) of each rule found: one for all ``ports`` of the class where it holds, else one a port."""
     rows, members, numbers = _port_rows(view, made, ports)
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
         told = _expected_of(pool, made is target, target, labels, peer[rows])
         if told is not None:
-            expected[rows] = told
-            return 1
-    rules = 0
+            yield rows, told
+            return
     for portnum in ports:
         rows, members, _ = _port_rows(view, made, [portnum])
         told = None
@@ -95,9 +103,7 @@ def _learn(
         if told is None:
             told = _one_peer(peer[rows])
         if told is not None:
-            expected[rows] = told
-            rules += 1
-    return rules
+            yield rows, told
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -111,9 +117,7 @@ def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.
     return fabric.node_base[made.nodes[member]] + portnum, member, numbers
 
 
-def _expected_of(
-    of: NodeClass, own: bool, target: NodeClass, labels: Labels, peer: np.ndarray
-) -> np.ndarray | None:
+def _expected_of(of: NodeClass, own: bool, target: NodeClass, labels: Labels, peer: np.ndarray) -> np.ndarray | None:
     """Expected peer node of each row of ``of``, or None where no rule holds. ``own``: peers are of the same class."""
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
     told = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
@@ -136,6 +140,12 @@ def _holds(expected: np.ndarray, peer: np.ndarray, slopes: int) -> bool:
     cabled = peer >= 0
     ports, hits = int(cabled.sum()), int((expected[cabled] == peer[cabled]).sum())
     return hits >= SPARE_HITS + slopes and hits >= MIN_SHARE * ports
+
+
+def _is_sure(expected: np.ndarray, peer: np.ndarray) -> bool:
+    hit = (expected == peer)[peer >= 0]
+    misses = int((~hit).sum())
+    return int(hit.sum()) >= SURE_HITS and (misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit))
 
 
 def _numbers_of_peer(made: NodeClass, own: bool, target: np.ndarray, told: np.ndarray) -> np.ndarray:

@@ -168,7 +168,8 @@ class _Comparison:
                                  {"line": self._line(row)}))  # fmt: skip
 
     def _speed_note(self, row: int) -> str:
-        view, a, b = self.view, *self.port[row].tolist()
+        view = self.view
+        a, b = int(self.port[row, 0]), int(self.port[row, 1])
         planned, lanes = int(self.plan.speed[row]), int(self.plan.lanes[row])
         if "speeds" not in view.records or not planned:
             return ""
@@ -202,7 +203,10 @@ class _Comparison:
 
     def _exchanged(self, row: int, end: int, other: int, far: int) -> bool:
         """``row``'s port ``end`` is cabled to a port of ``other``; are the two left-over ports cabled to each other?"""
-        rest, beside = int(self.port[row, 1 - end]), int(self.port[other, 0] if self.port[other, 1] == far else self.port[other, 1])
+        rest, beside = (
+            int(self.port[row, 1 - end]),
+            int(self.port[other, 0] if self.port[other, 1] == far else self.port[other, 1]),
+        )
         return int(self.view.fabric.port_peer[rest]) == beside
 
     def _swap(self, row: int, other: int) -> None:
@@ -258,5 +262,3 @@ def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
     counts = Counter(t.status for t in work.table)
     problems = [*plan.problems, *matched.problems]
     return PlanComparison(work.findings, work.table, {s: counts[s] for s in STATUSES}, problems)
-
-

@@ -41,7 +41,7 @@ class Context:
     @cached_property
     def suspects(self) -> Suspects:
         """Cables that break the pattern."""
-        return find_suspects(self.view, self.pattern)
+        return find_suspects(self.view, self.pattern, self.structure.rank)
 
 
 @dataclass(frozen=True)

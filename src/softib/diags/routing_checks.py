@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-
 from softib.diags.finding import Finding, Place, Severity
 from softib.diags.registry import Context, check_function, code, finding
 
@@ -39,7 +38,8 @@ def unreachable(c: Context) -> Iterator[Finding]:
     """CA→CA and CA→switch pairs that do not arrive, with a few examples."""
     if c.proof is None or not c.proof.unreachable:
         return
-    examples, where = [], []
+    examples: list[str] = []
+    where: list[Place] = []
     for failure in c.proof.failures:
         if failure.kind != "switch→switch" and len(examples) < MANY:
             node = _switch_node(c, failure.switch)
@@ -85,5 +85,3 @@ def imbalance(c: Context) -> Iterator[Finding]:
                       f"{where[0]} carries {tier.worst[0][2]} paths, {tier.imbalance:.1f} times the mean of its {tier.links} links",
                       {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
                        "unused_or_least": int(tier.least)})  # fmt: skip
-
-

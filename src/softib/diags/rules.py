@@ -14,13 +14,16 @@ votes for the constant. A rule is only as good as the share of members that it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from softib.diags.labels import NodeClass
 
 __all__ = ["fit_rule", "mode"]
+
+Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
 """Votes for one step from which a table of steps is trusted as it is, without looking for its radix."""
@@ -52,13 +55,22 @@ def fit_rule(of: NodeClass, target: np.ndarray, told: np.ndarray) -> tuple[np.nd
     return best, share
 
 
-def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, object]]:
+def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
+    """(the target seen another way, the way back), the plain one first."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
         if span > 2:
-            yield (target - x) % span, lambda v, x=x, span=span: (v + x) % span
-            yield target - (target > x), lambda v, x=x: v + (v >= x)
+            yield (target - x) % span, partial(_around, x, span)
+            yield target - (target > x), partial(_all_but_own, x)
+
+
+def _around(x: np.ndarray, span: int, v: np.ndarray) -> np.ndarray:
+    return (v + x) % span
+
+
+def _all_but_own(x: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return v + (v >= x)
 
 
 def _sum_of_digits(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
@@ -90,22 +102,36 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.nd
 def _shapes(of: NodeClass, s: int, target: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours have, and the steps voted one
     by one and made regular."""
-    span = int(of.span[s])
-    follower = of.next_in[s]
-    pair = np.flatnonzero((follower >= 0) & told & told[follower])
-    if not len(pair):
+    span, x = int(of.span[s]), of.numbers[:, s]
+    others = of.numbers @ of.stride - x * of.stride[s]
+    rows = np.flatnonzero(told)
+    rows = rows[np.lexsort((x[rows], others[rows]))]
+    near, far = rows[:-1], rows[1:]
+    pair = (others[near] == others[far]) & (x[near] < x[far])
+    at, gap, step = x[near][pair], (x[far] - x[near])[pair], (target[far] - target[near])[pair]
+    if not (gap == 1).any():
         return np.zeros(span, np.int64), np.zeros(span, np.int64)
-    step = target[follower[pair]] - target[pair]
-    slope = mode(step)[0] * np.arange(span)
-    at = of.numbers[pair, s]
-    cell, value, count = _counted(at, step)
+    slope = mode(step[gap == 1])[0] * np.arange(span)
+    d, votes = _voted_steps(at, gap, step, span)
+    table = np.concatenate([[0], np.cumsum(d)])
+    enough = votes[votes > 0].min() >= ENOUGH_VOTES
+    return slope, table if enough else _ramp(table, MAX_DIGITS)[0]
+
+
+def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    """(step from each value of a number to the next, votes for it). A gap in the numbers keeps the sum over the gap."""
+    near = gap == 1
+    cell, value, count = _counted(at[near], step[near])
     by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
     d, votes = np.zeros(span - 1, np.int64), np.zeros(span - 1, np.int64)
     d[cell[by_count]], votes[cell[by_count]] = value[by_count], count[by_count]
     usual, _ = mode(d[votes > 0])
-    d[2 * votes <= np.bincount(at, minlength=span - 1)] = usual  # nobody voted, or no majority
-    table = np.concatenate([[0], np.cumsum(d)])
-    return slope, table if votes[votes > 0].min() >= ENOUGH_VOTES else _ramp(table, MAX_DIGITS)[0]
+    d[2 * votes <= np.bincount(at[near], minlength=span - 1)] = usual  # nobody voted, or no majority
+    for start, length, total in zip(at[~near].tolist(), gap[~near].tolist(), step[~near].tolist(), strict=True):
+        last = start + length - 1
+        if votes[last] == 0:
+            d[last] = total - d[start:last].sum()
+    return d, votes
 
 
 def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -51,7 +51,9 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
     standby = [s for s in sms if _state(s) == "standby"]
     if not masters:
         listed = f" ({len(sms)} listed, none of them master)" if sms else ""
-        yield finding(SM_NONE, [p for s in sms if (p := _place(c, s))], f"the fabric has no master subnet manager{listed}")
+        yield finding(
+            SM_NONE, [p for s in sms if (p := _place(c, s))], f"the fabric has no master subnet manager{listed}"
+        )
         return
     if len(masters) > 1:
         yield finding(SM_SEVERAL_MASTERS, [p for s in masters if (p := _place(c, s))],

@@ -23,7 +23,7 @@ from softib.fabric.model import Fabric
 
 __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
-FEW_HOSTS = 0.25
+FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
@@ -33,7 +33,7 @@ SIDEWAYS = 0.02
 class Structure:
     """What was recognised. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or SHARP node.
 
-    ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none. ``group`` int32[nodes]: group of dragonflies, -1.
+    ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their cables. ``group`` int32[nodes]: group of dragonflies, -1.
     ``dims`` are the sizes of a grid. ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s
     per uplink Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines for people.
     """
@@ -44,6 +44,7 @@ class Structure:
     rails: int
     units: int
     node_rail: np.ndarray
+    rail_table: Rails
     dims: tuple[int, ...]
     groups: int
     group: np.ndarray
@@ -78,7 +79,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
         ratio = down[leaf] / up[leaf]
     levels = int(rank.max(initial=0)) if shape.kind in ("fat-tree", "dragonfly+") else int(bool(len(leaf)))
     return Structure(
-        kind=kind, levels=levels, rank=rank, rails=rails.count, units=rails.units, node_rail=rails.of_node,
+        kind=kind, levels=levels, rank=rank, rails=rails.count, units=rails.units, node_rail=rails.of_node, rail_table=rails,
         dims=shape.dims, groups=shape.groups, group=shape.group, leaf=leaf, down_gbps=down, up_gbps=up,
         oversubscription=ratio, bisection=bisect(view, rank, shape), notes=shape.notes,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from softib.diags.finding import Finding, Severity
-from softib.diags.rails import system_of
+from softib.diags.rails import OddAdapter, odd_adapters, system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.swaps import Misplaced
 from softib.diags.uniform import uneven
@@ -32,7 +32,7 @@ UNEVEN_SPINES = code(
     "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
 RAIL_MISMATCH = code(
-    "rail-mismatch", Severity.WARNING, "an adapter hangs on a leaf of another rail than those of its number",
+    "rail-mismatch", Severity.WARNING, "an adapter hangs on another leaf than the same rail of hosts like it",
     "compare with the cabling plan; rails matter to collective libraries")  # fmt: skip
 
 MANY = 8
@@ -49,10 +49,10 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
         yield _swap(c, first, second, systems)
     for m in suspects.misplaced:
         done.update((m.a, m.b))
-        a, b = view.place(m.a), view.place(m.b)
-        wants = [f"{p} to {view.names[w]}" for p, w in ((a, m.want_a), (b, m.want_b)) if w >= 0]
-        yield finding(MISPLACED_CABLE, [a, b], f"{a} ↔ {b}: the pattern puts {' and '.join(wants)}",
-                      {"expected": [view.names[w] if w >= 0 else None for w in (m.want_a, m.want_b)]})  # fmt: skip
+        a, b, right = view.place(m.a), view.place(m.b), view.place(m.vacancy)
+        stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
+        yield finding(MISPLACED_CABLE, [a, b, right], f"{a} ↔ {b}: the pattern joins {stays} to {right}",
+                      {"expected": [str(stays), str(right)]})  # fmt: skip
 
 
 def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) -> Finding:
@@ -98,7 +98,9 @@ def missing_cables(c: Context) -> Iterator[Finding]:
                       f"{view.names[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
                       {"missing": len(own), "linked": linked})  # fmt: skip
     for a, b in left:
-        yield finding(MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one")
+        yield finding(
+            MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one"
+        )
 
 
 @check_function
@@ -109,8 +111,10 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     view = c.view
     known = {int(view.fabric.port_node[p]) for p in c.seen.get("cables", ())}
     known |= {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
+    dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
+    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
     for odd in uneven(view, c.structure.rank):
-        if odd.switch in known:
+        if odd.switch in known or odd.switch in blind or blind & set(odd.fewer):
             continue
         place = view.node_place(odd.switch)
         far = [view.node_place(n) for n in (*odd.fewer, *odd.more)]
@@ -128,21 +132,39 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
 
 @check_function
 def rail_mismatches(c: Context) -> Iterator[Finding]:
-    """Adapters on a leaf of another rail, where the pattern did not say so already."""
-    if c.structure.kind != "rail-optimized":
-        return
-    view, rail = c.view, c.structure.node_rail
-    _, host_port, switch_port = view.to_hosts
-    node, leaf = view.fabric.port_node[host_port], view.fabric.port_node[switch_port]
-    wrong = (rail[node] >= 0) & (rail[leaf] >= 0) & (rail[node] != rail[leaf])
-    done = c.seen.get("cables", set())
-    rows = [r for r in np.flatnonzero(wrong).tolist() if int(host_port[r]) not in done]
-    if len(rows) > max(MANY, len(node) // 20):
-        return  # that is no rail, then
-    for r in rows:
-        a, b = int(host_port[r]), int(switch_port[r])
-        yield finding(RAIL_MISMATCH, [view.place(a), view.place(b)],
-                      f"{view.link_name(a, b)}: an adapter of rail {int(rail[node[r]])} on a leaf of rail {int(rail[leaf[r]])}",
-                      {"rail": int(rail[node[r]]), "leaf_rail": int(rail[leaf[r]])})  # fmt: skip
+    """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so already."""
+    view, done = c.view, c.seen.get("cables", set())
+    odd = [o for o in odd_adapters(view, c.structure.rail_table) if o.host_port not in done and o.leaf_port not in done]
+    node = view.fabric.port_node
+    by_leaves = {(int(node[o.leaf_port]), o.wanted): o for o in odd}
+    taken: set[int] = set()
+    for o in odd:
+        twin = by_leaves.get((o.wanted, int(node[o.leaf_port])))
+        if o.host_port in taken:
+            continue
+        if twin is not None and twin.host_port not in taken:
+            taken.update((o.host_port, twin.host_port))
+            yield _swapped_adapters(c, o, twin)
+            continue
+        taken.add(o.host_port)
+        yield finding(RAIL_MISMATCH, [view.place(o.host_port), view.place(o.leaf_port)],
+                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.names[o.wanted]}",
+                      {"rail": o.rail, "expected": view.names[o.wanted]})  # fmt: skip
 
 
+def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
+    view = c.view
+    where = [view.place(p) for p in (o.host_port, o.leaf_port, twin.host_port, twin.leaf_port)]
+    text = f"{view.link_name(o.host_port, o.leaf_port)} and {view.link_name(twin.host_port, twin.leaf_port)}"
+    evidence = {
+        "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+        "expected": [view.names[o.wanted], view.names[twin.wanted]],
+        "rails": [o.rail, twin.rail],
+    }
+    if o.host == twin.host:
+        rails = sorted((o.rail, twin.rail))
+        return finding(
+            CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed", evidence
+        )
+    return finding(SWAPPED_CABLES, where, f"{text} are swapped: hosts like the first have rail {o.rail} on "
+                   f"{view.names[o.wanted]}", evidence)  # fmt: skip

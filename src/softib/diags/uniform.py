@@ -56,7 +56,7 @@ def _uneven_tier(low: np.ndarray, high: np.ndarray) -> list[Uneven]:
         kinds.setdefault(frozenset(row.items()), []).append(switch)
     usual = [(key, members) for key, members in kinds.items() if len(members) >= MIN_KIND]
     odd = [s for key, members in kinds.items() if len(members) < MIN_KIND for s in members]
-    if not usual or len(odd) > max(2, MAX_ODD * len(rows)):
+    if not usual or len(odd) > max(1, MAX_ODD * len(rows)):
         return []
     by_parent: dict[int, list[int]] = {}
     for k, (key, _) in enumerate(usual):

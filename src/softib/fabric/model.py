@@ -219,6 +219,7 @@ class Fabric:
     def copy(self) -> Fabric:
         """A fabric with its own arrays."""
         new = copy.copy(self)
+        new.sizes = copy.copy(self.sizes)
         for c in COLUMNS:
             setattr(new, c.name, getattr(self, c.name).copy())
         new.source = copy.deepcopy(self.source)

@@ -93,6 +93,14 @@ class Transactor:
         self._waiting.append((first, first + len(batch)))
         self._backlog += len(batch)
 
+    def abandon(self) -> None:
+        """Forget every request. Answers that still come are strays, because TIDs go on."""
+        self._table.abandon()
+        for waiting in (self._waiting, self._retry, self._in_grace, self._in_timeout):
+            waiting.clear()
+        self._completed.clear()
+        self._on_wire = self._retries_on_wire = self._backlog = 0
+
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
         """Take what arrived, give what shall leave now, and say when to call again at the latest."""
         self.receive(now_ps, inbox)

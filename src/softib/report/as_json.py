@@ -31,6 +31,7 @@ def routing_json(r: RoutingPart) -> dict[str, Any]:
         "credit_loop": None if r.credit_loop is None else [list(step) for step in r.credit_loop],
         "unreachable": r.unreachable,
         "hops": {str(h): n for h, n in sorted(r.hops.items())},
+        "tables": r.tables or r.engine,
         "loops": r.loops,
         "switch_unreachable": r.switch_unreachable,
         "origin": r.origin,

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_ENGINE", "Routed", "check_choice", "from_engine", "from_file"]
 
-DEFAULT_ENGINE = "minhop"
-"""OpenSM's default."""
+DEFAULT_ENGINE = "ftree"
+"""Where nobody names an engine: the one for trees, which falls back to minhop on everything else, as OpenSM's does."""
 
 Steps = Callable[[str], AbstractContextManager[None]]
 
@@ -75,7 +75,8 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
-        part, proof, even = judge(fabric, up.graph, r.lft, r.engine, origin, r.path_sl, r.sl2vl, list(r.notes))
+        part, proof, even = judge(fabric, up.graph, r.lft, name, origin, r.path_sl, r.sl2vl, list(r.notes))
+    part.tables = r.engine
     return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up), options)
 
 
@@ -142,4 +143,5 @@ def bring_up_part(up: BringUp) -> BringUpPart:
         notes.append(f"{len(up.unreached):,} nodes have no way to the subnet manager and stay down, such as {some}")
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
+    numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
     return BringUpPart(facts, numbers, notes)

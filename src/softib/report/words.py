@@ -64,7 +64,9 @@ def tiles(report: Report) -> list[Tile]:
     if report.routing is not None:
         r = report.routing
         lost = r.unreachable
-        out.append(Tile("Pairs without a path", f"{lost:,}", f"routed by {r.engine}", "bad" if lost else "good"))
+        out.append(
+            Tile("Pairs without a path", f"{lost:,}", f"routed by {r.tables or r.engine}", "bad" if lost else "good")
+        )
         out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
                         "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",
                         term="credit loop"))  # fmt: skip

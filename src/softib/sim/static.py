@@ -152,9 +152,10 @@ def _sent(network: Network) -> np.ndarray:
     every = np.arange(network.n_hosts)
     for at in np.unique(network.host_switch):
         here = np.flatnonzero(network.host_switch == at)
-        # Hosts of one switch reach the same destinations, but not themselves.
-        rates, _ = flow_rates(network, np.full(network.n_hosts, here[0]), every)
-        sent[here] = (rates > 0).sum() - 1
+        # Hosts of one switch reach the same destinations; what each could send to itself does not count.
+        _, worst = flow_rates(network, np.full(network.n_hosts, here[0]), every)
+        reached = worst >= 0
+        sent[here] = reached.sum() - reached[here]
     return sent
 
 

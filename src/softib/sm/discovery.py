@@ -78,7 +78,7 @@ class Discovery:
             added = db.add_nodes(info[fresh], self._routes_through(tags[fresh]))
             self._ask_about(added)
             nodes = db.nodes_of(guid)
-        if db.sm_port < 0:
+        if db.sm_port < 0 and len(info):
             number = 0 if db.node_type[0] == NodeType.SWITCH else int(NodeInfo.local_port_num.get(info[0]))
             db.sm_port = int(db.node_base[0]) + number
         same = (NodeInfo.node_type.get(info) == db.node_type[nodes]) & (
@@ -167,7 +167,7 @@ class Discovery:
         self._lids += more
         if self._lids > LID_UCAST_MAX:
             raise LimitError(
-                f"this subnet needs more than {self._lids - 1} LIDs with LMC {self.config.lmc}; a subnet has"
+                f"this subnet needs at least {self._lids:,} LIDs with LMC {self.config.lmc}; a subnet has"
                 f" {LID_UCAST_MAX:,} unicast LIDs (IBA 4.1.3): split it, or lower the LMC"
             )
 
