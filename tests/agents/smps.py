@@ -31,9 +31,9 @@ def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None,
     return batch
 
 
-def ask(plane, port, **kw):
+def ask(plane, port, now=0, **kw):
     """One request: (status without the direction bit, the 192 octets of data), or None when nobody answers."""
-    answers = plane.send(requests(1, **kw), port)
+    answers = plane.send(requests(1, **kw), port, now)
     if not len(answers):
         return None
     m = answers.mad[0]

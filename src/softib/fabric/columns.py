@@ -179,7 +179,7 @@ COLUMNS: tuple[Column, ...] = (
     _C("sl_counters", SL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by SL"),
     _C("lane_counters", LANE_COUNTERS, ("ports",), "engine", "counters of extended speeds by lane"),
     _C("op_code", np.uint8, ("ports", 3), "mad", "opcode that 0x17, 0x19, 0x1a count on this port: BTH.opcode"),
-    _C("sample_control", np.uint8, ("ports", 64), "mad", "end ports: PortSamplesControl as last set, wire image"),
+    _C("sample_control", np.uint8, ("ports", 72), "mad", "end ports: PortSamplesControl as last set, wire image"),
     _C("sample_ps", np.int64, ("ports", 2), "mad", "end ports: begin and end of sampling, ps; end 0 = none"),
     _C(
         "sample_count",
