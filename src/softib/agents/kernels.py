@@ -14,6 +14,7 @@ from softib.agents.cc_kernels import REFUSED, cc_agent
 from softib.agents.mkey_kernels import admit
 from softib.agents.notice_kernels import local_change, notice, threshold
 from softib.agents.octet_kernels import copy, get16, get32, get64, inner
+from softib.agents.pkey_kernels import partitioned
 from softib.agents.pma_kernels import perf_agent
 from softib.agents.port_kernels import drop, get_port_info, set_port_info, train
 from softib.agents.route_kernels import FORWARD, HOPS, by_lid, directed_back, end_port, route_smp, turn
@@ -209,7 +210,22 @@ def tell_threshold(t, end, trap, number, now):
 
 @kernel(_nrt=False)
 def serve(
-    t, port, now, words, dlid, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts
+    t,
+    port,
+    now,
+    words,
+    dlid,
+    sl,
+    pkey_index,
+    out,
+    out_words,
+    out_row,
+    out_slid,
+    out_dlid,
+    out_tid,
+    client_row,
+    client_port,
+    counts,
 ):
     """Send the whole batch ``words`` (MADs of 256 octets as uint64[n, 32]) from ``port``.
 
@@ -241,6 +257,11 @@ def serve(
             at = round_trip(t, port, np.int64(dlid[r]), is_smp, m[3])
         if t.pending[FORWARD] < 0:
             t.pending[FORWARD] = t.pending[HOPS]
+        if at >= 0 and not is_smp:
+            refused = partitioned(t, port, at, np.int64(pkey_index[r]), np.int64(sl[r]), np.int64(dlid[r]), now)
+            if refused >= 0:
+                at = np.int64(-1)
+                t.pending[FORWARD] = refused
         if at < 0:
             if t.options[0]:
                 count_way(t, t.pending[FORWARD], False)

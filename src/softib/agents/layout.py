@@ -63,7 +63,10 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["notice_data"] = np.zeros((NOTICE_SLOTS, 54), np.uint8)
     columns["samplers"] = np.zeros((SAMPLER_SLOTS, 3), np.int64)
     columns["passed"], columns["touched"] = np.zeros(ports, np.uint64), np.zeros(ports, np.int32)
-    columns["pending"], columns["way"] = np.zeros(3, np.int64), np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64)
+    columns["pending"], columns["way"] = (
+        np.zeros(3, np.int64),
+        np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64),
+    )
     columns["options"] = np.array([count_mads, additional_counters], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)

@@ -76,7 +76,7 @@ class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
     MADs that nobody on the way answers (no such path, link down, no route, unknown MAD version, M_Key refused) are
-    simply absent from the answers. What a client must handle collects in :meth:`take_deliveries`, traps in
+    simply absent from the answers (GMPs whose P_Key nobody on the way or at the end accepts, too). What a client must handle collects in :meth:`take_deliveries`, traps in
     :meth:`take_notices`.
     """
 
@@ -106,25 +106,24 @@ class AgentPlane:
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
-        if mad.shape != (n, MAD_SIZE) or len(batch.dlid) != n:
+        if mad.shape != (n, MAD_SIZE) or {len(batch.dlid), len(batch.pkey_index), len(batch.sl)} != {n}:
             raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
-        dlid = np.ascontiguousarray(batch.dlid, np.uint16)
-        if not dlid.flags.writeable:
-            dlid = dlid.copy()
+        dlid, pkey_index = _column(batch.dlid, np.uint16), _column(batch.pkey_index, np.uint16)
+        sl = _column(batch.sl, np.uint8)
         out = np.empty((n, MAD_SIZE), np.uint8)
         rows, client_rows, client_ports = np.empty((3, n), np.int64)
         slids, dlids = np.empty((2, n), np.uint16)
         tids = np.empty(n, np.uint64)
         serve(
-            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64),
+            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, sl, pkey_index, out, out.view(np.uint64),
             rows, slids, dlids, tids, client_rows, client_ports, self._counts,
         )  # fmt: skip
         k, clients = self._counts.tolist()
         picked = rows[:k]
         if k == n:
-            qp, sl, pkey_index = batch.qp.copy(), batch.sl.copy(), batch.pkey_index.copy()
+            qp, sl, pkey_index = batch.qp.copy(), sl.copy(), pkey_index.copy()
         else:
             qp, sl, pkey_index = batch.qp[picked], batch.sl[picked], batch.pkey_index[picked]
         answers = MadBatch(out[:k], dlids[:k], slids[:k], qp, sl, pkey_index, tids[:k], np.zeros(k, np.uint16))
@@ -265,3 +264,9 @@ class AgentPlane:
             raise InputError(f"no port row {port}; this fabric has rows 0 to {f.sizes.ports - 1}")
         if f.port_num[port] and f.switch_of_node[f.port_node[port]] >= 0:
             raise InputError(f"{f.port_name(port)} cannot send MADs: only port 0 of a switch and CA ports have a QP0")
+
+
+def _column(values: np.ndarray, dtype: type[np.unsignedinteger]) -> np.ndarray:
+    """``values`` as kernels take them: contiguous, of ``dtype``, writable."""
+    column = np.ascontiguousarray(values, dtype)
+    return column if column.flags.writeable else column.copy()
