@@ -113,7 +113,7 @@ def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplac
         for port in (m.a, m.b):
             by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
     taken = [False] * len(found)
-    pairs = []
+    pairs: list[tuple[Misplaced, Misplaced]] = []
     for rule in (_all_asked_none_against, _one_asked_none_against, _all_asked):
         for i, m in enumerate(found):
             if taken[i]:
@@ -122,7 +122,8 @@ def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplac
                             and _exchange_mends(view, m, found[j], rule)), None)  # fmt: skip
             if partner is not None:
                 taken[i] = taken[partner] = True
-                pairs.append((m, found[partner]))
+                first, second = sorted((m, found[partner]), key=lambda x: x.a)
+                pairs.append((first, second))
     return pairs, [m for m, used in zip(found, taken, strict=True) if not used]
 
 
