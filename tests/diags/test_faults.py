@@ -48,8 +48,10 @@ def test_every_kind_of_fault_is_expected_here() -> None:
     assert set(FAULTS) == set(EXPECTED) | NOT_A_FAULT_WITHOUT_A_PLAN
 
 
-@pytest.mark.parametrize("kind", EXPECTED)
-@pytest.mark.parametrize("shape", FABRICS)
+CASES = [(s, k) for k in EXPECTED for s in FABRICS if k != "crossed-rails" or s == "rails"]
+
+
+@pytest.mark.parametrize(("shape", "kind"), CASES)
 def test_a_planted_fault_is_found_at_its_place(shape: str, kind: str) -> None:
     clean, tried = FABRICS[shape](), 0
     for seed in range(4):
@@ -57,7 +59,7 @@ def test_a_planted_fault_is_found_at_its_place(shape: str, kind: str) -> None:
         try:
             planted = random_fault(fabric, kind, np.random.default_rng(seed))
         except InputError:
-            continue  # such as crossed rails where there are none
+            continue  # no place fits
         tried += 1
         findings = check(fabric)
         hits = [f for f in findings if f.code in EXPECTED[kind]]
@@ -66,8 +68,7 @@ def test_a_planted_fault_is_found_at_its_place(shape: str, kind: str) -> None:
         named = {place.split("[")[0] for place in planted.places}
         assert named & nodes, (planted.message, [f.message for f in hits])
         assert {f.code for f in findings} <= EXPECTED[kind] | ALLOWED_BESIDE, [f.message for f in findings]
-    if not tried:
-        pytest.skip(f"{kind} cannot be planted in {shape}")
+    assert tried
 
 
 def test_a_slow_link_says_what_both_ends_can_do() -> None:

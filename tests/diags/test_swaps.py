@@ -122,12 +122,31 @@ def test_names_that_tell_nothing_give_no_swap_of_hosts() -> None:
     assert check(fabric) == []
 
 
-def test_unnamed_switches_still_show_uneven_spines() -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_swaps_between_unnamed_switches_are_named_by_their_guids(seed: int) -> None:
+    """Makers' default names everywhere: ports of like switches tell."""
+    fabric = generate("fat-tree", radix=24, levels=2 + seed % 2, hosts=None if seed % 2 == 0 else 288 * 2)
+    planted = random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine")
+    places = {
+        (int(fabric.node_guid[fabric.find_node(p.split("[")[0])]), int(p.split("[")[1][:-1])) for p in planted.places
+    }
+    fabric.node_desc[:] = np.frombuffer(b"Quantum Mellanox Technologies".ljust(64, b"\0"), np.uint8)
+    (found,) = [f for f in check(fabric) if f.code != "unnamed-nodes"]
+    assert found.code == "swapped-cables"
+    assert {(p.guid, p.portnum) for p in found.where} == places
+    assert f"({found.where[0].guid:#018x})" in found.message
+
+
+def test_unnamed_switches_without_regular_ports_show_uneven_spines() -> None:
     fabric = generate("fat-tree", radix=24, levels=2)
-    swap_cables(fabric, "leaf-3[14]", "leaf-7[17]")
+    rng = np.random.default_rng(1)
+    for leaf in range(24):  # every leaf uses its uplinks in another order
+        for _ in range(30):
+            a, b = (rng.permutation(12)[:2] + 13).tolist()
+            swap_cables(fabric, f"leaf-{leaf + 1}[{a}]", f"leaf-{leaf + 1}[{b}]")
     fabric.node_desc[:] = 0
+    assert check(fabric) == []
+    swap_cables(fabric, int(fabric.port(2, 14)), int(fabric.port(6, 17)))
     findings = check(fabric)
-    assert {f.code for f in findings} == {"uneven-spines"}
-    guids = {p.guid for f in findings for p in f.where}
-    assert len([f for f in findings if f.where]) == 2
-    assert {int(g) for g in fabric.node_guid[[2, 6]]} <= guids
+    assert {f.code for f in findings} == {"uneven-spines"} and len(findings) == 2
+    assert {int(fabric.node_guid[2]), int(fabric.node_guid[6])} == {f.where[0].guid for f in findings}
