@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from softib.errors import InputError
+from softib.errors import InputError, LimitError
 from softib.sim import static
 from softib.sim import static_patterns as patterns
 from softib.sim.static_network import Network
@@ -163,10 +163,11 @@ def test_flows_without_a_route_are_counted_and_load_nothing():
     assert worst[0] == -1
 
 
-def test_a_host_that_its_own_switch_forgets_still_sends():
+@pytest.mark.parametrize("gbps", [1.0, 0.0])
+def test_a_host_that_its_own_switch_forgets_still_sends(gbps):
     graph, lft = two_level(2, 2, 1)
     lft[0, 1] = 255  # leaf 0 forgets host 0, which nobody reaches then
-    network = Network.build(graph, lft)
+    network = Network.build(graph, lft, host_gbps=gbps)
     found = static.all_to_all(network)
     assert found.unrouted == 3
     expected, _ = brute(network, *np.nonzero(~np.eye(4, dtype=bool)))
@@ -190,6 +191,20 @@ def test_paths_of_more_than_63_hops_are_walked():
     middle = np.sort(found.load[: network.n_links])[-2:]
     assert middle.tolist() == [50 * 50, 50 * 50]
     assert len(network.path(0, n - 1)) == n + 1
+
+
+def test_a_link_of_no_known_rate_has_no_time():
+    network = Network.build(*two_level(2, 2, 1), link_gbps=0.0, host_gbps=100.0)
+    with pytest.raises(InputError, match="4 channel"):
+        static.all_to_all_time_ps(network, 1)
+    src, dst = patterns.shift(np.arange(2), 1)  # within the first leaf every link has one
+    assert static.flow_time_ps(network, static.loads(network, src, dst), 1250) == 100_000
+
+
+def test_loads_that_no_memory_holds_are_refused_in_one_line():
+    network = Network.build(*two_level(64, 32, 32))
+    with pytest.raises(LimitError, match="sample at most"):
+        static.all_shifts(network, shifts=np.arange(1, 300_000))
 
 
 def test_same_seed_same_bits():
