@@ -9,7 +9,8 @@ from softib.mad.batch import MadBatch
 GET, SET = 1, 2
 
 
-def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF, version=1):
+def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF, version=1,
+             cc_key=0):  # fmt: skip
     """``n`` equal requests; scalars only, but ``data`` may be ``uint8[n, k]``. TIDs are 0x100, 0x101, …"""
     batch = MadBatch.zeros(n)
     m = batch.mad
@@ -20,6 +21,8 @@ def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None,
     m[:, 20:24] = list(mod.to_bytes(4, "big"))
     if klass in (0x01, 0x81):
         m[:, 24:32] = list(mkey.to_bytes(8, "big"))
+    if klass == 0x21:
+        m[:, 24:32] = list(cc_key.to_bytes(8, "big"))
     if klass == 0x81:
         m[:, 32:36] = 0xFF
         m[:, 129 : 129 + len(path)] = path
@@ -31,12 +34,15 @@ def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None,
     return batch
 
 
-def ask(plane, port, now=0, **kw):
-    """One request: (status without the direction bit, the 192 octets of data), or None when nobody answers."""
+def ask(plane, port, now=0, whole=False, **kw):
+    """One request: (status without the direction bit, the 192 octets of data), or None when nobody answers; with
+    ``whole`` the MAD."""
     answers = plane.send(requests(1, **kw), port, now)
     if not len(answers):
         return None
     m = answers.mad[0]
+    if whole:
+        return m
     return (int(m[4]) << 8 | int(m[5])) & 0x7FFF, m[64:].copy()
 
 

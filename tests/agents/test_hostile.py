@@ -10,7 +10,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import SoftibBug
-from softib.fabric.columns import COLUMN_BY_NAME
+from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 
@@ -154,8 +154,12 @@ def answers_digest():
     for sound in (True, False):
         answers = plane.send(noise(rng, 150, sound), int(f.end_ports()[3]))
         digest.update(answers.mad.tobytes())
-    for name in ("port_info", "lft", "pkeys", "switch_info", "sl2vl", "vl_arb"):
-        digest.update(getattr(f, name).tobytes())
+    g, s, h = line(2)
+    plane = AgentPlane(g)
+    digest.update(plane.send(gmps(rng, 150, [1, 2, 11, 12]), program(g, plane, s, h), 10**12).mad.tobytes())
+    for fabric in (f, g):
+        for column in COLUMNS:
+            digest.update(getattr(fabric, column.name).tobytes())
     return digest.hexdigest()
 
 

@@ -104,6 +104,33 @@ def test_ibqueryerrors_and_extended_counters_stay_within_what_the_client_receive
     assert fields(tool(env, stock("perfquery"), SWITCH, "1"))["SymbolErrorCounter"] == "5"
 
 
+def test_perfquery_over_all_ports(lab, stock):
+    f, s, _h, env = lab
+    rows = [int(f.port(s[1], p)) for p in range(1, 9)]
+    f.counters["symbol_error_counter"][rows] = np.arange(8)
+    shown = fields(tool(env, stock("perfquery"), "-a", SWITCH))
+    assert shown["PortSelect"] == "255" and shown["SymbolErrorCounter"] == "28"
+    said = tool(env, stock("perfquery"), "-l", SWITCH, "2-4")
+    assert re.findall(r"^SymbolErrorCounter:\.+(\d+)$", said, re.M) == ["1", "2", "3"]
+    assert fields(tool(env, stock("perfquery"), "-r", SWITCH, "4"))["SymbolErrorCounter"] == "3"
+    assert f.counters["symbol_error_counter"][rows].tolist() == [0, 1, 2, 0, 4, 5, 6, 7]
+    tool(env, stock("perfquery"), "-R", "-a", SWITCH)
+    assert not f.counters["symbol_error_counter"][rows].any()
+
+
+def test_alias_guids_and_mkeys_by_smpquery(lab, stock):
+    f, s, h, env = lab
+    row = int(f.port(h[1], 1))
+    f.guids[int(f.guid_base[row]) + 3] = 0x1234
+    said = tool(env, stock("smpquery"), "guidinfo", "12")
+    assert re.findall(r"0x[0-9a-f]{16}", said)[3] == "0x0000000000001234"
+    port0 = f.port_info[int(f.port(s[1], 0))]
+    PortInfo.mkey.set(port0, 0xABC)
+    PortInfo.mkey_protect.set(port0, 2)
+    assert "LinearFdbTop" not in tool(env, stock("smpquery"), "switchinfo", SWITCH, check=False)
+    assert "LinearFdbTop" in fields(tool(env, stock("smpquery"), "-y", "0xabc", "switchinfo", SWITCH))
+
+
 def test_mads_move_the_counters_that_perfquery_shows(lab, stock):
     f, s, _h, env = lab
     before = int(f.counters["port_rcv_pkts"][int(f.port(s[1], 8))])

@@ -45,8 +45,8 @@ def counted(counters, first, last, column):
     """Sum of a counter over ports, stopping at 2^64 - 1."""
     total = np.uint64(0)
     for port in range(first, last + 1):
-        more = total + counters[port, column]
-        total = ALL_ONES if more < total else more
+        here = counters[port, column]
+        total = ALL_ONES if here > ALL_ONES - total else total + here
     return total
 
 

@@ -229,8 +229,8 @@ class AgentPlane:
     def take_notices(self) -> list[Notice]:
         """Traps that devices raised since the last call, oldest first."""
         used = int(self.tables.notice_count[0])
-        rows = self.tables.notices[:used].tolist()
-        taken = [Notice(*row, bytes(data)) for row, data in zip(rows, self.tables.notice_data[:used], strict=True)]
+        rows = zip(self.tables.notices[:used].tolist(), self.tables.notice_data[:used], strict=True)
+        taken = [Notice(now, port, trap, detail, bytes(data)) for (now, port, trap, detail), data in rows]
         self.tables.notice_count[:] = 0
         return taken
 

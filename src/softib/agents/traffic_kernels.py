@@ -47,8 +47,7 @@ def count_way(t, hops, there_and_back):
 @inner
 def add(row, column, n):
     """A counter grows and stops at its maximum."""
-    value = row[column] + n
-    row[column] = ALL_ONES if value < n else value
+    row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
 
 
 @inner

@@ -15,9 +15,9 @@ image**, so an agent's Get is a copy and no bit is lost; read and write single f
 ``engine`` (whatever moves data, and the PMA's clear).
 
 Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
-What the optional PerfMgt attributes count adds at most 1.7 KB a port, congestion control 0.7 KB an end port. Those
-columns are zeroed pages that cost no memory until something writes them: a port on which nothing was counted by VL,
-SL or lane, and no congestion manager spoke, pays for none of it.
+The :data:`LAZY_COLUMNS` add at most 2.6 KB a port: optional PerfMgt counters 1744 octets, sampling and other PerfMgt
+settings 219, congestion control 636. They are zeroed pages that cost no memory until something writes them: a port on
+which nothing was counted by VL, SL or lane, and no congestion manager spoke, pays for none of it.
 """
 
 from __future__ import annotations
@@ -238,6 +238,14 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 COLUMN_BY_NAME = {c.name: c for c in COLUMNS}
+
+LAZY_COLUMNS = frozenset(
+    c.name for c in COLUMNS
+    if c.name.startswith(("cc_", "sample_"))
+    or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
+                  "port_info_ext")
+)  # fmt: skip
+"""Columns that most fabrics never write; whoever copies or clears a fabric should not bring their pages to life."""
 
 Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
 """All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import UnknownName
-from softib.fabric.columns import COLUMNS, Arrays, Sizes
+from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.smp import PortInfo, SwitchInfo
 
@@ -221,7 +221,9 @@ class Fabric:
         new = copy.copy(self)
         new.sizes = copy.copy(self.sizes)
         for c in COLUMNS:
-            setattr(new, c.name, getattr(self, c.name).copy())
+            column = getattr(self, c.name)
+            unwritten = c.name in LAZY_COLUMNS and not column.view(np.uint8).any()
+            setattr(new, c.name, np.zeros(column.shape, column.dtype) if unwritten else column.copy())
         new.source = copy.deepcopy(self.source)
         new.port_label, new.node_system = dict(self.port_label), dict(self.node_system)
         return new

@@ -82,7 +82,7 @@ class CongestionLogCA(Structure, size=224, attr=0x13, section="A10.4.3.5"):
     """The last 13 flows of a CA port that reached their threshold; entries are CongestionLogEventCA."""
 
     log_type = field(8, "2")
-    congestion_flags = field(8, "")
+    congestion_flags = field(8, "unused in CA logs")
     threshold_event_counter = field(16, "events since the log was set up, stops at its maximum")
     threshold_congestion_event_map = field(16, "SLs that reached their threshold")
     _reserved0 = reserved(16)
