@@ -27,6 +27,8 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
     """Read ``source``. Raises :class:`InputError` and its kin, one line each, where it is nothing readable."""
     if source.startswith("umad:"):
         raise InputError(f"{source}: reading a live port is not in this version; give a file, e.g. of ibnetdiscover")
+    if not source:
+        raise InputError("SOURCE is empty; give the path of a file")
     path = Path(source)
     if path.is_dir():
         raise UnreadableFile(f"{source}: this is a directory; give a file")

@@ -150,7 +150,7 @@ def _topology(file: Path, spec: Any, lines: Any, ibnl_dirs: Sequence[str | Path]
     for key in ("name", "generation"):
         if key in topology:
             raise InputError(f"{file}:{lines.of(('topology', key))}: {key} stands beside topology, not inside it")
-    if kind not in registry.KINDS:
+    if not isinstance(kind, str) or kind not in registry.KINDS:
         with _at(file, lines, ("topology", "kind")):
             raise UnknownName("topology kind", str(kind), registry.KINDS)
     if spec.generation is not None:
