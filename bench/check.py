@@ -1,4 +1,4 @@
-"""Seconds of a whole check, structure included: ``python bench/bench_check.py`` (median of 5, kernel-free)."""
+"""Seconds of a whole check, structure included: ``python bench/check.py`` (median of 5, kernel-free)."""
 
 from __future__ import annotations
 
