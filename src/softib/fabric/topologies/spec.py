@@ -11,6 +11,7 @@ faults:   [{cable: "leaf-3[40]", ber: 1.0e-9}]
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +23,29 @@ from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 
-__all__ = ["FORMAT", "count", "load_fabric_yaml"]
+__all__ = ["FORMAT", "count", "is_fabric_yaml", "load_fabric_yaml"]
 
 FORMAT = "fabric.yaml"
 SM_FILES = ("partitions", "root_guid_file", "cn_guid_file", "io_guid_file")
+YAML_SUFFIXES = (".yaml", ".yml")
+YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)
+"""A fabric.yaml has one of the two at its top level; no other format has such a line."""
 IMPORT_KEYS = ("import", "ibnl", "node_name_map")
+
+
+def is_fabric_yaml(path: str | Path) -> bool:
+    """True for a YAML suffix, or a top-level ``topology:`` or ``import:`` in the first 64 KiB.
+
+    Raises :class:`UnreadableFile` where the file cannot be opened.
+    """
+    path = Path(path)
+    if path.suffix.lower() in YAML_SUFFIXES:
+        return True
+    try:
+        with path.open("rb") as file:
+            return YAML_HEAD.search(file.read(1 << 16)) is not None
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
 
 def load_fabric_yaml(
