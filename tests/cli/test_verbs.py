@@ -191,8 +191,13 @@ def test_options_reach_the_dump_that_a_fabric_file_imports(tmp_path):
     (tmp_path / "small.net").write_text('Switch 4 "S1"\n[1] "H1"[1]\n\nHca 1 "H1"\n[1] "S1"[1]\n')
     (tmp_path / "f.yaml").write_text("import: small.net\n")
     (tmp_path / "names").write_text("nonsense\n")
-    ran = softib("check", tmp_path / "f.yaml", "--node-name-map", tmp_path / "names", "--json")
-    assert [(p["file"], p["line"]) for p in ran.json()["problems"]] == [(str(tmp_path / "names"), 1)]
+    (tmp_path / "none").mkdir()
+    ran = softib("check", tmp_path / "f.yaml", "--node-name-map", tmp_path / "names")
+    assert ran.code == 2 and str(tmp_path / "names") in ran.err
+    (tmp_path / "rhino.topo").write_text("NOSUCH N1\n    P1 -4x-2.5G-> HCA H1 P1\n")
+    (tmp_path / "f.yaml").write_text("import: rhino.topo\n")
+    ran = softib("check", tmp_path / "f.yaml", "--ibnl", tmp_path / "none")
+    assert str(tmp_path / "none") in ran.err
 
 
 def test_every_verb_and_option_is_documented():

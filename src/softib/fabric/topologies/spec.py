@@ -212,7 +212,9 @@ def _imported(
         if target.suffix in (".yaml", ".yml"):
             raise InputError(f"import: {target} is a fabric file; import a dump, such as one of ibnetdiscover")
         return registry.read(
-            target, ibnl_dirs=tuple(paths["ibnl"]), node_name_map=next(iter(paths["node_name_map"]), None)
+            target,
+            ibnl_dirs=paths["ibnl"] or ibnl_dirs,
+            node_name_map=next(iter(paths["node_name_map"]), node_name_map),
         )
 
 
