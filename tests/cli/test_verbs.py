@@ -186,6 +186,39 @@ def test_a_plan_is_compared(tree, tmp_path):
     assert any("plan" in f["code"] for f in ran.json()["findings"])
 
 
+def test_a_design_is_a_plan_too(tree, tmp_path):
+    """The architect's fabric.yaml against what was built."""
+    built = tmp_path / "built.yaml"
+    built.write_text(tree.read_text() + 'faults: [{kind: remove-cable, cable: "leaf-2[5]"}]\n')
+    ran = softib("check", built, "--plan", tree, "--json")
+    assert ran.code == 1
+    missing = [f for f in ran.json()["findings"] if f["code"] == "plan-missing-cable"]
+    assert [("leaf-2", 5) in [(w["node"], w["portnum"]) for w in f["where"]] for f in missing] == [True]
+    assert softib("check", tree, "--plan", tree).code == 0
+
+
+def test_check_says_whose_tables_it_judged(ring):
+    """A ring deadlocks under minhop, not under updn: the finding is worth nothing without the engine."""
+    ran = softib("check", ring, "--json")
+    assert {f["code"] for f in ran.json()["findings"]} == {"credit-loop"}
+    assert ran.json()["routing"]["engine"] == "ftree"
+    assert ran.json()["routing"]["tables"] == "minhop"
+    assert "fell back to minhop" in " ".join(softib("check", ring).out.split())
+
+
+def test_options_reach_the_dump_that_a_fabric_file_imports(tmp_path):
+    (tmp_path / "small.net").write_text('Switch 4 "S1"\n[1] "H1"[1]\n\nHca 1 "H1"\n[1] "S1"[1]\n')
+    (tmp_path / "f.yaml").write_text("import: small.net\n")
+    (tmp_path / "names").write_text("nonsense\n")
+    (tmp_path / "none").mkdir()
+    ran = softib("check", tmp_path / "f.yaml", "--node-name-map", tmp_path / "names")
+    assert ran.code == 2 and str(tmp_path / "names") in ran.err
+    (tmp_path / "rhino.topo").write_text("NOSUCH N1\n    P1 -4x-2.5G-> HCA H1 P1\n")
+    (tmp_path / "f.yaml").write_text("import: rhino.topo\n")
+    ran = softib("check", tmp_path / "f.yaml", "--ibnl", tmp_path / "none")
+    assert str(tmp_path / "none") in ran.err
+
+
 def test_every_verb_and_option_is_documented():
     import importlib
 

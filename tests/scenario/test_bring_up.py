@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError, LimitError, MadTimeout, UnknownName
+from softib.fabric.formats.registry import read
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.routing.engine import route
-from softib.scenario.bring_up import bring_up
+from softib.scenario.bring_up import bring_up, manager_port
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
 
@@ -342,3 +343,10 @@ def test_one_switch_alone():
     assert b.report.nodes == 1 and fabric.lid[0] == 1 and fabric.lft[0, 1] == 0
     with pytest.raises(InputError, match="no node"):
         bring_up(FabricBuilder("empty").build())
+
+
+def test_the_manager_runs_on_a_host_and_not_in_a_switch(shared_data):
+    """hk-examples/Topo.1 lists a SHARP aggregation node first; nobody can start a subnet manager on one."""
+    fabric = read(shared_data / "hk-examples/Topo.1.txt").fabric
+    assert "Aggregation Node" not in fabric.port_name(manager_port(fabric, None))
+    assert not fabric.is_switch[fabric.port_node[manager_port(fabric, None)]]
