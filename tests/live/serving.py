@@ -145,7 +145,9 @@ class Raw:
         assert len(message) == 288
         dlid, a, slid, b, dqp, sqp, status, pad, length = struct.unpack_from(">HHHHIIIIQ", message)
         assert (a, b, pad, length) == (0, 0, 0, 256)
-        return dict(dlid=dlid, slid=slid, dqp=dqp, sqp=sqp, status=status), np.frombuffer(message[32:], np.uint8)
+        return {"dlid": dlid, "slid": slid, "dqp": dqp, "sqp": sqp, "status": status}, np.frombuffer(
+            message[32:], np.uint8
+        )
 
     def silent(self, seconds: float = 0.2) -> bool:
         try:

@@ -17,8 +17,24 @@ from softib.iba.constants import CapMask
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 from softib.live.sockets import UdpDoors
 from tests.live.serving import (
-    CONNECT, DISCONNECT, ERROR, GET_GID, GET_GUID, GET_NODEINFO, GET_PKEYS, GET_PORT, GET_PORTINFO, GET_VENDOR,
-    MAGIC, SET_ISSM, Raw, Serving, address, mad, tid_of, wait_for,
+    CONNECT,
+    DISCONNECT,
+    ERROR,
+    GET_GID,
+    GET_GUID,
+    GET_NODEINFO,
+    GET_PKEYS,
+    GET_PORT,
+    GET_PORTINFO,
+    GET_VENDOR,
+    MAGIC,
+    SET_ISSM,
+    Raw,
+    Serving,
+    address,
+    mad,
+    tid_of,
+    wait_for,
 )  # fmt: skip
 
 TIMED_OUT = 110
@@ -150,7 +166,7 @@ def test_directed_route_answer(served):
     tid = 0x1111_0007_89AB_CDEF
     c.send(mad(tid=tid, path=[1]))
     head, m = c.receive()
-    assert head == dict(dlid=0xFFFF, slid=0xFFFF, dqp=0, sqp=0, status=0)
+    assert head == {"dlid": 0xFFFF, "slid": 0xFFFF, "dqp": 0, "sqp": 0, "status": 0}
     assert m[3] == 0x81 and m[4] == 0x80 and m[5] == 0
     assert tid_of(m) == (c.number << 48) | (tid & (1 << 48) - 1), "bits 0 to 47 stay, 48 to 63 say who asked"
     port = int(f.port_peer[host(served, 0)[1]])
@@ -166,7 +182,11 @@ def test_lid_routed_answer_swaps_lids_and_qps(up):
     _, _, lid = host(up, 5)
     c.send(mad(0x04, attr=1), dlid=lid, dqp=1, sqp=1)
     head, m = c.receive()
-    assert head == dict(dlid=host(up, 0)[2], slid=lid, dqp=1, sqp=1, status=0) and m[3] == 0x81 and not m[4:6].any()
+    assert (
+        head == {"dlid": host(up, 0)[2], "slid": lid, "dqp": 1, "sqp": 1, "status": 0}
+        and m[3] == 0x81
+        and not m[4:6].any()
+    )
     c.send(mad(0x01, attr=0x10), dlid=lid)
     head, m = c.receive()
     assert head["slid"] == lid and bytes(m[64:128]) == f.node_desc[f.cas[5]].tobytes()
@@ -273,13 +293,13 @@ def test_directed_sminfo_reaches_the_manager_and_its_response_returns(served):
     m[3], m[4] = 0x81, 0x80
     sm.send(m)
     head, answer = asker.receive()
-    assert head == dict(dlid=0xFFFF, slid=0xFFFF, dqp=0, sqp=0, status=0) and tid_of(answer) & 0xFFFF == 3
+    assert head == {"dlid": 0xFFFF, "slid": 0xFFFF, "dqp": 0, "sqp": 0, "status": 0} and tid_of(answer) & 0xFFFF == 3
     sm.close()
     asker.close()
 
 
 def test_trap_128_reaches_the_manager(up):
-    name, port, lid = host(up, 0)
+    name, _port, _lid = host(up, 0)
     sm, quiet = Raw(up.base, name, issm=1), Raw(up.base, name)
     f = up.fabric
     victim = int(f.port_peer[host(up, 5)[1]])
@@ -348,7 +368,7 @@ time.sleep(60)
 
 
 def test_sigkill_of_clients_disturbs_nobody(served):
-    code = KILLED.format(path=sys.path[:1] + [os.getcwd()] + sys.path, base=served.base)
+    code = KILLED.format(path=[*sys.path[:1], os.getcwd(), *sys.path], base=served.base)
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     numbers = [int(p.stdout.readline()) for p in running]
     survivor = Raw(served.base)

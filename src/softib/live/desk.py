@@ -25,7 +25,7 @@ class Desk:
 
     def __init__(self, plane: AgentPlane):
         self.plane, self.fabric = plane, plane.fabric
-        self._answers: dict[int, Callable[[int, bytes], bytes]] = {
+        self._answers: dict[int, Callable[[int, bytes], bytes | None]] = {
             ControlType.GET_PORT: self._port,
             ControlType.GET_VENDOR: self._vendor,
             ControlType.GET_GID: self._gid,

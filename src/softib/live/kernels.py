@@ -4,8 +4,6 @@
 The layout is :data:`softib.live.wire.FRAME`: DLID at 0, SLID at 4, QPs at 8 and 12, status at 16, length at 24, MAD at 32.
 """
 
-import numpy as np
-
 from softib.agents.kernels import serve
 from softib.iba import constants as c
 from softib.jit import kernel

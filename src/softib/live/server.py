@@ -10,6 +10,7 @@ gets an answer, or comes back with status 110, at once: the stock library waits 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import selectors
 import socket
@@ -126,10 +127,8 @@ class IbsimServer:
                 self._reply(self._answer(asked, source), source)
 
     def _reply(self, message: bytes, source: Any) -> None:
-        try:
+        with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
             self.control.sendto(message, source)
-        except OSError:
-            pass  # it left, or does not read the answers to its questions: its own loss
 
     def _answer(self, asked: Control, source: Any) -> bytes:
         if asked.type == ControlType.CONNECT:

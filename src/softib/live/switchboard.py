@@ -13,7 +13,7 @@ from softib.agents.plane import AgentPlane, Delivery
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
 from softib.iba.smp import PortInfo
 from softib.live.kernels import BOUNCES, FORWARDS, REPLIES, SETS, answer_frames, bounce
-from softib.live.wire import FRAME, FRAME_SIZE, batch_of, frames_of
+from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
 __all__ = ["BURST", "Station", "Switchboard"]
@@ -57,6 +57,13 @@ class Switchboard:
             rows(np.uint16), rows(np.uint64), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
             self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
         )  # fmt: skip
+        self._warm()
+
+    def _warm(self) -> None:
+        """Compile now, not while the first client waits."""
+        classes = np.zeros(256, np.uint8)
+        answer_frames(self.plane.tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
+        bounce(self.frames[0], self._replies[0])
 
     # -- who is there --
 
@@ -171,8 +178,3 @@ class Switchboard:
         self.plane.set_link(port, up, now_ps)
         self.epoch += 1
         self.traps(now_ps)
-
-
-def requests_in(octets: np.ndarray) -> MadBatch:
-    """The MADs of ``octets`` (uint8[n, 288]) as a batch."""
-    return batch_of(octets.reshape(-1).view(FRAME))

@@ -16,8 +16,7 @@ from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE
 from softib.mad.batch import MadBatch
 
 __all__ = [
-    "CONTROL_SIZE", "FRAME", "FRAME_SIZE", "MAGIC", "NODE_ID_SIZE", "ClientInfo", "Control", "ControlType",
-    "batch_of", "frames_of",
+    "CONTROL_SIZE", "FRAME", "FRAME_SIZE", "MAGIC", "NODE_ID_SIZE", "ClientInfo", "Control", "ControlType", "frames_of",
 ]  # fmt: skip
 
 MAGIC = 0xDEADBEEF
@@ -97,17 +96,6 @@ class ClientInfo:
     def pack(self) -> bytes:
         """The 44 octets; a longer name is cut, as the client would cut it."""
         return _INFO.pack(self.id, self.qp, self.issm, self.node[: NODE_ID_SIZE - 1])
-
-
-def batch_of(frames: np.ndarray) -> MadBatch:
-    """The MADs of ``frames`` (``FRAME[n]``) as a batch; QP is the destination's."""
-    batch = MadBatch.zeros(len(frames))
-    batch.mad[:] = frames["mad"]
-    batch.dlid[:] = frames["dlid"]
-    batch.slid[:] = frames["slid"]
-    batch.qp[:] = frames["dqp"]
-    batch.tid[:] = np.ascontiguousarray(batch.mad[:, 8:16]).view(">u8")[:, 0]
-    return batch
 
 
 def frames_of(batch: MadBatch, sqp: np.ndarray | int = 0) -> np.ndarray:
