@@ -15,7 +15,9 @@ from softib.errors import SoftibBug
 
 __all__ = ["define", "structures"]
 
-TYPES = {f"{sign}int{bits}_t": f"{kind}{bits // 8}" for sign, kind in (("u", "u"), ("", "i")) for bits in (8, 16, 32, 64)}
+TYPES = {
+    f"{sign}int{bits}_t": f"{kind}{bits // 8}" for sign, kind in (("u", "u"), ("", "i")) for bits in (8, 16, 32, 64)
+}
 TYPES |= {"float": "f4", "double": "f8"}
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _STRUCT = re.compile(r"struct\s+(\w+)\s*\{([^{}]*)\}\s*;")
