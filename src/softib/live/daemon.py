@@ -44,9 +44,11 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``slot`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot be."""
+    """Runs ``fabric`` in ``slot`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot
+    be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
 
-    def __init__(self, slot: Slot, fabric: Fabric, settings: Settings):
+    def __init__(self, slot: Slot, fabric: Fabric, settings: Settings, began: float | None = None):
+        self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
         self.shared = Board.create(slot.board, fabric)
@@ -60,7 +62,6 @@ class Daemon:
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
-        self.began = time.monotonic()
         self.ready_s: float | None = None
         self.stopping = False
 
