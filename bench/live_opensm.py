@@ -94,12 +94,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="softib-bench-") as name:
         folder = Path(name)
         write(fabric, folder / "net", "ibsim")
-        print(f"{len(fabric.cas):,} hosts, {s.switches:,} switches, {s.cables:,} cables; opensm -o, seconds", flush=True)
+        print(
+            f"{len(fabric.cas):,} hosts, {s.switches:,} switches, {s.cables:,} cables; opensm -o, seconds", flush=True
+        )
         ours, theirs = [], []
         for i in range(chosen.rounds):
             ours.append(on_softib(folder, node))
             theirs.append(on_ibsim(folder, sizes, node))
-            print(f"round {i + 1}: softib {ours[-1]:.2f}, ibsim {theirs[-1]:.2f}, ratio {ours[-1] / theirs[-1]:.2f}", flush=True)
+            print(
+                f"round {i + 1}: softib {ours[-1]:.2f}, ibsim {theirs[-1]:.2f}, ratio {ours[-1] / theirs[-1]:.2f}",
+                flush=True,
+            )
     print(f"median ratio {statistics.median(a / b for a, b in zip(ours, theirs, strict=True)):.2f} (bar: 1.0 at most)")
 
 

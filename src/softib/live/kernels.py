@@ -6,14 +6,20 @@ The layout is :data:`softib.live.wire.FRAME`: DLID at 0, SLID at 4, QPs at 8 and
 
 from softib.agents.kernels import serve
 from softib.iba import constants as c
-from softib.jit import kernel
+from softib.jit import External, kernel
 
 SET, RESPONSE, TRAP_REPRESS = int(c.Method.SET), 0x80, int(c.Method.TRAP_REPRESS)
 SUBN_LID, SUBN_DR = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR)
 TIMED_OUT = 110
 
-REPLIES, FORWARDS, SETS, BOUNCES = 0, 1, 2, 3
-"""What ``counts`` holds after :func:`answer_frames`."""
+REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED = range(6)
+"""What ``counts`` holds: of the last burst, the rest summed up until the caller clears it."""
+
+FRAME_SIZE = 288
+recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
+send = External("send", "intp", "int32", "uintp", "uintp", "int32")
+poll = External("poll", "int32", "uintp", "uint64", "int32")
+MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN = 0x20, 0x40, 0x4000, 1
 
 
 @kernel(_nrt=False)
@@ -128,3 +134,104 @@ def bounce(f, g):
         g[i] = 0
     g[19] = TIMED_OUT
     g[30] = 1
+
+
+@kernel(_nrt=False)
+def pump(
+    t,
+    port,
+    number,
+    now,
+    fd,
+    epoll,
+    wait_ms,
+    rounds,
+    waits,
+    waits_at,
+    frames,
+    frames_at,
+    replies_at,
+    notices,
+    classes,
+    mads,
+    words,
+    out,
+    out_words,
+    rows,
+    slids,
+    dlids,
+    lids,
+    tids,
+    client_rows,
+    client_ports,
+    fate,
+    served,
+    replies,
+    forwards,
+    forward_port,
+    forward_row,
+    counts,
+):
+    """Serve one client's socket ``fd`` without going back to Python between its requests: receive what is there, answer
+    it, send, wait for more.
+
+    Ends when nothing came for ``wait_ms``, when another descriptor of ``epoll`` is ready (or a signal came), after
+    ``rounds`` bursts, or when the last burst needs Python: something to forward, a trap raised (``notices[0]``), or a
+    reply that the client's queue did not take (``counts[SENT]`` of ``counts[REPLIES]`` replies are sent). ``waits``
+    (int32[4] at ``waits_at``) is scratch for two ``struct pollfd``. Returns how many datagrams the last burst had.
+    """
+    n = 0
+    for _ in range(rounds):
+        n = 0
+        for _ in range(2 * frames.shape[0]):
+            if n == frames.shape[0]:
+                break
+            got = recv(fd, frames_at + n * FRAME_SIZE, FRAME_SIZE, MSG_DONTWAIT | MSG_TRUNC)
+            if got < 0:
+                break
+            if got == FRAME_SIZE:
+                n += 1
+        if n == 0:
+            counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
+            return 0
+        counts[RECEIVED] += n
+        answer_frames(
+            t,
+            port,
+            number,
+            now,
+            frames,
+            n,
+            classes,
+            mads,
+            words,
+            out,
+            out_words,
+            rows,
+            slids,
+            dlids,
+            lids,
+            tids,
+            client_rows,
+            client_ports,
+            fate,
+            served,
+            replies,
+            forwards,
+            forward_port,
+            forward_row,
+            counts,
+        )
+        sent = 0
+        while sent < counts[REPLIES]:
+            if send(fd, replies_at + sent * FRAME_SIZE, FRAME_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
+                break
+            sent += 1
+        counts[SENT] = sent
+        if sent < counts[REPLIES] or counts[FORWARDS] or notices[0]:
+            return n
+        waits[0], waits[1] = fd, POLLIN
+        waits[2], waits[3] = epoll, POLLIN
+        if poll(waits_at, 2, wait_ms) <= 0 or not (waits[1] >> 16) & POLLIN:
+            return n
+    return n

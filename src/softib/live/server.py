@@ -31,6 +31,8 @@ __all__ = ["IbsimServer", "clock_ps"]
 
 CHECK_S = 1.0
 """How often it is looked whether clients live still."""
+PUMP_WAIT_MS = 5
+"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
 """Bursts of one client in a row before the others have their turn."""
 
@@ -57,6 +59,7 @@ class IbsimServer:
         self.control = doors.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
+        self._epoll = self.selector.fileno() if isinstance(self.selector, selectors.EpollSelector) else -1
         self._check_at = time.monotonic() + CHECK_S
 
     # -- the loop --
@@ -107,6 +110,9 @@ class IbsimServer:
         return ready
 
     def _read(self, client: Client) -> None:
+        if self.board.pumps and not client.queue:
+            self.board.pump(client, self._epoll, PUMP_WAIT_MS, clock_ps())
+            return
         for _ in range(ROUNDS):
             n = client.receive(self.board.frames)
             if n:
