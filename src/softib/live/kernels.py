@@ -18,8 +18,7 @@ REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED = range(6)
 FRAME_SIZE = 288
 recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
 send = External("send", "intp", "int32", "uintp", "uintp", "int32")
-poll = External("poll", "int32", "uintp", "uint64", "int32")
-MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN = 0x20, 0x40, 0x4000, 1
+MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
 
 
 @kernel(_nrt=False)
@@ -143,11 +142,8 @@ def pump(
     number,
     now,
     fd,
-    epoll,
-    wait_ms,
+    flags,
     rounds,
-    waits,
-    waits_at,
     frames,
     frames_at,
     replies_at,
@@ -172,36 +168,28 @@ def pump(
     forward_row,
     counts,
 ):
-    """Serve one client's socket ``fd`` without going back to Python between its requests: receive what is there, answer
-    it, send, wait for more.
+    """Serve one client's socket ``fd`` without going back to Python between its requests: receive, answer, send.
 
-    Ends when nothing came for ``wait_ms``, when another descriptor of ``epoll`` is ready (or a signal came), after
-    ``rounds`` bursts, or when the last burst needs Python: something to forward, a trap raised (``notices[0]``), or a
-    reply that the client's queue did not take (``counts[SENT]`` of ``counts[REPLIES]`` replies are sent). ``waits``
-    (int32[4] at ``waits_at``) is scratch for two ``struct pollfd``. Returns how many datagrams the last burst had.
+    Two system calls a MAD, one less than a select loop: the receive itself waits, for the socket's own timeout
+    (``flags`` 0) or not at all (MSG_DONTWAIT). Ends when nothing came, after ``rounds`` datagrams, or when the last one
+    needs Python: something to forward, a trap raised (``notices[0]``), or a reply that the client's queue did not take
+    (``counts[SENT]`` of ``counts[REPLIES]`` replies are sent).
     """
-    n = 0
     for _ in range(rounds):
-        n = 0
-        for _ in range(2 * frames.shape[0]):
-            if n == frames.shape[0]:
-                break
-            got = recv(fd, frames_at + n * FRAME_SIZE, FRAME_SIZE, MSG_DONTWAIT | MSG_TRUNC)
-            if got < 0:
-                break
-            if got == FRAME_SIZE:
-                n += 1
-        if n == 0:
-            counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
-            return 0
-        counts[RECEIVED] += n
+        counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
+        got = recv(fd, frames_at, FRAME_SIZE, flags | MSG_TRUNC)
+        if got < 0:
+            return
+        if got != FRAME_SIZE:
+            continue
+        counts[RECEIVED] += 1
         answer_frames(
             t,
             port,
             number,
             now,
             frames,
-            n,
+            1,
             classes,
             mads,
             words,
@@ -222,16 +210,9 @@ def pump(
             forward_row,
             counts,
         )
-        sent = 0
-        while sent < counts[REPLIES]:
-            if send(fd, replies_at + sent * FRAME_SIZE, FRAME_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
-                break
-            sent += 1
-        counts[SENT] = sent
-        if sent < counts[REPLIES] or counts[FORWARDS] or notices[0]:
-            return n
-        waits[0], waits[1] = fd, POLLIN
-        waits[2], waits[3] = epoll, POLLIN
-        if poll(waits_at, 2, wait_ms) <= 0 or not (waits[1] >> 16) & POLLIN:
-            return n
-    return n
+        if counts[REPLIES]:
+            if send(fd, replies_at, FRAME_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
+                return
+            counts[SENT] = 1
+        if counts[FORWARDS] or notices[0]:
+            return

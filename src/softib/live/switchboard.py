@@ -6,6 +6,7 @@ No sockets here: clients are handed in, and each has ``deliver``.
 from __future__ import annotations
 
 import os
+import socket
 from typing import Protocol
 
 import numpy as np
@@ -22,8 +23,8 @@ __all__ = ["BURST", "Station", "Switchboard"]
 
 BURST = 64
 """Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
-PUMP_ROUNDS = 512
-"""Bursts of one client in a row before the others have their turn."""
+PUMP_ROUNDS = 128
+"""Datagrams of one client in a row before the others have their turn."""
 RESPONSE_BIT = 0x80
 
 
@@ -61,9 +62,7 @@ class Switchboard:
             rows(np.uint16), rows(np.uint64), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
             self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
         )  # fmt: skip
-        waits = np.zeros(4, np.int32)
-        self._buffers = (waits, waits.ctypes.data, self.frames, self.frames.ctypes.data, self._replies.ctypes.data,
-                         plane.tables.notice_count)  # fmt: skip
+        self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self._warm()
 
@@ -74,7 +73,7 @@ class Switchboard:
         answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
         bounce(self.frames[0], self._replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, -1, 0, 0, *self._buffers, classes, *self._scratch)
+            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
 
     # -- who is there --
 
@@ -108,13 +107,13 @@ class Switchboard:
         )
         self._finish(sender, now_ps)
 
-    def pump(self, sender: Client, epoll: int, wait_ms: int, now_ps: int) -> int:
-        """As receiving, :meth:`handle` and sending again and again in one call, while the others are quiet (``epoll`` is
-        the selector's descriptor). Returns how many datagrams were received."""
+    def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
+        """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
+        socket's timeout. Returns how many datagrams were received."""
         self._counts[:] = 0
         pump(
-            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(), epoll, wait_ms, PUMP_ROUNDS,
-            *self._buffers, sender.classes, *self._scratch,
+            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
+            0 if wait else socket.MSG_DONTWAIT, PUMP_ROUNDS, *self._buffers, sender.classes, *self._scratch,
         )  # fmt: skip
         received = int(self._counts[RECEIVED])
         sender.received += received
