@@ -32,19 +32,25 @@ def program(name: str) -> str:
     return found
 
 
-def opensm(folder: Path, sockname: str, node: str) -> float:
-    """Seconds of ``opensm -o`` until the subnet is up and it left."""
+def cpu_s(pid: int) -> float:
+    """Seconds of processor time of a process so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def opensm(folder: Path, sockname: str, node: str, server: int) -> tuple[float, float]:
+    """Seconds of ``opensm -o`` until the subnet is up and it left, and the server's processor seconds meanwhile."""
     log = folder / "osm.log"
     log.unlink(missing_ok=True)
     env = {**os.environ, "IBSIM_SOCKNAME": sockname, "SIM_HOST": node, "LD_PRELOAD": str(stock_library()),
            "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}  # fmt: skip
-    began = time.perf_counter()
+    began, used = time.perf_counter(), cpu_s(server)
     subprocess.run([program("opensm"), "-o", "-f", str(log)], env=env, cwd=folder, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, timeout=LIMIT_S, check=True)  # fmt: skip
-    took = time.perf_counter() - began
+    took, used = time.perf_counter() - began, cpu_s(server) - used
     if "SUBNET UP" not in log.read_text():
         sys.exit(f"no SUBNET UP in {log}")
-    return took
+    return took, used
 
 
 def wait_for_socket(name: str, process: subprocess.Popen) -> None:
@@ -55,19 +61,19 @@ def wait_for_socket(name: str, process: subprocess.Popen) -> None:
         time.sleep(0.05)
 
 
-def on_ibsim(folder: Path, sizes: list[str], node: str) -> float:
+def on_ibsim(folder: Path, sizes: list[str], node: str) -> tuple[float, float]:
     name = f"softib-bench-{os.getpid()}"
     sim = subprocess.Popen([program("ibsim"), "-s", "-n", *sizes, str(folder / "net")], cwd=folder, stdin=subprocess.PIPE,
                            env={**os.environ, "IBSIM_SOCKNAME": name}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
         wait_for_socket(name, sim)
-        return opensm(folder, name, node)
+        return opensm(folder, name, node, sim.pid)
     finally:
         sim.kill()
         sim.wait()
 
 
-def on_softib(folder: Path, node: str) -> float:
+def on_softib(folder: Path, node: str) -> tuple[float, float]:
     name = f"bench-{os.getpid()}"
     up = subprocess.Popen([sys.executable, "-m", "softib.cli.main", "up", str(folder / "net"), "--name", name, "--sm", "external"],
                           stderr=subprocess.PIPE, text=True)  # fmt: skip
@@ -75,7 +81,7 @@ def on_softib(folder: Path, node: str) -> float:
         assert up.stderr is not None
         if "ready" not in up.stderr.readline():
             sys.exit("softib up failed")
-        return opensm(folder, f"softib-{os.getuid()}-{name}", node)
+        return opensm(folder, f"softib-{os.getuid()}-{name}", node, up.pid)
     finally:
         up.terminate()
         up.wait()
@@ -99,12 +105,12 @@ def main() -> None:
         )
         ours, theirs = [], []
         for i in range(chosen.rounds):
-            ours.append(on_softib(folder, node))
-            theirs.append(on_ibsim(folder, sizes, node))
-            print(
-                f"round {i + 1}: softib {ours[-1]:.2f}, ibsim {theirs[-1]:.2f}, ratio {ours[-1] / theirs[-1]:.2f}",
-                flush=True,
-            )
+            a, our_cpu = on_softib(folder, node)
+            print(f"round {i + 1}: softib {a:.2f} (server's CPU {our_cpu:.2f})", end=", ", flush=True)
+            b, their_cpu = on_ibsim(folder, sizes, node)
+            print(f"ibsim {b:.2f} (server's CPU {their_cpu:.2f}), ratio {a / b:.2f}", flush=True)
+            ours.append(a)
+            theirs.append(b)
     print(f"median ratio {statistics.median(a / b for a, b in zip(ours, theirs, strict=True)):.2f} (bar: 1.0 at most)")
 
 

@@ -19,7 +19,33 @@ pytestmark = [
     pytest.mark.skipif(not PRELOAD.is_file(), reason="libumad2sim.so (ibsim-utils) is absent"),
 ]
 
-DIFFERENCES: dict[str, dict[str, str]] = {}
+DEVICE = "ibsim's devices are of about 2010; ours read as current adapters and switches do (fabric/power_up.py)"
+SPEC = "ibsim answers against the specification"
+VLS = "our devices have 8 data VLs (VLCap 4), ibsim's tables name 15 whatever VLCap says"
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "ibnetdiscover": {"link": "ibsim 0.10 ends at HDR: NDR and XDR links of a netlist are HDR there"},
+    "smpquery nodeinfo": {"Revision": DEVICE, "PartCap": DEVICE},
+    "smpquery portinfo": {
+        "MtuCap": DEVICE, "NeighborMTU": f"{SPEC}: it does not store what the manager writes (IBA 14.2.5.6)",
+        "RespTimeVal": DEVICE, "LocalPhysErr": DEVICE, "OverrunErr": DEVICE, "VLStallCount": f"{DEVICE}; 0 on a CA",
+        "LinkSpeedExtSupported": DEVICE, "LinkSpeedExtEnabled": DEVICE, "LinkSpeedExtActive": "the netlist says NDR",
+        "LinkWidthSupported": DEVICE, "CapMask": DEVICE, "CapabilityMask2": DEVICE, "SubnetTimeout": f"{SPEC}: 18 was set",
+        "MkeyLeasePeriod": f"{SPEC}: the manager wrote 0",
+        "GidPrefix": f"{SPEC}: external switch ports read the subnet's prefix",
+        "PartEnforceInb": "ibsim does not keep what OpenSM sets", "PartEnforceOutb": "ibsim does not keep what OpenSM sets",
+    },
+    "smpquery switchinfo": {
+        "LinearFdbCap": "49152 entries, not 30720", "PartEnforceCap": DEVICE, "OptSLtoVLMapping": "ibsim has none",
+        "InboundPartEnf": DEVICE, "OutboundPartEnf": DEVICE, "FilterRawOutbound": DEVICE, "FilterRawInbound": DEVICE,
+    },
+    "smpquery pkeys": {"pkeys": "128 entries on a CA and 32 on a switch port, ibsim has 64 and 8; port 1 of a switch has no P_Key"},
+    "smpquery sl2vl": {"ports": VLS},
+    "smpquery vlarb": {"VL    ": VLS, "WEIGHT": "ibsim comes with a table; ours is empty until a manager writes it"},
+    "ibstat": {"Firmware version": DEVICE, "Capability mask": DEVICE, "Hardware version": DEVICE},
+    "perfquery": dict.fromkeys(
+        ("PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts"), "ibsim counts MADs on the way; we do not yet"
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +108,8 @@ def test_ibnetdiscover_is_the_same(pair):
     a, b = (without_comments(x) for x in pair("ibnetdiscover"))
     told = DIFFERENCES.get("ibnetdiscover", {})
     differ = {(x, y) for x, y in zip(a, b, strict=True) if x != y}
-    kinds = {re.sub(r"0x\w+", "X", x.split("=")[0]) for x, _ in differ}
-    assert kinds == set(told), differ
+    assert all(x.replace("NDR", "HDR") == y for x, y in differ), "the speed of links, and nothing else"
+    assert bool(differ) == ("link" in told)
 
 
 @pytest.mark.parametrize(

@@ -120,11 +120,13 @@ class Daemon:
 
     def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env"}``."""
-        node, portnum = str(asked.get("node") or ""), asked.get("port")
+        node, portnum = asked.get("node") or "", asked.get("port")
+        if not isinstance(node, str) or not isinstance(portnum, int | None):
+            raise InputError("attach wants node, a text, and port, a number")
         places, f = self.server.places, self.fabric
         if portnum is not None:
             row = places.node(node) if node else int(f.port_node[default_port(f)])
-            port = places.port_on(row, int(portnum))
+            port = places.port_on(row, portnum)
         else:
             port = places.port(node)
         row = int(f.port_node[port])
