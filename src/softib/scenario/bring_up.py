@@ -14,6 +14,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError, MadTimeout
 from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask
+from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 from softib.routing.engine import RouteOptions, Routing
@@ -70,7 +71,7 @@ def bring_up(
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
 ) -> BringUp:
-    """Run a subnet manager on ``node`` (name, row, or None: the first CA with a cable) until the subnet is up.
+    """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the subnet is up.
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
@@ -91,11 +92,17 @@ def bring_up(
 
 
 def manager_port(fabric: Fabric, node: str | int | None) -> int:
-    """Port row that a manager on ``node`` sends from: the first cabled port of a CA, port 0 of a switch."""
+    """Port row that a manager on ``node`` sends from: the first cabled port of a CA, port 0 of a switch.
+
+    Without a name the first CA with a cable, SHARP aggregation nodes last.
+    """
     if node is None:
-        cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
+        owner = fabric.port_node
+        cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[owner])
         if len(cabled):
-            return int(cabled[0])
+            # An aggregation node is firmware inside a switch: no subnet manager runs there while there is a host.
+            host = cabled[~is_aggregation_node(fabric.node_desc[owner[cabled]])]
+            return int(host[0] if len(host) else cabled[0])
         if not fabric.sizes.nodes:
             raise InputError("the fabric has no node that a subnet manager could run on")
         row = 0
@@ -134,7 +141,7 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, told = graph_of(fabric), sm.routing
     if told is None or sm.graph is None:
-        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems)}")
+        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems[:3])}")
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
