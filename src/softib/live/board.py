@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError, UnreadableFile
-from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, COUNTERS, Column
+from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, Column
 from softib.fabric.model import Fabric
 from softib.live.c_header import define, structures
 
@@ -30,9 +30,10 @@ MAX_DIMS = 4
 
 
 def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
-    """dtype and further dimensions of ``column`` as C sees it: counters are an array of uint64."""
-    if column.dtype is COUNTERS:
-        return np.dtype(np.uint64).str, (len(COUNTERS),)
+    """dtype and further dimensions of ``column`` as C sees it: counters are arrays of uint64."""
+    dtype = np.dtype(column.dtype)
+    if dtype.names:
+        return np.dtype(np.uint64).str, (dtype.itemsize // 8,)
     return np.dtype(column.dtype).str, ()
 
 
@@ -136,8 +137,8 @@ def _fabric_over(memory: mmap.mmap, directory: np.ndarray, like: Fabric) -> Fabr
         count = int(np.prod(shape, dtype=np.int64))
         dtype: Any = np.dtype(bytes(entry["dtype"]).decode())
         array = np.frombuffer(memory, dtype, count, int(entry["offset"])).reshape(shape)
-        if column.dtype is COUNTERS:
-            array = array.view(COUNTERS)[..., 0] if count else np.zeros(shape[:-1], COUNTERS)
+        if np.dtype(column.dtype).names:
+            array = array.view(column.dtype)[..., 0] if count else np.zeros(shape[:-1], column.dtype)
         for dim, n in zip(column.dims, array.shape, strict=True):
             if isinstance(dim, str):
                 sizes[dim] = n
