@@ -134,6 +134,25 @@ def test_route_judges_its_own_dump(tmp_path):
     assert found["switch_unreachable"] == 4 * 3
 
 
+def test_routes_of_more_than_63_hops_arrive(tmp_path):
+    """A line of 90 switches, managed from its middle: tables are not bound to the hops of directed routes."""
+    from softib.fabric.builder import FabricBuilder
+    from softib.fabric.formats import registry
+    from softib.fabric.formats.lft_dump import write_lfts
+    from softib.scenario.bring_up import bring_up
+
+    b, n = FabricBuilder("line"), 90
+    sw, ca = b.nodes(n, 2, 4, desc=[f"s{i}" for i in range(n)]), b.nodes(2, 1, 1, desc=["first", "last"])
+    b.links(sw[:-1], 1, sw[1:], 2)
+    b.links(sw[[0, -1]], 3, ca, 1)
+    up = bring_up(b.build(), node="s45")
+    net, dump = tmp_path / "line.ibnetdiscover", tmp_path / "tables.lft"
+    registry.write(up.fabric, net)
+    write_lfts(up.fabric, up.routing.lft, dump)
+    found = softib("route", net, "--lfts", dump, "--json").json()
+    assert found["switch_routes"] == {"total": n * (n + 1), "arrived": n * (n + 1)}
+
+
 def test_convert_there_and_back(tree, tmp_path):
     net = tmp_path / "tree.net"
     ran = softib("convert", tree, net)

@@ -303,6 +303,17 @@ def test_a_host_that_does_not_answer_its_own_manager():
         bring_up(fabric, plane=MutePlane(fabric, mute={fabric.find_node("h0")}), node="h0")
 
 
+@pytest.mark.parametrize(
+    ("host", "attr"), [("h0", SmpAttr.PORT_INFO), ("s0", SmpAttr.SWITCH_INFO), ("s0", SmpAttr.PORT_INFO)]
+)
+def test_a_manager_whose_own_port_gets_no_lid_sets_nothing(host, attr):
+    fabric = odd_fabric()
+    plane = MutePlane(fabric, deaf={(fabric.find_node(host), int(attr))})
+    with pytest.raises(MadTimeout, match=f"{host}.*{attr.name} is not answered"):
+        bring_up(fabric, plane=plane, node=host)
+    assert not fabric.lid.any() and (fabric.port_state[fabric.linked] == PortState.INIT).all()
+
+
 def test_parts_that_hang_on_nothing_are_named_as_unreached():
     fabric = odd_fabric()
     unplug(fabric, fabric.cable_port[0])  # s0 apart from s1

@@ -24,6 +24,12 @@ VERBS: dict[str, str] = {
     "convert": "from one fabric format to another",
     "diff": "what changed between two fabrics",
     "route": "routing tables, deadlock proof and quality",
+    "up": "run a fabric: stock tools manage it",
+    "status": "what runs, and how it is",
+    "down": "stop a running fabric",
+    "run": "a program on a node of a running fabric",
+    "shell": "a shell on a node of a running fabric",
+    "fault": "break and mend a running fabric",
 }
 """Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
 

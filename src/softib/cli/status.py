@@ -1,0 +1,45 @@
+"""``softib status``: what runs, and how it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from softib.cli.output import print_json, printable
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+def command(name: str | None, as_json: bool) -> int:
+    """Show the running fabric NAME, or all of them."""
+    from softib.live.remote import ask
+    from softib.live.slots import find, running
+
+    slots = [find(name)] if name else running()
+    told = [ask(slot, "status") for slot in slots]
+    if as_json:
+        print_json(told)
+        return 0
+    if not told:
+        click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)
+    for one in told:
+        _print(one)
+    return 0
+
+
+def _print(one: dict[str, Any]) -> None:
+    ports, sm, mads = one["port_states"], one["sm"], one["mads"]
+    state = "ready" if one["ready"] else f"not ready ({sm.get('phase', '')})"
+    lines = [f"{one['name']}: {state}, pid {one['pid']}, up {one['uptime_s']:.0f} s, from {one['source']}",
+             f"  {one['switches']} switches, {one['cas']} CAs, {one['links']} cables; linked ports: "
+             + ", ".join(f"{n} {s}" for s, n in ports.items() if n),
+             f"  subnet manager: {sm['kind']}" + (f", {sm['engine']} on {sm['node']}, {sm['state']}, {sm['sweeps']} sweeps"
+                                                  if "engine" in sm else ""),
+             f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
+             f"{len(one['clients'])} clients"]  # fmt: skip
+    for c in one["clients"]:
+        lines.append(f"    {c['node']}[{c['portnum']}]  pid {c['pid']}" + ("  subnet manager" if c["sm"] else ""))
+    for line in lines:
+        click.echo(printable(line))

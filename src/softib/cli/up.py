@@ -1,0 +1,139 @@
+"""``softib up``: start a fabric and keep it running."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.output import print_problems, printable, source_options
+
+if TYPE_CHECKING:
+    from softib.live.daemon import Daemon
+
+LINE_S = 0.5
+"""How often the status line changes."""
+
+
+@click.command()
+@click.argument("source")
+@click.option("--name", metavar="N", help="Name of the running fabric (default: the fabric's own, else the file's).")
+@click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
+              help="internal: our subnet manager brings it up; external: a stock one will attach; none: nobody does.")  # fmt: skip
+@click.option(
+    "--engine", metavar="E", help="Routing engine of the internal manager (default: the file's, else minhop)."
+)
+@click.option("--lmc", type=click.IntRange(0, 7), default=0, show_default=True, help="LMC of the internal manager.")
+@click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
+              help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
+@click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
+@click.option("--ready-fd", type=int, hidden=True)
+@source_options
+def command(
+    source: str, name: str | None, sm: str, engine: str | None, lmc: int, udp: int | None, detach: bool,
+    ready_fd: int | None, ibnl: tuple[str, ...], node_name_map: str | None,
+) -> int:  # fmt: skip
+    """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
+
+    Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
+    """
+    if detach:
+        return _detached(sys.argv[1:], name or _name_of(source))
+    began = time.monotonic()
+    from softib.cli.source import load
+    from softib.live.daemon import Daemon, Settings
+    from softib.live.slots import claim
+
+    slot = claim(name or _name_of(source))
+    try:
+        result = load(source, ibnl, node_name_map)
+        print_problems(result.problems)
+        chosen = engine or (result.extra.get("sm") or {}).get("engine") or "minhop"
+        if sm == "internal":
+            from softib.routing.engine import engine as check_engine
+
+            check_engine(chosen)
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp), began)
+    except BaseException:
+        slot.release()
+        raise
+    daemon.run(Line(ready_fd))
+    click.echo(f"softib: {slot.name} is down", err=True)
+    return 0
+
+
+def _name_of(source: str) -> str:
+    """The file's name without suffix, as far as a name may have its characters."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).name.split(".")[0])[:40].lstrip("._-") or "fabric"
+
+
+class Line:
+    """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
+
+    def __init__(self, ready_fd: int | None):
+        self.ready_fd, self.told, self.next_s, self.last = ready_fd, False, 0.0, (0, 0.0)
+        self.live = sys.stderr.isatty()
+
+    def __call__(self, daemon: Daemon) -> None:
+        """After a turn of the daemon's loop."""
+        if daemon.ready_s is not None and not self.told:
+            self.told = True
+            f = daemon.fabric
+            text = f"{daemon.slot.name}: {f.sizes.switches} switches, {len(f.cas)} CAs, {f.sizes.cables} cables; ready in {daemon.ready_s:.1f} s"
+            click.echo(f"{chr(13) if self.live else ''}softib: {printable(text)}", err=True)
+            if self.ready_fd is not None:
+                os.write(self.ready_fd, b"ready\n")
+                os.close(self.ready_fd)
+                self.ready_fd = None
+        now = time.monotonic()
+        if self.live and now >= self.next_s:
+            self.next_s = now + LINE_S
+            status = daemon.status()
+            click.echo(f"\r\033[K{self.text(status, now)}", nl=False, err=True)
+
+    def text(self, status: dict[str, Any], now: float) -> str:
+        """One line, 79 columns at most."""
+        mads = status["mads"]["answered"] + status["mads"]["forwarded"]
+        rate = (mads - self.last[0]) / max(now - self.last[1], 1e-9)
+        self.last = (mads, now)
+        ports, manager = status["port_states"], status["sm"]
+        up = f"{ports['active']}/{sum(ports.values())} ports active"
+        doing = f"sm {manager.get('phase') or manager.get('state', manager['kind']).lower()}"
+        return f"{status['name']}: {up} · {doing} · {len(status['clients'])} clients · {rate:.0f} MADs/s"[:79]
+
+
+def _detached(arguments: list[str], name: str) -> int:
+    """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
+    from softib.errors import InputError
+    from softib.live.slots import Slot, check_name, root
+
+    slot = Slot(check_name(name), root() / name)
+    if slot.held():
+        raise InputError(
+            f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
+        )
+    slot.folder.mkdir(mode=0o700, exist_ok=True)
+    read, write = os.pipe()
+    again = [a for a in arguments if a != "--detach"]
+    with open(slot.log, "wb") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "softib.cli.main", *again, "--ready-fd", str(write)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True,
+        )  # fmt: skip
+    os.close(write)
+    try:
+        with os.fdopen(read, "rb") as pipe:
+            ready = pipe.readline() == b"ready\n"
+    except KeyboardInterrupt:
+        child.terminate()
+        raise
+    said = slot.log.read_text(errors="replace").strip()
+    if said:
+        click.echo(said, err=True)
+    return 0 if ready else child.wait() or 1

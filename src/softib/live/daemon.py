@@ -1,0 +1,180 @@
+"""A running fabric: its arrays on the board, agents, server, control door and perhaps a subnet manager, on one selector."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.agents.plane import AgentPlane
+from softib.errors import InputError
+from softib.fabric.fault_places import port_at
+from softib.fabric.model import Fabric
+from softib.iba.constants import PortState
+from softib.live.attach import default_port
+from softib.live.board import Board
+from softib.live.door import ControlDoor
+from softib.live.manager import InternalManager
+from softib.live.server import IbsimServer, clock_ps
+from softib.live.slots import Slot
+from softib.live.sockets import UdpDoors, UnixDoors
+from softib.live.switchboard import Switchboard
+
+__all__ = ["Daemon", "Settings"]
+
+IDLE_S = 0.25
+"""Longest wait of the loop: how late a signal is noticed at most."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
+    UDP port of the loopback instead of abstract Unix sockets."""
+
+    source: str = ""
+    sm: str = "internal"
+    engine: str = "minhop"
+    lmc: int = 0
+    udp: int | None = None
+
+
+class Daemon:
+    """Runs ``fabric`` in ``slot`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot
+    be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
+
+    def __init__(self, slot: Slot, fabric: Fabric, settings: Settings, began: float | None = None):
+        self.began = time.monotonic() if began is None else began
+        self.slot, self.settings = slot, settings
+        fabric.name = slot.name
+        self.shared = Board.create(slot.board, fabric)
+        self.fabric = self.shared.fabric
+        self.fabric.power_on()
+        self.board = Switchboard(AgentPlane(self.fabric))
+        self.selector = selectors.DefaultSelector()
+        doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
+        self.server = IbsimServer(self.board, doors, self.selector)
+        self.door = ControlDoor(slot.control, self.selector, self._operations())
+        self.manager: InternalManager | None = None
+        if settings.sm == "internal":
+            self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
+        self.ready_s: float | None = None
+        self.stopping = False
+
+    # -- life --
+
+    @property
+    def ready(self) -> bool:
+        """The subnet is up as far as this daemon is to bring it up."""
+        return self.manager is None or self.manager.ready
+
+    def run(self, on_turn: Callable[[Daemon], None] = lambda daemon: None) -> None:
+        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_turn`` is called after each turn of the loop."""
+        before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while not self.stopping:
+                self.turn()
+                on_turn(self)
+        finally:
+            for s, handler in before.items():
+                signal.signal(s, handler)
+            self.close()
+
+    def turn(self) -> None:
+        """One turn: the manager, then programs."""
+        wait_s = IDLE_S
+        if self.manager is not None:
+            now_ps = clock_ps()
+            if self.manager.wait_s(now_ps) == 0.0:
+                self.manager.run(clock_ps, now_ps)
+            wait_s = min(wait_s, self.manager.wait_s(clock_ps()))
+        if self.shared.epoch != self.board.epoch:
+            self.shared.epoch = self.board.epoch
+        if self.ready_s is None and self.ready:
+            self.ready_s = time.monotonic() - self.began
+        self.server.turn(wait_s)
+
+    def stop(self) -> None:
+        """Leave :meth:`run` after this turn."""
+        self.stopping = True
+
+    def close(self) -> None:
+        """Close every socket and give the name free."""
+        self.server.close()
+        self.door.close()
+        self.selector.close()
+        self.slot.release()
+
+    # -- what the control socket offers --
+
+    def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        return {"status": lambda asked: self.status(), "attach": self._attach, "fault": self._fault, "down": self._down}
+
+    def _down(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self.stop()
+        return {"stopping": True}
+
+    def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env"}``."""
+        node, portnum = asked.get("node") or "", asked.get("port")
+        if not isinstance(node, str) or not isinstance(portnum, int | None):
+            raise InputError("attach wants node, a text, and port, a number")
+        places, f = self.server.places, self.fabric
+        if portnum is not None:
+            row = places.node(node) if node else int(f.port_node[default_port(f)])
+            port = places.port_on(row, portnum)
+        else:
+            port = places.port(node)
+        row = int(f.port_node[port])
+        env = {"SIM_HOST": f"{int(f.node_guid[row]):#x}:{int(f.port_num[port])}"}
+        if self.settings.udp is None:
+            env["IBSIM_SOCKNAME"] = self.slot.sockname
+        else:
+            env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
+        return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
+
+    def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """``kind`` link-down or link-up at ``where`` = ``node[portnum]``."""
+        kind, where = asked.get("kind"), str(asked.get("where"))
+        if kind not in ("link-down", "link-up"):
+            raise InputError(f"no fault {kind!r}; there are link-down and link-up")
+        port = port_at(self.fabric, where)
+        peer = int(self.fabric.port_peer[port])
+        if peer < 0:
+            raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
+        self.board.set_link(port, kind == "link-up", clock_ps())
+        ends = [self.fabric.port_name(p) for p in (port, peer)]
+        state = PortState(int(self.fabric.port_state[port])).name
+        return {"ports": ends, "state": state}
+
+    def status(self) -> dict[str, Any]:
+        """Everything that ``softib status --json`` says."""
+        f, board = self.fabric, self.board
+        states = np.bincount(f.port_state[f.linked], minlength=5)
+        clients = [
+            {"client": c.number, "pid": c.pid, "node": c.name, "portnum": int(f.port_num[c.port]), "sm": c.issm,
+             "waiting": len(c.queue)} for c in self.server.clients.values()
+        ]  # fmt: skip
+        return {
+            "name": self.slot.name, "pid": int(self.shared.header["pid"]), "source": self.settings.source,
+            "ready": self.ready, "ready_s": self.ready_s, "uptime_s": round(time.monotonic() - self.began, 3),
+            "nodes": f.sizes.nodes, "switches": f.sizes.switches, "cas": len(f.cas), "links": f.sizes.cables,
+            "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
+            "sm": self._manager_status(), "clients": clients,
+            "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
+            "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
+        }  # fmt: skip
+
+    def _manager_status(self) -> dict[str, Any]:
+        if self.manager is None:
+            return {"kind": self.settings.sm}
+        sm = self.manager.sm
+        return {
+            "kind": "internal", "engine": self.settings.engine, "state": sm.state.name, "phase": sm.phase,
+            "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
+            "problems": [str(p) for p in sm.report.problems[:20]],
+        }  # fmt: skip

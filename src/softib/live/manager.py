@@ -1,0 +1,83 @@
+"""Our subnet manager inside the daemon: it sits on a port like a program, and speaks nothing but MADs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import Method, MgmtClass, SmpAttr
+from softib.live.switchboard import Switchboard
+from softib.live.wire import FRAME
+from softib.mad.batch import MadBatch
+from softib.sm.config import SmConfig
+from softib.sm.subnet_manager import SubnetManager
+
+__all__ = ["MANAGER_NUMBER", "InternalManager"]
+
+MANAGER_NUMBER = 0xFFFF
+"""Its client number; programs have smaller ones."""
+WINDOW = 4096
+SLICE_PS = 20_000_000_000
+"""How long it may work before programs have their turn (20 ms)."""
+
+
+class InternalManager:
+    """A station (see :class:`softib.live.switchboard.Station`) whose program is :class:`SubnetManager`.
+
+    It answers SMInfo and takes traps. Subnet administration it does not answer yet, so such requests are bounced.
+    """
+
+    number = MANAGER_NUMBER
+    issm = True
+
+    def __init__(self, board: Switchboard, port: int, engine: str = "minhop", lmc: int = 0):
+        self.board, self.port = board, port
+        self.classes = np.zeros(256, np.uint8)
+        self.sm = SubnetManager(SmConfig(engine=engine, lmc=lmc, window=WINDOW, chunk=WINDOW))
+        self._inbox: list[MadBatch] = []
+        self._deadline_ps = 0
+        self.ready = False
+        board.join(self)
+
+    def takes(self, mad: np.ndarray) -> bool:
+        """Get and Set of SMInfo, and traps."""
+        klass, method, attr = int(mad[1]), int(mad[3]), int(mad[16]) << 8 | int(mad[17])
+        if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
+            return False
+        if attr == SmpAttr.SM_INFO:
+            return method in (Method.GET, Method.SET)
+        return attr == SmpAttr.NOTICE and method == Method.TRAP
+
+    def deliver(self, frames: np.ndarray) -> None:
+        """Keep them until the next :meth:`run`."""
+        heads = np.ascontiguousarray(frames).reshape(-1).view(FRAME)
+        batch = MadBatch.zeros(len(heads))
+        batch.mad[:] = heads["mad"]
+        batch.dlid[:], batch.slid[:] = heads["dlid"], heads["slid"]
+        batch.qp[:] = heads["sqp"]
+        self._inbox.append(batch)
+
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until it wants to run again (0: at once)."""
+        if self._inbox:
+            return 0.0
+        return max(0.0, (self._deadline_ps - now_ps) / 1e12)
+
+    def run(self, clock: object, now_ps: int) -> None:
+        """Step the manager until it has to wait, or its slice is over. ``clock`` gives the time in ps."""
+        assert callable(clock)
+        end_ps = now_ps + SLICE_PS
+        while now_ps < end_ps:
+            inbox = MadBatch.concat(self._inbox) if self._inbox else None
+            self._inbox = []
+            outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
+            if len(outbox):
+                answers = self.board.send(outbox, self.port, now_ps)
+                self.board.traps(now_ps)
+                if len(answers):
+                    self._inbox.append(answers)
+            elif self.sm.settled:
+                self.ready = True
+                return
+            now_ps = clock()
+            if not self._inbox and self._deadline_ps > now_ps:
+                return

@@ -1,0 +1,76 @@
+"""Programs under the stock preload library: where it is, what it needs, and what it leaves."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from softib.errors import InputError
+
+__all__ = ["run_attached", "stock_library"]
+
+PATTERNS = (
+    "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
+    "/usr/local/lib*/umad2sim/libumad2sim.so*",
+)  # fmt: skip
+ELF_MAGIC = b"\x7fELF"
+
+
+def stock_library() -> Path:
+    """Debian's ``libumad2sim.so``. Raises :class:`InputError` where it is not installed."""
+    for pattern in PATTERNS:
+        for found in sorted(glob.glob(pattern)):
+            return Path(found)
+    raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
+
+
+def machine_of(path: Path) -> tuple[int, int] | None:
+    """(word size, machine) of an ELF file; None for a script."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        return None
+    if len(head) < 20 or head[:4] != ELF_MAGIC:
+        return None
+    return head[4], int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
+
+
+def run_attached(command: Sequence[str], env: dict[str, str]) -> int:
+    """Run ``command`` in this directory with ``env`` and the stock library; returns its exit code (128 + signal).
+
+    The library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
+    here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
+    """
+    library = stock_library()
+    program = shutil.which(command[0])
+    if program is None:
+        raise InputError(f"{command[0]}: no such program")
+    there, here = machine_of(Path(program)), machine_of(library)
+    if there is not None and there != here:
+        raise InputError(f"{program} is of another architecture than {library}; the library cannot be loaded into it")
+    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
+    if not os.access(".", os.W_OK):
+        raise InputError(
+            f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
+        )
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
+    try:
+        child = subprocess.Popen([program, *command[1:]], env={**os.environ, **env, "LD_PRELOAD": preload},
+                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+        terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            code = child.wait()
+        finally:
+            signal.signal(signal.SIGTERM, terminated)
+    except OSError as error:
+        raise InputError(f"{program}: {error.strerror or error}") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+    shutil.rmtree(f"sys-{child.pid}", ignore_errors=True)
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,205 @@
+"""Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or back with status 110.
+
+No sockets here: clients are handed in, and each has ``deliver``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Protocol
+
+import numpy as np
+
+from softib.agents.plane import AgentPlane, Delivery
+from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
+from softib.iba.smp import PortInfo
+from softib.live.client import Client
+from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
+from softib.live.wire import FRAME, FRAME_SIZE, frames_of
+from softib.mad.batch import MadBatch
+
+__all__ = ["BURST", "Station", "Switchboard"]
+
+BURST = 64
+"""Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
+PUMP_ROUNDS = 128
+"""Datagrams of one client in a row before the others have their turn."""
+RESPONSE_BIT = 0x80
+
+
+class Station(Protocol):
+    """Somebody who sits on a port: a program behind a socket, or a subnet manager in this process."""
+
+    number: int
+    port: int
+    issm: bool
+    classes: np.ndarray
+
+    def takes(self, mad: np.ndarray) -> bool:
+        """May this MAD be handed over?"""
+
+    def deliver(self, frames: np.ndarray) -> None:
+        """Here it is (uint8[n, 288])."""
+
+
+class Switchboard:
+    """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration."""
+
+    def __init__(self, plane: AgentPlane):
+        self.plane, self.fabric = plane, plane.fabric
+        self.stations: dict[int, Station] = {}
+        self.epoch = 0
+        self.answered = self.bounced = self.forwarded = 0
+        self.frames = np.zeros((BURST, FRAME_SIZE), np.uint8)
+        """Where the caller puts a client's datagrams for :meth:`handle`."""
+        mads, out = np.zeros((2, BURST, 256), np.uint8)
+        rows = lambda dtype: np.zeros(BURST, dtype)
+        self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
+        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
+        self._scratch = (
+            mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
+            rows(np.uint16), rows(np.uint64), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
+            self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
+        )  # fmt: skip
+        self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
+        self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+        self._warm()
+
+    def _warm(self) -> None:
+        """Compile now, not while the first client waits."""
+        classes = np.zeros(256, np.uint8)
+        tables = self.plane.tables
+        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
+        bounce(self.frames[0], self._replies[0])
+        if self.pumps:
+            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
+
+    # -- who is there --
+
+    def join(self, station: Station) -> None:
+        """From now on ``station`` gets what is for it."""
+        self.stations[station.number] = station
+        self.announce(station.port)
+
+    def leave(self, station: Station) -> None:
+        """It is gone; a port without a manager no longer says IsSM."""
+        self.stations.pop(station.number, None)
+        self.announce(station.port)
+
+    def announce(self, port: int) -> None:
+        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager."""
+        row = self.fabric.port_info[port : port + 1]
+        cap = int(PortInfo.cap_mask.get(row)[0])
+        issm = any(s.issm and s.port == port for s in self.stations.values())
+        wanted = cap | CapMask.IS_SM if issm else cap & ~CapMask.IS_SM
+        if wanted != cap:
+            PortInfo.cap_mask.set(row, wanted)
+            self.epoch += 1
+
+    # -- what programs send --
+
+    def handle(self, sender: Station, n: int, now_ps: int) -> None:
+        """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
+        self._counts[:] = 0
+        answer_frames(
+            self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
+        )
+        self._finish(sender, now_ps)
+
+    def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
+        """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
+        socket's timeout. Returns how many datagrams were received."""
+        self._counts[:] = 0
+        pump(
+            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
+            0 if wait else socket.MSG_DONTWAIT, PUMP_ROUNDS, *self._buffers, sender.classes, *self._scratch,
+        )  # fmt: skip
+        received = int(self._counts[RECEIVED])
+        sender.received += received
+        self._finish(sender, now_ps)
+        return received
+
+    def _finish(self, sender: Station, now_ps: int) -> None:
+        """What the kernels leave to do after a burst."""
+        replies, forwards, sets, bounces, sent, received = self._counts.tolist()
+        self.answered += max(received, replies) - bounces
+        self.bounced += bounces
+        self.epoch += bool(sets)
+        if replies > sent:
+            sender.deliver(self._replies[sent:replies])
+        if forwards:
+            self._forward_all(sender, forwards)
+        if self.plane.tables.notice_count[0]:
+            self.traps(now_ps)
+
+    def _forward_all(self, sender: Station, n: int) -> None:
+        frames = self._forwards[:n].copy()
+        ports, rows = self._forward_port[:n].tolist(), self._forward_row[:n].tolist()
+        lid = int(PortInfo.lid.get(self.fabric.port_info[sender.port]))
+        heads = frames.view(FRAME)[:, 0]
+        heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
+        heads["status"], heads["pad2"], heads["length"] = 0, 0, 256
+        for i, port in enumerate(ports):
+            mad = frames[i, 32:]
+            target = self.target(mad, port, sender)
+            if target is not None:
+                target.deliver(frames[i : i + 1])
+                self.forwarded += 1
+            elif not mad[3] & RESPONSE_BIT and mad[3] != Method.TRAP_REPRESS:
+                back = np.zeros((1, FRAME_SIZE), np.uint8)
+                bounce(self.frames[rows[i]], back[0])
+                self.bounced += 1
+                sender.deliver(back)
+
+    def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
+        """Who on ``port`` takes this MAD: a response goes to the client of its TID, a request to the manager there, or
+        else to another program that speaks the class; None where nobody may get it.
+
+        A program that is no manager never gets its own request: by the TID it would take it for the answer.
+        """
+        if mad[3] & RESPONSE_BIT:
+            asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
+            return asked if asked is not None and asked.port == port and asked.takes(mad) else None
+        here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
+        here.sort(key=lambda s: not s.issm)
+        return here[0] if here else None
+
+    # -- what the fabric and managers in this process send --
+
+    def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
+        """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
+        answers, delivery = self.plane.exchange(batch, port, now_ps)
+        self.epoch += 1
+        if delivery is not None:
+            self.deliver(delivery)
+        return answers
+
+    def deliver(self, delivery: Delivery) -> list[int]:
+        """Hand over what reached the ports of programs. Returns the rows that nobody takes."""
+        frames = frames_of(delivery.batch)
+        octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
+        untaken = []
+        for i, port in enumerate(delivery.ports.tolist()):
+            target = self.target(octets[i, 32:], port)
+            if target is None:
+                untaken.append(int(delivery.rows[i]))
+            else:
+                target.deliver(octets[i : i + 1])
+                self.forwarded += 1
+        return untaken
+
+    def traps(self, now_ps: int) -> None:
+        """Send the traps that devices raised, each to the manager that its port knows."""
+        for notice in self.plane.take_notices():
+            made = self.plane.trap(notice)
+            if made is not None:
+                _, delivery = self.plane.exchange(made[0], made[1], now_ps)
+                if delivery is not None:
+                    self.deliver(delivery)
+
+    def set_link(self, port: int, up: bool, now_ps: int) -> None:
+        """The link at ``port`` fails or comes back; its switches' traps leave at once."""
+        self.plane.set_link(port, up, now_ps)
+        self.epoch += 1
+        self.traps(now_ps)

@@ -1,0 +1,40 @@
+/*
+ * The board: a running fabric's arrays in one shared mapping. This header is the only declaration of its layout;
+ * softib.live.board reads it into NumPy dtypes.
+ *
+ * The file starts with a softib_board. `columns` entries of softib_column follow at `directory`; each names an array at
+ * `offset` octets from the start of the file (a multiple of 4096), of `ndim` dimensions `shape`, in C order, of elements
+ * `dtype` (NumPy's words: "<u8", "|u1", "<f4", ...). What each array means stands in softib/fabric/columns.py. Outside
+ * the daemon the file is mapped read-only. `epoch` grows whenever the configuration (a table, a port) may have changed:
+ * who caches a path looks at it again when the epoch moved. `magic` is written last.
+ */
+#ifndef SOFTIB_BOARD_H
+#define SOFTIB_BOARD_H
+
+#include <stdint.h>
+
+#define SOFTIB_BOARD_VERSION 1
+
+struct softib_board {
+    char magic[8];          /* "SOFTIBv" and a NUL */
+    uint32_t version;       /* SOFTIB_BOARD_VERSION */
+    uint32_t columns;       /* entries of the directory */
+    uint64_t directory;     /* offset of the first entry */
+    uint64_t size;          /* octets of the file */
+    uint64_t epoch;         /* changes of the configuration so far */
+    uint32_t pid;           /* process of the daemon */
+    uint32_t reserved;
+    char name[64];          /* of the fabric */
+};
+
+struct softib_column {
+    char name[32];
+    char dtype[8];
+    char writer[16];        /* who changes it while the fabric runs: "hardware", "mad" or "engine" */
+    uint64_t offset;
+    uint32_t ndim;
+    uint32_t reserved;
+    uint64_t shape[4];
+};
+
+#endif
