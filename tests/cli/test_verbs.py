@@ -219,6 +219,12 @@ def test_options_reach_the_dump_that_a_fabric_file_imports(tmp_path):
     assert str(tmp_path / "none") in ran.err
 
 
+def test_an_empty_table_dump_is_no_silent_success(tree, tmp_path):
+    ran = softib("convert", tree, tmp_path / "x.lft")
+    assert ran.code == 0
+    assert "no forwarding tables" in ran.err and "route --dump" in ran.err
+
+
 def test_every_verb_and_option_is_documented():
     import importlib
 

@@ -141,7 +141,9 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, told = graph_of(fabric), sm.routing
     if told is None or sm.graph is None:
-        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems[:3])}")
+        raise MadTimeout(
+            f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems[:3])}"
+        )
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
