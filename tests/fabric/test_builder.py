@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softib.errors import TopologyError
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.columns import COLUMNS
+from softib.fabric.columns import COLUMNS, LAZY_COLUMNS
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import SPEEDS
@@ -114,3 +114,16 @@ def test_a_record_with_an_unknown_peer_is_a_cable_with_one_end():
     f = b.build()
     assert f.sizes.cables == 1 and f.cable_port.tolist() == [[2, -1]]
     assert not f.linked.any()
+
+
+def test_copying_does_not_bring_unwritten_columns_to_life():
+    b = FabricBuilder()
+    b.nodes(3, NodeType.SWITCH, 64)
+    f = b.build()
+    f.cc_table[5, 7] = 3
+    f.vl_counters["port_vl_xmit_wait"][9, 2] = 4
+    g = f.copy()
+    for c in COLUMNS:
+        assert getattr(g, c.name).tobytes() == getattr(f, c.name).tobytes(), c.name
+        assert not np.shares_memory(getattr(g, c.name), getattr(f, c.name))
+    assert sum(getattr(f, n).nbytes for n in LAZY_COLUMNS) / f.sizes.ports == pytest.approx(2603, abs=20)

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 CA_CAP_MASK = (
     CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
     | CapMask.COMM_MGMT | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER
+    | CapMask.OTHER_LOCAL_CHANGES
 )  # fmt: skip
 SWITCH_CAP_MASK = (
     CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
     | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER | CapMask.MCAST_FDB_TOP
+    | CapMask.OTHER_LOCAL_CHANGES
 )  # fmt: skip
 VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
 MTU_4096 = 5
