@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.errors import InputError, LimitError, UnknownName
+from softib.errors import InputError, LimitError, MadTimeout, UnknownName
+from softib.fabric.formats.registry import read
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.scenario.bring_up import bring_up
+from softib.routing.engine import route
+from softib.scenario.bring_up import bring_up, manager_port
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
 
@@ -36,6 +38,10 @@ def test_laws_hold(kind, params, engine):
     check(fabric, int(fabric.port_node[b.port]), from_all=engine == "minhop")
     assert b.report.nodes == fabric.sizes.nodes and b.report.links == int((fabric.port_peer >= 0).sum()) // 2
     assert (b.routing.lft == fabric.lft[:, : b.graph.lft_size]).all()
+    # The manager saw by MADs what the fabric is: the same engine on the fabric's own graph gives the same tables.
+    alone = route(b.graph, engine)
+    assert (alone.lft == b.routing.lft).all() and alone.roots == b.routing.roots
+    assert alone.ranks is None or (alone.ranks == b.routing.ranks).all()
 
 
 @pytest.mark.parametrize(("kind", "params", "engine"), TOPOLOGIES[:2])
@@ -143,6 +149,8 @@ def test_a_duplicate_guid_is_reported_left_out_and_the_sweep_ends(kind):
     assert any(f"{twin:#018x}" in line and "two devices" in line for line in b.report.problems)
     first, second = ("h1", "h3") if kind == "ca" else ("s0", "s2")
     names = fabric.node_names()
+    behind_twin = [] if kind == "ca" else ["h3"]
+    assert sorted(names[n] for n in b.unreached) == sorted([second, *behind_twin])
     # All but the twin and what hangs behind it is up.
     twin_port = fabric.ports_of(names.index(second))[6 if kind != "ca" else 0]
     assert fabric.port_state[twin_port] == PortState.INIT
@@ -236,6 +244,19 @@ def test_too_many_lids_are_refused_before_anything_is_set():
 
 
 @pytest.mark.slow
+def test_11664_hosts():
+    fabric = generate("fat-tree", radix=36, levels=3)
+    b = bring_up(fabric, "ftree")
+    everything = np.ones(fabric.sizes.ports, bool)
+    check_links(fabric, everything)
+    assert len(check_lids(fabric, everything, 0)) == 13_284
+    assert (SwitchInfo.linear_fdb_top.get(fabric.switch_info) == 13_284).all()
+    assert (fabric.lft[:, 1:13_285] != 255).mean() > 0.9
+    assert b.report.mads["Set LFT"] == 1620 * 208
+    assert b.sweep().sets == 0
+
+
+@pytest.mark.slow
 def test_65536_hosts_are_refused():
     fabric = generate("fat-tree", radix=64, levels=3)
     assert fabric.sizes.nodes - fabric.sizes.switches == 65_536
@@ -274,3 +295,58 @@ def test_the_smallest_mtu_and_fewest_vls_of_a_link_win():
         assert PortInfo.neighbor_mtu.get(fabric.port_info[port]) == 4
         assert PortInfo.operational_vls.get(fabric.port_info[port]) == 2
     check_links(fabric, np.ones(fabric.sizes.ports, bool))
+
+
+def test_a_host_that_does_not_answer_its_own_manager():
+    fabric = odd_fabric()
+    with pytest.raises(MadTimeout, match="runs on does not answer"):
+        bring_up(fabric, plane=MutePlane(fabric, mute={fabric.find_node("h0")}), node="h0")
+
+
+@pytest.mark.parametrize(
+    ("host", "attr"), [("h0", SmpAttr.PORT_INFO), ("s0", SmpAttr.SWITCH_INFO), ("s0", SmpAttr.PORT_INFO)]
+)
+def test_a_manager_whose_own_port_gets_no_lid_sets_nothing(host, attr):
+    fabric = odd_fabric()
+    plane = MutePlane(fabric, deaf={(fabric.find_node(host), int(attr))})
+    with pytest.raises(MadTimeout, match=f"{host}.*{attr.name} is not answered"):
+        bring_up(fabric, plane=plane, node=host)
+    assert not fabric.lid.any() and (fabric.port_state[fabric.linked] == PortState.INIT).all()
+
+
+def test_parts_that_hang_on_nothing_are_named_as_unreached():
+    fabric = odd_fabric()
+    unplug(fabric, fabric.cable_port[0])  # s0 apart from s1
+    far_port = int(fabric.port(fabric.find_node("h2"), 2))  # h2 has a port in either part
+    unplug(fabric, np.array([far_port, fabric.port_peer[far_port]]))
+    b = bring_up(fabric, node="h0")
+    names = [fabric.node_name(n) for n in b.unreached.tolist()]
+    assert names == ["s1", "s2", "h3", "h4"]
+    check(fabric, fabric.find_node("h0"))
+
+
+def test_a_manager_with_no_cable_manages_itself():
+    fabric = odd_fabric()
+    port = np.array([fabric.port(fabric.find_node("h0"), 1)])
+    unplug(fabric, np.concatenate([port, fabric.port_peer[port]]))
+    b = bring_up(fabric, node="h0")
+    assert b.report.nodes == 1 and fabric.lid[port[0]] == 1 and b.routing.lft.shape[0] == 3
+
+
+def test_one_switch_alone():
+    from softib.fabric.builder import FabricBuilder
+
+    builder = FabricBuilder("alone", lft_cap=256)
+    builder.nodes(1, 2, 4, desc=["s"])
+    fabric = builder.build()
+    b = bring_up(fabric)
+    assert b.report.nodes == 1 and fabric.lid[0] == 1 and fabric.lft[0, 1] == 0
+    with pytest.raises(InputError, match="no node"):
+        bring_up(FabricBuilder("empty").build())
+
+
+def test_the_manager_runs_on_a_host_and_not_in_a_switch(shared_data):
+    """hk-examples/Topo.1 lists a SHARP aggregation node first; nobody can start a subnet manager on one."""
+    fabric = read(shared_data / "hk-examples/Topo.1.txt").fabric
+    assert "Aggregation Node" not in fabric.port_name(manager_port(fabric, None))
+    assert not fabric.is_switch[fabric.port_node[manager_port(fabric, None)]]
