@@ -39,6 +39,8 @@ def answer_frames(
     dlids,
     lids,
     tids,
+    sls,
+    pkey_indices,
     client_rows,
     client_ports,
     fate,
@@ -63,7 +65,7 @@ def answer_frames(
             classes[f[33]] = 1
             f[40] = (number >> 8) & 255
             f[41] = number & 255
-        lids[r] = f[0] * 256 + f[1]
+        lids[r] = int(f[0]) * 256 + int(f[1])
         fate[r] = 0
         for i in range(256):
             mads[r, i] = f[32 + i]
@@ -75,6 +77,8 @@ def answer_frames(
         now,
         words[:n],
         lids[:n],
+        sls[:n],
+        pkey_indices[:n],
         out[:n],
         out_words[:n],
         rows[:n],
@@ -158,6 +162,8 @@ def pump(
     dlids,
     lids,
     tids,
+    sls,
+    pkey_indices,
     client_rows,
     client_ports,
     fate,
@@ -200,6 +206,8 @@ def pump(
             dlids,
             lids,
             tids,
+            sls,
+            pkey_indices,
             client_rows,
             client_ports,
             fate,
