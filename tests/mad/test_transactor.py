@@ -116,15 +116,21 @@ def test_an_answer_that_comes_while_the_retry_waits_cancels_it():
     assert finished(t) == ([2], []) and not t.busy
 
 
-def test_one_silent_node_delays_nobody():
+@pytest.mark.parametrize("fed", ["at once", "as there is room"])
+def test_one_silent_node_delays_nobody(fed):
     """A thousand requests, the first 40 to a dead node, 4 on the wire, 10 us a round trip: the others are done in the
     time they need, not behind 40 x 800 ms / 4."""
     t = Transactor(window=4)
-    t.submit(requests(1000), np.arange(1000))
+    given = 1000 if fed == "at once" else 0
+    t.submit(requests(given), np.arange(given))
     now, inbox, last_good = 0, None, 0
     lost: list[int] = []
-    while t.busy:
-        out, deadline = t.step(now, inbox)
+    while t.busy or given < 1000:
+        t.receive(now, inbox)
+        if room := min(t.room, 1000 - given):
+            t.submit(requests(room), np.arange(given, given + room))
+            given += room
+        out, deadline = t.send(now)
         good, gone = finished(t)
         lost += gone
         if good:
@@ -213,3 +219,16 @@ def test_bad_settings_are_refused():
     for bad in ({"window": 0}, {"timeout_ps": 0}, {"retries": -1}):
         with pytest.raises(ValueError):
             Transactor(**bad)
+
+
+def test_answers_to_abandoned_requests_are_strays():
+    t = Transactor(window=3)
+    t.submit(requests(5), np.arange(5))
+    out, _ = t.step(0)
+    t.abandon()
+    assert not t.busy and t.room == 3
+    t.submit(requests(2), np.array([8, 9]))
+    again, _ = t.step(1, answers(out))
+    assert finished(t) == ([], []) and t.strays == 3
+    t.step(2, answers(again))
+    assert finished(t) == ([8, 9], [])

@@ -67,6 +67,6 @@ def report_of(fabric: Fabric, engine: str = "minhop", findings: tuple[Finding, .
         [Problem("pod.net", 7, "no such port")], list(findings),
     )  # fmt: skip
     report.graph, report.lft = graph, routing.lft
-    report.routing = judge(fabric, graph, routing.lft, engine, "test")
+    report.routing = judge(fabric, graph, routing.lft, engine, "test")[0]
     report.prediction = predict(fabric, graph, routing.lft, samples=5)
     return report

@@ -172,3 +172,23 @@ def test_every_word_of_the_glossary_has_a_sentence():
     for word, meaning in GLOSSARY.items():
         assert meaning.endswith("."), word
         assert len(meaning) > 20
+
+
+def test_a_missing_cable_is_drawn_as_a_dashed_line():
+    fabric = generate("fat-tree", radix=8, levels=2)
+    from softib.diags.finding import Finding, Place
+    from softib.fabric.faults import remove_cable
+
+    leaf, spine = fabric.find_node("leaf-2"), None
+    port = int(fabric.port(leaf, 5))
+    peer = int(fabric.port_peer[port])
+    spine = int(fabric.port_node[peer])
+    remove_cable(fabric, "leaf-2[5]")
+    places = tuple(
+        Place(fabric.node_name(n), int(fabric.node_guid[n]), int(p))
+        for n, p in ((leaf, 5), (spine, int(fabric.port_num[peer])))
+    )
+    gone = Finding("missing-cable", Severity.WARNING, places, "no cable")
+    html = to_html(report_of(fabric, findings=(gone,)))
+    assert html.count('class="ghost f1"') == 1
+    assert "leaf-2 – spine" in html

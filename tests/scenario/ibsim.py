@@ -112,6 +112,7 @@ class Wire:
         return batch
 
     def close(self) -> None:
+        self._ask(SET_ISSM, self.client, struct.pack("=I", 0))
         self._ask(DISCONNECT, self.client, b"")
         self.control.close()
         self.data.close()

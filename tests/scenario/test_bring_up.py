@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.errors import InputError, LimitError, UnknownName
+from softib.errors import InputError, LimitError, MadTimeout, UnknownName
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.routing.engine import route
 from softib.scenario.bring_up import bring_up
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
@@ -36,6 +37,10 @@ def test_laws_hold(kind, params, engine):
     check(fabric, int(fabric.port_node[b.port]), from_all=engine == "minhop")
     assert b.report.nodes == fabric.sizes.nodes and b.report.links == int((fabric.port_peer >= 0).sum()) // 2
     assert (b.routing.lft == fabric.lft[:, : b.graph.lft_size]).all()
+    # The manager saw by MADs what the fabric is: the same engine on the fabric's own graph gives the same tables.
+    alone = route(b.graph, engine)
+    assert (alone.lft == b.routing.lft).all() and alone.roots == b.routing.roots
+    assert alone.ranks is None or (alone.ranks == b.routing.ranks).all()
 
 
 @pytest.mark.parametrize(("kind", "params", "engine"), TOPOLOGIES[:2])
@@ -236,6 +241,19 @@ def test_too_many_lids_are_refused_before_anything_is_set():
 
 
 @pytest.mark.slow
+def test_11664_hosts():
+    fabric = generate("fat-tree", radix=36, levels=3)
+    b = bring_up(fabric, "ftree")
+    everything = np.ones(fabric.sizes.ports, bool)
+    check_links(fabric, everything)
+    assert len(check_lids(fabric, everything, 0)) == 13_284
+    assert (SwitchInfo.linear_fdb_top.get(fabric.switch_info) == 13_284).all()
+    assert (fabric.lft[:, 1:13_285] != 255).mean() > 0.9
+    assert b.report.mads["Set LFT"] == 1620 * 208
+    assert b.sweep().sets == 0
+
+
+@pytest.mark.slow
 def test_65536_hosts_are_refused():
     fabric = generate("fat-tree", radix=64, levels=3)
     assert fabric.sizes.nodes - fabric.sizes.switches == 65_536
@@ -274,3 +292,40 @@ def test_the_smallest_mtu_and_fewest_vls_of_a_link_win():
         assert PortInfo.neighbor_mtu.get(fabric.port_info[port]) == 4
         assert PortInfo.operational_vls.get(fabric.port_info[port]) == 2
     check_links(fabric, np.ones(fabric.sizes.ports, bool))
+
+
+def test_a_host_that_does_not_answer_its_own_manager():
+    fabric = odd_fabric()
+    with pytest.raises(MadTimeout, match="runs on does not answer"):
+        bring_up(fabric, plane=MutePlane(fabric, mute={fabric.find_node("h0")}), node="h0")
+
+
+def test_parts_that_hang_on_nothing_are_named_as_unreached():
+    fabric = odd_fabric()
+    unplug(fabric, fabric.cable_port[0])  # s0 apart from s1
+    far_port = int(fabric.port(fabric.find_node("h2"), 2))  # h2 has a port in either part
+    unplug(fabric, np.array([far_port, fabric.port_peer[far_port]]))
+    b = bring_up(fabric, node="h0")
+    names = [fabric.node_name(n) for n in b.unreached.tolist()]
+    assert names == ["s1", "s2", "h3", "h4"]
+    check(fabric, fabric.find_node("h0"))
+
+
+def test_a_manager_with_no_cable_manages_itself():
+    fabric = odd_fabric()
+    port = np.array([fabric.port(fabric.find_node("h0"), 1)])
+    unplug(fabric, np.concatenate([port, fabric.port_peer[port]]))
+    b = bring_up(fabric, node="h0")
+    assert b.report.nodes == 1 and fabric.lid[port[0]] == 1 and b.routing.lft.shape[0] == 3
+
+
+def test_one_switch_alone():
+    from softib.fabric.builder import FabricBuilder
+
+    builder = FabricBuilder("alone", lft_cap=256)
+    builder.nodes(1, 2, 4, desc=["s"])
+    fabric = builder.build()
+    b = bring_up(fabric)
+    assert b.report.nodes == 1 and fabric.lid[0] == 1 and fabric.lft[0, 1] == 0
+    with pytest.raises(InputError, match="no node"):
+        bring_up(FabricBuilder("empty").build())

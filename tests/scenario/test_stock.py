@@ -134,3 +134,36 @@ def test_our_manager_takes_opensms_place_on_stock_ibsim(name, engine, lmc, ibsim
     for s, guid in enumerate(seen.node_guid[seen.switch_node].tolist()):
         here = int(np.flatnonzero(fabric.node_guid[fabric.switch_node] == np.uint64(guid))[0])
         assert (lft[s, :used] == fabric.lft[here, :used]).all(), hex(guid)
+
+
+def test_port_info_and_switch_info_read_as_after_opensm(ibsim, stock):
+    """Field by field what smpquery prints of a host port, a leaf's three kinds of port and a spine's."""
+    fabric = generate("fat-tree", radix=8, levels=2)
+    host = first_host(fabric)
+    told = []
+    for manager in ("opensm", "ours"):
+        sim = ibsim(fabric)
+        if manager == "opensm":
+            sim.tool(host, stock("opensm"), "-o", "-R", "minhop", "-f", str(sim.folder / "osm.log"))
+        else:
+            wire = Wire(sim.name, host)
+            manage(SubnetManager(SmConfig()), wire)
+            wire.close()
+        seen = {}
+        for path, ports in (("0", [1]), ("0,1", [0, 1, 2, 5, 8]), ("0,1,5", [0, 1, 3]), ("0,1,2", [1])):
+            for portnum in ports:
+                for line in sim.tool(host, stock("smpquery"), "-D", "portinfo", path, str(portnum)).splitlines():
+                    if ":." in line:
+                        name, value = line.split(":", 1)
+                        seen[path, portnum, name] = value.strip(".")
+            if path in ("0,1", "0,1,5"):
+                for line in sim.tool(host, stock("smpquery"), "-D", "switchinfo", path).splitlines():
+                    if ":." in line:
+                        name, value = line.split(":", 1)
+                        seen[path, "switch", name] = value.strip(".")
+        told.append(seen)
+        sim.stop()
+    opensm, ours = told
+    assert len(ours) > 400 and set(ours) == set(opensm)
+    differ = {k: (opensm[k], ours[k]) for k in ours if ours[k] != opensm[k]}
+    assert not differ, differ

@@ -20,7 +20,11 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
     type=click.Path(),
     help="Compare every cable with this plan (a cabling list or any fabric file).",
 )
-@click.option("--engine", metavar="E", help="Routing engine by OpenSM's name: minhop (default), updn, dnup or ftree.")
+@click.option(
+    "--engine",
+    metavar="E",
+    help="Routing engine by OpenSM's name: ftree (default; falls back to minhop where the fabric is no tree), minhop, updn or dnup.",
+)
 @click.option(
     "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead of a bring-up."
 )

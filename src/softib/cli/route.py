@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source")
-@click.option("--engine", metavar="E", help="Routing engine by OpenSM's name: minhop, updn, dnup or ftree.")
+@click.option(
+    "--engine",
+    metavar="E",
+    help="Routing engine by OpenSM's name: ftree (default; falls back to minhop where the fabric is no tree), minhop, updn or dnup.",
+)
 @click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")

@@ -27,8 +27,7 @@ class NodeClass:
     """Nodes of one type whose names differ only in numbers.
 
     ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest of each column.
-    ``next_in[s][i]`` is the member that has number s one larger and the others equal, -1 = none. ``order`` and
-    ``codes`` find a member by its numbers.
+    ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member by it.
     """
 
     name: str
@@ -38,17 +37,15 @@ class NodeClass:
     stride: np.ndarray
     codes: np.ndarray
     order: np.ndarray
-    next_in: list[np.ndarray]
 
     def find(self, numbers: np.ndarray) -> np.ndarray:
         """Member with each row of ``numbers`` (int64[n, k]), -1 where there is none."""
         inside = ((numbers >= 0) & (numbers < self.span)).all(axis=1)
         return np.where(inside, self._find_code(numbers @ self.stride), -1)
 
-    def renumbered(self, numbers: np.ndarray) -> NodeClass:
-        """The same members by other ``numbers`` >= 0, which several may share (then the first is found)."""
-        span = numbers.max(axis=0) + 1
-        return _ordered(self.name, self.nodes, numbers, span)
+    def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
+        """Rows ``nodes`` by other ``numbers`` >= 0, which several may share (then the first is found)."""
+        return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
 
     def _find_code(self, code: np.ndarray) -> np.ndarray:
         at = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
@@ -73,7 +70,7 @@ def read_labels(view: FabricView) -> Labels:
         members.setdefault((int(view.fabric.node_type[node]), _NUMBER.sub("#", name)), []).append(node)
     class_of = np.full(len(view.names), -1, np.int32)
     row_of = np.full(len(view.names), -1, np.int32)
-    classes = []
+    classes: list[NodeClass] = []
     for (_, template), nodes in members.items():
         if "#" not in template or len(nodes) < MIN_MEMBERS:
             continue
@@ -110,10 +107,7 @@ def _strides(span: np.ndarray) -> np.ndarray:
 def _ordered(name: str, nodes: np.ndarray, numbers: np.ndarray, span: np.ndarray) -> NodeClass:
     stride = _strides(span)
     code, order = np.unique(numbers @ stride, return_index=True)
-    made = NodeClass(name, nodes, numbers, span, stride, code, order, [])
-    for step in np.eye(numbers.shape[1], dtype=np.int64):
-        made.next_in.append(made.find(numbers + step))
-    return made
+    return NodeClass(name, nodes, numbers, span, stride, code, order)
 
 
 def _without_copies(numbers: np.ndarray) -> np.ndarray:

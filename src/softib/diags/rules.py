@@ -14,7 +14,8 @@ votes for the constant. A rule is only as good as the share of members that it p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -22,9 +23,13 @@ from softib.diags.labels import NodeClass
 
 __all__ = ["fit_rule", "mode"]
 
+Back = Callable[[np.ndarray], np.ndarray]
+
 ENOUGH_VOTES = 4
 """Votes for one step from which a table of steps is trusted as it is, without looking for its radix."""
 MAX_DIGITS = 6
+LEAST_GAIN = 1.5
+"""A richer rule must predict at least two members more than a poorer one: one alone may be the fault."""
 
 
 def mode(values: np.ndarray) -> tuple[int, int]:
@@ -39,81 +44,130 @@ def mode(values: np.ndarray) -> tuple[int, int]:
 def fit_rule(of: NodeClass, target: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, float]:
     """Best rule for ``target`` int64[members], known where ``told``; returns (prediction for every member, share hit)."""
     best, share = np.zeros(len(target), np.int64), -1.0
+    least_gain = LEAST_GAIN / max(1, int(told.sum()))
     for values, back in _transforms(of, target):
         predicted = back(_sum_of_digits(of, values, told))
         hit = float((predicted[told] == target[told]).mean())
-        if hit > share + 1e-9:
+        if hit > share + least_gain:
             best, share = predicted, hit
         if share >= 1.0 - 1e-9:
             break
     return best, share
 
 
-def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, object]]:
+def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
+    """(the target seen another way, the way back), the plain one first."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
         if span > 2:
-            yield (target - x) % span, lambda v, x=x, span=span: (v + x) % span
-            yield target - (target > x), lambda v, x=x: v + (v >= x)
+            yield (target - x) % span, partial(_around, x, span)
+            yield target - (target > x), partial(_all_but_own, x)
+
+
+def _around(x: np.ndarray, span: int, v: np.ndarray) -> np.ndarray:
+    return (v + x) % span
+
+
+def _all_but_own(x: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return v + (v >= x)
 
 
 def _sum_of_digits(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
-    total = np.zeros(len(target), np.int64)
-    for s in range(of.numbers.shape[1]):
-        total += _steps(of, s, target, told)[of.numbers[:, s]]
-    constant, _ = mode((target - total)[told])
-    return total + constant
+    """The sum of one function a number, each a plain slope where that is as good, else the voted steps."""
+    count = of.numbers.shape[1]
+    shapes = [_shapes(of, s, target, told) for s in range(count)]
+    columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
+
+    def score(rich: list[int]) -> float:
+        total = sum((columns[s][rich[s]] for s in range(count)), np.zeros(len(target), np.int64))
+        return mode((target - total)[told])[1] - LEAST_GAIN * sum(rich)
+
+    best, top = [0] * count, -1.0
+    for start in (0, 1):
+        chosen = [start] * count
+        got = score(chosen)
+        for s in range(count):
+            flipped = [*chosen[:s], 1 - start, *chosen[s + 1 :]]
+            if (tried := score(flipped)) > got:
+                chosen, got = flipped, tried
+        if got > top:
+            best, top = chosen, got
+        if top >= told.sum():
+            break
+    total = sum((columns[s][best[s]] for s in range(count)), np.zeros(len(target), np.int64))
+    return total + mode((target - total)[told])[0]
 
 
-def _steps(of: NodeClass, s: int, target: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """``g_s`` by value of number s (int64[span]): steps between neighbours, by vote, made regular."""
-    span = int(of.span[s])
-    follower = of.next_in[s]
-    pair = np.flatnonzero((follower >= 0) & told & told[follower])
-    if not len(pair):
-        return np.zeros(span, np.int64)
-    step = target[follower[pair]] - target[pair]
-    at = of.numbers[pair, s]
-    order = np.lexsort((step, at))
-    at, step = at[order], step[order]
-    new = np.concatenate([[True], (at[1:] != at[:-1]) | (step[1:] != step[:-1])])
-    start = np.flatnonzero(new)
-    count = np.diff(np.concatenate([start, [len(at)]]))
+def _shapes(of: NodeClass, s: int, target: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours have, and the steps voted one
+    by one and made regular."""
+    span, x = int(of.span[s]), of.numbers[:, s]
+    others = of.numbers @ of.stride - x * of.stride[s]
+    rows = np.flatnonzero(told)
+    rows = rows[np.lexsort((x[rows], others[rows]))]
+    near, far = rows[:-1], rows[1:]
+    pair = (others[near] == others[far]) & (x[near] < x[far])
+    at, gap, step = x[near][pair], (x[far] - x[near])[pair], (target[far] - target[near])[pair]
+    if not (gap == 1).any():
+        return np.zeros(span, np.int64), np.zeros(span, np.int64)
+    slope = mode(step[gap == 1])[0] * np.arange(span)
+    d, votes = _voted_steps(at, gap, step, span)
+    table = np.concatenate([[0], np.cumsum(d)])
+    enough = votes[votes > 0].min() >= ENOUGH_VOTES
+    return slope, table if enough else _ramp(table, MAX_DIGITS)[0]
+
+
+def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
+    """(step from each value of a number to the next, votes for it). A gap in the numbers keeps the sum over the gap."""
+    near = gap == 1
+    cell, value, count = _counted(at[near], step[near])
     by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
     d, votes = np.zeros(span - 1, np.int64), np.zeros(span - 1, np.int64)
-    d[at[start[by_count]]] = step[start[by_count]]
-    votes[at[start[by_count]]] = count[by_count]
+    d[cell[by_count]], votes[cell[by_count]] = value[by_count], count[by_count]
     usual, _ = mode(d[votes > 0])
-    d[votes == 0] = usual
-    if votes[votes > 0].min() >= ENOUGH_VOTES:
-        return np.concatenate([[0], np.cumsum(d)])
-    return _ramp(np.concatenate([[0], np.cumsum(d)]), MAX_DIGITS)
+    d[2 * votes <= np.bincount(at[near], minlength=span - 1)] = usual  # nobody voted, or no majority
+    for start, length, total in zip(at[~near].tolist(), gap[~near].tolist(), step[~near].tolist(), strict=True):
+        last = start + length - 1
+        if votes[last] == 0:
+            d[last] = total - d[start:last].sum()
+    return d, votes
 
 
-def _ramp(y: np.ndarray, depth: int) -> np.ndarray:
-    """Mixed-radix ramp nearest to ``y``: slope b for R steps, again and again, blocks on a ramp of their own."""
+def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct (cell, value) pairs and how often each is there."""
+    order = np.lexsort((value, cell))
+    cell, value = cell[order], value[order]
+    start = np.flatnonzero(np.concatenate([[True], (cell[1:] != cell[:-1]) | (value[1:] != value[:-1])]))
+    return cell[start], value[start], np.diff(np.concatenate([start, [len(cell)]]))
+
+
+def _ramp(y: np.ndarray, depth: int) -> tuple[np.ndarray, int]:
+    """Mixed-radix ramp nearest to ``y`` (slope b for R steps, again and again, blocks on a ramp of their own), digits used.
+
+    Each digit costs :data:`LEAST_GAIN` hits, so that no digit is bought for one faulty value.
+    """
     x = np.arange(len(y))
     d = np.diff(y)
     if not len(d):
-        return y.copy()
+        return y.copy(), 0
     b, _ = mode(d)
-    best = b * x
-    share = _agreement(y, best)
-    if share == 1.0 or depth == 0:
-        return best
+    best, digits = b * x, 1
+    score = _hits(y, best) - LEAST_GAIN * digits
+    if depth == 0 or score > len(y) - 2 * LEAST_GAIN:
+        return best, digits
     for radix in _radices(d, b):
         offset = x % radix
-        blocks = _block_values(y - b * offset, radix)
-        tried = _ramp(blocks, depth - 1)[x // radix] + b * offset
-        got = _agreement(y, tried)
-        if got > share + 1e-9:
-            best, share = tried, got
-    return best
+        blocks, more = _ramp(_block_values(y - b * offset, radix), depth - 1)
+        tried = blocks[x // radix] + b * offset
+        got = _hits(y, tried) - LEAST_GAIN * (more + 1)
+        if got > score:
+            best, digits, score = tried, more + 1, got
+    return best, digits
 
 
-def _agreement(y: np.ndarray, g: np.ndarray) -> float:
-    return mode(y - g)[1] / len(y)
+def _hits(y: np.ndarray, g: np.ndarray) -> int:
+    return mode(y - g)[1]
 
 
 def _radices(d: np.ndarray, b: int) -> list[int]:
@@ -127,13 +181,8 @@ def _radices(d: np.ndarray, b: int) -> list[int]:
 
 def _block_values(y: np.ndarray, radix: int) -> np.ndarray:
     """Mode of each block of ``radix`` values."""
-    block = np.arange(len(y)) // radix
-    order = np.lexsort((y, block))
-    v, k = y[order], block[order]
-    new = np.concatenate([[True], (k[1:] != k[:-1]) | (v[1:] != v[:-1])])
-    start = np.flatnonzero(new)
-    count = np.diff(np.concatenate([start, [len(v)]]))
+    cell, value, count = _counted(np.arange(len(y)) // radix, y)
     by_count = np.argsort(count, kind="stable")
-    out = np.zeros(int(block[-1]) + 1, np.int64)
-    out[k[start[by_count]]] = v[start[by_count]]
+    out = np.zeros((len(y) - 1) // radix + 1, np.int64)
+    out[cell[by_count]] = value[by_count]
     return out

@@ -1,5 +1,8 @@
 """Cables that are not where the pattern puts them: swapped pairs, misplaced ones, missing ones.
 
+A swapped pair bears witness for itself, each cable mends the other; a single cable is accused only by a rule that is
+sure, and only where its own place is vacant.
+
 A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables between the same two nodes,
 or two ports of one node, changes no route and shows nothing. A cable is wrong where the rule of at least one of its ends
 expects another node and the rule of the other end does not defend it.
@@ -8,8 +11,8 @@ expects another node and the rule of the other end does not defend it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,16 +25,22 @@ MAX_SHARE = 0.06
 """A kind of cable (classes of both ends) of which more than this share breaks its own rule has no rule: it stays
 unjudged, but for a handful."""
 HANDFUL = 6
+MISSING_SHARE = 0.1
+"""More missing cables between two tiers than this share of those there are a design (a partly filled tier)."""
 
 
 @dataclass(frozen=True)
 class Misplaced:
-    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their ports should lead to."""
+    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their ports should lead to.
+
+    ``vacancy`` is the port where a single misplaced cable should end, -1 in a swapped pair.
+    """
 
     a: int
     b: int
     want_a: int
     want_b: int
+    vacancy: int = -1
 
 
 @dataclass
@@ -45,8 +54,8 @@ class Suspects:
     unjudged: int
 
 
-def find_suspects(view: FabricView, pattern: Pattern) -> Suspects:
-    """Compare every cable with ``pattern``."""
+def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspects:
+    """Compare every cable with ``pattern``; ``rank`` is the tier of each node."""
     want_a, want_b = pattern.expected[view.port_a], pattern.expected[view.port_b]
     contra = ((want_a >= 0) & (want_a != view.node_b)) | ((want_b >= 0) & (want_b != view.node_a))
     confirmed = (want_a == view.node_b) | (want_b == view.node_a)
@@ -54,11 +63,13 @@ def find_suspects(view: FabricView, pattern: Pattern) -> Suspects:
     wrong = contra & ~confirmed & ~loops & ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b]
     wrong, unjudged = _believable(view, pattern, wrong)
     found = [
-        Misplaced(int(view.port_a[c]), int(view.port_b[c]), int(want_a[c]), int(want_b[c])) for c in np.flatnonzero(wrong)
+        Misplaced(int(view.port_a[c]), int(view.port_b[c]), int(want_a[c]), int(want_b[c]))
+        for c in np.flatnonzero(wrong)
     ]
     found = _without_equivalent(view, found)
     swapped, rest = _pairs(view, found)
-    return Suspects(swapped, rest, list(_missing(view, pattern)), unjudged)
+    missing = list(_missing(view, pattern, rank))
+    return Suspects(swapped, _with_a_vacancy(view, pattern, rest), missing, unjudged)
 
 
 def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[np.ndarray, int]:
@@ -95,9 +106,7 @@ def _pair(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a <= b else (b, a)
 
 
-def _pairs(
-    view: FabricView, found: list[Misplaced]
-) -> tuple[list[tuple[Misplaced, Misplaced]], list[Misplaced]]:
+def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplaced, Misplaced]], list[Misplaced]]:
     """Match cables that would both be right after exchanging one end each."""
     by_node: dict[int, list[int]] = {}
     for i, m in enumerate(found):
@@ -105,12 +114,12 @@ def _pairs(
             by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
     taken = [False] * len(found)
     pairs = []
-    for strict in (True, False):
+    for rule in (_all_asked_none_against, _one_asked_none_against, _all_asked):
         for i, m in enumerate(found):
             if taken[i]:
                 continue
             partner = next((j for j in _candidates(m, by_node) if not taken[j] and j != i
-                            and _exchange_mends(view, m, found[j], strict)), None)  # fmt: skip
+                            and _exchange_mends(view, m, found[j], rule)), None)  # fmt: skip
             if partner is not None:
                 taken[i] = taken[partner] = True
                 pairs.append((m, found[partner]))
@@ -123,36 +132,72 @@ def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
             yield from by_node.get(want, ())
 
 
-def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, strict: bool) -> bool:
-    """True where joining an end of ``m`` with an end of ``n``, and the two others, suits all rules that say something.
+Verdicts = list[tuple[bool, bool]]
+"""For each of the two new cables: (a rule asks for it, a rule is against it)."""
 
-    ``strict``: every new cable is asked for by a rule; else one of the two is enough and nothing speaks against the other.
-    """
+
+def _all_asked_none_against(verdicts: Verdicts) -> bool:
+    return all(asked and not against for asked, against in verdicts)
+
+
+def _one_asked_none_against(verdicts: Verdicts) -> bool:
+    return any(asked for asked, _ in verdicts) and not any(against for _, against in verdicts)
+
+
+def _all_asked(verdicts: Verdicts) -> bool:
+    return all(asked for asked, _ in verdicts)
+
+
+def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
+    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
-        # m.a meets n_b, n_a meets m.b
         verdicts = []
         for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
-            agree = (want_p == node[q], want_q == node[p])
-            against = (want_p not in (NO_OPINION, node[q]), want_q not in (NO_OPINION, node[p]))
-            verdicts.append((any(agree), any(against)))
-        if any(against for _, against in verdicts):
-            continue
-        asked = [agree for agree, _ in verdicts]
-        if all(asked) or (not strict and any(asked)):
+            asked = want_p == node[q] or want_q == node[p]
+            against = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
+            verdicts.append((bool(asked), bool(against)))
+        if rule(verdicts):
             return True
     return False
 
 
-def _missing(view: FabricView, pattern: Pattern) -> Iterator[tuple[int, int]]:
-    """Pairs of free ports that the rules of both ends join."""
+def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
+    """Misplaced cables whose place is known to be vacant: the node where one should end has a port that is free, or
+    holds another misplaced cable, and whose rule asks for the node at the other end."""
+    if not found:
+        return found
     fabric = view.fabric
-    free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0))
+    suspect = {p for m in found for p in (m.a, m.b)}
+    kept = []
+    for m in found:
+        for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
+            if want < 0 or not pattern.sure[port]:
+                continue
+            own = int(fabric.port_node[port])
+            asked = (p for p in fabric.ports_of(want) if pattern.expected[p] == own)
+            vacancy = next((p for p in asked if fabric.port_cable[p] < 0 or p in suspect), None)
+            if vacancy is not None:
+                kept.append(replace(m, vacancy=vacancy))
+                break
+    return kept
+
+
+def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly are there."""
+    fabric = view.fabric
+    free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
     waiting: dict[tuple[int, int], list[int]] = {}
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for port, want in zip(free.tolist(), pattern.expected[free].tolist(), strict=True):
         own = int(fabric.port_node[port])
         others = waiting.get((want, own))
         if others:
-            yield others.pop(0), port
-        else:
+            tiers = _pair(int(rank[own]), int(rank[want]))
+            pairs.setdefault(tiers, []).append((others.pop(0), port))
+        elif own != want:
             waiting.setdefault((own, want), []).append(port)
+    there = Counter(map(_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
+    for tiers, found in pairs.items():
+        if there[tiers] and len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]):
+            yield from found

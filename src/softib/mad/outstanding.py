@@ -112,6 +112,11 @@ class Outstanding:
         self.state[rows] = DONE
         self.live -= len(rows)
 
+    def abandon(self) -> None:
+        """Every request is over."""
+        self.state[: self.n] = DONE
+        self.live = 0
+
     def _drop_finished(self) -> None:
         """Forget the finished requests before the first live one, and octets that nobody needs."""
         alive = np.flatnonzero(self.state[: self.n] != DONE)

@@ -108,8 +108,9 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
     data, data_row = _NO_DATA, np.zeros(0, np.int64)
     if requests.data is not None:
         data = np.ascontiguousarray(requests.data).view(np.uint64)
-        chosen = np.arange(len(requests), dtype=np.int64) if requests.data_row is None else requests.data_row
-        data_row = np.ascontiguousarray(chosen[rows], np.int64)
+        first = rows.indices(len(requests))[0]
+        chosen = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
+        data_row = np.ascontiguousarray(chosen, np.int64)
     mad = np.empty((n, MAD_SIZE), np.uint8)
     fill_directed(mad, mad.view(np.uint64), int(requests.method), int(requests.attr), np.uint64(mkey), routes._path,
                   routes._hops, route, out_port, modifier, data, data_row)  # fmt: skip

@@ -80,7 +80,7 @@ class Transactor:
 
     @property
     def room(self) -> int:
-        """How many more requests could leave at once."""
+        """How many more requests could leave at once (repetitions have their own share and take no room)."""
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
@@ -92,6 +92,14 @@ class Transactor:
         batch.tid = np.arange(first, first + len(batch), dtype=np.uint64)
         self._waiting.append((first, first + len(batch)))
         self._backlog += len(batch)
+
+    def abandon(self) -> None:
+        """Forget every request. Answers that still come are strays, because TIDs go on."""
+        self._table.abandon()
+        for waiting in (self._waiting, self._retry, self._in_grace, self._in_timeout):
+            waiting.clear()
+        self._completed.clear()
+        self._on_wire = self._retries_on_wire = self._backlog = 0
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
         """Take what arrived, give what shall leave now, and say when to call again at the latest."""
@@ -123,8 +131,6 @@ class Transactor:
         state = table.state[rows]
         on_wire = state == ON_WIRE
         self._off_wire(rows, on_wire)
-        if not on_wire.all():
-            self._backlog -= int((state == RETRY).sum())
         tags = table.tag[rows]
         table.finish(rows)
         self._completed.append(Completed(tags, inbox))
@@ -152,7 +158,6 @@ class Transactor:
             if len(again):
                 table.state[rows[~tried]] = RETRY
                 self._retry.append(again)
-                self._backlog += len(again)
             if tried.any():
                 self._give_up(rows[tried])
 
@@ -183,6 +188,7 @@ class Transactor:
             stop = min(end, first + self.window - self._on_wire)
             if stop < end:
                 self._waiting.appendleft((stop, end))
+            self._backlog -= stop - first
             self._leave(now_ps, np.arange(first, stop), parts)
         outbox = MadBatch.concat(parts)
         self.sent += len(outbox)
@@ -195,7 +201,6 @@ class Transactor:
         self._table.state[rows] = ON_WIRE
         self._table.tries[rows] += 1
         self._on_wire += len(tids)
-        self._backlog -= len(tids)
         self._in_grace.append((now_ps, tids))
         self._in_timeout.append((now_ps, tids))
         parts.append(self._table.requests(rows))
@@ -208,6 +213,6 @@ class Transactor:
         deadline = NEVER_PS
         if self._in_timeout:
             deadline = self._in_timeout[0][0] + self.timeout_ps
-        if self._in_grace and (self._waiting or self._retry):
+        if self._in_grace and self._on_wire:  # then there is room again
             deadline = min(deadline, self._in_grace[0][0] + self.grace_ps)
         return deadline

@@ -18,15 +18,9 @@ def findings_json(report: Report) -> dict[str, Any]:
         "fabric": {"name": report.fabric.name, **report.counts.to_json()},
         "findings": [f.to_json() for f in report.findings],
         "problems": [{"file": p.file, "line": p.line, "reason": p.reason} for p in report.problems],
-        "structure": structure_json(report.structure),
+        "structure": report.structure,
         "notes": report.notes,
     }
-
-
-def structure_json(structure: Any) -> Any:
-    """The recognised structure, if it can say itself."""
-    to = getattr(structure, "to_json", None)
-    return to() if callable(to) else None
 
 
 def routing_json(r: RoutingPart) -> dict[str, Any]:
@@ -37,6 +31,7 @@ def routing_json(r: RoutingPart) -> dict[str, Any]:
         "credit_loop": None if r.credit_loop is None else [list(step) for step in r.credit_loop],
         "unreachable": r.unreachable,
         "hops": {str(h): n for h, n in sorted(r.hops.items())},
+        "tables": r.tables or r.engine,
         "loops": r.loops,
         "switch_unreachable": r.switch_unreachable,
         "origin": r.origin,

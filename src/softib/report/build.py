@@ -8,8 +8,8 @@ from typing import Any
 
 from softib.errors import InputError, LimitError, PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
+from softib.iba.devices import is_aggregation_node
 from softib.report import routed
-from softib.report.endpoints import is_sharp
 from softib.report.model import Counts, Report
 
 __all__ = ["build", "checked", "counts_of"]
@@ -25,9 +25,9 @@ def quietly(what: str) -> AbstractContextManager[None]:
 def counts_of(result: ReadResult) -> Counts:
     """What the file holds (its reader's counts), else what the fabric does."""
     f, told = result.fabric, result.counts
-    names = [f.node_name(int(n)) for n in f.cas]
+    sharp = is_aggregation_node(f.node_desc[f.cas])
     found: dict[str, int | None] = {
-        "switches": f.sizes.switches, "cas": len(names), "sharp_nodes": sum(map(is_sharp, names)),
+        "switches": f.sizes.switches, "cas": len(f.cas), "sharp_nodes": int(sharp.sum()),
         "links": f.sizes.cables, "system_links": f.source.system_links,
     }  # fmt: skip
     return Counts(**{key: told.get(key, value) for key, value in found.items()})
@@ -59,7 +59,7 @@ def build(
     report = Report(source, result.format, result.fabric, counts_of(result), list(result.problems), [], plan=plan)
     found = _route(report, result, engine, lfts, steps)
     with steps("checks"):
-        _check(report, wanted, found)
+        _check(report, result, wanted, found)
     if found is not None and predicted:
         from softib.report.prediction import predict
 
@@ -106,5 +106,15 @@ def _read_plan(plan: str | None) -> Any:
     return read_plan(plan)
 
 
-def _check(report: Report, plan: Any, found: routed.Routed | None) -> None:
-    pass
+def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None) -> None:
+    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
+    from softib.diags.check import check_structure
+    from softib.diags.structure import summary
+
+    routing: dict[str, Any] = {}
+    if found is not None:
+        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph}
+    if plan is not None:
+        report.problems += plan.problems
+    report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
+    report.structure = summary(result.fabric, structure)

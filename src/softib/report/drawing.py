@@ -19,7 +19,7 @@ from softib.iba.rates import SPEED_BY_CODE
 from softib.report.tiers import Tiers
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["LOAD_STEPS", "Bundle", "bundles", "draw", "load_class", "short_name"]
+__all__ = ["LOAD_STEPS", "Bundle", "bundles", "draw", "ghosts", "load_class", "short_name"]
 
 WIDTH, TIER_HEIGHT, BOX_HEIGHT, MARGIN = 1160.0, 150.0, 26.0, 24.0
 MAX_LINES = 3000
@@ -103,6 +103,23 @@ def bundles(
     ]  # fmt: skip
 
 
+def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[Finding]) -> list[Bundle]:
+    """Cables that are not there: findings that name two free switch ports, as lines of 0 cables."""
+    switch_of = {int(graph.switch_guid[s]): s for s in range(graph.n_switches)}
+    node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
+    out = []
+    for finding in findings:
+        if len(finding.where) != 2 or any(p.guid not in switch_of or not p.portnum for p in finding.where):
+            continue
+        a, b = (int(tiers.box[switch_of[p.guid]]) for p in finding.where)
+        nodes = [node_of[p.guid] for p in finding.where]
+        ports = [int(fabric.port(n, p.portnum)) for n, p in zip(nodes, finding.where, strict=True)]
+        known = all(p.portnum <= fabric.node_nports[n] for n, p in zip(nodes, finding.where, strict=True))
+        if a != b and known and (fabric.port_peer[ports] < 0).all():
+            out.append(Bundle(min(a, b), max(a, b), 0, 0.0, "no cable", False, int(finding.severity)))
+    return out[:MAX_LINES]
+
+
 def _speeds(slowest: float, fastest: float) -> str:
     low, high = f"{slowest:g}", f"{fastest:g}"
     return f"{high} Gb/s" if low == high else f"{low} to {high} Gb/s"
@@ -118,14 +135,17 @@ def draw(
     parts = [
         f'<svg class="fabric by-load" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="drawing of the fabric">'
     ]
-    speeds = sorted({b.speed for b in lines}, key=lambda s: float(s.split(" ")[0]), reverse=True)
+    speeds = sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)
     members: list[list[int]] = [[] for _ in tiers.box_tier]
     for s in np.lexsort((np.arange(len(names)), tiers.box)):
         members[tiers.box[s]].append(int(s))
     opacity = 0.8 if len(lines) < 200 else 0.55 if len(lines) < 800 else 0.35
     parts.append(f'<g class="links" stroke-opacity="{opacity}">')
     # The worst last: SVG paints in order.
-    parts += [_line(b, place, tiers, members, names, speeds.index(b.speed), around) for b in reversed(lines)]
+    parts += [
+        _line(b, place, tiers, members, names, speeds.index(b.speed) if b.cables else 0, around)
+        for b in reversed(lines)
+    ]
     parts.append("</g><g class='boxes'>")
     if not around:
         parts += [_tier_label(tiers, t, place) for t in range(tiers.n_tiers)]
@@ -180,10 +200,12 @@ def _line(
             if y1 > y2
             else f"M{x1:.1f} {y1 + BOX_HEIGHT:.1f}L{x2:.1f} {y2:.1f}"
         )
-    width = min(1.0 + 0.45 * math.log2(b.cables), 4.0)
+    width = min(1.0 + 0.45 * math.log2(max(b.cables, 1)), 4.0)
     mark = {2: " f2", 1: " f1", 0: " f0"}.get(b.severity, "")
     ends = f"{_who(members[b.a], names)} – {_who(members[b.b], names)}"
     tip = f"{ends}: {b.cables} cable{'s' * (b.cables != 1)}, {b.speed}, load {b.load:.2f}"
+    if not b.cables:
+        return f'<path class="ghost{mark}" d="{path}" stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
     return (
         f'<path class="l{load_class(b.load)} s{min(speed, 4)}{mark}{" slow" if b.slow else ""}" d="{path}" '
         f'stroke-width="{width:.1f}"><title>{escape(tip)}</title></path>'

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["Endpoints", "endpoints_of", "is_sharp", "natural_key"]
+__all__ = ["Endpoints", "endpoints_of", "natural_key"]
 
 MAX_RAILS = 16
 """A first word that more ports share names a kind of adapter (``MT4123 …``), not a host."""
@@ -21,11 +22,6 @@ _DIGITS = re.compile(r"(\d+)")
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts ``node-2`` before ``node-10``, as people and schedulers order hosts."""
     return tuple((0, int(p), "") if p.isdecimal() and p.isascii() else (1, 0, p) for p in _DIGITS.split(name) if p)
-
-
-def is_sharp(name: str) -> bool:
-    """True for a SHARP aggregation node: a CA inside a switch (``Mellanox Technologies Aggregation Node``)."""
-    return "aggregation node" in name.lower()
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,12 @@ class Endpoints:
 
 def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
     """Every CA port with a LID except SHARP aggregation nodes."""
-    rows = np.flatnonzero(~graph.end_is_switch)
+    sharp = is_aggregation_node(fabric.node_desc)
+    rows = np.flatnonzero(~graph.end_is_switch & ~sharp[graph.end_node])
     names = [fabric.node_name(int(n)) for n in graph.end_node[rows]]
     kept = [
         (natural_key(name), int(graph.end_portnum[row]), int(graph.end_lid[row]), int(row), name)
         for row, name in zip(rows, names, strict=True)
-        if not is_sharp(name)
     ]
     kept.sort(key=lambda k: k[:3])
     ordered = [k[4] for k in kept]

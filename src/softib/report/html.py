@@ -14,11 +14,11 @@ from markupsafe import Markup
 from softib.diags.finding import Severity
 from softib.iba.constants import NodeType
 from softib.report import charts
-from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, short_name
+from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, ghosts, short_name
 from softib.report.glossary import GLOSSARY
 from softib.report.model import Report
 from softib.report.tiers import Tiers, tiers_of
-from softib.report.words import engine_hint, headline, size_text, tiles, time_text
+from softib.report.words import engine_hint, headline, size_text, structure_facts, tiles, time_text
 from softib.sim.static_network import port_gbps
 
 __all__ = ["to_html"]
@@ -52,7 +52,7 @@ def _context(report: Report) -> dict[str, Any]:
         "tiles": tiles(report),
         "engine_hint": engine_hint(report),
         "drawing": Markup(_drawing(report, tiers, lines)),
-        "speeds": sorted({b.speed for b in lines}, key=lambda s: float(s.split(" ")[0]), reverse=True)[:5],
+        "speeds": sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)[:5],
         "load_steps": LOAD_STEPS,
         "curves": Markup(charts.load_curves(_curves(report))) if report.prediction else "",
         "curve_names": [name for name, _ in _curves(report)],
@@ -67,14 +67,6 @@ def _context(report: Report) -> dict[str, Any]:
         "Severity": Severity,
         "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),
     }
-
-
-def structure_facts(structure: Any) -> list[tuple[str, str]]:
-    """(name, value) rows about the recognised topology."""
-    if structure is None:
-        return []
-    facts = getattr(structure, "facts", None)
-    return list(facts() if callable(facts) else facts or [])
 
 
 def relative_load(report: Report) -> np.ndarray | None:
@@ -114,7 +106,9 @@ def host_counts(report: Report) -> np.ndarray:
 def _lines(report: Report, tiers: Tiers | None, load: np.ndarray | None) -> list[Bundle]:
     if tiers is None or report.graph is None:
         return []
-    return bundles(report.fabric, report.graph, tiers, load, port_gbps(report.fabric), report.findings)
+    f, g = report.fabric, report.graph
+    missing = ghosts(f, g, tiers, report.findings)
+    return missing + bundles(f, g, tiers, load, port_gbps(f), report.findings)
 
 
 def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:

@@ -51,6 +51,7 @@ class BringUpPart:
 class RoutingPart:
     """Proof and quality of forwarding tables.
 
+    ``tables`` is the engine that made the tables in the end, where ``engine`` fell back to it.
     ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
     ``switch_unreachable`` switch→switch pairs (None = not judged). ``hops`` is {hops: CA→CA pairs}.
     ``more`` are further figures for ``--json``, ``facts`` the same for people.
@@ -64,9 +65,16 @@ class RoutingPart:
     loops: int
     hops: dict[int, int]
     switch_unreachable: int | None = None
+    tables: str = ""
     notes: list[str] = field(default_factory=list)
     facts: list[tuple[str, str]] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def engine_text(self) -> str:
+        """Engine, and where it fell back to."""
+        other = self.tables and self.tables != self.engine
+        return f"{self.engine}, which fell back to {self.tables}" if other else self.engine
 
     @property
     def good(self) -> bool:
@@ -76,7 +84,9 @@ class RoutingPart:
 
 @dataclass
 class Report:
-    """Everything about one source. ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
+    """Everything about one source. ``structure`` is the recognised topology (``diags.structure.summary``).
+
+    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
 
     source: str
     format: str
@@ -84,7 +94,7 @@ class Report:
     counts: Counts
     problems: list[Problem]
     findings: list[Finding]
-    structure: Any = None
+    structure: dict[str, Any] | None = None
     plan: str | None = None
     bring_up: BringUpPart | None = None
     routing: RoutingPart | None = None

@@ -19,12 +19,14 @@ from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
+    from softib.routing.quality import Balance
+    from softib.routing.verify import Proof
     from softib.scenario.bring_up import BringUp
 
 __all__ = ["DEFAULT_ENGINE", "Routed", "check_choice", "from_engine", "from_file"]
 
-DEFAULT_ENGINE = "minhop"
-"""OpenSM's default."""
+DEFAULT_ENGINE = "ftree"
+"""Where nobody names an engine: the one for trees, which falls back to minhop on everything else, as OpenSM's does."""
 
 Steps = Callable[[str], AbstractContextManager[None]]
 
@@ -37,6 +39,8 @@ class Routed:
     graph: SwitchGraph
     lft: np.ndarray
     part: RoutingPart
+    proof: Proof
+    balance: Balance
     bring_up: BringUpPart | None = None
     options: RouteOptions | None = None
     problems: list[Problem] = field(default_factory=list)
@@ -71,8 +75,9 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
-        part = judge(fabric, up.graph, r.lft, r.engine, origin, r.path_sl, r.sl2vl, list(r.notes))
-    return Routed(fabric, up.graph, r.lft, part, bring_up_part(up), options)
+        part, proof, even = judge(fabric, up.graph, r.lft, name, origin, r.path_sl, r.sl2vl, list(r.notes))
+    part.tables = r.engine
+    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up), options)
 
 
 def route_options(told: dict[str, Any]) -> RouteOptions:
@@ -114,11 +119,11 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     with steps("proof"):
         graph = graph_of(fabric)
         lft = lft[:, : graph.lft_size]
-        part = judge(fabric, graph, lft, "file", f"read from {path}")
+        part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}")
         arrived, total = switch_routes(graph, lft)
     part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
     part.more["switch_routes"] = {"total": total, "arrived": arrived}
-    return Routed(fabric, graph, lft, part, problems=problems)
+    return Routed(fabric, graph, lft, part, proof, even, problems=problems)
 
 
 def bring_up_part(up: BringUp) -> BringUpPart:
@@ -138,4 +143,5 @@ def bring_up_part(up: BringUp) -> BringUpPart:
         notes.append(f"{len(up.unreached):,} nodes have no way to the subnet manager and stay down, such as {some}")
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
+    numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
     return BringUpPart(facts, numbers, notes)

@@ -19,11 +19,12 @@ __all__ = ["judge", "part_of", "switch_routes"]
 def judge(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, engine: str, origin: str,
     path_sl: np.ndarray | None = None, sl2vl: np.ndarray | None = None, notes: list[str] | None = None,
-) -> RoutingPart:  # fmt: skip
+) -> tuple[RoutingPart, Proof, Balance]:  # fmt: skip
     """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the tables come from."""
-    part = part_of(fabric, graph, verify(graph, lft, path_sl, sl2vl), engine, origin, notes or [])
-    _add_balance(part, fabric, graph, balance(graph, lft))
-    return part
+    proof, even = verify(graph, lft, path_sl, sl2vl), balance(graph, lft)
+    part = part_of(fabric, graph, proof, engine, origin, notes or [])
+    _add_balance(part, fabric, graph, even)
+    return part, proof, even
 
 
 def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: Balance) -> None:

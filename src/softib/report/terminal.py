@@ -9,9 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from softib.diags.finding import Severity
-from softib.report.html import structure_facts
 from softib.report.model import Report, RoutingPart
-from softib.report.words import engine_hint, headline, percent, size_text, tiles, time_text
+from softib.report.words import engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,10 +35,10 @@ def _engines(report: Report, console: Console) -> None:
     table = _table("engine", "random pairs", "shifts", "credit loop", "no path", right=right)
     for row in report.engines:
         name = text(row.engine, "bold" if row.used else "")
-        if row.used:
-            name.append(" (in use)")
-        if row.tables != row.engine:
-            name.append(f" (fell back to {row.tables})", "dim")
+        told = ["in use"] if row.used else []
+        told += [f"as {row.tables}"] if row.tables != row.engine else []
+        if told:
+            name.append(f" ({', '.join(told)})")
         if row.bisection is None or row.shift is None:
             table.add_row(name, "–", "–", "–", "refused")
             continue
@@ -63,7 +62,7 @@ def to_terminal(report: Report, console: Console) -> None:
         console.print(text(f"note: {note}", "yellow"))
     _facts("Structure", structure_facts(report.structure), console)
     if report.bring_up is not None:
-        notes = [("note", n) for n in report.bring_up.notes]
+        notes = [("note", n) for n in report.bring_up.notes if report.routing is None or n not in report.routing.notes]
         _facts("Subnet manager", report.bring_up.facts + notes, console)
     print_findings(report, console)
     if report.routing is not None:
@@ -131,11 +130,13 @@ def print_findings(report: Report, console: Console) -> None:
     if report.findings:
         table = _table("severity", "code", "finding")
         total, seen, shown = Counter(f.code for f in report.findings), Counter[str](), 0
+        listed: set[str] = set()
         for f in sorted(report.findings, key=lambda f: -f.severity):
             seen[f.code] += 1
             if shown >= SHOWN_FINDINGS or seen[f.code] > PER_CODE:
                 continue
             shown += 1
+            listed.add(f.code)
             line = text(f.message)
             left = total[f.code] - PER_CODE
             if seen[f.code] == PER_CODE and left > 0:
@@ -144,15 +145,14 @@ def print_findings(report: Report, console: Console) -> None:
                 line.append_text(text(f"\n{f.advice}", "dim"))
             table.add_row(text(f.severity.name.lower(), STYLE[f.severity]), text(f.code), line)
         console.print(table)
-        hidden = sum(total.values()) - shown
-        if hidden:
-            console.print(text(f"{hidden:,} findings are not shown here; --json lists all", "dim"))
+        if hidden := len([c for c in total if c not in listed]):
+            console.print(text(f"{hidden:,} more kinds of finding are not shown here; --json lists all", "dim"))
     console.print()
 
 
 def print_routing(r: RoutingPart, console: Console) -> None:
     """Proof and quality of forwarding tables."""
-    facts = [("tables", f"{r.engine}, {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
+    facts = [("tables", f"{r.engine_text}; {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
              ("pairs in circles", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
     if r.switch_unreachable:
         facts.append(("switch to switch without a path", f"{r.switch_unreachable:,} (legal for up/down engines)"))

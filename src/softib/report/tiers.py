@@ -106,7 +106,9 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str]) -> list[np.nd
         if t:
             down = tier[graph.peer] == t - 1
             total = np.bincount(owner[down], position[graph.peer[down]], len(names))
-            pull = np.round(total / np.maximum(np.bincount(owner[down], minlength=len(names)), 1), 6)
+            links = np.maximum(np.bincount(owner[down], minlength=len(names)), 1)
+            # Coarse, so that one missing cable does not move a switch out of the order of names.
+            pull = np.round(total / links * 20)
         mine = mine[np.lexsort((rank[mine], pull[mine], first_rank[part[mine]]))]
         position[mine] = (np.arange(len(mine)) + 0.5) / max(len(mine), 1)
         out.append(mine)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from softib.diags.finding import Severity
 from softib.report.model import Report
 
-__all__ = ["Tile", "engine_hint", "headline", "percent", "size_text", "tiles", "time_text"]
+__all__ = ["Tile", "engine_hint", "headline", "percent", "size_text", "structure_facts", "tiles", "time_text"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def tiles(report: Report) -> list[Tile]:
     if report.routing is not None:
         r = report.routing
         lost = r.unreachable
-        out.append(Tile("Pairs without a path", f"{lost:,}", f"routed by {r.engine}", "bad" if lost else "good"))
+        out.append(
+            Tile("Pairs without a path", f"{lost:,}", f"routed by {r.tables or r.engine}", "bad" if lost else "good")
+        )
         out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
                         "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",
                         term="credit loop"))  # fmt: skip
@@ -73,6 +76,28 @@ def tiles(report: Report) -> list[Tile]:
                         f"{_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}",
                         term="effective bisection bandwidth"))  # fmt: skip
     return out
+
+
+def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """(name, value) rows about the recognised topology (``diags.structure.summary``)."""
+    if not structure:
+        return []
+    s = structure
+    facts = [("Topology", s["kind"])]
+    if s["tiers"] and s["kind"] in ("fat-tree", "rail-optimized", "dragonfly+"):
+        tiers = [f"{n:,} {name}" for name, n in zip(("leaf", "spine", "core"), s["tiers"].values(), strict=False)]
+        facts.append(("Switches by tier", ", ".join(tiers)))
+    for key, label in (("rails", "Rails"), ("units", "Scalable units"), ("groups", "Groups")):
+        if s[key]:
+            facts.append((label, str(s[key])))
+    if s["dims"]:
+        facts.append(("Dimensions", " × ".join(map(str, s["dims"]))))
+    if s["oversubscription_worst"] is not None:
+        facts.append(("Most oversubscribed leaf", f"{s['oversubscription_worst']:g} : 1"))
+    if s["bisection_percent"] is not None:
+        told = "" if s["bisection_gbps"] is None else f" ({_gbps(s['bisection_gbps'])})"
+        facts.append(("Bisection bandwidth", f"{s['bisection_percent']:.1f} % of full{told}"))
+    return facts + [("Note", note) for note in s["notes"]]
 
 
 def engine_hint(report: Report) -> str:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.errors import InputError
+from softib.errors import InputError, MadTimeout
 from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
-from softib.routing.engine import RouteOptions, Routing, engine
+from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
@@ -77,9 +77,8 @@ def bring_up(
     seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
-    (a node that cannot host a manager).
+    (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
     """
-    check_engine(engine)
     port = manager_port(fabric, node)
     config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
     plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
@@ -89,11 +88,6 @@ def bring_up(
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
     graph, routing = _as_fabric_rows(fabric, sm)
     return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm), now_ps)
-
-
-def check_engine(name: str) -> None:
-    """Raise :class:`UnknownName` before anything is sent."""
-    engine(name)
 
 
 def manager_port(fabric: Fabric, node: str | int | None) -> int:
@@ -139,7 +133,8 @@ def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress:
 def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, told = graph_of(fabric), sm.routing
-    assert told is not None and sm.graph is not None
+    if told is None or sm.graph is None:
+        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems)}")
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
@@ -148,8 +143,7 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     ranks = told.ranks
     if ranks is not None and len(ranks) == len(order):
         ranks = np.where(found, ranks[at], -1)
-    roots = tuple(int(np.flatnonzero(at == r)[0]) for r in told.roots if (at == r).any())
-    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, roots, list(told.notes))
+    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, told.roots, list(told.notes))
     return graph, routing
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softib.errors import SoftibError
 from softib.iba.constants import SMP_DATA, CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.batch import MadBatch, SendStatus
@@ -73,7 +74,8 @@ class SubnetManager:
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
         """Take what arrived; return what shall leave now and the time of the next call if nothing arrives before.
 
-        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs, tables too short).
+        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs, tables too short), and
+        whatever a routing engine raises; the sweep is given up then, and :meth:`request_sweep` starts a new one.
         """
         replies = MadBatch.zeros(0)
         if inbox is not None and len(inbox):
@@ -84,9 +86,13 @@ class SubnetManager:
                 self._sweep_wanted |= changed
                 inbox = inbox[~asked]
         self.transactor.receive(now_ps, inbox)
-        for done in self.transactor.completed():
-            self._take(done)
-        self._advance(now_ps)
+        try:
+            for done in self.transactor.completed():
+                self._take(done)
+            self._advance(now_ps)
+        except SoftibError:
+            self._give_up()
+            raise
         self._fill()
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
@@ -117,7 +123,7 @@ class SubnetManager:
             following = PHASES[0]
         else:
             self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
-            if self.phase == PHASES[-1]:
+            if self.phase == PHASES[-1] or self.database.sm_port < 0:
                 self._end()
                 return
             following = PHASES[PHASES.index(self.phase) + 1]
@@ -135,6 +141,11 @@ class SubnetManager:
         self._enter["discover"] = self._discovery.start
         self._before = (self.transactor.retried, self.transactor.timeouts, self.transactor.strays)
 
+    def _give_up(self) -> None:
+        self.phase, self._sweep_wanted = "", False
+        self.transactor.abandon()
+        self._queue = RequestQueue(self.database.routes)
+
     def _end(self) -> None:
         self.phase = ""
         db, report = self.database, self.report
@@ -144,7 +155,8 @@ class SubnetManager:
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         report.describe(db)
-        self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
+        if db.sm_port >= 0:
+            self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""

@@ -1,0 +1,74 @@
+"""Every check over a fabric: one call, a list of findings, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# Importing a family registers its checks, in the order in which they run.
+from softib.diags import identity, links, routing_checks, sm_checks, structure_checks  # noqa: F401
+from softib.diags.finding import Finding, Severity
+from softib.diags.plan_compare import compare
+from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
+from softib.diags.structure import Structure
+from softib.diags.view import FabricView
+from softib.fabric.formats.cabling import CablingPlan
+from softib.fabric.model import Fabric
+
+__all__ = ["CHECKS", "CODES", "check", "check_structure"]
+
+UNREADABLE_RECORDS = code(
+    "unreadable-records", Severity.WARNING, "records of the source could not be used as they stand",
+    "see the list of problems: file, line and reason of each")  # fmt: skip
+
+
+@check_function
+def unreadable_records(c: Context) -> Iterator[Finding]:
+    """One finding for all problems of the reader; each of them is listed beside the findings."""
+    if c.problems:
+        n = len(c.problems)
+        yield finding(UNREADABLE_RECORDS, [], f"{n} record{'s' if n > 1 else ''} of the source could not be used as "
+                      f"{'they stand' if n > 1 else 'it stands'}; first: {c.problems[0]}", {"problems": n})  # fmt: skip
+
+
+def check(
+    fabric: Fabric,
+    *,
+    problems: Sequence[Any] = (),
+    proof: Any = None,
+    quality: Any = None,
+    graph: Any = None,
+    plan: CablingPlan | None = None,
+    sms: Sequence[dict[str, Any]] | None = None,
+    records: frozenset[str] | None = None,
+    structure: Structure | None = None,
+) -> list[Finding]:
+    """All findings about ``fabric``, the most severe first, else in the order of the checks.
+
+    ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
+    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``plan``: compare every cable; ``sms``:
+    subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
+    bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
+    """
+    context = _context(
+        fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms
+    )
+    found = [f for function in CHECKS.values() for f in function(context)]
+    if plan is not None:
+        found += compare(fabric, plan).findings
+    return sorted(found, key=lambda f: -int(f.severity))
+
+
+def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
+    """:func:`check`, and the structure that was recognised on the way."""
+    from softib.diags.structure import recognise
+
+    structure = options.pop("structure", None) or recognise(fabric)
+    return check(fabric, structure=structure, **options), structure
+
+
+def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **more: Any) -> Context:
+    context = Context(FabricView(fabric, records), **more)
+    if structure is not None:
+        context.__dict__["structure"] = structure  # fills the cached property
+    return context

@@ -1,0 +1,149 @@
+"""Recognises direct networks: grids (torus, mesh, HyperX, ring) and dragonflies.
+
+Grids: Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5; Ahn et al., HyperX, SC
+2009. Dragonfly: Kim et al., ISCA 2008. Dragonfly+: Shpiner et al., HiPINEB 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.diags.labels import Labels, NodeClass
+from softib.diags.rules import mode
+from softib.diags.view import FabricView, components
+
+__all__ = ["Shape", "dragonfly", "dragonfly_plus", "grid"]
+
+MOST = 0.9
+FEW_LINKS = 4
+"""A handful of wrong cables does not change what a small fabric is."""
+
+
+@dataclass
+class Shape:
+    """A kind with its coordinates (int64[nodes, dims], -1 where a node has none) or groups (int32[nodes])."""
+
+    kind: str
+    dims: tuple[int, ...] = ()
+    groups: int = 0
+    group: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    coordinates: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, kind: str, nodes: int) -> Shape:
+        """A shape without coordinates."""
+        return cls(kind, group=np.full(nodes, -1, np.int32), coordinates=np.zeros((nodes, 0), np.int64))
+
+
+def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct pairs of linked switches."""
+    a, b = view.node_a[links], view.node_b[links]
+    pair = np.unique(np.stack([np.minimum(a, b), np.maximum(a, b)]), axis=1)
+    return pair[0], pair[1]
+
+
+def _near(found: int, wanted: float) -> bool:
+    return abs(found - wanted) <= max(FEW_LINKS, (1 - MOST) * wanted)
+
+
+def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
+    """The class that nearly all linked switches are of."""
+    usual, count = mode(labels.class_of[linked])
+    return labels.classes[usual] if usual >= 0 and count >= MOST * len(linked) else None
+
+
+def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
+    """A grid whose coordinates are the numbers in the switches' names."""
+    made = _main_class(labels, linked)
+    if made is None or len(linked) < 3:
+        return None
+    a, b = _pairs(view, view.between_switches)
+    inside = (labels.class_of[a] == labels.class_of[made.nodes[0]]) & (
+        labels.class_of[b] == labels.class_of[made.nodes[0]]
+    )
+    x, y = made.numbers[labels.row_of[a[inside]]], made.numbers[labels.row_of[b[inside]]]
+    apart = x != y
+    along = apart.sum(axis=1) == 1
+    if len(a) - int(along.sum()) > max(FEW_LINKS, (1 - MOST) * len(a)) or not along.any():
+        return None
+    n, forms = len(made.nodes), []
+    for k, size in enumerate(made.span.tolist()):
+        own = along & apart[:, k]
+        step = np.abs(x[own, k] - y[own, k])
+        forms.append(_form(n, size, int(own.sum()), int(((step == 1) | (step == size - 1)).sum())))
+    if "none" in forms or int(np.prod(made.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
+        return None
+    shape = Shape.of(_grid_kind(forms), len(view.names))
+    shape.dims = tuple(int(s) for s in made.span)
+    shape.coordinates = np.full((len(view.names), len(shape.dims)), -1, np.int64)
+    shape.coordinates[made.nodes] = made.numbers
+    return shape
+
+
+def _form(n: int, size: int, found: int, neighbours: int) -> str:
+    """What the lines of ``size`` switches are: all-to-all, cycles, paths; small sizes are several at once."""
+    all_to_all, cycles, paths = n * (size - 1) / 2, float(n), n * (size - 1) / size
+    near = _near(neighbours, found)
+    if size == 2:
+        return "pair" if _near(found, n / 2) else "none"
+    if size == 3:
+        return "cycle" if abs(found - cycles) < abs(found - paths) else "path" if _near(found, paths) else "none"
+    nearest = min((abs(found - all_to_all), "full"), (abs(found - cycles), "cycle"), (abs(found - paths), "path"))[1]
+    wanted = {"full": all_to_all, "cycle": cycles, "path": paths}[nearest]
+    return nearest if _near(found, wanted) and (near or nearest == "full") else "none"
+
+
+def _grid_kind(forms: list[str]) -> str:
+    if "full" in forms:
+        return "hyperx"
+    if "cycle" in forms:
+        return "ring" if len(forms) == 1 else "torus"
+    return "mesh"
+
+
+def dragonfly(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
+    """Groups by the first number in the switches' names: all-to-all inside, every two groups joined."""
+    made = _main_class(labels, linked)
+    if made is None or made.numbers.shape[1] != 2:
+        return None
+    shape = Shape.of("dragonfly", len(view.names))
+    shape.group[made.nodes] = made.numbers[:, 0]
+    return shape if _all_joined(view, shape, view.between_switches, inside=True) else None
+
+
+def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> Shape | None:
+    """Two-tier groups whose spines are joined: without the links between spines the groups fall apart."""
+    links = view.between_switches
+    switches = view.is_switch & (rank > 0)
+    if rank[switches].max(initial=0) != 2 or not (rank[view.node_a[sideways]] == 2).all():
+        return None
+    local = np.setdiff1d(links, sideways)
+    root = components(len(view.names), view.node_a[local], view.node_b[local])
+    roots, group = np.unique(root[switches], return_inverse=True)
+    if len(roots) < 2 or len(roots) > switches.sum() / 2:
+        return None
+    shape = Shape.of("dragonfly+", len(view.names))
+    shape.group[switches] = group
+    return shape if _all_joined(view, shape, sideways, inside=False) else None
+
+
+def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool) -> bool:
+    """True where (nearly) all pairs of groups are joined and, if ``inside``, all pairs within a group. Counts groups."""
+    a, b = _pairs(view, links)
+    g, h = shape.group[a], shape.group[b]
+    known = (g >= 0) & (h >= 0)
+    g, h = g[known], h[known]
+    size = np.bincount(shape.group[shape.group >= 0])
+    shape.groups = len(size)
+    low, high = np.minimum(g, h)[g != h], np.maximum(g, h)[g != h]
+    joined = len(np.unique(low.astype(np.int64) * len(size) + high))
+    complete = int((size * (size - 1) // 2).sum())
+    local = int((g == h).sum())
+    return (
+        len(size) >= 2
+        and joined >= MOST * len(size) * (len(size) - 1) / 2 - 1
+        and (not inside or (complete > 0 and _near(local, complete)))
+    )

@@ -1,0 +1,235 @@
+"""Who is who: GUIDs, descriptions, LIDs, and whether everything is connected to everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softib.diags.finding import Finding, Severity
+from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.view import FabricView
+from softib.iba.constants import LID_UCAST_MAX
+
+DUPLICATE_NODE_GUID = code(
+    "duplicate-node-guid", Severity.ERROR, "several nodes carry one NodeGUID",
+    "burn the right GUID into the node (flint, mlxburn); the subnet manager sees these nodes as one")  # fmt: skip
+DUPLICATE_PORT_GUID = code(
+    "duplicate-port-guid", Severity.ERROR, "ports of different nodes carry one PortGUID",
+    "burn the right GUID into the adapter; paths to this GUID lead to whichever node answered last")  # fmt: skip
+DUPLICATE_DESCRIPTION = code(
+    "duplicate-description", Severity.WARNING, "several nodes have the same NodeDescription",
+    "name each node (hostname service, `set NodeDescription`), or give a node-name-map")  # fmt: skip
+UNNAMED_NODES = code(
+    "unnamed-nodes", Severity.INFO, "many nodes carry the same description, mostly the maker's default",
+    "name them or give a node-name-map: messages, plans and pattern checks go by names")  # fmt: skip
+DUPLICATE_LID = code(
+    "duplicate-lid", Severity.ERROR, "two end ports own the same LID (LMC ranges counted)",
+    "look for two subnet managers; then let one of them reassign LIDs")  # fmt: skip
+LID_ZERO = code(
+    "lid-zero", Severity.ERROR, "a linked end port has no LID",
+    "the subnet manager has not configured the port: is it reachable, is its state above INIT?")  # fmt: skip
+LID_OUT_OF_RANGE = code(
+    "lid-out-of-range", Severity.ERROR, "a LID is no unicast LID (1 to 49151, IBA 4.1.3)",
+    "let the subnet manager reassign LIDs")  # fmt: skip
+ISOLATED_PART = code(
+    "isolated-part", Severity.ERROR, "a part of the fabric has no link to the largest part",
+    "find the missing uplinks of this part; a node alone may be switched off")  # fmt: skip
+UNLINKED_HCA_PORT = code(
+    "unlinked-hca-port", Severity.WARNING, "an adapter's port has no link, while those of its kind have",
+    "check the cable and the transceiver, and that the switch port is enabled")  # fmt: skip
+ONE_SIDED_RECORD = code(
+    "one-sided-record", Severity.WARNING, "only one end lists the cable",
+    "scan the fabric again; if it stays, one end's agent does not answer")  # fmt: skip
+DANGLING_RECORD = code(
+    "dangling-record", Severity.WARNING, "a record names a peer that is not in the source",
+    "scan the fabric again; the file may be cut off")  # fmt: skip
+SELF_LOOP_CABLE = code(
+    "self-loop-cable", Severity.WARNING, "both ends of a cable are on one node",
+    "remove the cable or the loopback plug; routing engines ignore it")  # fmt: skip
+
+MANY = 8
+"""From so many equal findings on, one finding with the count."""
+
+
+def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+    """Rows that share a value, for each value that several have, in order of the first row."""
+    order = np.argsort(values, kind="stable")
+    v = values[order]
+    cut = np.flatnonzero(np.concatenate([[True], v[1:] != v[:-1]])) if len(v) else np.zeros(0, int)
+    parts = np.split(rows[order], cut[1:])
+    return sorted((p for p in parts if len(p) > 1), key=lambda p: int(p[0]))
+
+
+@check_function
+def duplicate_guids(c: Context) -> Iterator[Finding]:
+    """NodeGUIDs of several nodes, PortGUIDs of ports of several nodes."""
+    view, f = c.view, c.view.fabric
+    known = np.flatnonzero(f.node_guid != 0)
+    reported: set[int] = set()
+    for nodes in _groups(f.node_guid[known], known):
+        reported.update(nodes.tolist())
+        guid = f"{int(f.node_guid[nodes[0]]):#018x}"
+        names = ", ".join(view.names[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
+        yield finding(DUPLICATE_NODE_GUID, map(view.node_place, nodes[:MANY].tolist()),
+                      f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}", {"guid": guid, "nodes": len(nodes)})  # fmt: skip
+    owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0))
+    for ports in _groups(f.port_guid[owners], owners):
+        owners_of = set(f.port_node[ports].tolist())
+        if len(owners_of) > 1 and not owners_of <= reported:
+            guid = f"{int(f.port_guid[ports[0]]):#018x}"
+            yield finding(DUPLICATE_PORT_GUID, map(view.place, ports[:MANY].tolist()),
+                          f"PortGUID {guid} is carried by {', '.join(str(view.place(p)) for p in ports[:4].tolist())}",
+                          {"guid": guid, "ports": len(ports)})  # fmt: skip
+
+
+@check_function
+def duplicate_descriptions(c: Context) -> Iterator[Finding]:
+    """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one finding."""
+    view, f = c.view, c.view.fabric
+    told = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
+    keys = np.unique(f.node_desc[told], axis=0, return_inverse=True)[1].reshape(-1) if len(told) else told
+    for nodes in _groups(keys, told):
+        if len(set(f.sys_guid[nodes].tolist())) == 1 and len(set(f.node_guid[nodes].tolist())) > 1:
+            continue  # adapters of one host that share its name
+        text = view.names[int(nodes[0])]
+        what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
+        evidence = {"description": text, "nodes": len(nodes)}
+        if len(nodes) > MANY or "Technologies" in text:
+            yield finding(UNNAMED_NODES, map(view.node_place, nodes[:3].tolist()),
+                          f"{len(nodes)} {what} are all called {text!r}", evidence)  # fmt: skip
+        else:
+            guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
+            yield finding(DUPLICATE_DESCRIPTION, map(view.node_place, nodes.tolist()),
+                          f"{len(nodes)} {what} are all called {text!r}: {guids}", evidence)  # fmt: skip
+
+
+@check_function
+def lids(c: Context) -> Iterator[Finding]:
+    """LIDs owned twice, LID 0, LIDs that are not unicast LIDs."""
+    view, f = c.view, c.view.fabric
+    if "lids" not in view.records:
+        return
+    ends = f.end_ports()
+    ends = ends[~view.is_sharp[f.port_node[ends]] | (f.lid[ends] > 0)]
+    lid = f.lid[ends].astype(np.int64)
+    zero = ends[lid == 0]
+    if len(zero) > MANY:
+        yield finding(LID_ZERO, map(view.place, zero[:MANY].tolist()),
+                      f"{len(zero)} of {len(ends)} end ports have LID 0", {"ports": len(zero), "of": len(ends)})  # fmt: skip
+    else:
+        for port in zero.tolist():
+            yield finding(LID_ZERO, [view.place(port)], f"{view.place(port)} has LID 0", {"lid": 0})
+    for port in ends[lid > LID_UCAST_MAX][:MANY].tolist():
+        value = int(f.lid[port])
+        yield finding(LID_OUT_OF_RANGE, [view.place(port)], f"{view.place(port)} has LID {value}", {"lid": value})
+    yield from _overlaps(view, ends[(lid > 0) & (lid <= LID_UCAST_MAX)])
+
+
+def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
+    f = view.fabric
+    low = f.lid[ends].astype(np.int64)
+    lmc = f.lmc[ends].astype(np.int64) if "lmcs" in view.records else np.zeros(len(ends), np.int64)
+    order = np.argsort(low, kind="stable")
+    ends, low, high = ends[order], low[order], (low + (1 << lmc) - 1)[order]
+    if not len(ends):
+        return
+    reach = np.maximum.accumulate(high)  # the highest LID that anyone before owns
+    owner = np.maximum.accumulate(np.where(high == reach, np.arange(len(ends)), 0))
+    for i in (np.flatnonzero(low[1:] <= reach[:-1]) + 1).tolist():
+        a, b = int(ends[owner[i - 1]]), int(ends[i])
+        same = low[i] == low[owner[i - 1]]
+        text = f"both have LID {low[i]}" if same else f"both own LID {low[i]} (LMC ranges overlap)"
+        yield finding(DUPLICATE_LID, [view.place(a), view.place(b)], f"{view.place(a)} and {view.place(b)} {text}",
+                      {"lid": int(low[i])})  # fmt: skip
+
+
+@check_function
+def records(c: Context) -> Iterator[Finding]:
+    """Cables that one end only lists, whose peer is unknown, or that lead back to their own node."""
+    view, f = c.view, c.view.fabric
+    ends = f.cable_port
+    if not len(ends):
+        return
+    known = (ends >= 0).all(axis=1)
+    node = f.port_node[np.maximum(ends, 0)]
+    loop = known & (node[:, 0] == node[:, 1])
+    for cable in np.flatnonzero(~known).tolist():
+        port = int(ends[cable].max())
+        yield finding(DANGLING_RECORD, [view.place(port)], f"{view.place(port)}: its peer is not in the source")
+    for cable in np.flatnonzero(known & ~loop & (f.cable_listed == 1)).tolist():
+        a, b = ends[cable].tolist()
+        yield finding(
+            ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it"
+        )
+    for cable in np.flatnonzero(loop).tolist():
+        a, b = ends[cable].tolist()
+        text = (
+            f"{view.place(a)} holds a loopback plug"
+            if a == b
+            else f"{view.link_name(a, b)}: a cable from a node to itself"
+        )
+        yield finding(SELF_LOOP_CABLE, [view.place(p) for p in dict.fromkeys((a, b))], text)
+
+
+@check_function
+def isolated_parts(c: Context) -> Iterator[Finding]:
+    """Connected parts but the largest: their switches and hosts named."""
+    view, f = c.view, c.view.fabric
+    dangling = np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
+    lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
+    lone &= ~f.is_switch | dangling  # unlinked adapters and dangling records have findings of their own
+    counted = np.flatnonzero(~lone & ~view.is_sharp)
+    roots, size = np.unique(view.component[counted], return_counts=True)
+    if len(roots) < 2:
+        return
+    main = int(roots[np.argmax(size)])
+    order = counted[np.argsort(view.component[counted], kind="stable")]
+    parts = np.split(order, np.cumsum(size)[:-1])
+    smaller = [(r, p) for r, p in zip(roots.tolist(), parts, strict=True) if r != main]
+    empty = [p for _, p in smaller if len(p) == 1 and f.is_switch[p[0]]]
+    if len(empty) > MANY and "unlinked" not in view.records:
+        smaller = [(r, p) for r, p in smaller if len(p) > 1]
+    for _, part in smaller[: 4 * MANY]:
+        yield _isolated(view, part, int(size.max()))
+
+
+def _isolated(view: FabricView, part: np.ndarray, main: int) -> Finding:
+    switches = int(view.fabric.is_switch[part].sum())
+    named = ", ".join(view.names[n] for n in part[:4].tolist()) + (", …" if len(part) > 4 else "")
+    evidence: dict[str, Any] = {"switches": switches, "cas": len(part) - switches, "largest_part": main}
+    first = part[np.argsort(~view.fabric.is_switch[part], kind="stable")][:MANY]
+    text = f"{named} has no link" if len(part) == 1 else f"{len(part)} nodes have no link to the largest part: {named}"
+    return finding(ISOLATED_PART, map(view.node_place, first.tolist()), text, evidence)
+
+
+@check_function
+def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
+    """Adapter ports without a link where most ports of that number on that kind of adapter have one."""
+    view, f = c.view, c.view.fabric
+    if "unlinked" not in view.records:
+        return
+    rows = np.flatnonzero(view.is_host[f.port_node])
+    kind = f.device_id[f.port_node[rows]].astype(np.int64) * 256 + f.port_num[rows]
+    _, at = np.unique(kind, return_inverse=True)
+    linked = f.port_cable[rows] >= 0
+    share = np.bincount(at, linked) / np.bincount(at) if len(at) else np.zeros(0)
+    bad = rows[~linked & (share[at] > 0.5)]
+    wanted = c.pattern.expected[bad]
+    place_of = {p: q for a, b in c.suspects.missing for p, q in ((a, b), (b, a))}
+    by_switch: dict[int, list[int]] = {}
+    for port, want in zip(bad.tolist(), wanted.tolist(), strict=True):
+        by_switch.setdefault(want, []).append(port)
+    for want, ports in by_switch.items():
+        if len(ports) > MANY:
+            hint = f"; the pattern puts them on {view.names[want]}" if want >= 0 else ""
+            yield finding(UNLINKED_HCA_PORT, map(view.place, ports[:MANY]),
+                          f"{len(ports)} adapter ports have no link, {view.place(ports[0])} the first{hint}",
+                          {"expected": view.names[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
+            continue
+        for port in ports:
+            where = [view.place(p) for p in (port, place_of.get(port, -1)) if p >= 0]
+            right = str(where[1]) if len(where) > 1 else view.names[want] if want >= 0 else None
+            hint = f"; the pattern joins it to {right}" if right else ""
+            yield finding(UNLINKED_HCA_PORT, where, f"{where[0]} has no link{hint}", {"expected": right})

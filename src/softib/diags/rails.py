@@ -1,0 +1,142 @@
+"""Rails: hosts with several adapters, each on a leaf of its own, adapter r of every host on a leaf of rail r.
+
+NVIDIA's DGX SuperPOD reference architecture calls this rail-optimized: a leaf serves one rail of a scalable unit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.rules import mode
+from softib.diags.view import FabricView
+
+__all__ = ["OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
+
+_HCA = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
+MOST = 0.9
+"""Share of hosts, and of adapters of a leaf, that must follow the rail."""
+MIN_UNIT = 3
+"""Hosts with the same leaves that make a unit."""
+MAX_LONE = 0.1
+"""More hosts than this share that are like no other: there are no units."""
+HALF = 0.5
+"""Share of all host links that must be of such hosts."""
+
+
+@dataclass
+class Rails:
+    """``count`` rails (0 = none), ``units`` groups of leaves, ``of_node`` int16[nodes]: rail of adapters and leaves, -1.
+
+    ``host_port`` and ``leaf_port`` int64[hosts, count]: the cable of each rail of each host that follows the rails."""
+
+    count: int
+    units: int
+    of_node: np.ndarray
+    host_port: np.ndarray
+    leaf_port: np.ndarray
+
+    @classmethod
+    def none(cls, nodes: int) -> Rails:
+        """No rails."""
+        empty = np.zeros((0, 0), np.int64)
+        return cls(0, 0, np.full(nodes, -1, np.int16), empty, empty)
+
+
+def system_of(view: FabricView) -> np.ndarray:
+    """Number of the host that each adapter belongs to (by ``host mlx5_0`` names, else SystemImageGUID), -1 elsewhere."""
+    keys: dict[object, int] = {}
+    out = np.full(len(view.names), -1, np.int64)
+    for node in np.flatnonzero(view.is_host).tolist():
+        match = _HCA.match(view.names[node])
+        key: object = match.group("host") if match else int(view.fabric.sys_guid[node])
+        out[node] = keys.setdefault(key, len(keys))
+    return out
+
+
+def _last_number(name: str) -> int:
+    numbers = re.findall(r"\d+", name)
+    return min(int(numbers[-1]), 1 << 40) if numbers else 0
+
+
+def find_rails(view: FabricView) -> Rails:
+    """Rails of ``view``, or none where hosts have one link, share leaves, or leaves mix adapters."""
+    f = view.fabric
+    none = Rails.none(len(view.names))
+    _, host_port, switch_port = view.to_hosts
+    if not len(host_port):
+        return none
+    system = system_of(view)[f.port_node[host_port]]
+    hca = np.array([_last_number(view.names[n]) for n in f.port_node[host_port].tolist()])
+    hca = hca * 256 + f.port_num[host_port]
+    order = np.lexsort((hca, system))
+    system, hca, node, leaf = system[order], hca[order], f.port_node[host_port][order], f.port_node[switch_port][order]
+    first = np.flatnonzero(np.concatenate([[True], system[1:] != system[:-1]]))
+    size = np.diff(np.concatenate([first, [len(system)]]))
+    count, hosts = mode(size[size >= 2])
+    if count < 2 or hosts * count < HALF * len(system):
+        return none
+    rows = first[size == count][:, None] + np.arange(count)
+    _, at, hosts_of = np.unique(hca[rows], axis=0, return_inverse=True, return_counts=True)
+    rows = rows[at.reshape(-1) == hosts_of.argmax()].ravel()  # hosts that number their adapters alike
+    hosts = int(hosts_of.max())
+    if hosts * count < HALF * len(system):
+        return none
+    rail = np.tile(np.arange(count), hosts)
+    spread = np.sort(leaf[rows].reshape(hosts, count), axis=1)
+    if (np.diff(spread, axis=1) > 0).all(axis=1).mean() < MOST:
+        return none
+    leaves, at = np.unique(leaf[rows], return_inverse=True)
+    votes = np.zeros((len(leaves), count), np.int64)
+    np.add.at(votes, (at, rail), 1)
+    if votes.max(axis=1).sum() < MOST * len(rows) or len(leaves) < 2:
+        return none
+    of_node = none.of_node
+    of_node[leaves] = votes.argmax(axis=1)
+    of_node[node[rows]] = rail
+    cable = order[rows].reshape(hosts, count)
+    return Rails(count, -(-len(leaves) // count), of_node, host_port[cable], switch_port[cable])
+
+
+@dataclass(frozen=True)
+class OddAdapter:
+    """A cable (``host_port``, ``leaf_port``) of ``rail`` of row ``host``; hosts like it have that rail on node ``wanted``."""
+
+    host: int
+    rail: int
+    host_port: int
+    leaf_port: int
+    wanted: int
+
+
+def odd_adapters(view: FabricView, rails: Rails) -> list[OddAdapter]:
+    """Adapters that are not on the leaf where the same rail of like hosts is, without regard to names.
+
+    Hosts that use the same leaves rail by rail are alike (a scalable unit). A host whose row of leaves nobody shares is
+    compared with the unit that it shares most leaves with.
+    """
+    if rails.count < 2:
+        return []
+    leaf = view.fabric.port_node[rails.leaf_port]
+    rows, at, members = np.unique(leaf, axis=0, return_inverse=True, return_counts=True)
+    at = at.reshape(-1)
+    units = np.flatnonzero(members >= MIN_UNIT)
+    lone = np.flatnonzero(members[at] < MIN_UNIT)
+    if not len(units) or len(lone) > max(2, MAX_LONE * len(leaf)):
+        return []
+    unit_of: dict[int, list[int]] = {}
+    for u in units.tolist():
+        for switch in rows[u].tolist():
+            unit_of.setdefault(switch, []).append(u)
+    found = []
+    for host in lone.tolist():
+        votes = np.array([u for switch in leaf[host].tolist() for u in unit_of.get(switch, ())])
+        unit, agree = mode(votes)
+        if agree <= rails.count // 2:
+            continue
+        for r in np.flatnonzero(leaf[host] != rows[unit]).tolist():
+            ports = int(rails.host_port[host, r]), int(rails.leaf_port[host, r])
+            found.append(OddAdapter(host, r, *ports, int(rows[unit, r])))
+    return found

@@ -1,0 +1,87 @@
+"""What the proof and the balance of forwarding tables say (``routing.verify.Proof``, ``routing.quality.Balance``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from softib.diags.finding import Finding, Place, Severity
+from softib.diags.registry import Context, check_function, code, finding
+
+UNREACHABLE_PAIRS = code(
+    "unreachable-pairs", Severity.ERROR, "packets of some pairs of ports do not arrive",
+    "route again; where the fabric is in parts, link them first")  # fmt: skip
+CREDIT_LOOP = code(
+    "credit-loop", Severity.ERROR, "links wait for each other's buffers in a cycle: the fabric can deadlock",
+    "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)")  # fmt: skip
+UNEVEN_ROUTES = code(
+    "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
+    "look for missing links in the tier; try another engine (ftree) or scatter ports")  # fmt: skip
+
+IMBALANCE = 2.0
+"""Most paths over mean paths of a tier from which the tier is called uneven."""
+MANY = 5
+
+
+def _switch_node(c: Context, row: int) -> int:
+    rows = c.graph.switch_node if c.graph is not None else c.view.fabric.switch_node
+    return int(rows[row])
+
+
+def _out(c: Context, row: int, portnum: int) -> Place:
+    node = _switch_node(c, row)
+    return Place(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum))
+
+
+@check_function
+def unreachable(c: Context) -> Iterator[Finding]:
+    """CA→CA and CA→switch pairs that do not arrive, with a few examples."""
+    if c.proof is None or not c.proof.unreachable:
+        return
+    examples: list[str] = []
+    where: list[Place] = []
+    for failure in c.proof.failures:
+        if failure.kind != "switch→switch" and len(examples) < MANY:
+            node = _switch_node(c, failure.switch)
+            where.append(c.view.node_place(node))
+            examples.append(f"{c.view.names[node]} to {_end_name(c, failure)}: {failure.what}")
+    first = f"; from {examples[0]}" if examples else ""
+    total = c.proof.ca_ca.total + c.proof.ca_switch.total
+    yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
+                  f"{c.proof.unreachable} of {total} pairs do not arrive{first}",
+                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples})  # fmt: skip
+
+
+def _end_name(c: Context, failure: Any) -> str:
+    if c.graph is None:
+        return f"LID {failure.lid}"
+    return f"{c.view.names[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
+
+
+@check_function
+def credit_loops(c: Context) -> Iterator[Finding]:
+    """The cycle of channels, where there is one."""
+    if c.proof is None or c.proof.credit_loop is None:
+        return
+    cycle = [(_out(c, s, p), int(vl)) for s, p, vl in c.proof.credit_loop]
+    shown = " → ".join(str(place) for place, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
+    yield finding(CREDIT_LOOP, [place for place, _ in cycle], f"credit loop of {len(cycle)} channels: {shown}",
+                  {"cycle": [[place.node, place.portnum, vl] for place, vl in cycle]})  # fmt: skip
+
+
+@check_function
+def imbalance(c: Context) -> Iterator[Finding]:
+    """Tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or more.
+
+    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature.
+    """
+    if c.quality is None or c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    for tier in c.quality.tiers:
+        if tier.imbalance < IMBALANCE or tier.links < 2 or tier.low == tier.high:
+            continue
+        where = [_out(c, s, p) for s, p, _ in tier.worst[:MANY]]
+        yield finding(UNEVEN_ROUTES, where,
+                      f"{where[0]} carries {tier.worst[0][2]} paths, {tier.imbalance:.1f} times the mean of its {tier.links} links",
+                      {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
+                       "unused_or_least": int(tier.least)})  # fmt: skip

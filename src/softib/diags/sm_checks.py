@@ -1,0 +1,103 @@
+"""Subnet managers, where the source lists them (``Source.sms``) or a live fabric tells.
+
+IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are decided by GUID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from softib.diags.finding import Finding, Place, Severity
+from softib.diags.registry import Context, check_function, code, finding
+
+SM_NONE = code(
+    "sm-none", Severity.ERROR, "no subnet manager is master",
+    "start OpenSM (or UFM, or the SM of a managed switch)")  # fmt: skip
+SM_SEVERAL_MASTERS = code(
+    "sm-several-masters", Severity.ERROR, "several subnet managers are master of one subnet",
+    "two subnets were joined, or SMs cannot hear each other: stop all but one")  # fmt: skip
+SM_NO_STANDBY = code(
+    "sm-no-standby", Severity.WARNING, "no subnet manager stands by",
+    "start a second one: without it the fabric cannot react once the master is gone")  # fmt: skip
+SM_EQUAL_PRIORITIES = code(
+    "sm-equal-priorities", Severity.WARNING, "the master and a standby have the same priority",
+    "give each SM its own priority: with equal ones the GUID decides who takes over")  # fmt: skip
+SM_ON_COMPUTE_NODE = code(
+    "sm-on-compute-node", Severity.INFO, "a subnet manager runs on a node of a class with many members",
+    "run it on a management node or a switch: jobs and reboots of compute nodes disturb it")  # fmt: skip
+
+STATES = ("not active", "discovering", "standby", "master")
+"""SMInfo.SMState (IBA 14.2.5.13)."""
+COMPUTE_CLASS = 8
+"""Hosts whose names differ only in numbers are compute nodes from this many on."""
+
+
+def _state(sm: dict[str, Any]) -> str:
+    state = sm.get("state")
+    if isinstance(state, int):
+        return STATES[state] if 0 <= state < len(STATES) else "unknown"
+    return str(state or "unknown").lower().removeprefix("sminfo_").replace("_", " ")
+
+
+@check_function
+def subnet_managers(c: Context) -> Iterator[Finding]:
+    """All rules over the SMs that are listed. Nothing is said where the source lists none and does not record them."""
+    view = c.view
+    sms = list(view.fabric.source.sms if c.sms is None else c.sms)
+    if c.sms is None and not sms and "sm" not in view.records:
+        return
+    masters = [s for s in sms if _state(s) == "master"]
+    standby = [s for s in sms if _state(s) == "standby"]
+    if not masters:
+        listed = f" ({len(sms)} listed, none of them master)" if sms else ""
+        yield finding(
+            SM_NONE, [p for s in sms if (p := _place(c, s))], f"the fabric has no master subnet manager{listed}"
+        )
+        return
+    if len(masters) > 1:
+        yield finding(SM_SEVERAL_MASTERS, [p for s in masters if (p := _place(c, s))],
+                      f"{len(masters)} subnet managers are master: {', '.join(_name(c, s) for s in masters)}")  # fmt: skip
+    only_master_told = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
+    if not standby and len(masters) == 1 and not only_master_told:
+        yield finding(SM_NO_STANDBY, [p for p in [_place(c, masters[0])] if p],
+                      f"{_name(c, masters[0])} is the only subnet manager, none stands by")  # fmt: skip
+    equal = [s for s in standby if s.get("priority") is not None and s.get("priority") == masters[0].get("priority")]
+    if equal and len(masters) == 1:
+        both = [masters[0], *equal]
+        yield finding(SM_EQUAL_PRIORITIES, [p for s in both if (p := _place(c, s))],
+                      f"{', '.join(_name(c, s) for s in both)} have the same priority {masters[0]['priority']}",
+                      {"priority": masters[0]["priority"]})  # fmt: skip
+    for sm in masters + standby:
+        yield from _on_compute(c, sm)
+
+
+def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
+    node = sm.get("node")
+    if not isinstance(node, int) or not 0 <= node < len(c.view.names) or not c.view.is_host[node]:
+        return
+    labels = c.pattern.labels
+    if labels.class_of[node] < 0:
+        return
+    made = labels.classes[int(labels.class_of[node])]
+    if len(made.nodes) >= COMPUTE_CLASS:
+        place = _place(c, sm)
+        yield finding(SM_ON_COMPUTE_NODE, [place] if place else [],
+                      f"the {_state(sm)} subnet manager runs on {_name(c, sm)}, one of {len(made.nodes)} nodes {made.name}",
+                      {"class": made.name, "nodes": len(made.nodes)})  # fmt: skip
+
+
+def _place(c: Context, sm: dict[str, Any]) -> Place | None:
+    node, view = sm.get("node"), c.view
+    if isinstance(node, int) and 0 <= node < len(view.names):
+        portnum = sm.get("portnum")
+        return Place(view.names[node], int(view.fabric.node_guid[node]), int(portnum) if portnum is not None else None)
+    return None
+
+
+def _name(c: Context, sm: dict[str, Any]) -> str:
+    place = _place(c, sm)
+    if place is not None:
+        return str(place)
+    guid = sm.get("guid")
+    return f"an SM at {guid:#018x}" if isinstance(guid, int) else "an SM at an unknown node"

@@ -1,0 +1,170 @@
+"""What breaks the fabric's own pattern: swapped, misplaced and missing cables, crossed rails, uneven tiers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.finding import Finding, Severity
+from softib.diags.rails import OddAdapter, odd_adapters, system_of
+from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.swaps import Misplaced
+from softib.diags.uniform import uneven
+
+SWAPPED_CABLES = code(
+    "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",
+    "exchange the two plugs at one end")  # fmt: skip
+CROSSED_RAILS = code(
+    "crossed-rails", Severity.ERROR, "adapters of one host are cabled to each other's rail",
+    "exchange the two plugs at the host")  # fmt: skip
+MISPLACED_CABLE = code(
+    "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
+    "compare with the cabling plan; move the plug")  # fmt: skip
+MISSING_CABLE = code(
+    "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
+    "plug the cable in, or check why the link does not come up")  # fmt: skip
+MISSING_UPLINKS = code(
+    "missing-uplinks", Severity.WARNING, "a switch has fewer uplinks than the others of its tier",
+    "look for a missing cable or a port that is down")  # fmt: skip
+UNEVEN_SPINES = code(
+    "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
+    "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
+RAIL_MISMATCH = code(
+    "rail-mismatch", Severity.WARNING, "an adapter hangs on another leaf than the same rail of hosts like it",
+    "compare with the cabling plan; rails matter to collective libraries")  # fmt: skip
+
+MANY = 8
+
+
+@check_function
+def pattern_breaks(c: Context) -> Iterator[Finding]:
+    """Swapped pairs, crossed rails and misplaced cables against the learned pattern."""
+    view, suspects = c.view, c.suspects
+    systems = system_of(view) if suspects.swapped else np.zeros(0)
+    done = c.seen.setdefault("cables", set())
+    for first, second in suspects.swapped:
+        done.update((first.a, first.b, second.a, second.b))
+        yield _swap(c, first, second, systems)
+    for m in suspects.misplaced:
+        done.update((m.a, m.b))
+        a, b, right = view.place(m.a), view.place(m.b), view.place(m.vacancy)
+        stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
+        yield finding(MISPLACED_CABLE, [a, b, right], f"{a} ↔ {b}: the pattern joins {stays} to {right}",
+                      {"expected": [str(stays), str(right)]})  # fmt: skip
+
+
+def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) -> Finding:
+    view, node = c.view, c.view.fabric.port_node
+    where = [view.place(p) for p in (first.a, first.b, second.a, second.b)]
+    text = f"{view.link_name(first.a, first.b)} and {view.link_name(second.a, second.b)}"
+    evidence = {
+        "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+        "expected": [[view.names[w] if w >= 0 else None for w in (m.want_a, m.want_b)] for m in (first, second)],
+    }
+    hosts = [n for m in (first, second) for n in (int(node[m.a]), int(node[m.b])) if view.is_host[n]]
+    rail = c.structure.node_rail
+    if len(hosts) == 2 and systems[hosts[0]] == systems[hosts[1]] and rail[hosts[0]] != rail[hosts[1]]:
+        rails = sorted(int(rail[h]) for h in hosts)
+        return finding(CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed",
+                       {**evidence, "rails": rails})  # fmt: skip
+    wants = next(
+        (f"{p} belongs to {view.names[w]}" for m in (first, second)
+         for p, w in ((view.place(m.a), m.want_a), (view.place(m.b), m.want_b)) if w >= 0), "",
+    )  # fmt: skip
+    return finding(SWAPPED_CABLES, where, f"{text} are swapped: {wants}", evidence)
+
+
+@check_function
+def missing_cables(c: Context) -> Iterator[Finding]:
+    """Pairs of free switch ports that the rules of both ends join; many at one switch are one finding."""
+    view, f = c.view, c.view.fabric
+    between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
+    c.seen["missing"] = between
+    per_node: Counter[int] = Counter()
+    for a, b in between:
+        per_node[int(f.port_node[a])] += 1
+        per_node[int(f.port_node[b])] += 1
+    crowded = [n for n, count in per_node.most_common() if count > MANY]
+    left = list(between)
+    for node in crowded:
+        own = [(a, b) for a, b in left if node in (f.port_node[a], f.port_node[b])]
+        if len(own) <= MANY:
+            continue
+        left = [pair for pair in left if pair not in set(own)]
+        linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
+        yield finding(MISSING_CABLE, [view.node_place(node)],
+                      f"{view.names[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
+                      {"missing": len(own), "linked": linked})  # fmt: skip
+    for a, b in left:
+        yield finding(
+            MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one"
+        )
+
+
+@check_function
+def uneven_tiers(c: Context) -> Iterator[Finding]:
+    """In trees, without regard to names: switches whose links to the next tier differ from those of their kind."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view = c.view
+    known = {int(view.fabric.port_node[p]) for p in c.seen.get("cables", ())}
+    known |= {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
+    dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
+    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
+    for odd in uneven(view, c.structure.rank):
+        if odd.switch in known or odd.switch in blind or blind & set(odd.fewer):
+            continue
+        place = view.node_place(odd.switch)
+        far = [view.node_place(n) for n in (*odd.fewer, *odd.more)]
+        less = ", ".join(view.names[n] for n in odd.fewer[:MANY])
+        more = ", ".join(view.names[n] for n in odd.more[:MANY])
+        evidence = {"links": odd.links, "usual": odd.usual, "fewer": [view.names[n] for n in odd.fewer],
+                    "more": [view.names[n] for n in odd.more]}  # fmt: skip
+        if odd.links < odd.usual:
+            yield finding(MISSING_UPLINKS, [place, *far[: len(odd.fewer)]],
+                          f"{place}: {odd.links} uplinks, the others of its kind have {odd.usual}; fewer to {less}", evidence)  # fmt: skip
+        else:
+            yield finding(UNEVEN_SPINES, [place, *far], f"{place}: more links than its kind to {more or 'none'}, fewer to "
+                          f"{less or 'none'}", evidence)  # fmt: skip
+
+
+@check_function
+def rail_mismatches(c: Context) -> Iterator[Finding]:
+    """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so already."""
+    view, done = c.view, c.seen.get("cables", set())
+    odd = [o for o in odd_adapters(view, c.structure.rail_table) if o.host_port not in done and o.leaf_port not in done]
+    node = view.fabric.port_node
+    by_leaves = {(int(node[o.leaf_port]), o.wanted): o for o in odd}
+    taken: set[int] = set()
+    for o in odd:
+        twin = by_leaves.get((o.wanted, int(node[o.leaf_port])))
+        if o.host_port in taken:
+            continue
+        if twin is not None and twin.host_port not in taken:
+            taken.update((o.host_port, twin.host_port))
+            yield _swapped_adapters(c, o, twin)
+            continue
+        taken.add(o.host_port)
+        yield finding(RAIL_MISMATCH, [view.place(o.host_port), view.place(o.leaf_port)],
+                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.names[o.wanted]}",
+                      {"rail": o.rail, "expected": view.names[o.wanted]})  # fmt: skip
+
+
+def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
+    view = c.view
+    where = [view.place(p) for p in (o.host_port, o.leaf_port, twin.host_port, twin.leaf_port)]
+    text = f"{view.link_name(o.host_port, o.leaf_port)} and {view.link_name(twin.host_port, twin.leaf_port)}"
+    evidence = {
+        "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+        "expected": [view.names[o.wanted], view.names[twin.wanted]],
+        "rails": [o.rail, twin.rail],
+    }
+    if o.host == twin.host:
+        rails = sorted((o.rail, twin.rail))
+        return finding(
+            CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed", evidence
+        )
+    return finding(SWAPPED_CABLES, where, f"{text} are swapped: hosts like the first have rail {o.rail} on "
+                   f"{view.names[o.wanted]}", evidence)  # fmt: skip
