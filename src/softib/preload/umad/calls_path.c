@@ -2,6 +2,7 @@
 #include "inner.h"
 
 #include <fcntl.h>
+#include <sys/xattr.h>
 
 #undef stat
 #undef lstat
@@ -62,6 +63,10 @@ EXCHANGED(ssize_t, readlinkat, (int at, const char *restrict path, char *restric
     to, room)
 EXCHANGED(char *, realpath, (const char *restrict path, char *restrict to), FIRST, path, to)
 EXCHANGED(int, chdir, (const char *path), FIRST, path)
+EXCHANGED(ssize_t, getxattr, (const char *path, const char *name, void *to, size_t n), FIRST, path, name, to, n)
+EXCHANGED(ssize_t, lgetxattr, (const char *path, const char *name, void *to, size_t n), FIRST, path, name, to, n)
+EXCHANGED(ssize_t, listxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
+EXCHANGED(ssize_t, llistxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 
 PUBLIC int eaccess(const char *path, int mode)
 {

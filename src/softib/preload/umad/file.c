@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { GONE_US = 100000 };
 enum { FILES = 1 << 16, OLD_HEAD = 56, MAD_HEAD = 24, LEAST_MAD = 36, OUI_MAX = 0xffffff };
 
 struct agent {
@@ -203,6 +204,8 @@ ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
         ssize_t n = take(file, fd, buffer, count);
         pthread_mutex_unlock(&file->reading);
         pthread_setcancelstate(cancelling, NULL);
+        if (n == -EIO)
+            usleep(GONE_US); /* a program that reads on and logs each error would fill the disk */
         if (n != -EAGAIN && n != -EINTR)
             return n < 0 ? fail((int)-n) : n;
         if (n == -EAGAIN && real()->fcntl(fd, F_GETFL) & O_NONBLOCK)

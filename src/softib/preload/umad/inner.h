@@ -53,6 +53,10 @@
     X(ssize_t, readlinkat, (int, const char *, char *, size_t)) \
     X(char *, realpath, (const char *, char *)) \
     X(int, chdir, (const char *)) \
+    X(ssize_t, getxattr, (const char *, const char *, void *, size_t)) \
+    X(ssize_t, lgetxattr, (const char *, const char *, void *, size_t)) \
+    X(ssize_t, listxattr, (const char *, char *, size_t)) \
+    X(ssize_t, llistxattr, (const char *, char *, size_t)) \
     X(int, close, (int)) \
     X(ssize_t, read, (int, void *, size_t)) \
     X(ssize_t, write, (int, const void *, size_t)) \

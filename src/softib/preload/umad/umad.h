@@ -32,7 +32,8 @@
 #define SOFTIB_UMAD_HEAD 64
 #define SOFTIB_UMAD_MAD 256
 #define SOFTIB_UMAD_AGENTS 32
-#define SOFTIB_UMAD_LONGEST 0x10000000 /* octets of one RMPP message that are carried at most */
+/* Octets of one RMPP message that are carried at most. */
+#define SOFTIB_UMAD_LONGEST 0x10000000
 
 struct softib_umad_head {
     uint32_t id;            /* agent */
