@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["Kernel", "cache_dir", "kernel", "sources_hash"]
+__all__ = ["External", "Kernel", "cache_dir", "kernel", "sources_hash"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +86,26 @@ class Kernel:
         return self._dispatcher
 
 
+class External:
+    """A C function of this process (libc's, say) that kernels call by its symbol.
+
+    ``result`` and ``arguments`` are names of Numba types; addresses are ``uintp``. Only compiled kernels can call it.
+    """
+
+    def __init__(self, symbol: str, result: str, *arguments: str):
+        self.symbol, self.result, self.arguments = symbol, result, arguments
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self.symbol} can be called from compiled kernels only")
+
+    def declaration(self) -> Any:
+        """Numba's declaration of it (what a kernel's global is replaced by)."""
+        from numba import types
+
+        signature = getattr(types, self.result)(*(getattr(types, a) for a in self.arguments))
+        return types.ExternalFunction(self.symbol, signature)
+
+
 def kernel(function: F | None = None, **options: Any) -> Any:
     """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``.
 
@@ -107,6 +127,11 @@ def _compile(k: Kernel) -> Callable[..., Any]:
         name: value.dispatcher()
         for name, value in function.__globals__.items()
         if name in names and isinstance(value, Kernel) and value is not k
+    }
+    replaced |= {
+        name: value.declaration()
+        for name, value in function.__globals__.items()
+        if name in names and isinstance(value, External)
     }
     if replaced:
         clone = types.FunctionType(

@@ -45,6 +45,7 @@ def command(
     """
     if detach:
         return _detached(sys.argv[1:], name or _name_of(source))
+    began = time.monotonic()
     from softib.cli.source import load
     from softib.live.daemon import Daemon, Settings
     from softib.live.slots import claim
@@ -58,7 +59,7 @@ def command(
             from softib.routing.engine import engine as check_engine
 
             check_engine(chosen)
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp))
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp), began)
     except BaseException:
         slot.release()
         raise

@@ -42,8 +42,12 @@ class Places:
     def _indexed(self) -> dict[str, int]:
         if self._names is None:
             names = self.fabric.node_names()
-            rows = range(len(names) - 1, -1, -1)  # the first of equal names stays
-            self._names = {names[i].split(" ")[0]: i for i in rows} | {names[i]: i for i in rows}
+            index: dict[str, int] = {}
+            for name, row in zip(names, range(len(names)), strict=True):
+                index.setdefault(name, row)
+            for name, row in zip(names, range(len(names)), strict=True):
+                index.setdefault(name.split(" ")[0], row)
+            self._names = index
         return self._names
 
     def node(self, name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections import deque
 from typing import Any
 
@@ -16,6 +17,8 @@ __all__ = ["MANAGER_CLASSES", "Client"]
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
 """Requests that a subnet manager surely takes. OpenSM 3.3.23 registers these, 0x04 and 0x21; the stock library
 dereferences NULL at a MAD of a class that its program did not register, so the other two stay away from it."""
+RESPONSE_BIT = 0x80
+DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
 """Datagrams that wait for one client before the oldest of them are lost, as a full receive queue loses them."""
 PAUSE_AT = 256
@@ -40,11 +43,18 @@ class Client:
         self.received = self.sent = self.lost = 0
 
     def takes(self, mad: np.ndarray) -> bool:
-        """True when the program can handle this MAD that it did not ask for, or this answer to its request."""
+        """True when the program can handle this MAD that it did not ask for, or this answer to its request.
+
+        A manager gets requests of its classes. Others get answers of classes they have sent, reports they subscribed
+        to, and requests of application classes they have sent; what only managers handle (SMPs, traps, SA requests)
+        would be taken for an answer there.
+        """
         klass, method = int(mad[1]), int(mad[3])
-        if self.issm and not method & 0x80:
+        if method & RESPONSE_BIT:
+            return bool(self.classes[klass])
+        if self.issm:
             return klass in MANAGER_CLASSES and method != Method.TRAP_REPRESS
-        return bool(self.classes[klass])
+        return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, frames: np.ndarray) -> None:
         """Send ``frames`` (uint8[n, 288]), or queue them behind what waits already."""
@@ -55,7 +65,7 @@ class Client:
         send = self.sock.send
         for i in range(len(frames)):
             try:
-                send(frames[i])
+                send(frames[i], DONTWAIT)
             except BlockingIOError:
                 self.queue.extend(bytes(f) for f in frames[i:])
                 break
@@ -71,7 +81,7 @@ class Client:
             self.lost += 1
         while self.queue:
             try:
-                self.sock.send(self.queue[0])
+                self.sock.send(self.queue[0], DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:
@@ -85,7 +95,7 @@ class Client:
         n = 0
         while n < len(frames):
             try:
-                got = self.sock.recv_into(frames[n], 0, socket.MSG_TRUNC)
+                got = self.sock.recv_into(frames[n], 0, DONTWAIT | socket.MSG_TRUNC)
             except BlockingIOError:
                 break
             except OSError:
@@ -107,6 +117,11 @@ class Client:
             except OSError:
                 self.gone = True
         return not self.gone
+
+    def wait_up_to(self, ms: int) -> None:
+        """Set the timeout of receives that wait. (The socket is in blocking mode; everything else says DONTWAIT.)"""
+        self.sock.setblocking(True)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, ms * 1000))
 
     def close(self) -> None:
         """Let go of the socket."""

@@ -45,9 +45,11 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``slot`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot be."""
+    """Runs ``fabric`` in ``slot`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot
+    be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
 
-    def __init__(self, slot: Slot, fabric: Fabric, settings: Settings):
+    def __init__(self, slot: Slot, fabric: Fabric, settings: Settings, began: float | None = None):
+        self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
         self.shared = Board.create(slot.board, fabric)
@@ -62,7 +64,6 @@ class Daemon:
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
-        self.began = time.monotonic()
         self.ready_s: float | None = None
         self.stopping = False
 
@@ -123,11 +124,13 @@ class Daemon:
 
     def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env"}``."""
-        node, portnum = str(asked.get("node") or ""), asked.get("port")
+        node, portnum = asked.get("node") or "", asked.get("port")
+        if not isinstance(node, str) or not isinstance(portnum, int | None):
+            raise InputError("attach wants node, a text, and port, a number")
         places, f = self.server.places, self.fabric
         if portnum is not None:
             row = places.node(node) if node else int(f.port_node[default_port(f)])
-            port = places.port_on(row, int(portnum))
+            port = places.port_on(row, portnum)
         else:
             port = places.port(node)
         row = int(f.port_node[port])

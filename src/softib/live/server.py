@@ -31,6 +31,8 @@ __all__ = ["IbsimServer", "clock_ps"]
 
 CHECK_S = 1.0
 """How often it is looked whether clients live still."""
+PUMP_WAIT_MS = 2
+"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
 """Bursts of one client in a row before the others have their turn."""
 
@@ -57,6 +59,7 @@ class IbsimServer:
         self.control = doors.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
+        self._alone = False
         self._check_at = time.monotonic() + CHECK_S
 
     # -- the loop --
@@ -64,7 +67,9 @@ class IbsimServer:
     def turn(self, timeout_s: float) -> None:
         """Wait for at most ``timeout_s`` and handle everything that is there."""
         wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()))
-        for key, events in self.selector.select(wait):
+        ready = self.selector.select(wait)
+        self._alone = len(ready) == 1
+        for key, events in ready:
             key.data(events)
         self._settle()
         if time.monotonic() >= self._check_at:
@@ -107,6 +112,9 @@ class IbsimServer:
         return ready
 
     def _read(self, client: Client) -> None:
+        if self.board.pumps and not client.queue:
+            self.board.pump(client, self._alone, clock_ps())
+            return
         for _ in range(ROUNDS):
             n = client.receive(self.board.frames)
             if n:
@@ -168,6 +176,7 @@ class IbsimServer:
         name = fabric.node_name(int(fabric.port_node[port]))
         client = Client(number, port, sock, peer, source, name, info.id)
         client.issm = bool(info.issm)
+        client.wait_up_to(PUMP_WAIT_MS)
         self.clients[number] = client
         client.watched = selectors.EVENT_READ
         self.selector.register(sock, selectors.EVENT_READ, self._ready(client))

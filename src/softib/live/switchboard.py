@@ -5,6 +5,8 @@ No sockets here: clients are handed in, and each has ``deliver``.
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +14,8 @@ import numpy as np
 from softib.agents.plane import AgentPlane, Delivery
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
 from softib.iba.smp import PortInfo
-from softib.live.kernels import BOUNCES, FORWARDS, REPLIES, SETS, answer_frames, bounce
+from softib.live.client import Client
+from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
@@ -20,6 +23,8 @@ __all__ = ["BURST", "Station", "Switchboard"]
 
 BURST = 64
 """Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
+PUMP_ROUNDS = 128
+"""Datagrams of one client in a row before the others have their turn."""
 RESPONSE_BIT = 0x80
 
 
@@ -51,19 +56,24 @@ class Switchboard:
         mads, out = np.zeros((2, BURST, 256), np.uint8)
         rows = lambda dtype: np.zeros(BURST, dtype)
         self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
-        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(4, np.int64)
+        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
         self._scratch = (
             mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
             rows(np.uint16), rows(np.uint64), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
             self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
         )  # fmt: skip
+        self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
+        self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self._warm()
 
     def _warm(self) -> None:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
-        answer_frames(self.plane.tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
+        tables = self.plane.tables
+        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
         bounce(self.frames[0], self._replies[0])
+        if self.pumps:
+            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
 
     # -- who is there --
 
@@ -91,18 +101,33 @@ class Switchboard:
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
-        counts = self._counts
-        counts[:] = 0
+        self._counts[:] = 0
         answer_frames(
             self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
         )
-        replies, forwards, sets, bounces = counts.tolist()
-        assert (REPLIES, FORWARDS, SETS, BOUNCES) == (0, 1, 2, 3)
-        self.answered += replies - bounces
+        self._finish(sender, now_ps)
+
+    def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
+        """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
+        socket's timeout. Returns how many datagrams were received."""
+        self._counts[:] = 0
+        pump(
+            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
+            0 if wait else socket.MSG_DONTWAIT, PUMP_ROUNDS, *self._buffers, sender.classes, *self._scratch,
+        )  # fmt: skip
+        received = int(self._counts[RECEIVED])
+        sender.received += received
+        self._finish(sender, now_ps)
+        return received
+
+    def _finish(self, sender: Station, now_ps: int) -> None:
+        """What the kernels leave to do after a burst."""
+        replies, forwards, sets, bounces, sent, received = self._counts.tolist()
+        self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
-        if replies:
-            sender.deliver(self._replies[:replies])
+        if replies > sent:
+            sender.deliver(self._replies[sent:replies])
         if forwards:
             self._forward_all(sender, forwards)
         if self.plane.tables.notice_count[0]:

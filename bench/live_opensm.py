@@ -1,0 +1,118 @@
+"""Bring-up by stock OpenSM (``opensm -o``): wall time on our server against stock ibsim, same netlist, paired.
+
+    python bench/live_opensm.py [--large] [--rounds 2]
+
+3,456 hosts and 720 switches; ``--large``: 11,664 hosts and 1,620 switches. The bar is a ratio of 1.0 at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from softib.fabric.formats.registry import write
+from softib.fabric.topologies.registry import generate
+from softib.live.preload import stock_library
+
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+LIMIT_S = 900
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path=PATH)
+    if found is None:
+        sys.exit(f"{name} is not installed")
+    return found
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of processor time of a process so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def opensm(folder: Path, sockname: str, node: str, server: int) -> tuple[float, float]:
+    """Seconds of ``opensm -o`` until the subnet is up and it left, and the server's processor seconds meanwhile."""
+    log = folder / "osm.log"
+    log.unlink(missing_ok=True)
+    env = {**os.environ, "IBSIM_SOCKNAME": sockname, "SIM_HOST": node, "LD_PRELOAD": str(stock_library()),
+           "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}  # fmt: skip
+    began, used = time.perf_counter(), cpu_s(server)
+    subprocess.run([program("opensm"), "-o", "-f", str(log)], env=env, cwd=folder, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=LIMIT_S, check=True)  # fmt: skip
+    took, used = time.perf_counter() - began, cpu_s(server) - used
+    if "SUBNET UP" not in log.read_text():
+        sys.exit(f"no SUBNET UP in {log}")
+    return took, used
+
+
+def wait_for_socket(name: str, process: subprocess.Popen) -> None:
+    until = time.monotonic() + 120
+    while f"@{name}:ctl" not in Path("/proc/net/unix").read_text():
+        if process.poll() is not None or time.monotonic() > until:
+            sys.exit(f"{name} did not open its socket")
+        time.sleep(0.05)
+
+
+def on_ibsim(folder: Path, sizes: list[str], node: str) -> tuple[float, float]:
+    name = f"softib-bench-{os.getpid()}"
+    sim = subprocess.Popen([program("ibsim"), "-s", "-n", *sizes, str(folder / "net")], cwd=folder, stdin=subprocess.PIPE,
+                           env={**os.environ, "IBSIM_SOCKNAME": name}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        wait_for_socket(name, sim)
+        return opensm(folder, name, node, sim.pid)
+    finally:
+        sim.kill()
+        sim.wait()
+
+
+def on_softib(folder: Path, node: str) -> tuple[float, float]:
+    name = f"bench-{os.getpid()}"
+    up = subprocess.Popen([sys.executable, "-m", "softib.cli.main", "up", str(folder / "net"), "--name", name, "--sm", "external"],
+                          stderr=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert up.stderr is not None
+        if "ready" not in up.stderr.readline():
+            sys.exit("softib up failed")
+        return opensm(folder, f"softib-{os.getuid()}-{name}", node, up.pid)
+    finally:
+        up.terminate()
+        up.wait()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--large", action="store_true")
+    arguments.add_argument("--radix", type=int, help="another three-level tree")
+    arguments.add_argument("--rounds", type=int, default=2)
+    chosen = arguments.parse_args()
+    fabric = generate("fat-tree", radix=chosen.radix or (36 if chosen.large else 24), levels=3)
+    node = f"H-{int(fabric.node_guid[fabric.cas[0]]):016x}"
+    s = fabric.sizes
+    sizes = ["-N", str(s.nodes + 8), "-S", str(s.switches + 8), "-P", str(s.ports + 64)]
+    with tempfile.TemporaryDirectory(prefix="softib-bench-") as name:
+        folder = Path(name)
+        write(fabric, folder / "net", "ibsim")
+        print(
+            f"{len(fabric.cas):,} hosts, {s.switches:,} switches, {s.cables:,} cables; opensm -o, seconds", flush=True
+        )
+        ours, theirs = [], []
+        for i in range(chosen.rounds):
+            a, our_cpu = on_softib(folder, node)
+            print(f"round {i + 1}: softib {a:.2f} (server's CPU {our_cpu:.2f})", end=", ", flush=True)
+            b, their_cpu = on_ibsim(folder, sizes, node)
+            print(f"ibsim {b:.2f} (server's CPU {their_cpu:.2f}), ratio {a / b:.2f}", flush=True)
+            ours.append(a)
+            theirs.append(b)
+    print(f"median ratio {statistics.median(a / b for a, b in zip(ours, theirs, strict=True)):.2f} (bar: 1.0 at most)")
+
+
+if __name__ == "__main__":
+    main()

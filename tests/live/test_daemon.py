@@ -1,0 +1,184 @@
+"""``softib up`` and its kin as processes: by name, side by side, killed, misused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from softib.live.board import Board
+from tests.live.serving import PRELOAD, wait_for
+
+FABRIC = "name: {name}\ngeneration: HDR\ntopology: {{kind: fat-tree, radix: 4, levels: 2}}\n"
+stock_preload = pytest.mark.skipif(not PRELOAD.is_file(), reason="libumad2sim.so (ibsim-utils) is absent")
+
+
+class Softib:
+    """The command line with a runtime directory of its own."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        source = str(Path(__file__).resolve().parents[2] / "src")
+        (folder / "run").mkdir(mode=0o700)
+        self.env = {**os.environ, "XDG_RUNTIME_DIR": str(folder / "run"), "PYTHONPATH": source}
+        for name in ("one", "two"):
+            (folder / f"{name}.yaml").write_text(FABRIC.format(name=name))
+        self.started: list[subprocess.Popen] = []
+
+    def words(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "softib.cli.main", *args]
+
+    def __call__(self, *args: str, code: int = 0) -> str:
+        done = subprocess.run(
+            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == code, (args, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        if code == 2:
+            assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        return done.stdout + done.stderr
+
+    def status(self, *name: str) -> list[dict]:
+        done = subprocess.run(
+            self.words("status", *name, "--json"), env=self.env, capture_output=True, text=True, timeout=60
+        )
+        return json.loads(done.stdout)
+
+    def start(self, *args: str) -> subprocess.Popen:
+        """In the foreground, until it says that it is ready."""
+        one = subprocess.Popen(
+            self.words("up", *args), env=self.env, cwd=self.folder, stderr=subprocess.PIPE, text=True
+        )
+        self.started.append(one)
+        line = one.stderr.readline()
+        assert "ready in" in line, line + one.stderr.read()
+        return one
+
+
+@pytest.fixture
+def softib(tmp_path):
+    s = Softib(tmp_path)
+    yield s
+    for one in s.status():
+        os.kill(one["pid"], signal.SIGKILL)
+    for p in s.started:
+        p.kill()
+        p.wait()
+
+
+def test_up_status_down(softib):
+    up = softib.start("one.yaml")
+    (one,) = softib.status()
+    assert one["name"] == "one" and one["pid"] == up.pid and one["ready"] and one["sm"]["state"] == "MASTER"
+    assert one["port_states"] == {"down": 0, "init": 0, "armed": 0, "active": 2 * one["links"]}
+    seen = Board.open(Path(one["board"]))
+    assert (seen.fabric.lid[seen.fabric.end_ports()] > 0).all() and seen.epoch == one["epoch"]
+    softib("down")
+    assert up.wait(10) == 0 and softib.status() == []
+    assert not Path(one["board"]).exists()
+
+
+def test_ctrl_c_stops_cleanly(softib):
+    up = softib.start("one.yaml")
+    up.send_signal(signal.SIGINT)
+    assert up.wait(10) == 0 and "Traceback" not in up.stderr.read()
+    assert softib.status() == []
+
+
+def test_side_by_side_detached_and_by_name(softib):
+    assert "ready in" in softib("up", "one.yaml", "--detach")
+    assert "ready in" in softib("up", "two.yaml", "--detach", "--sm", "none")
+    assert [x["name"] for x in softib.status()] == ["one", "two"]
+    assert softib.status("two")[0]["port_states"]["active"] == 0
+    assert "runs already" in softib("up", "one.yaml", code=2)
+    assert "runs already" in softib("up", "two.yaml", "--name", "one", "--detach", code=2)
+    for words in (("run", "--", "true"), ("down",), ("fault", "link-down", "leaf-1[1]"), ("shell",)):
+        said = softib(*words, code=2)
+        assert "one, two" in said
+    assert "did you mean one" in softib("down", "ane", code=2)
+    softib("down", "one")
+    softib("down")
+    assert "start one with" in softib("down", code=2)
+    assert "start one with" in softib("run", "--", "true", code=2)
+
+
+def test_sigkill_leaves_nothing_that_stops_the_next(softib):
+    for _ in range(2):
+        up = softib.start("one.yaml")
+        up.kill()
+        up.wait()
+        assert softib.status() == []
+    softib.start("one.yaml")
+    assert softib.status()[0]["ready"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(("up", "absent.yaml"), "no such file"), (("up", "one.yaml", "--name", "a/b"), "cannot be the name"),
+     (("up", "one.yaml", "--engine", "magic"), "minhop"), (("up", "broken"), ""), (("up", "one.yaml", "--sm", "mine"), "internal"),
+     (("up", "broken", "--detach"), ""), (("status", "one"), "start one with")],
+)  # fmt: skip
+def test_bad_input_is_one_line(words, says, softib):
+    (softib.folder / "broken").write_bytes(b"\0\1\2 nothing")
+    assert says in softib(*words, code=2)
+    assert softib.status() == []
+
+
+def test_faults_and_bad_places(softib):
+    softib.start("one.yaml")
+    sweeps = lambda: softib.status()[0]["sm"]["sweeps"]
+    before = sweeps()
+    told = json.loads(softib("fault", "link-down", "leaf-1[3]", "--json"))
+    assert told["state"] == "DOWN" and told["ports"][0] == "leaf-1[3]"
+    assert wait_for(lambda: sweeps() > before), "trap 128 reached our manager"
+    assert softib.status()[0]["port_states"]["down"] == 2
+    # It cleared PortStateChange, so the next change raises a trap again.
+    assert wait_for(lambda: not softib.status()[0]["sm"]["phase"])
+    softib("fault", "link-up", "leaf-1[3]")
+    assert wait_for(lambda: softib.status()[0]["port_states"]["active"] == 2 * softib.status()[0]["links"])
+    assert "no port 9" in softib("fault", "link-down", "leaf-1[9]", code=2)
+    assert "leaf-1" in softib("fault", "link-down", "laef-1[1]", code=2)
+    assert "node[portnum]" in softib("fault", "link-down", "leaf-1", code=2)
+
+
+@stock_preload
+def test_run_attaches_programs(softib, stock):
+    softib.start("one.yaml")
+    assert "SMINFO_MASTER" in softib("run", "--node", "host-0003", "--", stock("sminfo"))
+    assert (
+        softib("run", "--node", "host-0003", "--", "sh", "-c", "echo $SOFTIB_PLACE; exit 7", code=7) == "host-0003[1]\n"
+    )
+    assert "did you mean host-000" in softib("run", "--node", "host-00031", "--", "true", code=2)
+    assert "no port 2" in softib("run", "--node", "host-0003", "--port", "2", "--", "true", code=2)
+    assert "no such program" in softib("run", "--", "no-such-program", code=2)
+    assert softib("run", "--", "sh", "-c", "kill -9 $$", code=137) == ""
+    out = softib("run", "--", stock("iblinkinfo"), "-l")
+    assert out.count("Active/  LinkUp") == 2 * softib.status()[0]["links"]
+    assert not list(softib.folder.glob("sys-*"))
+
+
+def test_the_control_socket_is_not_upset(softib):
+    import socket
+
+    softib.start("one.yaml")
+    path = str(softib.folder / "run" / "softib" / "one" / "control")
+    for line in (b"\n", b"{}\n", b"[]\n", b'{"op": "fly"}\n', b"\xff\xfe\n", b'{"op": []}\n', b'{"op": "attach", "port": "x"}\n',
+                 b'{"op": "attach", "node": 5}\n', b'{"op": "fault"}\n', b"[" * 60000 + b"\n"):  # fmt: skip
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.settimeout(5)
+            s.connect(path)
+            s.sendall(line)
+            assert "error" in json.loads(s.makefile().readline()), line
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+        s.connect(path)
+        s.settimeout(5)
+        with pytest.raises(OSError):
+            s.sendall(b"x" * (1 << 20))
+            if s.recv(10) == b"":
+                raise ConnectionResetError
+    assert softib.status()[0]["ready"]

@@ -1,0 +1,152 @@
+"""The same netlist, the same OpenSM, the same tools: what they print on our server and on stock ibsim, field by field.
+
+``DIFFERENCES`` is the list of what differs, with the reason; a field that stops differing fails the test too.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from softib.fabric.formats.registry import read
+from softib.fabric.topologies.registry import generate
+from tests.live.serving import PRELOAD, Serving, run
+from tests.scenario.ibsim import Ibsim
+
+pytestmark = [
+    pytest.mark.stock,
+    pytest.mark.skipif(not PRELOAD.is_file(), reason="libumad2sim.so (ibsim-utils) is absent"),
+]
+
+DEVICE = "ibsim's devices are of about 2010; ours read as current adapters and switches do (fabric/power_up.py)"
+SPEC = "ibsim answers against the specification"
+VLS = "our devices have 8 data VLs (VLCap 4), ibsim's tables name 15 whatever VLCap says"
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "ibnetdiscover": {"link": "ibsim 0.10 ends at HDR: NDR and XDR links of a netlist are HDR there"},
+    "smpquery nodeinfo": {"Revision": DEVICE, "PartCap": DEVICE},
+    "smpquery portinfo": {
+        "MtuCap": DEVICE, "NeighborMTU": f"{SPEC}: it does not store what the manager writes (IBA 14.2.5.6)",
+        "RespTimeVal": DEVICE, "LocalPhysErr": DEVICE, "OverrunErr": DEVICE, "VLStallCount": f"{DEVICE}; 0 on a CA",
+        "LinkSpeedExtSupported": DEVICE, "LinkSpeedExtEnabled": DEVICE, "LinkSpeedExtActive": "the netlist says NDR",
+        "LinkWidthSupported": DEVICE, "CapMask": DEVICE, "CapabilityMask2": DEVICE, "SubnetTimeout": f"{SPEC}: 18 was set",
+        "MkeyLeasePeriod": f"{SPEC}: the manager wrote 0",
+        "GidPrefix": f"{SPEC}: external switch ports read the subnet's prefix",
+        "PartEnforceInb": "ibsim does not keep what OpenSM sets", "PartEnforceOutb": "ibsim does not keep what OpenSM sets",
+    },
+    "smpquery switchinfo": {
+        "LinearFdbCap": "49152 entries, not 30720", "PartEnforceCap": DEVICE, "OptSLtoVLMapping": "ibsim has none",
+        "InboundPartEnf": DEVICE, "OutboundPartEnf": DEVICE, "FilterRawOutbound": DEVICE, "FilterRawInbound": DEVICE,
+    },
+    "smpquery pkeys": {"pkeys": "128 entries on a CA and 32 on a switch port, ibsim has 64 and 8; port 1 of a switch has no P_Key"},
+    "smpquery sl2vl": {"ports": VLS},
+    "smpquery vlarb": {"VL    ": VLS, "WEIGHT": "ibsim comes with a table; ours is empty until a manager writes it"},
+    "ibstat": {"Firmware version": DEVICE, "Capability mask": DEVICE, "Hardware version": DEVICE},
+    "perfquery": dict.fromkeys(
+        ("PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts"), "ibsim counts MADs on the way; we do not yet"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """``(our server, ibsim, a host)`` on one netlist, brought up by OpenSM."""
+    import shutil
+
+    for program in ("ibsim", "opensm"):
+        if not shutil.which(program, path="/usr/bin:/usr/sbin"):
+            pytest.skip(f"{program} is not installed")
+    folder = tmp_path_factory.mktemp("golden")
+    theirs = Ibsim(shutil.which("ibsim"), generate("fat-tree", radix=4, levels=2), folder)
+    fabric = read(folder / "net").fabric
+    ours = Serving(fabric)
+    host = f"H-{int(fabric.node_guid[fabric.cas[0]]):016x}"
+    opensm = shutil.which("opensm", path="/usr/sbin:/usr/bin")
+    for env, log in ((ours.environment(host), "ours.log"), (theirs.environment(host), "theirs.log")):
+        code, said = run(folder, env, opensm, "-o", "-f", log)
+        assert code == 0 and "SUBNET UP" in (folder / log).read_text(), said
+    yield ours, theirs, host, folder
+    theirs.stop()
+    ours.stop()
+
+
+@pytest.fixture
+def pair(both, stock):
+    """Run a tool on both; returns what each printed."""
+    ours, theirs, host, folder = both
+
+    def call(*command: str) -> tuple[str, str]:
+        said = []
+        for env in (ours.environment(host), theirs.environment(host)):
+            code, text = run(folder, env, stock(command[0]), *command[1:])
+            assert code == 0, (command, text)
+            said.append(text)
+        return said[0], said[1]
+
+    return call
+
+
+def fields(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^(\w[\w ]*):\.*\s*(.*)$", text, re.M))
+
+
+def without_comments(text: str) -> list[str]:
+    return [x for x in text.splitlines() if not x.startswith("#")]
+
+
+def test_dump_fts_ibroute_ibtracert_are_the_same(both, pair):
+    ours, *_ = both
+    a, b = pair("dump_fts")
+    assert a == b and "0x" in a
+    f = ours.fabric
+    lids = f.lid[f.end_ports()].tolist()
+    a, b = pair("ibtracert", str(lids[0]), str(lids[-1]))
+    assert a == b
+
+
+def test_ibnetdiscover_is_the_same(pair):
+    a, b = (without_comments(x) for x in pair("ibnetdiscover"))
+    told = DIFFERENCES.get("ibnetdiscover", {})
+    differ = {(x, y) for x, y in zip(a, b, strict=True) if x != y}
+    assert all(x.replace("NDR", "HDR") == y for x, y in differ), "the speed of links, and nothing else"
+    assert bool(differ) == ("link" in told)
+
+
+@pytest.mark.parametrize(
+    "operation", ["nodeinfo", "nodedesc", "portinfo", "switchinfo", "pkeys", "sl2vl", "vlarb", "guids"]
+)
+def test_smpquery_is_the_same(operation, both, pair):
+    ours, *_ = both
+    f = ours.fabric
+    differ: set[str] = set()
+    compared = 0
+    for port in f.end_ports().tolist():
+        on_switch = bool(f.is_switch[f.port_node[port]])
+        if (operation == "switchinfo" and not on_switch) or (operation == "guids" and on_switch):
+            continue
+        words = [operation, str(int(f.lid[port]))]
+        if operation in ("portinfo", "sl2vl", "vlarb", "pkeys"):
+            words.append("1")
+        a, b = pair("smpquery", *words)
+        left, right = fields(a), fields(b)
+        if not left:
+            left, right = {operation: a}, {operation: b}
+        compared += len(left)
+        differ |= {k for k in left.keys() | right.keys() if left.get(k) != right.get(k)}
+    assert compared
+    assert differ == set(DIFFERENCES.get(f"smpquery {operation}", {})), {k: (left.get(k), right.get(k)) for k in differ}
+
+
+def test_ibstat_is_the_same(pair):
+    a, b = (fields(x.replace("\t", "")) for x in pair("ibstat"))
+    differ = {k for k in a.keys() | b.keys() if a.get(k) != b.get(k)}
+    assert differ == set(DIFFERENCES.get("ibstat", {})), {k: (a.get(k), b.get(k)) for k in differ}
+
+
+def test_perfquery_is_the_same(both, pair):
+    f = both[0].fabric
+    lid = str(int(f.lid[f.end_ports()[0]]))
+    for words in ((lid, "1"), ("-x", lid, "1")):
+        a, b = (fields(x) for x in pair("perfquery", *words))
+        differ = {k for k in a.keys() | b.keys() if a.get(k) != b.get(k)}
+        assert differ == set(DIFFERENCES.get("perfquery", {})), {k: (a.get(k), b.get(k)) for k in differ}
