@@ -23,7 +23,9 @@ def command(
     return attached(fabric, node, port, program, stock_preload)
 
 
-def attached(fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False) -> int:
+def attached(
+    fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False
+) -> int:
     """Exit code of ``program`` on that port. Raises :class:`SoftibError` in one line."""
     from softib.live.preload import run_attached
     from softib.live.remote import ask

@@ -44,7 +44,9 @@ class Agent:
         klass = int(mad[1])
         if klass != self.mgmt_class or int(mad[2]) != self.version or not self.methods >> (int(mad[3]) & 0x7F) & 1:
             return False
-        return klass not in VENDOR2 or int.from_bytes(mad[VENDOR_OUI_AT : VENDOR_OUI_AT + 3].tobytes(), "big") == self.oui
+        return (
+            klass not in VENDOR2 or int.from_bytes(mad[VENDOR_OUI_AT : VENDOR_OUI_AT + 3].tobytes(), "big") == self.oui
+        )
 
     def overlaps(self, other: Agent) -> bool:
         """Would both take the same MAD? A port gives each to one agent alone."""

@@ -66,7 +66,9 @@ class UmadFile:
 
     issm = False
 
-    def __init__(self, number: int, port: int, sock: socket.socket, name: str, pid: int, cargo: Callable[[], Cargo | None]):
+    def __init__(
+        self, number: int, port: int, sock: socket.socket, name: str, pid: int, cargo: Callable[[], Cargo | None]
+    ):
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
         self.cargo = cargo
         self.gone = False
@@ -80,7 +82,7 @@ class UmadFile:
         """While its own requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
         self._words = self._out.view(np.uint32)
-        self._views = [memoryview(row) for row in self._out]
+        self._views = [row.data for row in self._out]
 
     # -- as a station --
 

@@ -87,7 +87,7 @@ class UmadServer:
         self._cargo: Cargo | None = None
         self._in = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
         self._in_words = self._in.view(np.uint32)
-        self._rows = [memoryview(row) for row in self._in]
+        self._rows = [row.data for row in self._in]
         self._sizes, self._awaits = np.zeros(BURST, np.int64), np.zeros(BURST, np.uint8)
         self._warm()
         self.path.unlink(missing_ok=True)
