@@ -139,17 +139,17 @@ class UmadServer:
         asked = ask_of(message)
         error, value, keep = (errno.EPROTO, 0, None) if asked is None else self._answer(asked, sock)
         self._leave(sock)
+        if keep is not None:  # before the answer: what the program looks at next must know of the file
+            keep.watched = selectors.EVENT_READ
+            self.files[keep.number] = keep
+            self.selector.register(sock, selectors.EVENT_READ, self._ready(keep))
+            self.board.join(keep)
+            self.on_change()
         if message:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it left; the file's first read tells
                 sock.send(told(error, value))
         if keep is None:
             sock.close()
-            return
-        keep.watched = selectors.EVENT_READ
-        self.files[keep.number] = keep
-        self.selector.register(sock, selectors.EVENT_READ, self._ready(keep))
-        self.board.join(keep)
-        self.on_change()
 
     def _leave(self, sock: socket.socket) -> None:
         self._visitors.discard(sock)
