@@ -40,10 +40,13 @@ def cpu_s(pid: int) -> float:
 
 def opensm(folder: Path, sockname: str, node: str, server: int) -> tuple[float, float]:
     """Seconds of ``opensm -o`` until the subnet is up and it left, and the server's processor seconds meanwhile."""
-    log = folder / "osm.log"
+    log, cache = folder / "osm.log", folder / "cache"
     log.unlink(missing_ok=True)
+    # Without a cache of its own each run would start from the LIDs of the one before.
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.mkdir()
     env = {**os.environ, "IBSIM_SOCKNAME": sockname, "SIM_HOST": node, "LD_PRELOAD": str(stock_library()),
-           "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}  # fmt: skip
+           "OSM_CACHE_DIR": str(cache), "OSM_TMP_DIR": str(folder)}  # fmt: skip
     began, used = time.perf_counter(), cpu_s(server)
     subprocess.run([program("opensm"), "-o", "-f", str(log)], env=env, cwd=folder, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, timeout=LIMIT_S, check=True)  # fmt: skip
@@ -111,7 +114,9 @@ def main() -> None:
             print(f"ibsim {b:.2f} (server's CPU {their_cpu:.2f}), ratio {a / b:.2f}", flush=True)
             ours.append(a)
             theirs.append(b)
-    print(f"median ratio {statistics.median(a / b for a, b in zip(ours, theirs, strict=True)):.2f} (bar: 1.0 at most)")
+    print(
+        f"ratio of the best {min(ours) / min(theirs):.2f}, median ratio {statistics.median(a / b for a, b in zip(ours, theirs, strict=True)):.2f} (bar: 1.0 at most)"
+    )
 
 
 if __name__ == "__main__":

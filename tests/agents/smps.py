@@ -9,17 +9,20 @@ from softib.mad.batch import MadBatch
 GET, SET = 1, 2
 
 
-def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF):
+def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None, mkey=0, dlid=0xFFFF, version=1,
+             cc_key=0):  # fmt: skip
     """``n`` equal requests; scalars only, but ``data`` may be ``uint8[n, k]``. TIDs are 0x100, 0x101, …"""
     batch = MadBatch.zeros(n)
     m = batch.mad
-    m[:, 0], m[:, 1], m[:, 2], m[:, 3], m[:, 7] = 1, klass, 1, method, len(path)
+    m[:, 0], m[:, 1], m[:, 2], m[:, 3], m[:, 7] = 1, klass, version, method, len(path)
     batch.tid[:] = np.arange(n) + 0x100
     m[:, 8:16] = batch.tid.astype(">u8").view(np.uint8).reshape(n, 8)
     m[:, 16:18] = list(attr.to_bytes(2, "big"))
     m[:, 20:24] = list(mod.to_bytes(4, "big"))
     if klass in (0x01, 0x81):
         m[:, 24:32] = list(mkey.to_bytes(8, "big"))
+    if klass == 0x21:
+        m[:, 24:32] = list(cc_key.to_bytes(8, "big"))
     if klass == 0x81:
         m[:, 32:36] = 0xFF
         m[:, 129 : 129 + len(path)] = path
@@ -31,12 +34,15 @@ def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None,
     return batch
 
 
-def ask(plane, port, **kw):
-    """One request: (status without the direction bit, the 192 octets of data), or None when nobody answers."""
-    answers = plane.send(requests(1, **kw), port)
+def ask(plane, port, now=0, whole=False, **kw):
+    """One request: (status without the direction bit, the 192 octets of data), or None when nobody answers; with
+    ``whole`` the MAD."""
+    answers = plane.send(requests(1, **kw), port, now)
     if not len(answers):
         return None
     m = answers.mad[0]
+    if whole:
+        return m
     return (int(m[4]) << 8 | int(m[5])) & 0x7FFF, m[64:].copy()
 
 
@@ -83,11 +89,23 @@ def guard(fabric, room=4096):
     return touched
 
 
+TRAFFIC = [f"port_{way}_{what}" for way in ("xmit", "rcv") for what in ("data", "pkts")]
+TRAFFIC += ["port_unicast_xmit_pkts", "port_unicast_rcv_pkts"]
+
+
 def snapshot(fabric):
     """Copies of all columns."""
     return {c.name: getattr(fabric, c.name).copy() for c in COLUMNS}
 
 
 def changed(fabric, before):
-    """Names of the columns that differ from the snapshot."""
-    return [n for n, old in before.items() if getattr(fabric, n).tobytes() != old.tobytes()]
+    """Names of the columns that differ from the snapshot; the MADs' own traffic is no change."""
+
+    def octets(name, column):
+        if name == "counters":
+            column = column.copy()
+            for traffic in TRAFFIC:
+                column[traffic] = 0
+        return column.tobytes()
+
+    return [n for n, old in before.items() if octets(n, getattr(fabric, n)) != octets(n, old)]

@@ -10,13 +10,19 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import SoftibBug
-from softib.fabric.columns import COLUMN_BY_NAME
+from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 
-from .smps import GET, SET, changed, guard, line, random_fabric, requests, snapshot
+from .smps import GET, SET, ask, changed, guard, line, random_fabric, requests, snapshot
+from .test_routes import program
 
-ATTRS = np.array([0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1B, 0xFF90, 0x99], np.uint16)
+ATTRS = np.array([0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1B, 0x33, 0xFF90, 0x99], np.uint16)
+GMP_ATTRS = {
+    4: [1, *range(0x10, 0x20), *range(0x30, 0x39)],
+    0x21: [1, *range(0x11, 0x1A)],
+    0x0A: [1, 0x17, 0x50, 0x90, 0x91],
+}
 
 
 def noise(rng, n, sound=False):
@@ -61,7 +67,7 @@ def test_noise_writes_nothing_outside_the_tables(seed):
     before = snapshot(f)
     senders = f.end_ports()
     answered = 0
-    for _ in range(40):
+    for _ in range(60):
         batch = noise(rng, 500)
         sent = batch.mad.copy()
         answered += len(plane.send(batch, int(rng.choice(senders))))
@@ -148,8 +154,12 @@ def answers_digest():
     for sound in (True, False):
         answers = plane.send(noise(rng, 150, sound), int(f.end_ports()[3]))
         digest.update(answers.mad.tobytes())
-    for name in ("port_info", "lft", "pkeys", "switch_info", "sl2vl", "vl_arb"):
-        digest.update(getattr(f, name).tobytes())
+    g, s, h = line(2)
+    plane = AgentPlane(g)
+    digest.update(plane.send(gmps(rng, 150, [1, 2, 11, 12]), program(g, plane, s, h), 10**12).mad.tobytes())
+    for fabric in (f, g):
+        for column in COLUMNS:
+            digest.update(getattr(fabric, column.name).tobytes())
     return digest.hexdigest()
 
 
@@ -159,3 +169,62 @@ def test_plain_python_gives_the_same_octets_as_machine_code():
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == answers_digest()
+
+
+def gmps(rng, n, lids):
+    """GMPs of the classes that devices answer, with noise for contents; sometimes any version and method."""
+    batch = MadBatch.zeros(n)
+    m = batch.mad
+    m[:] = rng.integers(0, 256, (n, 256), dtype=np.uint8)
+    klass = rng.choice([4, 4, 0x21, 0x0A], n)
+    m[:, 0], m[:, 1], m[:, 2], m[:, 3] = 1, klass, np.where(klass == 0x21, 2, 1), rng.choice([GET, SET], n)
+    m[:, 16], m[:, 20:23] = 0, rng.choice([0, 1, 0xFF], (n, 3), p=[0.9, 0.05, 0.05])
+    m[:, 17] = [rng.choice(GMP_ATTRS[k]) for k in klass.tolist()]
+    m[:, 23] = rng.integers(0, 4, n)
+    small = rng.random(n) < 0.8
+    m[small, 65] = rng.integers(0, 10, small.sum())
+    m[:, 24:32] = 0  # the CC_Key of most
+    key = (m[:, 1] == 0x21) & (m[:, 17] == 0x12) & (rng.random(n) < 0.95)
+    m[key, 64:72] = 0
+    table = (m[:, 1] == 0x21) & (m[:, 17] == 0x17) & (rng.random(n) < 0.5)
+    m[table, 64], m[table, 65] = 0, m[table, 65] & 0x7F  # a limit within the table
+    batch.dlid[:] = rng.choice(lids, n)
+    return batch
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_gmp_that_devices_know_is_answered_within_the_tables(seed):
+    rng = np.random.default_rng(seed)
+    f, s, h = line(3, device_id=47396)
+    touched = guard(f)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    before = snapshot(f)
+    statuses = set()
+    for step in range(30):
+        batch = gmps(rng, 400, [1, 2, 3, 11, 12, 13])
+        f.cc_key_info[:] = 0
+        keyed = (batch.mad[:, 1] == 0x21) & (batch.mad[:, 3] == SET) & (batch.mad[:, 17] == 0x12)
+        answers = plane.send(batch, sm, int(rng.integers(0, 2**50)) + step)
+        answered = np.isin(batch.mad[:, 8:16].astype("u1").copy().view(">u8")[:, 0], answers.tid)
+        # Only a CC_Key that noise set stands between a request and its answer.
+        assert answered.all() or keyed.any()
+        assert (answers.mad[:, 3] == 0x81).all()
+        statuses |= set((answers.mad[:, 4].astype(int) << 8 | answers.mad[:, 5]).tolist())
+    assert touched() == [] and statuses == {0, 0x0C, 0x1C}
+    wrote = set(changed(f, before))
+    assert {"cc_table", "cc_ca_setting", "cc_switch_setting", "cc_port_setting", "cc_key_info", "op_code"} <= wrote
+    assert {"vl_counters", "sl_counters", "detail_counters", "lane_counters", "sample_ps", "class_traps"} <= wrote
+    assert not wrote & {"port_info", "lft", "pkeys", "sl2vl", "switch_info", "node_desc", "guids", "vl_arb"}
+
+
+def test_other_versions_and_methods_of_gmps_are_refused():
+    f, s, h = line(2)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    for klass, version in ((4, 2), (0x21, 1), (0x0A, 2)):
+        assert ask(plane, sm, klass=klass, version=version, attr=1, dlid=1)[0] == 0x04
+        assert ask(plane, sm, klass=klass, version=3 - version, attr=1, dlid=1)[0] == 0
+        assert ask(plane, sm, klass=klass, version=3 - version, method=0x15, attr=1, dlid=1)[0] == 0x08
+    f.vendor_id[:] = 0x1077
+    assert ask(plane, sm, klass=0x0A, attr=1, dlid=1) is None and len(plane.take_deliveries()) == 1

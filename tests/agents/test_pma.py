@@ -66,7 +66,9 @@ def test_all_ports_sum_and_clear(lab):
     other = int(f.port(s[1], 1))
     f.counters["port_xmit_data"][other] = 5
     assert read(plane, sm, PortCounters, 255, method=SET, fields={"counter_select": 0xFFFF})[0] == 0
-    assert not f.counters["port_xmit_data"][rows].any() and f.counters["port_xmit_data"][other] == 5
+    # The answer to the Set is the first packet that counts again.
+    assert f.counters["port_xmit_data"][rows].tolist() == [72] + 7 * [0]
+    assert f.counters["port_rcv_data"][rows].tolist() == [72] + 7 * [0] and f.counters["port_xmit_data"][other] == 5
 
 
 def test_class_port_info_and_refusals(lab):
@@ -75,5 +77,5 @@ def test_class_port_info_and_refusals(lab):
     got = ClassPortInfo.unpack(data[:72].tobytes())
     assert status == 0 and got["base_version"] == got["class_version"] == 1 and got["cap_mask"] & 0x300 == 0x300
     assert read(plane, sm, PortCounters, 9)[0] == 0x1C
-    assert ask(plane, sm, klass=4, attr=0x1F, dlid=1)[0] == 0x0C
+    assert ask(plane, sm, klass=4, attr=0x77, dlid=1)[0] == 0x0C
     assert ask(plane, sm, klass=4, method=5, attr=0x12, dlid=1)[0] == 0x08

@@ -150,6 +150,25 @@ def test_a_forwarding_loop_swallows_the_mad():
     assert ask(plane, sm, klass=1, dlid=20) is None
 
 
+def test_lid_routes_know_no_limit_of_hops():
+    """IBA 14.2.1.2 limits directed routes alone: across 80 switches a MAD arrives by its LID."""
+    n = 80
+    f, _, h = line(n)
+    ports = f.node_base[h] + 1
+    info = f.port_info.copy()
+    PortInfo.port_state.set(info, 4, f.linked)
+    PortInfo.lid.set(info, 101 + np.arange(n), ports)
+    f.port_info[:] = info
+    at, to = np.arange(n)[:, None], np.arange(n)[None, :]
+    f.lft[:, 101 : 101 + n] = np.where(at == to, 1, np.where(to > at, 7, 8))
+    SwitchInfo.linear_fdb_top.set(f.switch_info, 300)
+    plane = AgentPlane(f)
+    for klass, attr in ((1, 0x11), (4, 0x01)):
+        assert all(ask(plane, int(ports[0]), klass=klass, attr=attr, dlid=101 + j) for j in range(n))
+    f.lft[40, 101 + n - 1] = 8  # back to where it came from
+    assert ask(plane, int(ports[0]), klass=1, dlid=101 + n - 1) is None
+
+
 def test_smps_travel_in_init_and_data_needs_active():
     f, s, h = line(2)
     plane = AgentPlane(f)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
         "list.yaml": b"- 1\n- 2\n",
         "impossible.yaml": b"topology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n",
         "kind.yaml": b"topology: {kind: fat-tre, radix: 8}\n",
+        "list-kind.yaml": b"topology: {kind: [fat-tree], radix: 8}\n",
         "fault.yaml": b'topology: {kind: fat-tree, radix: 8, levels: 2}\nfaults: [{cable: "nowhere[1]", remove: true}]\n',
         "huge.yaml": b"topology: {kind: fat-tree, radix: 9999, levels: 3}\n",
     }
@@ -52,6 +54,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
         (tmp_path / name).write_bytes(data)
         out[name] = (str(tmp_path / name), name)
     out["missing"] = (str(tmp_path / "no" / "such.net"), "no such file")
+    out["no name"] = ("", "SOURCE is empty")
     out["missing name"] = ("pod-7", "running")
     out["directory"] = (str(tmp_path), "directory")
     out["live"] = ("umad:mlx5_0", "not in this version")
@@ -59,7 +62,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
 
 
 NAMES = ("empty", "blank", "random", "prose", "one-line", "unfinished.yaml", "list.yaml", "impossible.yaml", "kind.yaml",
-         "fault.yaml", "huge.yaml", "missing", "missing name", "directory", "live")  # fmt: skip
+         "list-kind.yaml", "fault.yaml", "huge.yaml", "no name", "missing", "missing name", "directory", "live")  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", READING, ids=lambda v: v[0])
@@ -147,3 +150,35 @@ def test_random_bytes_after_a_good_head_are_kept_apart(net, tmp_path):
     assert found["fabric"]["switches"] == 1
     assert found["problems"]
     assert all(set(p) == {"file", "line", "reason"} for p in found["problems"])
+
+
+def run_apart(*args: str, stdout: int) -> subprocess.CompletedProcess[str]:
+    """``softib ARGS`` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "softib.cli.main", *args], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [["--help"], ["convert"], ["check", "--json"], ["check"]])
+def test_a_full_disk_under_stdout_is_one_line(args: list[str], net: Path, tmp_path: Path):
+    more = [] if args == ["--help"] else [str(net), *([str(tmp_path / "out.net")] if args == ["convert"] else [])]
+    with open("/dev/full", "w") as full:
+        ran = run_apart(*args, *more, stdout=full.fileno())
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1] == "softib: stdout: No space left on device"
+    assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
+
+
+@pytest.mark.parametrize("args", [["--help"], ["convert"], ["check", "--json"], ["check"]])
+def test_a_reader_that_left_ends_it_quietly(args: list[str], net: Path, tmp_path: Path):
+    """As ``| head`` does; exit 1 would say that the answer is bad news."""
+    more = [] if args == ["--help"] else [str(net), *([str(tmp_path / "out.net")] if args == ["convert"] else [])]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = run_apart(*args, *more, stdout=writer)
+    finally:
+        os.close(writer)
+    assert ran.returncode == 141
+    assert [line for line in ran.stderr.splitlines() if not line.endswith(" s")] == []

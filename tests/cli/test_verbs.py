@@ -134,6 +134,25 @@ def test_route_judges_its_own_dump(tmp_path):
     assert found["switch_unreachable"] == 4 * 3
 
 
+def test_routes_of_more_than_63_hops_arrive(tmp_path):
+    """A line of 90 switches, managed from its middle: tables are not bound to the hops of directed routes."""
+    from softib.fabric.builder import FabricBuilder
+    from softib.fabric.formats import registry
+    from softib.fabric.formats.lft_dump import write_lfts
+    from softib.scenario.bring_up import bring_up
+
+    b, n = FabricBuilder("line"), 90
+    sw, ca = b.nodes(n, 2, 4, desc=[f"s{i}" for i in range(n)]), b.nodes(2, 1, 1, desc=["first", "last"])
+    b.links(sw[:-1], 1, sw[1:], 2)
+    b.links(sw[[0, -1]], 3, ca, 1)
+    up = bring_up(b.build(), node="s45")
+    net, dump = tmp_path / "line.ibnetdiscover", tmp_path / "tables.lft"
+    registry.write(up.fabric, net)
+    write_lfts(up.fabric, up.routing.lft, dump)
+    found = softib("route", net, "--lfts", dump, "--json").json()
+    assert found["switch_routes"] == {"total": n * (n + 1), "arrived": n * (n + 1)}
+
+
 def test_convert_there_and_back(tree, tmp_path):
     net = tmp_path / "tree.net"
     ran = softib("convert", tree, net)
@@ -165,6 +184,45 @@ def test_a_plan_is_compared(tree, tmp_path):
     ran = softib("check", built, "--plan", plan, "--json")
     assert ran.code == 1
     assert any("plan" in f["code"] for f in ran.json()["findings"])
+
+
+def test_a_design_is_a_plan_too(tree, tmp_path):
+    """The architect's fabric.yaml against what was built."""
+    built = tmp_path / "built.yaml"
+    built.write_text(tree.read_text() + 'faults: [{kind: remove-cable, cable: "leaf-2[5]"}]\n')
+    ran = softib("check", built, "--plan", tree, "--json")
+    assert ran.code == 1
+    missing = [f for f in ran.json()["findings"] if f["code"] == "plan-missing-cable"]
+    assert [("leaf-2", 5) in [(w["node"], w["portnum"]) for w in f["where"]] for f in missing] == [True]
+    assert softib("check", tree, "--plan", tree).code == 0
+
+
+def test_check_says_whose_tables_it_judged(ring):
+    """A ring deadlocks under minhop, not under updn: the finding is worth nothing without the engine."""
+    ran = softib("check", ring, "--json")
+    assert {f["code"] for f in ran.json()["findings"]} == {"credit-loop"}
+    assert ran.json()["routing"]["engine"] == "ftree"
+    assert ran.json()["routing"]["tables"] == "minhop"
+    assert "fell back to minhop" in " ".join(softib("check", ring).out.split())
+
+
+def test_options_reach_the_dump_that_a_fabric_file_imports(tmp_path):
+    (tmp_path / "small.net").write_text('Switch 4 "S1"\n[1] "H1"[1]\n\nHca 1 "H1"\n[1] "S1"[1]\n')
+    (tmp_path / "f.yaml").write_text("import: small.net\n")
+    (tmp_path / "names").write_text("nonsense\n")
+    (tmp_path / "none").mkdir()
+    ran = softib("check", tmp_path / "f.yaml", "--node-name-map", tmp_path / "names")
+    assert ran.code == 2 and str(tmp_path / "names") in ran.err
+    (tmp_path / "rhino.topo").write_text("NOSUCH N1\n    P1 -4x-2.5G-> HCA H1 P1\n")
+    (tmp_path / "f.yaml").write_text("import: rhino.topo\n")
+    ran = softib("check", tmp_path / "f.yaml", "--ibnl", tmp_path / "none")
+    assert str(tmp_path / "none") in ran.err
+
+
+def test_an_empty_table_dump_is_no_silent_success(tree, tmp_path):
+    ran = softib("convert", tree, tmp_path / "x.lft")
+    assert ran.code == 0
+    assert "no forwarding tables" in ran.err and "route --dump" in ran.err
 
 
 def test_every_verb_and_option_is_documented():

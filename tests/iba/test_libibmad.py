@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.iba import notice, perf, smp
+from softib.iba import cc, notice, perf, smp
 
 HEADER = Path("/usr/include/infiniband/mad.h")
 
@@ -146,12 +146,55 @@ SCALARS = [
          port_pkt_rcv_becn="PC_RCV_CON_CTRL_PKT_RCV_BECN"),
     *one(perf.PortXmitConCtrl, port_xmit_time_cong="PC_XMIT_CON_CTRL_TIME_CONG"),
     *one(perf.PortExtendedSpeedsCounters, port_select="PESC_PORT_SELECT", counter_select="PESC_COUNTER_SELECT",
-         sync_header_error_counter="PESC_SYNC_HDR_ERR_CTR", unknown_block_counter="PESC_UNK_BLOCK_CTR"),
+         sync_header_error_counter="PESC_SYNC_HDR_ERR_CTR", unknown_block_counter="PESC_UNK_BLOCK_CTR",
+         port_fec_correctable_block_ctr="PESC_PORT_FEC_CORR_BLOCK_CTR",
+         port_fec_uncorrectable_block_ctr="PESC_PORT_FEC_UNCORR_BLOCK_CTR",
+         port_fec_corrected_symbol_ctr="PESC_PORT_FEC_CORR_SYMBOL_CTR"),
+    *one(perf.PortSamplesResult, tag="PSR_TAG", sample_status="PSR_SAMPLE_STATUS"),
+    *one(cc.CongestionInfo, congestion_info="CC_CONGESTION_INFO", control_table_cap="CC_CONGESTION_INFO_CONTROL_TABLE_CAP"),
+    *one(cc.CongestionKeyInfo, cc_key="CC_CONGESTION_KEY_INFO_CC_KEY",
+         cc_key_protect_bit="CC_CONGESTION_KEY_INFO_CC_KEY_PROTECT_BIT",
+         cc_key_lease_period="CC_CONGESTION_KEY_INFO_CC_KEY_LEASE_PERIOD",
+         cc_key_violations="CC_CONGESTION_KEY_INFO_CC_KEY_VIOLATIONS"),
+    *one(cc.CongestionLogSwitch, log_type="CC_CONGESTION_LOG_LOGTYPE",
+         congestion_flags="CC_CONGESTION_LOG_CONGESTION_FLAGS",
+         log_events_counter="CC_CONGESTION_LOG_SWITCH_LOG_EVENTS_COUNTER",
+         current_time_stamp="CC_CONGESTION_LOG_SWITCH_CURRENT_TIME_STAMP"),
+    *one(cc.CongestionLogEventSwitch, slid="CC_CONGESTION_LOG_ENTRY_SWITCH_SLID",
+         dlid="CC_CONGESTION_LOG_ENTRY_SWITCH_DLID", sl="CC_CONGESTION_LOG_ENTRY_SWITCH_SL",
+         timestamp="CC_CONGESTION_LOG_ENTRY_SWITCH_TIMESTAMP"),
+    *one(cc.CongestionLogCA, threshold_event_counter="CC_CONGESTION_LOG_CA_THRESHOLD_EVENT_COUNTER",
+         threshold_congestion_event_map="CC_CONGESTION_LOG_CA_THRESHOLD_CONGESTION_EVENT_MAP",
+         current_time_stamp="CC_CONGESTION_LOG_CA_CURRENT_TIMESTAMP"),
+    *one(cc.CongestionLogEventCA, local_qp="CC_CONGESTION_LOG_ENTRY_CA_LOCAL_QP_CN_ENTRY",
+         sl="CC_CONGESTION_LOG_ENTRY_CA_SL_CN_ENTRY", service_type="CC_CONGESTION_LOG_ENTRY_CA_SERVICE_TYPE_CN_ENTRY",
+         remote_qp="CC_CONGESTION_LOG_ENTRY_CA_REMOTE_QP_NUMBER_CN_ENTRY",
+         local_lid="CC_CONGESTION_LOG_ENTRY_CA_LOCAL_LID_CN",
+         remote_lid="CC_CONGESTION_LOG_ENTRY_CA_REMOTE_LID_CN_ENTRY",
+         timestamp="CC_CONGESTION_LOG_ENTRY_CA_TIMESTAMP_CN_ENTRY"),
+    *one(cc.SwitchCongestionSetting, control_map="CC_SWITCH_CONGESTION_SETTING_CONTROL_MAP",
+         threshold="CC_SWITCH_CONGESTION_SETTING_THRESHOLD", packet_size="CC_SWITCH_CONGESTION_SETTING_PACKET_SIZE",
+         cs_threshold="CC_SWITCH_CONGESTION_SETTING_CS_THRESHOLD",
+         cs_return_delay="CC_SWITCH_CONGESTION_SETTING_CS_RETURN_DELAY",
+         marking_rate="CC_SWITCH_CONGESTION_SETTING_MARKING_RATE"),
+    *one(cc.SwitchPortCongestionSettingElement, valid="CC_SWITCH_PORT_CONGESTION_SETTING_ELEMENT_VALID",
+         control_type="CC_SWITCH_PORT_CONGESTION_SETTING_ELEMENT_CONTROL_TYPE",
+         threshold="CC_SWITCH_PORT_CONGESTION_SETTING_ELEMENT_THRESHOLD",
+         packet_size="CC_SWITCH_PORT_CONGESTION_SETTING_ELEMENT_PACKET_SIZE",
+         cong_parm_marking_rate="CC_SWITCH_PORT_CONGESTION_SETTING_ELEMENT_CONG_PARM_MARKING_RATE"),
+    *one(cc.CACongestionSetting, port_control="CC_CA_CONGESTION_SETTING_PORT_CONTROL",
+         control_map="CC_CA_CONGESTION_SETTING_CONTROL_MAP"),
+    *one(cc.CACongestionEntry, ccti_timer="CC_CA_CONGESTION_ENTRY_CCTI_TIMER",
+         ccti_increase="CC_CA_CONGESTION_ENTRY_CCTI_INCREASE",
+         trigger_threshold="CC_CA_CONGESTION_ENTRY_TRIGGER_THRESHOLD", ccti_min="CC_CA_CONGESTION_ENTRY_CCTI_MIN"),
+    *one(cc.CongestionControlTable, ccti_limit="CC_CONGESTION_CONTROL_TABLE_CCTI_LIMIT"),
+    *one(cc.TimeStamp, timestamp="CC_TIMESTAMP"),
 ]  # fmt: skip
 
 ARRAYS = [
     (smp.GUIDInfo, "guid", "GI_GUID{}", 8),
     (perf.PortSamplesControl, "counter_select", "PSC_COUNTER_SEL{}", 15),
+    (perf.PortSamplesResult, "counter", "PSR_COUNTER{}", 15),
     (perf.PortXmitDataSL, "xmit_data_sl", "PC_XMT_DATA_SL{}", 16),
     (perf.PortRcvDataSL, "rcv_data_sl", "PC_RCV_DATA_SL{}", 16),
     (perf.PortVLOpPackets, "port_vl_op_packets", "PC_PORT_VL_OP_PACKETS{}", 16),
@@ -222,10 +265,28 @@ def test_where_libibmad_reads_its_neighbour(mad, numbers, name, struct, meant, r
 
 def test_every_field_of_libibmads_tables_has_a_partner(numbers):
     """No field of the structures that we share is forgotten."""
-    stems = ("PORT_", "NODE_", "SW_", "PC_", "PSC_", "CPI_", "SMINFO_", "MLNX_", "GI_", "NOTICE_", "PESC_")
+    stems = (
+        "PORT_",
+        "NODE_",
+        "SW_",
+        "PC_",
+        "PSC_",
+        "CPI_",
+        "SMINFO_",
+        "MLNX_",
+        "GI_",
+        "NOTICE_",
+        "PESC_",
+        "PSR_",
+        "CC_",
+    )
     compared = {n for *_, n in SCALARS} | {t.format(i) for *_, t, c in ARRAYS for i in range(c)}
     other = {n[3:-2] for n in numbers if n.startswith(tuple("IB_" + s for s in stems)) and n.endswith("_F")}
     other = {n for n in other if not n.endswith(("FIRST", "LAST"))} - compared
     expected = {"NODE_DESC", "PC_QP1_DROP", "CPI_REDIRECT_GID", "CPI_TRAP_GID", "NOTICE_DATA_DETAILS",
+                # Masks are 32 octets to us; the rest are shifts and multipliers of a 16-bit entry.
+                "CC_CCKEY", "CC_CONGESTION_LOG_SWITCH_PORTMAP", "CC_SWITCH_CONGESTION_SETTING_VICTIM_MASK",
+                "CC_SWITCH_CONGESTION_SETTING_CREDIT_MASK", "CC_CONGESTION_CONTROL_TABLE_ENTRY_CCT_SHIFT",
+                "CC_CONGESTION_CONTROL_TABLE_ENTRY_CCT_MULTIPLIER",
                 "NOTICE_DATA_LID", "NOTICE_DATA_144_LID", "NOTICE_DATA_144_CAPMASK"}  # fmt: skip
     assert {n for n in other if "FEC_MODE" not in n and "RSFEC" not in n and "PORT_FEC" not in n} <= expected

@@ -168,7 +168,8 @@ def test_the_control_socket_is_not_upset(softib):
     softib.start("one.yaml")
     path = str(softib.folder / "run" / "softib" / "one" / "control")
     for line in (b"\n", b"{}\n", b"[]\n", b'{"op": "fly"}\n', b"\xff\xfe\n", b'{"op": []}\n', b'{"op": "attach", "port": "x"}\n',
-                 b'{"op": "attach", "node": 5}\n', b'{"op": "fault"}\n', b"[" * 60000 + b"\n"):  # fmt: skip
+                 b'{"op": "attach", "node": 5}\n', b'{"op": "fault"}\n', b'{"op": "attach", "node": "\\udca7"}\n',
+                 b'{"op": "fault", "kind": "link-down", "where": "\\udca7[1]"}\n', b"[" * 60000 + b"\n"):  # fmt: skip
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
             s.settimeout(5)
             s.connect(path)

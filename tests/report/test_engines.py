@@ -8,14 +8,17 @@ from softib.fabric.topologies.registry import generate
 from softib.report.endpoints import endpoints_of
 from softib.report.engines import compare_engines
 from softib.report.model import Report
+from softib.report.routing_part import judge
 from softib.report.words import engine_hint
-from softib.routing.engine import ENGINES
+from softib.routing.engine import ENGINES, route
 from tests.report.samples import report_of, with_lids
 
 
 def rows_of(report: Report, used: str = "minhop"):
     ends = endpoints_of(report.fabric, report.graph)
-    return compare_engines(report.fabric, report.graph, ends, used)
+    lft = route(report.graph, used).lft
+    part = judge(report.fabric, report.graph, lft, used, "test")[0]
+    return compare_engines(report.fabric, report.graph, ends, part, lft)
 
 
 def test_ftree_carries_every_shift_of_a_full_tree():
@@ -47,3 +50,25 @@ def test_the_hint_names_an_engine_only_where_it_is_safe_and_better():
     assert (engine_hint(report) != "") == (best.bisection >= 1.2 * used.bisection)
     report.engines = rows_of(report, used=best.engine)
     assert engine_hint(report) == ""
+
+
+def test_tables_from_a_file_stand_beside_the_engines():
+    """Their row is about them: here each host's leaf forgets the way up, so only pairs on one leaf have a rate."""
+    report = report_of(generate("fat-tree", radix=8, levels=2))
+    graph, ends = report.graph, endpoints_of(report.fabric, report.graph)
+    lft = route(graph, "ftree").lft.copy()
+    lft[lft > 4] = 255
+    part = judge(report.fabric, graph, lft, "file", "read from a dump")[0]
+    rows = compare_engines(report.fabric, graph, ends, part, lft)
+    assert [r.engine for r in rows if r.used] == ["file"]
+    assert {r.engine for r in rows} == {"file", *ENGINES}
+    mine = next(r for r in rows if r.used)
+    assert mine.unreachable == part.unreachable > 0
+    assert mine.bisection < 0.5 * min(r.bisection for r in rows if not r.used)
+
+
+@pytest.mark.parametrize("radix", [8, 16])
+def test_an_all_to_all_puts_n_minus_1_flows_on_every_host_link(radix):
+    """On one switch there are no other links."""
+    report = report_of(generate("fat-tree", radix=radix, levels=1))
+    assert report.prediction.pattern("all-to-all").most == radix - 1

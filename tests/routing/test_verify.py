@@ -130,6 +130,39 @@ def test_an_sl_without_a_vl_loses_the_packets():
     assert verify(g, lft, path_sl, np.tile(sl2vl, (3, 1)), 4).ca_ca.dropped == 1
 
 
+@settings(max_examples=100, deadline=None)
+@given(graphs(), st.integers(0, 9), st.sampled_from([1, 2]))
+def test_pairs_that_an_sl2vl_entry_drops_do_not_arrive_wherever_it_is(g, seed, data_vls):
+    """Some entries name no VL: on the way, on the last link to a CA, or on a way that ends nowhere anyway."""
+    rng = np.random.default_rng(seed)
+    lft = garbage(g, seed, 0.1)
+    ends, ports = len(g.end_lid), int(g.switch_nports.max(initial=0)) + 1
+    path_sl = rng.integers(0, 3, (ends, ends)).astype(np.uint8)
+    sl2vl = rng.integers(0, data_vls, (g.n_switches, ports, ports, 16)).astype(np.uint8)
+    sl2vl[rng.random(sl2vl.shape) < 0.2] = 15
+    far = {
+        (s, int(g.out_port[e])): int(g.peer_port[e])
+        for s in range(g.n_switches)
+        for e in range(g.first[s], g.first[s + 1])
+    }
+    hops, lost = {}, 0
+    for a in cas(g):
+        for b in range(ends):
+            if a == b:
+                continue
+            got, path = walk(g, lft, int(g.end_switch[a]), int(g.end_lid[b]))
+            came, arrives = int(g.end_port[a]), got == b
+            for s, port in path:
+                arrives &= sl2vl[s, came, port, path_sl[a, b]] < data_vls
+                came = far.get((s, port))
+            if arrives:
+                hops[len(path)] = hops.get(len(path), 0) + 1
+            lost += not arrives
+    p = verify(g, lft, path_sl, sl2vl, data_vls)
+    assert (p.hops, p.unreachable) == (hops, lost)
+    assert sum(p.hops_ca.values()) == p.ca_ca.arrived
+
+
 def test_a_forwarding_loop_is_a_credit_loop():
     g = wire(2, [(0, 1, 1, 1)], [(0, 2), (1, 2)])
     lft = route(g, "minhop").lft.copy()

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError, LimitError, MadTimeout, UnknownName
+from softib.fabric.formats.registry import read
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.routing.engine import route
-from softib.scenario.bring_up import bring_up
+from softib.scenario.bring_up import bring_up, manager_port
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
 
@@ -148,6 +149,8 @@ def test_a_duplicate_guid_is_reported_left_out_and_the_sweep_ends(kind):
     assert any(f"{twin:#018x}" in line and "two devices" in line for line in b.report.problems)
     first, second = ("h1", "h3") if kind == "ca" else ("s0", "s2")
     names = fabric.node_names()
+    behind_twin = [] if kind == "ca" else ["h3"]
+    assert sorted(names[n] for n in b.unreached) == sorted([second, *behind_twin])
     # All but the twin and what hangs behind it is up.
     twin_port = fabric.ports_of(names.index(second))[6 if kind != "ca" else 0]
     assert fabric.port_state[twin_port] == PortState.INIT
@@ -300,6 +303,17 @@ def test_a_host_that_does_not_answer_its_own_manager():
         bring_up(fabric, plane=MutePlane(fabric, mute={fabric.find_node("h0")}), node="h0")
 
 
+@pytest.mark.parametrize(
+    ("host", "attr"), [("h0", SmpAttr.PORT_INFO), ("s0", SmpAttr.SWITCH_INFO), ("s0", SmpAttr.PORT_INFO)]
+)
+def test_a_manager_whose_own_port_gets_no_lid_sets_nothing(host, attr):
+    fabric = odd_fabric()
+    plane = MutePlane(fabric, deaf={(fabric.find_node(host), int(attr))})
+    with pytest.raises(MadTimeout, match=f"{host}.*{attr.name} is not answered"):
+        bring_up(fabric, plane=plane, node=host)
+    assert not fabric.lid.any() and (fabric.port_state[fabric.linked] == PortState.INIT).all()
+
+
 def test_parts_that_hang_on_nothing_are_named_as_unreached():
     fabric = odd_fabric()
     unplug(fabric, fabric.cable_port[0])  # s0 apart from s1
@@ -329,3 +343,10 @@ def test_one_switch_alone():
     assert b.report.nodes == 1 and fabric.lid[0] == 1 and fabric.lft[0, 1] == 0
     with pytest.raises(InputError, match="no node"):
         bring_up(FabricBuilder("empty").build())
+
+
+def test_the_manager_runs_on_a_host_and_not_in_a_switch(shared_data):
+    """hk-examples/Topo.1 lists a SHARP aggregation node first; nobody can start a subnet manager on one."""
+    fabric = read(shared_data / "hk-examples/Topo.1.txt").fabric
+    assert "Aggregation Node" not in fabric.port_name(manager_port(fabric, None))
+    assert not fabric.is_switch[fabric.port_node[manager_port(fabric, None)]]

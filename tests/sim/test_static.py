@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from softib.errors import InputError
+from softib.errors import InputError, LimitError
 from softib.sim import static
 from softib.sim import static_patterns as patterns
 from softib.sim.static_network import Network
@@ -161,6 +161,50 @@ def test_flows_without_a_route_are_counted_and_load_nothing():
     rates, worst = static.flow_rates(network, [2], [0])
     assert rates[0] == 0
     assert worst[0] == -1
+
+
+@pytest.mark.parametrize("gbps", [1.0, 0.0])
+def test_a_host_that_its_own_switch_forgets_still_sends(gbps):
+    graph, lft = two_level(2, 2, 1)
+    lft[0, 1] = 255  # leaf 0 forgets host 0, which nobody reaches then
+    network = Network.build(graph, lft, host_gbps=gbps)
+    found = static.all_to_all(network)
+    assert found.unrouted == 3
+    expected, _ = brute(network, *np.nonzero(~np.eye(4, dtype=bool)))
+    assert by_name(network, found.load) == expected
+
+
+def test_paths_of_more_than_63_hops_are_walked():
+    """A line of 100 switches: LFTs know no limit of hops, and the proof says that every pair arrives."""
+    from softib.routing.engine import route
+    from softib.routing.verify import verify
+    from tests.routing.fabrics import wire
+
+    n = 100
+    graph = wire(n, [(i, 1, i + 1, 2) for i in range(n - 1)], [(i, 3) for i in range(n)])
+    lft = route(graph, "minhop").lft
+    assert verify(graph, lft).ok
+    network = Network.build(graph, lft)
+    found = static.all_to_all(network)
+    assert found.unrouted == 0
+    # The link behind switch k carries all flows between the k + 1 hosts on one side and the rest.
+    middle = np.sort(found.load[: network.n_links])[-2:]
+    assert middle.tolist() == [50 * 50, 50 * 50]
+    assert len(network.path(0, n - 1)) == n + 1
+
+
+def test_a_link_of_no_known_rate_has_no_time():
+    network = Network.build(*two_level(2, 2, 1), link_gbps=0.0, host_gbps=100.0)
+    with pytest.raises(InputError, match="4 channel"):
+        static.all_to_all_time_ps(network, 1)
+    src, dst = patterns.shift(np.arange(2), 1)  # within the first leaf every link has one
+    assert static.flow_time_ps(network, static.loads(network, src, dst), 1250) == 100_000
+
+
+def test_loads_that_no_memory_holds_are_refused_in_one_line():
+    network = Network.build(*two_level(64, 32, 32))
+    with pytest.raises(LimitError, match="sample at most"):
+        static.all_shifts(network, shifts=np.arange(1, 300_000))
 
 
 def test_same_seed_same_bits():

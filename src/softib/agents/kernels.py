@@ -10,12 +10,17 @@ every MAD inlined (a call would copy the thirty array descriptors).
 
 import numpy as np
 
+from softib.agents.cc_kernels import REFUSED, cc_agent
 from softib.agents.mkey_kernels import admit
-from softib.agents.octet_kernels import get16, get32, get64, inner
+from softib.agents.notice_kernels import local_change, notice, threshold
+from softib.agents.octet_kernels import copy, get16, get32, get64, inner
+from softib.agents.pkey_kernels import partitioned
 from softib.agents.pma_kernels import perf_agent
 from softib.agents.port_kernels import drop, get_port_info, set_port_info, train
-from softib.agents.route_kernels import by_lid, directed_back, end_port, route_smp, turn
+from softib.agents.route_kernels import FORWARD, HOPS, by_lid, directed_back, end_port, route_smp, turn
+from softib.agents.sample_kernels import advance
 from softib.agents.sma_kernels import (
+    describe,
     guid_info,
     linear_fdb,
     mlnx_ext_port_info,
@@ -23,10 +28,13 @@ from softib.agents.sma_kernels import (
     node_description,
     node_info,
     pkey_table,
+    port_info_extended,
     sl_to_vl,
     switch_info,
     vl_arbitration,
 )  # fmt: skip
+from softib.agents.traffic_kernels import count_way, fold
+from softib.agents.vendor_kernels import vendor_agent
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo
 from softib.jit import kernel
@@ -35,11 +43,12 @@ A = c.SmpAttr
 NODE_DESC, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO = (
     int(A.NODE_DESC), int(A.NODE_INFO), int(A.SWITCH_INFO), int(A.GUID_INFO), int(A.PORT_INFO),
 )  # fmt: skip
-PKEY_TABLE, SL2VL, VL_ARB, LFT, MFT, SM_INFO, NOTICE, MLNX = (
-    int(A.PKEY_TABLE), int(A.SL2VL), int(A.VL_ARB), int(A.LFT), int(A.MFT), int(A.SM_INFO), int(A.NOTICE),
-    int(A.MLNX_EXT_PORT_INFO),
+PKEY_TABLE, SL2VL, VL_ARB, LFT, MFT, SM_INFO, MLNX, PORT_INFO_EXT = (
+    int(A.PKEY_TABLE), int(A.SL2VL), int(A.VL_ARB), int(A.LFT), int(A.MFT), int(A.SM_INFO),
+    int(A.MLNX_EXT_PORT_INFO), int(A.PORT_INFO_EXT),
 )  # fmt: skip
 SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
+VENDOR, CONG_CTRL = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL)
 GET, SET, TRAP_REPRESS = int(c.Method.GET), int(c.Method.SET), int(c.Method.TRAP_REPRESS)
 TRAP, REPORT, SEND = int(c.Method.TRAP), int(c.Method.REPORT), int(c.Method.SEND)
 BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
@@ -47,6 +56,7 @@ BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
 )  # fmt: skip
 PERMISSIVE = c.LID_PERMISSIVE
 LID_AT = PortInfo.lid.byte
+MELLANOX = 0x2C9
 
 SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
@@ -66,7 +76,7 @@ def subnet_agent(t, m, ingress, now):
     if attribute == NODE_INFO:
         return node_info(t, m, ingress, modifier, is_set)
     if attribute == NODE_DESC:
-        return node_description(t, m, ingress, modifier, is_set)
+        return node_description(t, m, ingress, modifier, is_set, now)
     if attribute == SWITCH_INFO:
         return switch_info(t, m, ingress, modifier, is_set)
     if attribute == PKEY_TABLE:
@@ -79,17 +89,51 @@ def subnet_agent(t, m, ingress, now):
         return multicast_fdb(t, m, ingress, modifier, is_set)
     if attribute == GUID_INFO:
         return guid_info(t, m, ingress, modifier, is_set)
+    if attribute == PORT_INFO_EXT:
+        return port_info_extended(t, m, ingress, modifier, is_set)
     if attribute == MLNX:
         return mlnx_ext_port_info(t, m, ingress, modifier, is_set)
     return BAD_ATTRIBUTE
 
 
+@inner
+def arrive_gmp(t, m, ingress, now):
+    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class."""
+    klass, method = m[1], m[3]
+    is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
+    if (klass != PERF and klass != CONG_CTRL and not is_vendor) or method & 0x80:
+        return FOR_CLIENT
+    if method == TRAP_REPRESS:
+        return SILENT
+    if m[2] != (2 if klass == CONG_CTRL else 1):
+        turn(m, BAD_VERSION, False)
+        return ANSWERED
+    if method != GET and method != SET:
+        turn(m, BAD_METHOD, False)
+        return ANSWERED
+    if klass == PERF:
+        status = np.int64(perf_agent(t, m, ingress, now))
+    elif klass == CONG_CTRL:
+        status = np.int64(cc_agent(t, m, ingress, now))
+    else:
+        status = np.int64(vendor_agent(t, m, ingress, now))
+    if status == REFUSED:
+        return SILENT
+    turn(m, status, False)
+    return ANSWERED
+
+
 @inner(inline="always")
-def arrive(t, m, ingress, now):
-    """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT."""
+def arrive(t, m, ingress, now, slid):
+    """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
+
+    ``slid`` is the source LID as the packet carries it.
+    """
     klass, method = m[1], m[3]
     is_smp = klass == SUBN_LID or klass == SUBN_DR
-    if (not is_smp and klass != PERF) or method & 0x80:
+    if not is_smp:
+        return arrive_gmp(t, m, ingress, now)
+    if method & 0x80:
         return FOR_CLIENT
     if method == TRAP_REPRESS:
         return SILENT
@@ -104,22 +148,18 @@ def arrive(t, m, ingress, now):
         if method != GET and method != SET:
             turn(m, BAD_METHOD, klass == SUBN_DR)
             return ANSWERED
-        if not admit(t, m, end_port(t, ingress), now):
+        if not admit(t, m, end_port(t, ingress), now, slid):
             return SILENT
         turn_status = subnet_agent(t, m, ingress, now)
         turn(m, turn_status, klass == SUBN_DR)
         return ANSWERED
-    if method != GET and method != SET:
-        turn(m, BAD_METHOD, False)
-        return ANSWERED
-    turn(m, perf_agent(t, m, ingress), False)
-    return ANSWERED
 
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
     """Route a MAD by LID; -1 too when its answer would not find the way back (the tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
+    t.pending[FORWARD] = t.pending[HOPS]
     if at < 0 or method & 0x80 or at == port:
         return at
     home = end_port(t, port)
@@ -137,8 +177,55 @@ def set_link(t, port, up, now):
 
 
 @kernel(_nrt=False)
+def sample_until(t, now):
+    """Let time pass for the sampling mechanisms."""
+    advance(t, now)
+
+
+@kernel(_nrt=False)
+def tell_change(t, node, flags, now):
+    """Trap 144 of every end port of ``node``; flags 1 = NodeDescription, 0 = CapabilityMask."""
+    describe(t, node, now, flags)
+
+
+@kernel(_nrt=False)
+def tell_local_change(t, end, flags, now):
+    """Trap 144 of one end port."""
+    local_change(t, now, end, flags)
+
+
+@kernel(_nrt=False)
+def tell_details(t, end, trap, number, data, now):
+    """Any trap, with its 54 octets of DataDetails."""
+    row = notice(t, now, end, trap, number)
+    if row >= 0:
+        copy(t.notice_data[row], 0, data, 0, 54)
+
+
+@kernel(_nrt=False)
+def tell_threshold(t, end, trap, number, now):
+    """Trap 129, 130 or 131 of port ``number`` of the node of end port ``end``."""
+    threshold(t, now, end, trap, number)
+
+
+@kernel(_nrt=False)
 def serve(
-    t, port, now, words, dlid, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts
+    t,
+    port,
+    now,
+    words,
+    dlid,
+    sl,
+    pkey_index,
+    out,
+    out_words,
+    out_row,
+    out_slid,
+    out_dlid,
+    out_tid,
+    client_row,
+    client_port,
+    counts,
 ):
     """Send the whole batch ``words`` (MADs of 256 octets as uint64[n, 32]) from ``port``.
 
@@ -148,6 +235,10 @@ def serve(
     """
     n = words.shape[0]
     k, back = 0, n
+    if t.samplers[0, 0]:
+        advance(t, now)
+    own = end_port(t, port)
+    home_lid = get16(t.port_info[own], LID_AT)
     for r in range(n):
         m = out[k]
         for i in range(32):
@@ -156,20 +247,35 @@ def serve(
             continue
         is_directed = m[1] == SUBN_DR
         is_smp = is_directed or m[1] == SUBN_LID
+        t.pending[HOPS] = 0
+        t.pending[FORWARD] = -1
         if is_directed and m[3] & 0x80:
             at = directed_back(t, m, port)
         elif is_directed:
             at = route_smp(t, m, port, np.int64(dlid[r]))
         else:
             at = round_trip(t, port, np.int64(dlid[r]), is_smp, m[3])
+        if t.pending[FORWARD] < 0:
+            t.pending[FORWARD] = t.pending[HOPS]
+        if at >= 0 and not is_smp:
+            refused = partitioned(t, port, at, np.int64(pkey_index[r]), np.int64(sl[r]), np.int64(dlid[r]), now)
+            if refused >= 0:
+                at = np.int64(-1)
+                t.pending[FORWARD] = refused
         if at < 0:
+            if t.options[0]:
+                count_way(t, t.pending[FORWARD], False)
             continue
-        fate = arrive(t, m, at, now)
+        fate = arrive(t, m, at, now, PERMISSIVE if is_directed else home_lid)
+        if t.options[0]:
+            if fate == ANSWERED and not is_directed:
+                count_way(t, t.pending[HOPS], False)
+            else:
+                count_way(t, t.pending[FORWARD], fate == ANSWERED)
         if fate == ANSWERED:
             out_row[k] = r
             out_tid[k] = get64(m, 8)
             out_slid[k] = dlid[r]
-            own = end_port(t, port)
             out_dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[own], LID_AT)
             k += 1
         elif fate == FOR_CLIENT:
@@ -178,5 +284,6 @@ def serve(
             client_port[back] = end_port(t, at)
             for i in range(32):
                 out_words[back, i] = out_words[k, i]
+    fold(t)
     counts[0] = k
     counts[1] = n - back

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.columns import COUNTER_NAMES
+from softib import __version__
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import MAX_HOPS
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
@@ -19,28 +20,55 @@ FABRIC_FIELDS = (
     "node_type", "node_nports", "node_base", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
     "node_desc", "switch_of_node", "port_node", "port_num", "port_guid", "port_peer", "port_info",
     "port_mlnx_speed", "pkey_base", "pkey_cap", "guid_base", "sl2vl_base", "vl_arb", "switch_info", "lft", "mft",
-    "pkeys", "guids", "sl2vl",
+    "pkeys", "guids", "sl2vl", "op_code", "sample_control", "sample_ps", "sample_count", "class_traps",
+    "port_info_ext", "cc_key_info", "cc_log", "cc_port_setting", "cc_ca_setting", "cc_table", "cc_switch_setting",
 )  # fmt: skip
 """Columns of the fabric that agents read or write."""
 
-FIRMWARE_FIELDS = ("counters", "mkey_until", "trained", "notices", "notice_count")
+COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "lane_counters")
+
+FIRMWARE_FIELDS = (
+    *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
+    "passed", "touched", "pending", "way", "options", "firmware",
+)  # fmt: skip
 
 Tables: Any = namedtuple("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])  # type: ignore[misc]
 """One argument for all kernels. Beside the columns of the fabric:
 
-``counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are dear to hand to Numba);
-``mkey_until`` int64[ports] time in ps at which the M_Key lease ends, 0 = no lease runs;
+the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are dear to hand to
+Numba);
+``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease of M_Key and CC_Key ends, 0 = no lease runs;
 ``trained`` uint8[ports, 2] lanes and speed code that the cable carried at the start, 255 where it carried nothing;
-``notices`` int64[slots, 4] (time in ps, port, trap number, detail), ``notice_count`` int64[2] (used, lost).
+``notices`` int64[slots, 4] (time in ps, port, trap number, detail), ``notice_data`` uint8[slots, 54] their
+DataDetails, ``notice_count`` int64[2] (used, lost);
+``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each one's end port, port, whether it began;
+``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
+``pending`` int64[3] (how many ports, hops on the way, hops of the request), ``way`` int64[2 (switches + 64)] ports that a
+MAD left;
+``options`` int64[2] (MADs count, additional extended counters are advertised);
+``firmware`` uint8[3] softib's version, the firmware's version of every device.
 """
 
 NOTICE_SLOTS = 4096
+SAMPLER_SLOTS = 1025
 
 
-def tables_of(fabric: Fabric) -> Any:
+def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool = False) -> Any:
     """Views of ``fabric`` (no copy: what an agent writes, the fabric has) and fresh firmware state."""
     columns = {name: getattr(fabric, name) for name in FABRIC_FIELDS}
-    columns["counters"] = fabric.counters.view(np.uint64).reshape(fabric.sizes.ports, len(COUNTER_NAMES))
+    ports = fabric.sizes.ports
+    for name in COUNTER_FIELDS:
+        columns[name] = getattr(fabric, name).view(np.uint64).reshape(ports, -1)
+    columns["cc_until"] = np.zeros(ports, np.int64)
+    columns["notice_data"] = np.zeros((NOTICE_SLOTS, 54), np.uint8)
+    columns["samplers"] = np.zeros((SAMPLER_SLOTS, 3), np.int64)
+    columns["passed"], columns["touched"] = np.zeros(ports, np.uint64), np.zeros(ports, np.int32)
+    columns["pending"], columns["way"] = (
+        np.zeros(3, np.int64),
+        np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64),
+    )
+    columns["options"] = np.array([count_mads, additional_counters], np.int64)
+    columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
     columns["trained"] = _trained(fabric)
     columns["notices"] = np.zeros((NOTICE_SLOTS, 4), np.int64)

@@ -1,6 +1,7 @@
 # mypy: ignore-errors
 """The M_Key: who may manage a port (IBA 14.2.4)."""
 
+from softib.agents.notice_kernels import bad_mkey
 from softib.agents.octet_kernels import get16, inner, put16, same
 from softib.iba.constants import Method
 from softib.iba.smp import PortInfo as P
@@ -12,8 +13,9 @@ PS_PER_S = 1_000_000_000_000
 
 
 @inner
-def admit(t, m, end, now):
-    """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted and starts the lease."""
+def admit(t, m, end, now, slid):
+    """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted, starts
+    the lease and raises trap 256. ``slid``: source LID of the SMP."""
     info = t.port_info[end]
     unset = True
     for i in range(8):
@@ -37,4 +39,5 @@ def admit(t, m, end, now):
     lease = get16(info, LEASE_AT)
     if t.mkey_until[end] == 0 and lease > 0:
         t.mkey_until[end] = now + lease * PS_PER_S
+    bad_mkey(t, m, now, end, slid)
     return False

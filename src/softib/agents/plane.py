@@ -14,27 +14,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.agents.kernels import serve, set_link
+from softib.agents.kernels import (
+    sample_until,
+    serve,
+    set_link,
+    tell_change,
+    tell_details,
+    tell_local_change,
+    tell_threshold,
+)
 from softib.agents.layout import tables_of
 from softib.errors import InputError, SoftibBug
+from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.iba import notice as wire
-from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, Method, MgmtClass, SmpAttr
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
 
 
-TRAP_TYPE = {128: 1}
-"""Notice.Type by trap: 1 urgent (IBA 14.2.5.1)."""
+TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2}
+"""Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
+THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
+OWN_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
+"""Octet of DataDetails that holds the issuer's own LID."""
 
 
 @dataclass
 class Delivery:
     """MADs that reached a port whose *client* (subnet manager, application) must handle them.
 
-    SMInfo, traps and reports, every class but 0x01, 0x81 and 0x04, and responses that clients send. ``batch`` holds
+    SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a of Mellanox devices), and responses that
+    clients send. ``batch`` holds
     them as they arrive (return path filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end
     ports whose client they are for (a CA port, or port 0 of a switch), ``sender`` the port they left.
     """
@@ -49,26 +62,31 @@ class Delivery:
 class Notice:
     """A trap that a device wants to send: virtual time, end port of the device, trap number (IBA 13.4.8.2), detail.
 
-    ``detail`` of trap 128 (link state): the portnum that changed.
+    ``detail`` of traps 128 to 131: the portnum. ``data``: the 54 octets of DataDetails, without the issuer's LID.
     """
 
     now_ps: int
     port: int
     trap: int
     detail: int
+    data: bytes = bytes(54)
 
 
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
     MADs that nobody on the way answers (no such path, link down, no route, unknown MAD version, M_Key refused) are
-    simply absent from the answers. What a client must handle collects in :meth:`take_deliveries`, traps in
+    simply absent from the answers (GMPs whose P_Key nobody on the way or at the end accepts, too). What a client must handle collects in :meth:`take_deliveries`, traps in
     :meth:`take_notices`.
     """
 
-    def __init__(self, fabric: Fabric):
+    def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool = False):
+        """``count_mads``: MADs move the counters of the ports that they pass. ``additional_counters``: advertise the
+        64-bit error counters behind octet 72 of PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped; not for
+        clients of the stock preload library, which loses the last 32 octets of every MAD.
+        """
         self.fabric = fabric
-        self.tables = tables_of(fabric)
+        self.tables = tables_of(fabric, count_mads, additional_counters)
         self._deliveries: list[Delivery] = []
         self._counts = np.zeros(2, np.int64)
 
@@ -88,25 +106,24 @@ class AgentPlane:
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
-        if mad.shape != (n, MAD_SIZE) or len(batch.dlid) != n:
+        if mad.shape != (n, MAD_SIZE) or {len(batch.dlid), len(batch.pkey_index), len(batch.sl)} != {n}:
             raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
-        dlid = np.ascontiguousarray(batch.dlid, np.uint16)
-        if not dlid.flags.writeable:
-            dlid = dlid.copy()
+        dlid, pkey_index = _column(batch.dlid, np.uint16), _column(batch.pkey_index, np.uint16)
+        sl = _column(batch.sl, np.uint8)
         out = np.empty((n, MAD_SIZE), np.uint8)
         rows, client_rows, client_ports = np.empty((3, n), np.int64)
         slids, dlids = np.empty((2, n), np.uint16)
         tids = np.empty(n, np.uint64)
         serve(
-            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64),
+            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, sl, pkey_index, out, out.view(np.uint64),
             rows, slids, dlids, tids, client_rows, client_ports, self._counts,
         )  # fmt: skip
         k, clients = self._counts.tolist()
         picked = rows[:k]
         if k == n:
-            qp, sl, pkey_index = batch.qp.copy(), batch.sl.copy(), batch.pkey_index.copy()
+            qp, sl, pkey_index = batch.qp.copy(), sl.copy(), pkey_index.copy()
         else:
             qp, sl, pkey_index = batch.qp[picked], batch.sl[picked], batch.pkey_index[picked]
         answers = MadBatch(out[:k], dlids[:k], slids[:k], qp, sl, pkey_index, tids[:k], np.zeros(k, np.uint16))
@@ -126,6 +143,84 @@ class AgentPlane:
         """
         set_link(self.tables, int(port), bool(up), int(now_ps))
 
+    def advance(self, now_ps: int) -> int | None:
+        """Let time pass for sampling (PortSamplesControl); the time at which the next call is due, None = no need.
+
+        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after its moment.
+        """
+        sample_until(self.tables, int(now_ps))
+        armed = self.tables.samplers[1 : 1 + int(self.tables.samplers[0, 0])]
+        due = [int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed.tolist()]
+        return min(due, default=None)
+
+    def count(self, port: int, counter: str, n: int = 1, now_ps: int = 0) -> None:
+        """The hardware's doing: ``counter`` (a PerfMgt name) of ``port`` grows by ``n``, stopping at 2^64 - 1.
+
+        LocalLinkIntegrityErrors and ExcessiveBufferOverrunErrors count crossings of the thresholds in PortInfo; each
+        call on them raises trap 129 or 130 (IBA 14.2.5.1, 7.12). Raises :class:`InputError` for another name.
+        """
+        if counter not in COUNTER_NAMES:
+            raise InputError(f"no counter {counter!r}; counters are {', '.join(COUNTER_NAMES)}")
+        row = self.fabric.counters[counter]
+        row[port] = min(int(row[port]) + n, 2**64 - 1)
+        trap = THRESHOLD_TRAPS.get(counter)
+        if trap is not None:
+            self._threshold(port, trap, now_ps)
+
+    def watchdog(self, port: int, now_ps: int = 0) -> None:
+        """The hardware's doing: the flow-control watchdog of ``port`` expired (trap 131; IBA 7.9.3)."""
+        self._threshold(port, 131, now_ps)
+
+    def _threshold(self, port: int, trap: int, now_ps: int) -> None:
+        tell_threshold(self.tables, self._end_port(port), trap, int(self.fabric.port_num[port]), int(now_ps))
+
+    def _end_port(self, port: int) -> int:
+        node = int(self.fabric.port_node[port])
+        return int(self.fabric.node_base[node]) if self.fabric.switch_of_node[node] >= 0 else int(port)
+
+    def describe(self, node: int, text: str, now_ps: int = 0) -> None:
+        """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144 (NodeDescription)."""
+        self.fabric.node_desc[node] = np.frombuffer(text.encode()[:64].ljust(64, b"\0"), np.uint8)
+        tell_change(self.tables, int(node), 1, int(now_ps))
+
+    def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
+        """The host's doing: IsSM of end port ``port`` changes, which raises trap 144 (CapabilityMask)."""
+        info = self.fabric.port_info[port]
+        before = int(PortInfo.cap_mask.get(info))
+        after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
+        if after != before:
+            PortInfo.cap_mask.set(info, after)
+            tell_local_change(self.tables, int(port), 0, int(now_ps))
+
+    def security(self, port: int, trap: int, now_ps: int = 0, **details: int) -> None:
+        """The hardware's doing: ``port`` refused a packet: 257 P_Key, 258 Q_Key, 259 P_Key at a switch port.
+
+        ``details`` are fields of :class:`~softib.iba.notice.TrapBadKey` or ``TrapBadSwitchPKey``. Counts in PortInfo
+        (257, 258: violations of the end port) and raises the trap. Raises :class:`InputError` for another trap.
+        """
+        if trap not in (257, 258, 259):
+            raise InputError(f"no security trap {trap}; 257 P_Key, 258 Q_Key, 259 P_Key at a switch")
+        end = self._end_port(port)
+        if trap != 259:
+            field = PortInfo.pkey_violations if trap == 257 else PortInfo.qkey_violations
+            info = self.fabric.port_info[end]
+            field.set(info, min(int(field.get(info)) + 1, field.mask))
+        data = wire.DETAILS_BY_TRAP[trap].pack(**details)
+        tell_details(self.tables, end, trap, int(self.fabric.port_num[port]), np.ascontiguousarray(data), int(now_ps))
+
+    def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
+        """The host's doing: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
+        self.fabric.sys_guid[node] = guid
+        data = wire.TrapSysImageGuid.pack(sys_guid=guid)
+        for end in self._end_ports_of(node):
+            tell_details(self.tables, end, 145, 0, data, int(now_ps))
+
+    def _end_ports_of(self, node: int) -> list[int]:
+        rows = self.fabric.ports_of(node, port0=True)
+        if self.fabric.switch_of_node[node] >= 0:
+            return [rows[0]]
+        return [p for p in rows if self.fabric.port_peer[p] >= 0]
+
     def take_deliveries(self) -> list[Delivery]:
         """What :meth:`send` found for clients since the last call, oldest first."""
         taken, self._deliveries = self._deliveries, []
@@ -134,7 +229,8 @@ class AgentPlane:
     def take_notices(self) -> list[Notice]:
         """Traps that devices raised since the last call, oldest first."""
         used = int(self.tables.notice_count[0])
-        taken = [Notice(*row) for row in self.tables.notices[:used].tolist()]
+        rows = zip(self.tables.notices[:used].tolist(), self.tables.notice_data[:used], strict=True)
+        taken = [Notice(now, port, trap, detail, bytes(data)) for (now, port, trap, detail), data in rows]
         self.tables.notice_count[:] = 0
         return taken
 
@@ -146,6 +242,9 @@ class AgentPlane:
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
         if not sm_lid or not lid:
             return None
+        details = np.frombuffer(notice.data, np.uint8).copy()
+        if notice.trap in OWN_LID_AT:
+            details[OWN_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
         batch = MadBatch.zeros(1)
         header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
                                 attr_id=SmpAttr.NOTICE)  # fmt: skip
@@ -153,7 +252,7 @@ class AgentPlane:
         batch.mad[0, : MadHeader.size] = header
         batch.mad[0, 64:128] = wire.Notice.pack(
             is_generic=1, type=TRAP_TYPE[notice.trap], producer_type=producer, trap_number=notice.trap, issuer_lid=lid,
-            data_details=wire.TrapLinkState.pack(lid=lid),
+            data_details=details,
         )  # fmt: skip
         batch.dlid[0], batch.slid[0] = sm_lid, lid
         batch.sl[0] = PortInfo.master_sm_sl.get(info)
@@ -165,3 +264,9 @@ class AgentPlane:
             raise InputError(f"no port row {port}; this fabric has rows 0 to {f.sizes.ports - 1}")
         if f.port_num[port] and f.switch_of_node[f.port_node[port]] >= 0:
             raise InputError(f"{f.port_name(port)} cannot send MADs: only port 0 of a switch and CA ports have a QP0")
+
+
+def _column(values: np.ndarray, dtype: type[np.unsignedinteger]) -> np.ndarray:
+    """``values`` as kernels take them: contiguous, of ``dtype``, writable."""
+    column = np.ascontiguousarray(values, dtype)
+    return column if column.flags.writeable else column.copy()

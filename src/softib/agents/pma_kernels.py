@@ -1,14 +1,20 @@
 # mypy: ignore-errors
-"""The performance management agent: ClassPortInfo, PortCounters, PortCountersExtended (IBA 16.1).
+"""The performance management agent: every attribute that counts (IBA 16.1, A10). Sampling: :mod:`sample_kernels`.
 
-The fabric counts in 64 bits; each wire field stops at its own largest value. What a Set writes in one attribute, the
-other one shows too, because there is one counter behind both.
+The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and PortCountersExtended
+show one register, so what a Set writes in one of them the other shows too. (The specification does not say; Linux'
+qib driver keeps one offset for both, and OpenSM's performance manager expects it: it leaves the data counters alone
+when it clears PortCounters on a device that has the extended ones.)
 """
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, get16, get32, inner, put16, put32, put64
-from softib.fabric.columns import COUNTER_NAMES
+from softib.agents.counter_kernels import counters_of
+from softib.agents.octet_kernels import clear, copy, get16, get32, get64, inner, put16, put32
+from softib.agents.route_kernels import end_port
+from softib.agents.sample_kernels import samples_control, samples_result
+from softib.agents.traffic_kernels import fold
+from softib.fabric import columns
 from softib.iba import constants as c
 from softib.iba import perf
 
@@ -17,16 +23,25 @@ SET = int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
 DATA = c.SMP_DATA
 ALL_PORTS = perf.ALL_PORTS
-CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT = (
+CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION = (
     perf.ClassPortInfo.attr, perf.PortCounters.attr, perf.PortCountersExtended.attr,
+    perf.PortExtendedSpeedsCounters.attr, perf.SwPortVLCongestion.attr,
 )  # fmt: skip
-CAP_MASK_AT, RESP_TIME_AT = perf.ClassPortInfo.cap_mask.byte, perf.ClassPortInfo.resp_time_value.offset // 8
-CAPABILITIES = 1 << 8 | 1 << 9 | 1 << 12  # AllPortSelect, IsExtendedWidthSupported, PortXmitWait
+SAMPLES_CONTROL, SAMPLES_RESULT = perf.PortSamplesControl.attr, perf.PortSamplesResult.attr
+CAP_MASK_AT, CAP_MASK2_AT = perf.ClassPortInfo.cap_mask.byte, perf.ClassPortInfo.cap_mask2.byte
+CAPABILITIES = int(
+    perf.CapMask.ALL_PORT_SELECT | perf.CapMask.EXTENDED_WIDTH | perf.CapMask.PORT_XMIT_WAIT
+    | perf.CapMask.RSFEC_COUNTERS
+)  # fmt: skip
+QP1_DROPPED = int(perf.CapMask.QP1_DROPPED)
+ADDITIONAL = int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS)
 RESP_TIME = 18  # 1.07 s, as adapters report
+TRAP_AT, TRAP_OCTETS = perf.ClassPortInfo.trap_gid.byte, 32
 PORT_SELECT_AT = DATA + perf.PortCounters.port_select.byte
 SELECT_AT = DATA + perf.PortCounters.counter_select.byte
 SELECT2_AT = DATA + perf.PortCounters.counter_select2.byte
 EXT_SELECT2_AT = DATA + perf.PortCountersExtended.counter_select2.byte
+EXT_SPEEDS_SELECT_AT = DATA + perf.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (
     "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
@@ -48,103 +63,119 @@ _EXT_SELECTED = (
 )  # fmt: skip
 EXT_BASIC = 8
 
+GROUPS = (columns.COUNTERS, columns.DETAIL_COUNTERS, columns.VL_COUNTERS, columns.SL_COUNTERS, columns.LANE_COUNTERS)
+"""Where counters live: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``, ``lane_counters``."""
+NO_OP_CODE = -1
 
-def _places(struct, names):
-    """int64[fields, 3]: bit offset and bits on the wire, column of the fabric's counters."""
-    fields = [getattr(struct, n) for n in names]
-    return np.array([(f.offset, f.bits, COUNTER_NAMES.index(f.name)) for f in fields], np.int64)
-
-
-PLACES = _places(perf.PortCounters, _SELECTED)
-EXT_PLACES = _places(perf.PortCountersExtended, _EXT_SELECTED)
-
-
-@inner
-def put_counter(m, offset, bits, value):
-    """Write a counter of 4, 8, 16, 32 or 64 bits, saturated."""
-    at = DATA + (offset >> 3)
-    if bits == 64:
-        put64(m, at, value)
-        return
-    top = (np.int64(1) << bits) - 1
-    v = top if value > np.uint64(top) else np.int64(value)
-    if bits == 32:
-        put32(m, at, v)
-    elif bits == 16:
-        put16(m, at, v)
-    elif bits == 8:
-        m[at] = v
-    elif offset & 7:
-        m[at] = (np.int64(m[at]) & 0xF0) | v
-    else:
-        m[at] = (np.int64(m[at]) & 0x0F) | (v << 4)
+_ATTRIBUTES = (
+    (perf.PortCounters, _SELECTED),
+    (perf.PortCountersExtended, _EXT_SELECTED),
+    *((s, None) for s in (
+        perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortOpRcvCounters, perf.PortFlowCtlCounters,
+        perf.PortVLOpPackets, perf.PortVLOpData, perf.PortVLXmitFlowCtlUpdateErrors, perf.PortVLXmitWaitCounters,
+        perf.PortExtendedSpeedsCounters, perf.SwPortVLCongestion, perf.PortRcvConCtrl, perf.PortSLRcvFECN,
+        perf.PortSLRcvBECN, perf.PortXmitConCtrl, perf.PortVLXmitTimeCong, perf.PortXmitDataSL, perf.PortRcvDataSL,
+    )),
+)  # fmt: skip
+"""Every attribute that counts, with its counters in the order of its CounterSelect (None: wire order)."""
 
 
-@inner
-def get_counter(m, offset, bits):
-    """The wire value of a counter of 4, 8, 16, 32 or 64 bits."""
-    at = DATA + (offset >> 3)
-    if bits == 64:
-        v = np.uint64(0)
-        for j in range(8):
-            v = (v << np.uint64(8)) | np.uint64(m[at + j])
-        return v
-    if bits == 32:
-        return np.uint64(get32(m, at))
-    if bits == 16:
-        return np.uint64(get16(m, at))
-    if bits == 8:
-        return np.uint64(m[at])
-    return np.uint64((np.int64(m[at]) >> (0 if offset & 7 else 4)) & 15)
+def _tables():
+    """Places int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
+    attributes int64[n, 5]: ID, group, first and last place, which ``op_code`` it counts."""
+    places, attributes = [], []
+    for struct, names in _ATTRIBUTES:
+        known = {n for g in GROUPS for n in g.names}
+        names = names or [f.name for f in struct.named() if f.name in known]
+        group = next(i for i, g in enumerate(GROUPS) if names[0] in g.names)
+        begin = len(places)
+        for name in names:
+            f, column = struct.fields[name], GROUPS[group].fields[name][1] // 8
+            places += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
+        op = (perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData)
+        attributes.append((struct.attr, group, begin, len(places), op.index(struct) if struct in op else NO_OP_CODE))
+    return np.array(places, np.int64), np.array(attributes, np.int64)
+
+
+PLACES, ATTRIBUTES = _tables()
 
 
 @inner
-def counted(t, first, last, column):
-    """Sum of a counter over ports, stopping at 2^64 - 1."""
-    total = np.uint64(0)
-    for port in range(first, last + 1):
-        more = total + t.counters[port, column]
-        total = np.uint64(0xFFFFFFFFFFFFFFFF) if more < total else more
-    return total
+def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
+    """ClassPortInfo of a GSI class; a Set keeps where its traps go (13.4.8.1). ``which`` row of ``class_traps``."""
+    if is_set:
+        copy(t.class_traps[end, which], 0, m, DATA + TRAP_AT, TRAP_OCTETS)
+    clear(m, DATA, 192)
+    m[DATA] = 1
+    m[DATA + 1] = version
+    put16(m, DATA + CAP_MASK_AT, cap_mask)
+    put32(m, DATA + CAP_MASK2_AT, (cap_mask2 << 5) | RESP_TIME)
+    copy(m, DATA + TRAP_AT, t.class_traps[end, which], 0, TRAP_OCTETS)
+    return OK
 
 
 @inner
-def counters_of(t, m, first, last, places, selected, is_set):
-    """Get: all counters of ports ``first``…``last``, summed. Set: write the selected ones, then as Get."""
-    for i in range(places.shape[0]):
-        offset, bits, column = places[i, 0], places[i, 1], places[i, 2]
-        if is_set and (selected >> i) & 1:
-            value = get_counter(m, offset, bits)
+def selection(m, attribute):
+    """Bit mask over an attribute's counters: which of them a Set writes."""
+    if attribute == EXT_SPEEDS:
+        return get64(m, EXT_SPEEDS_SELECT_AT)
+    select = get16(m, SELECT_AT)
+    if attribute == PORT_COUNTERS:
+        select |= np.int64(m[SELECT2_AT]) << 16
+    elif attribute == PORT_COUNTERS_EXT:
+        select = (select & ((1 << EXT_BASIC) - 1)) | (get32(m, EXT_SELECT2_AT) << EXT_BASIC)
+    return np.uint64(select)
+
+
+@inner
+def counting(t, m, row, first, last, is_set):
+    """Get or Set of one attribute of ``ATTRIBUTES`` on ports ``first``…``last``."""
+    group, begin, end, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 3], ATTRIBUTES[row, 4]
+    selected = selection(m, ATTRIBUTES[row, 0])
+    if op != NO_OP_CODE:
+        if is_set:
             for port in range(first, last + 1):
-                t.counters[port, column] = value
-        put_counter(m, offset, bits, counted(t, first, last, column))
+                t.op_code[port, op] = m[DATA]
+        m[DATA] = t.op_code[first, op]
+    if group == 0:
+        counters_of(t.counters, m, first, last, PLACES, begin, end, selected, is_set)
+    elif group == 1:
+        counters_of(t.detail_counters, m, first, last, PLACES, begin, end, selected, is_set)
+    elif group == 2:
+        counters_of(t.vl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+    elif group == 3:
+        counters_of(t.sl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+    else:
+        counters_of(t.lane_counters, m, first, last, PLACES, begin, end, selected, is_set)
 
 
 @inner
-def perf_agent(t, m, ingress):
+def perf_agent(t, m, ingress, now):
     """Answer Get or Set of one PerfMgt attribute; returns the status."""
     attribute, is_set = get16(m, 16), m[3] == SET
-    if attribute == CLASS_PORT_INFO and not is_set:
-        clear(m, DATA, 192)
-        m[DATA] = 1
-        m[DATA + 1] = 1
-        put16(m, DATA + CAP_MASK_AT, CAPABILITIES)
-        m[DATA + RESP_TIME_AT] = RESP_TIME
-        return OK
-    if attribute != PORT_COUNTERS and attribute != PORT_COUNTERS_EXT:
+    node, end = t.port_node[ingress], end_port(t, ingress)
+    is_switch = t.node_type[node] == SWITCH
+    fold(t)
+    if attribute == CLASS_PORT_INFO:
+        more = t.options[1] != 0
+        cap_mask = CAPABILITIES | (QP1_DROPPED if more else 0)
+        return class_port_info(t, m, end, 0, 1, cap_mask, ADDITIONAL if more else 0, is_set)
+    if attribute == SAMPLES_RESULT:
+        return BAD_ATTRIBUTE if is_set else samples_result(t, m, end, now)
+    row = -1
+    for i in range(ATTRIBUTES.shape[0]):
+        if ATTRIBUTES[i, 0] == attribute:
+            row = i
+    if (row < 0 and attribute != SAMPLES_CONTROL) or (attribute == SW_VL_CONGESTION and not is_switch):
         return BAD_ATTRIBUTE
-    node = t.port_node[ingress]
     base, n = np.int64(t.node_base[node]), np.int64(t.node_nports[node])
     number = np.int64(m[PORT_SELECT_AT])
     first, last = base + number, base + number
-    if number == ALL_PORTS:
+    if number == ALL_PORTS and row >= 0:
         first, last = base + 1, base + n
-    elif number > n or (number == 0 and t.node_type[node] != SWITCH):
+    elif number > n or (number == 0 and not is_switch):
         return BAD_FIELD
-    if attribute == PORT_COUNTERS:
-        selected = get16(m, SELECT_AT) | (np.int64(m[SELECT2_AT]) << 16)
-        counters_of(t, m, first, last, PLACES, selected, is_set)
-    else:
-        selected = (get16(m, SELECT_AT) & ((1 << EXT_BASIC) - 1)) | (get32(m, EXT_SELECT2_AT) << EXT_BASIC)
-        counters_of(t, m, first, last, EXT_PLACES, selected, is_set)
+    if row < 0:
+        return samples_control(t, m, end, first, now, is_set)
+    counting(t, m, row, first, last, is_set)
     return OK

@@ -3,8 +3,10 @@
 
 import numpy as np
 
+from softib.agents.notice_kernels import notice
 from softib.agents.octet_kernels import clear, copy, get16, inner, octet, same
 from softib.agents.train_kernels import agree
+from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
 from softib.iba.smp import PortInfo as P
@@ -17,6 +19,7 @@ OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
 LID_MCAST_MIN, LID_UCAST_MAX = c.LID_MCAST_MIN, c.LID_UCAST_MAX
 DATA, SMP_MKEY_AT = c.SMP_DATA, 24
 TRAP_LINK_STATE = 128
+LINK_DOWNED = COUNTER_NAMES.index("link_downed_counter")
 
 LID_AT, SM_LID_AT = P.lid.byte, P.master_sm_lid.byte
 LOCAL_PORT_AT = P.local_port_num.byte
@@ -231,12 +234,21 @@ def train(t, port, now):
 
 @inner
 def drop(t, port, now):
-    """The link at ``port`` fails (cable pulled, far end without power): both ends go down and poll."""
-    if (octet(t.port_info[port], PHYS_AT) >> 4) != DISABLED:
-        put_state(t, port, DOWN, POLLING, False, now)
+    """The link at ``port`` fails (cable pulled, far end without power): both ends go down, count it and poll."""
+    fail(t, port, now)
     peer = np.int64(t.port_peer[port])
-    if peer >= 0 and (octet(t.port_info[peer], PHYS_AT) >> 4) != DISABLED:
-        put_state(t, peer, DOWN, POLLING, False, now)
+    if peer >= 0:
+        fail(t, peer, now)
+
+
+@inner
+def fail(t, port, now):
+    """One end of a link that fails; LinkDownedCounter counts only what was up."""
+    if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
+        return
+    if (octet(t.port_info[port], STATE_AT) & 15) != DOWN:
+        t.counters[port, LINK_DOWNED] += np.uint64(1)
+    put_state(t, port, DOWN, POLLING, False, now)
 
 
 @inner
@@ -256,17 +268,3 @@ def put_state(t, port, state, phys, by_set, now):
     if not octet(t.switch_info[switch], STATE_CHANGE_AT) & STATE_CHANGE_BIT:
         t.switch_info[switch, STATE_CHANGE_AT] |= STATE_CHANGE_BIT
         notice(t, now, np.int64(t.node_base[node]), TRAP_LINK_STATE, np.int64(t.port_num[port]))
-
-
-@inner
-def notice(t, now, port, trap, detail):
-    """Queue a trap for whoever sends traps; beyond the queue's room it is counted as lost."""
-    used = t.notice_count[0]
-    if used >= t.notices.shape[0]:
-        t.notice_count[1] += 1
-        return
-    t.notices[used, 0] = now
-    t.notices[used, 1] = port
-    t.notices[used, 2] = trap
-    t.notices[used, 3] = detail
-    t.notice_count[0] = used + 1

@@ -2,7 +2,8 @@
 """How a MAD finds its device: directed hop by hop, or by LID through the forwarding tables.
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
-by LID: its port 0), or -1 when it is lost on the way.
+by LID: its port 0), or -1 when it is lost on the way. The ports by which it left the nodes on its way are appended to
+``way``; ``pending[HOPS]`` is their number.
 """
 
 import numpy as np
@@ -22,6 +23,8 @@ LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
 )  # fmt: skip
 TOP_AT = SwitchInfo.linear_fdb_top.byte
 DR_SLID_AT, DR_DLID_AT = 32, 34
+HOPS, FORWARD = 1, 2
+"""Elements of ``pending``: hops in ``way``, and how many of them the request took."""
 
 
 @inner
@@ -45,6 +48,7 @@ def directed(t, m, port):
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
+    hops = t.pending[HOPS]
     m[RETURN_PATH] = t.port_num[at]
     for i in range(1, count + 1):
         node = t.port_node[at]
@@ -57,6 +61,9 @@ def directed(t, m, port):
         egress = t.node_base[node] + out
         if not link_up(t, egress):
             return -1
+        t.way[hops] = egress
+        hops += 1
+        t.pending[HOPS] = hops
         at = np.int64(t.port_peer[egress])
         m[RETURN_PATH + i] = t.port_num[at]
     return at
@@ -69,6 +76,7 @@ def directed_back(t, m, port):
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
+    hops = t.pending[HOPS]
     for i in range(count, 0, -1):
         node = t.port_node[at]
         out = np.int64(m[RETURN_PATH + i])
@@ -79,6 +87,9 @@ def directed_back(t, m, port):
         egress = t.node_base[node] + out
         if not link_up(t, egress):
             return -1
+        t.way[hops] = egress
+        hops += 1
+        t.pending[HOPS] = hops
         at = np.int64(t.port_peer[egress])
     return at
 
@@ -100,13 +111,18 @@ def by_lid(t, port, lid, is_smp):
         egress = lookup(t, node, lid)
     else:
         egress = at
-    for _ in range(MAX_HOPS + 1):
+    hops = t.pending[HOPS]
+    # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
+    for _ in range(t.lft.shape[0] + 1):
         if egress < 0 or not link_up(t, egress):
             return -1
         at = np.int64(t.port_peer[egress])
         leaves, enters = t.port_info[egress, STATE_AT] & 15, t.port_info[at, STATE_AT] & 15
         if leaves < (INIT if is_smp else ACTIVE) or enters < (INIT if is_smp else ARMED):
             return -1
+        t.way[hops] = egress
+        hops += 1
+        t.pending[HOPS] = hops
         node = t.port_node[at]
         if t.node_type[node] != SWITCH:
             return at if owns(t, at, lid) else -1

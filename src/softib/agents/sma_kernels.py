@@ -7,7 +7,8 @@ changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, copy, get16, inner, put16, put32, put64
+from softib.agents.notice_kernels import DESC_CHANGED, local_change
+from softib.agents.octet_kernels import clear, copy, get16, inner, put16, put32, put64, same
 from softib.iba import constants as c
 from softib.iba import smp
 
@@ -30,6 +31,12 @@ CAP_MASK_AT, CAP_MASK2_AT, GUID_CAP_AT = P.cap_mask.byte, P.cap_mask2.byte, P.gu
 HIGH_CAP_AT, LOW_CAP_AT = P.vl_arb_high_cap.byte, P.vl_arb_low_cap.byte
 MCAST_TOP_BIT = 0x40  # CapabilityMask bit 30, in its first octet
 SET_DESC_BIT = 0x01  # CapabilityMask2 bit 0, in its second octet
+PORT_INFO_EXT_BIT, NO_FEC = 0x02, 1
+E = smp.PortInfoExtended
+FEC_ENABLED_AT = np.array([
+    E.fdr_fec_mode_enabled.byte, E.edr_fec_mode_enabled.byte, E.hdr_fec_mode_enabled.byte, E.ndr_fec_mode_enabled.byte,
+], np.int64)  # fmt: skip
+"""Each stands behind what is supported at that speed."""
 LID_MCAST_MIN, LFT_NO_ROUTE = c.LID_MCAST_MIN, c.LFT_NO_ROUTE
 NO_MCAST_TOP = LID_MCAST_MIN - 1
 ALL_OUTPUTS, ALL_INPUTS = 0x10000, 0x20000
@@ -59,17 +66,60 @@ def node_info(t, m, ingress, modifier, is_set):
 
 
 @inner
-def node_description(t, m, ingress, modifier, is_set):
-    """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2)."""
+def node_description(t, m, ingress, modifier, is_set, now):
+    """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2). A change raises trap 144 on every end port."""
     node = t.port_node[ingress]
     if is_set:
         end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
         if not t.port_info[end, CAP_MASK2_AT + 1] & SET_DESC_BIT:
             return BAD_ATTRIBUTE
-        copy(t.node_desc[node], 0, m, DATA, 64)
+        if not same(t.node_desc[node], 0, m, DATA, 64):
+            copy(t.node_desc[node], 0, m, DATA, 64)
+            describe(t, node, now, DESC_CHANGED)
     else:
         copy(m, DATA, t.node_desc[node], 0, 64)
     return OK
+
+
+@inner
+def describe(t, node, now, flags):
+    """Tell the SM what ``flags`` say of ``node``: trap 144 of each of its end ports."""
+    base = np.int64(t.node_base[node])
+    if t.node_type[node] == SWITCH:
+        local_change(t, now, base, flags)
+        return
+    for port in range(base + 1, base + np.int64(t.node_nports[node]) + 1):
+        if t.port_peer[port] >= 0:
+            local_change(t, now, port, flags)
+
+
+@inner
+def port_info_extended(t, m, ingress, modifier, is_set):
+    """PortInfoExtended, where CapabilityMask2 has bit 1: a Set keeps the enabled modes (14.2.5.19).
+
+    Only modes that are supported can be enabled; "no FEC" is always possible.
+    """
+    node = t.port_node[ingress]
+    number = modifier & 0x7FFFFFFF
+    if number > t.node_nports[node]:
+        return BAD_FIELD
+    end = np.int64(t.node_base[node]) if t.node_type[node] == SWITCH else np.int64(ingress)
+    if not t.port_info[end, CAP_MASK2_AT + 1] & PORT_INFO_EXT_BIT:
+        return BAD_ATTRIBUTE
+    port = np.int64(ingress)
+    if number > 0 or t.node_type[node] == SWITCH:
+        port = np.int64(t.node_base[node]) + number
+    image, status = t.port_info_ext[port], OK
+    if is_set:
+        for at in FEC_ENABLED_AT:
+            if get16(m, DATA + at) & ~(get16(image, at - 2) | NO_FEC):
+                status = BAD_FIELD
+        if status == OK:
+            for at in FEC_ENABLED_AT:
+                copy(image, at, m, DATA + at, 2)
+    clear(m, DATA, 64)
+    copy(m, DATA, image, 0, 24)
+    return status
 
 
 @inner

@@ -13,7 +13,7 @@ from softib.cli.output import Steps, print_json, print_problems, source_options
     "--plan",
     metavar="F",
     type=click.Path(),
-    help="Compare every cable with this plan (a cabling list or any fabric file).",
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file).",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options

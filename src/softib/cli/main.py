@@ -1,12 +1,15 @@
 """``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
 
-Exit codes: 0 done; 1 the answer is bad news; 2 usage, or nothing readable.
+Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be written;
+130 and 141 after Ctrl-C and after a reader of our output that left, as with any program.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -73,20 +76,46 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point: every error that is not a bug is one line on stderr."""
     try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _reader_left()
+    except OSError as error:
+        # Inputs and DEST have been named already: what is left is stdout, e.g. on a full disk.
+        print(f"softib: {error.filename or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+        _drop_stdout()
+        code = 2
+    sys.exit(code)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """The exit code of one call."""
+    try:
         code = cli.main(args=list(argv) if argv is not None else None, standalone_mode=False)
     except click.ClickException as error:
         print(f"softib: {error.format_message()}", file=sys.stderr)
-        code = 2
+        return 2
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        return 130
     except SoftibError as error:
         print(f"softib: {error}", file=sys.stderr)
-        code = error.exit_code
-    except BrokenPipeError:
-        # The reader of our output left (``| head``): nothing more to say, and nothing to complain about.
+        return error.exit_code
+    except SystemExit:
+        # Verbs return their code. Click and Rich leave like this on a broken pipe, with 1: "the answer is bad news".
+        return _reader_left()
+    return code if isinstance(code, int) else 0
+
+
+def _reader_left() -> int:
+    """The reader of our output left (``| head``): nothing more to say, and the exit code of any program that this ends."""
+    _drop_stdout()
+    return 128 + signal.SIGPIPE
+
+
+def _drop_stdout() -> None:
+    """What stdout still holds goes nowhere, so that Python's own flush at exit has nothing to complain about."""
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

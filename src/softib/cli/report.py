@@ -18,7 +18,7 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
     "--plan",
     metavar="F",
     type=click.Path(),
-    help="Compare every cable with this plan (a cabling list or any fabric file).",
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file).",
 )
 @click.option(
     "--engine",

@@ -19,14 +19,19 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where: node name, NodeGUID, and port number (None = the node as a whole)."""
+    """Where: node name, NodeGUID, and port number (None = the node as a whole).
+
+    ``shown`` is how messages call the node where its name alone would not tell it from others.
+    """
 
     node: str
     guid: int
     portnum: int | None = None
+    shown: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return self.node if self.portnum is None else f"{self.node}[{self.portnum}]"
+        name = self.shown or self.node
+        return name if self.portnum is None else f"{name}[{self.portnum}]"
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""

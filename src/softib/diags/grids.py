@@ -73,7 +73,7 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     for k, size in enumerate(made.span.tolist()):
         own = along & apart[:, k]
         step = np.abs(x[own, k] - y[own, k])
-        forms.append(_form(n, size, int(own.sum()), int(((step == 1) | (step == size - 1)).sum())))
+        forms.append(_form(n, size, step))
     if "none" in forms or int(np.prod(made.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
         return None
     shape = Shape.of(_grid_kind(forms), len(view.names))
@@ -83,17 +83,19 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     return shape
 
 
-def _form(n: int, size: int, found: int, neighbours: int) -> str:
-    """What the lines of ``size`` switches are: all-to-all, cycles, paths; small sizes are several at once."""
-    all_to_all, cycles, paths = n * (size - 1) / 2, float(n), n * (size - 1) / size
-    near = _near(neighbours, found)
+def _form(n: int, size: int, step: np.ndarray) -> str:
+    """What the lines of ``size`` switches are, by the distances of the pairs along them: all-to-all, cycles, paths."""
+    found, lines = len(step), n / size
+    all_to_all = n * (size - 1) / 2
+    around = int((step == size - 1).sum()) >= lines / 2
     if size == 2:
-        return "pair" if _near(found, n / 2) else "none"
-    if size == 3:
-        return "cycle" if abs(found - cycles) < abs(found - paths) else "path" if _near(found, paths) else "none"
-    nearest = min((abs(found - all_to_all), "full"), (abs(found - cycles), "cycle"), (abs(found - paths), "path"))[1]
-    wanted = {"full": all_to_all, "cycle": cycles, "path": paths}[nearest]
-    return nearest if _near(found, wanted) and (near or nearest == "full") else "none"
+        return "pair" if _near(found, lines) else "none"
+    if size > 3 and _near(found, all_to_all) and found > 1.5 * n:
+        return "full"
+    if not _near(int(((step == 1) | (step == size - 1)).sum()), found):
+        return "full" if size == 4 and _near(found, all_to_all) else "none"
+    wanted = lines * (size if around else size - 1)
+    return ("cycle" if around else "path") if _near(found, wanted) else "none"
 
 
 def _grid_kind(forms: list[str]) -> str:

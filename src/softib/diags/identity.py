@@ -71,7 +71,7 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
     for nodes in _groups(f.node_guid[known], known):
         reported.update(nodes.tolist())
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
-        names = ", ".join(view.names[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
+        names = ", ".join(view.said[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
         yield finding(DUPLICATE_NODE_GUID, map(view.node_place, nodes[:MANY].tolist()),
                       f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}", {"guid": guid, "nodes": len(nodes)})  # fmt: skip
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0))
@@ -197,7 +197,7 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
 
 def _isolated(view: FabricView, part: np.ndarray, main: int) -> Finding:
     switches = int(view.fabric.is_switch[part].sum())
-    named = ", ".join(view.names[n] for n in part[:4].tolist()) + (", …" if len(part) > 4 else "")
+    named = ", ".join(view.said[n] for n in part[:4].tolist()) + (", …" if len(part) > 4 else "")
     evidence: dict[str, Any] = {"switches": switches, "cas": len(part) - switches, "largest_part": main}
     first = part[np.argsort(~view.fabric.is_switch[part], kind="stable")][:MANY]
     text = f"{named} has no link" if len(part) == 1 else f"{len(part)} nodes have no link to the largest part: {named}"
@@ -223,13 +223,13 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
         by_switch.setdefault(want, []).append(port)
     for want, ports in by_switch.items():
         if len(ports) > MANY:
-            hint = f"; the pattern puts them on {view.names[want]}" if want >= 0 else ""
+            hint = f"; the pattern puts them on {view.said[want]}" if want >= 0 else ""
             yield finding(UNLINKED_HCA_PORT, map(view.place, ports[:MANY]),
                           f"{len(ports)} adapter ports have no link, {view.place(ports[0])} the first{hint}",
-                          {"expected": view.names[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
+                          {"expected": view.said[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
             continue
         for port in ports:
             where = [view.place(p) for p in (port, place_of.get(port, -1)) if p >= 0]
-            right = str(where[1]) if len(where) > 1 else view.names[want] if want >= 0 else None
+            right = str(where[1]) if len(where) > 1 else view.said[want] if want >= 0 else None
             hint = f"; the pattern joins it to {right}" if right else ""
             yield finding(UNLINKED_HCA_PORT, where, f"{where[0]} has no link{hint}", {"expected": right})

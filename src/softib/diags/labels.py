@@ -20,6 +20,8 @@ _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
 """Numbers beyond this are serial numbers, not positions."""
 MIN_MEMBERS = 2
+SPARSE = 64
+"""Numbers that reach this many times the members are taken by rank, which bounds memory and time."""
 
 
 @dataclass
@@ -87,6 +89,9 @@ def _make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass
     numbers -= numbers.min(axis=0)
     numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]
     numbers = _without_copies(numbers)
+    for column in numbers.T:
+        if column.max(initial=0) > SPARSE * len(nodes):  # serial numbers: only their order can mean something
+            column[:] = np.unique(column, return_inverse=True)[1]
     if numbers.shape[1] == 0:
         return None
     span = numbers.max(axis=0) + 1

@@ -21,6 +21,7 @@ __all__ = ["NO_OPINION", "Pattern", "learn_pattern"]
 NO_OPINION = -1
 MIN_SHARE = 0.6
 """A rule counts from this share of right predictions: a swap in a ring of five spoils four ports of ten."""
+FEW = 3
 SPARE_HITS = 3
 """… and so many more hits than numbers it follows: two points always lie on a line."""
 
@@ -72,8 +73,8 @@ def _pools(
         far = np.where(nports >= portnum, peer[np.minimum(fabric.node_base[made.nodes] + portnum, len(peer) - 1)], -1)
         cabled = np.flatnonzero(far >= 0)
         usual, count = mode(labels.class_of[far[cabled]])
-        if not len(cabled) or count < MIN_SHARE * len(cabled):
-            continue
+        if not len(cabled) or count < MIN_SHARE * len(cabled) or (len(cabled) < FEW and 4 * len(cabled) < len(far)):
+            continue  # a port that one or two of many use follows no rule
         keeps: tuple[bool, ...] = ()
         if usual >= 0 and labels.classes[usual] is made:
             own = cabled[labels.class_of[far[cabled]] == usual]
@@ -90,7 +91,9 @@ def _learn(
     rows, members, numbers = _port_rows(view, made, ports)
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
-        told = _expected_of(pool, made is target, target, labels, peer[rows])
+        # Offset of the peer's portnum in the pool, where the peers' ports are the pool's own.
+        far = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
+        told = _expected_of(pool, made is target, target, labels, peer[rows], far)
         if told is not None:
             yield rows, told
             return
@@ -117,13 +120,15 @@ def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.
     return fabric.node_base[made.nodes[member]] + portnum, member, numbers
 
 
-def _expected_of(of: NodeClass, own: bool, target: NodeClass, labels: Labels, peer: np.ndarray) -> np.ndarray | None:
+def _expected_of(
+    of: NodeClass, own: bool, target: NodeClass, labels: Labels, peer: np.ndarray, far: np.ndarray | None = None
+) -> np.ndarray | None:
     """Expected peer node of each row of ``of``, or None where no rule holds. ``own``: peers are of the same class."""
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
     told = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
     numbers = np.zeros((len(peer), target.numbers.shape[1]), np.int64)
     numbers[told] = target.numbers[row[told]]
-    found = target.find(_numbers_of_peer(of, own, numbers, told))
+    found = target.find(_numbers_of_peer(of, numbers, told, far) if own else _plain_numbers(of, numbers, told))
     expected = np.where(found >= 0, target.nodes[np.maximum(found, 0)], NO_OPINION)
     return expected if _holds(expected, peer, of.numbers.shape[1]) else None
 
@@ -148,19 +153,52 @@ def _is_sure(expected: np.ndarray, peer: np.ndarray) -> bool:
     return int(hit.sum()) >= SURE_HITS and (misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit))
 
 
-def _numbers_of_peer(made: NodeClass, own: bool, target: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """Predicted numbers of the peers, one rule a number.
+def _plain_numbers(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
+    """Predicted numbers of the peers, one rule a number."""
+    return np.stack([fit_rule(of, target[:, t], told)[0] for t in range(target.shape[1])], axis=1)
 
-    Where a number has no good rule and the peers are of the own class, it may follow the own rank among *the peer's*
-    others: a dragonfly's global cable ends on the position that the own group has in the list of the peer group.
+
+def _numbers_of_peer(of: NodeClass, target: np.ndarray, told: np.ndarray, far: np.ndarray | None) -> np.ndarray:
+    """The same where the peers are of the own class: grids and dragonflies.
+
+    Where that predicts not all, one of the numbers and the port are taken together as one number, in either order: the
+    global ports of a dragonfly's group are counted through its switches (absolute arrangement, Kim et al. 2008).
     """
-    fits = [fit_rule(made, target[:, t], told) for t in range(target.shape[1])]
-    if own:
-        for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
-            for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:
-                numbers = made.numbers.copy()
-                numbers[:, s] -= (numbers[:, s] > fits[s][0]) & (numbers[:, s] > 0)
-                again = fit_rule(made.renumbered(numbers, made.nodes), target[:, t], told)
-                if again[1] > fits[t][1] + 1e-9:
-                    fits[t] = again
+    best = _fit_columns(of, target, told)
+    share = _share_of_rows(best, target, told)
+    if far is None or share == 1.0 or not told.any():
+        return best
+    ports = int(of.numbers[:, -1].max()) + 1
+    usable = told & (far >= 0) & (far < ports)
+    for t in range(target.shape[1]):
+        span = int(max(of.numbers[:, t].max(), target[:, t].max())) + 1
+        for weigh_t, weigh_p in ((ports, 1), (1, span)):
+            own = np.delete(of.numbers, [t, of.numbers.shape[1] - 1], axis=1)
+            own = np.column_stack([own, of.numbers[:, t] * weigh_t + of.numbers[:, -1] * weigh_p])
+            wanted = np.column_stack([np.delete(target, t, axis=1), target[:, t] * weigh_t + far * weigh_p])
+            if not usable.any():
+                continue
+            fitted = _fit_columns(of.renumbered(own, of.nodes), wanted, usable)
+            number = fitted[:, -1] // ports if weigh_p == 1 else fitted[:, -1] % span
+            tried = np.insert(fitted[:, :-1], t, number, axis=1)
+            if (got := _share_of_rows(tried, target, told)) > share:
+                best, share = tried, got
+    return best
+
+
+def _share_of_rows(predicted: np.ndarray, target: np.ndarray, told: np.ndarray) -> float:
+    return float((predicted[told] == target[told]).all(axis=1).mean()) if told.any() else 0.0
+
+
+def _fit_columns(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
+    """One rule a column. A column without a good rule may follow the own rank among *the peer's* others: a dragonfly's
+    global cable ends on the position that the own group has in the list of the peer group."""
+    fits = [fit_rule(of, target[:, t], told) for t in range(target.shape[1])]
+    for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
+        for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:
+            numbers = of.numbers.copy()
+            numbers[:, s] -= (numbers[:, s] > fits[s][0]) & (numbers[:, s] > 0)
+            again = fit_rule(of.renumbered(numbers, of.nodes), target[:, t], told)
+            if again[1] > fits[t][1] + 1e-9:
+                fits[t] = again
     return np.stack([predicted for predicted, _ in fits], axis=1)

@@ -30,7 +30,7 @@ def _switch_node(c: Context, row: int) -> int:
 
 def _out(c: Context, row: int, portnum: int) -> Place:
     node = _switch_node(c, row)
-    return Place(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum))
+    return Place(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum), c.view.said[node])
 
 
 @check_function
@@ -44,7 +44,7 @@ def unreachable(c: Context) -> Iterator[Finding]:
         if failure.kind != "switch→switch" and len(examples) < MANY:
             node = _switch_node(c, failure.switch)
             where.append(c.view.node_place(node))
-            examples.append(f"{c.view.names[node]} to {_end_name(c, failure)}: {failure.what}")
+            examples.append(f"{c.view.said[node]} to {_end_name(c, failure)}: {failure.what}")
     first = f"; from {examples[0]}" if examples else ""
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
@@ -55,7 +55,7 @@ def unreachable(c: Context) -> Iterator[Finding]:
 def _end_name(c: Context, failure: Any) -> str:
     if c.graph is None:
         return f"LID {failure.lid}"
-    return f"{c.view.names[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
+    return f"{c.view.said[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
 
 
 @check_function

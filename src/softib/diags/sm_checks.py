@@ -91,7 +91,8 @@ def _place(c: Context, sm: dict[str, Any]) -> Place | None:
     node, view = sm.get("node"), c.view
     if isinstance(node, int) and 0 <= node < len(view.names):
         portnum = sm.get("portnum")
-        return Place(view.names[node], int(view.fabric.node_guid[node]), int(portnum) if portnum is not None else None)
+        number = int(portnum) if portnum is not None else None
+        return Place(view.names[node], int(view.fabric.node_guid[node]), number, view.said[node])
     return None
 
 

@@ -25,6 +25,8 @@ __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
 FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
+MOSTLY = 0.7
+"""Share of a class of switches that must be leaves for the others to be leaves too."""
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
 
@@ -69,7 +71,7 @@ def recognise(fabric: Fabric) -> Structure:
 def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     """The same for a view that is at hand."""
     labels = labels or read_labels(view)
-    rank, sideways = _ranks(view)
+    rank, sideways = _ranks(view, labels)
     shape = _shape(view, labels, rank, sideways)
     rails = find_rails(view) if shape.kind == "fat-tree" else Rails.none(len(view.names))
     kind = "rail-optimized" if rails.count >= 2 else shape.kind
@@ -85,7 +87,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     )  # fmt: skip
 
 
-def _ranks(view: FabricView) -> tuple[np.ndarray, np.ndarray]:
+def _ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """(rank of each node: distance from the nearest leaf plus 1, rows of ``view.cable`` within one rank)."""
     n = len(view.names)
     links = view.between_switches
@@ -95,7 +97,8 @@ def _ranks(view: FabricView) -> tuple[np.ndarray, np.ndarray]:
     with_hosts = hosts > 0
     rank = np.full(n, 127, np.int64)
     if with_hosts.any():
-        rank[hosts >= max(1.0, FEW_HOSTS * float(np.median(hosts[with_hosts])))] = 1
+        many = hosts >= max(1.0, FEW_HOSTS * float(np.median(hosts[with_hosts])))
+        rank[many | _like_leaves(labels, many, a, b)] = 1
     else:
         rank[np.unique(np.concatenate([a, b]))] = 1
     while True:
@@ -107,6 +110,17 @@ def _ranks(view: FabricView) -> tuple[np.ndarray, np.ndarray]:
     rank[rank >= 127] = -1
     rank[view.is_host] = 0
     return rank.astype(np.int8), links[rank[a] == rank[b]]
+
+
+def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """bool[nodes]: leaves with few hosts or none. Their names are those of leaves, and no link leads to a leaf."""
+    found = np.zeros(len(leaf), bool)
+    for made in labels.classes:
+        if leaf[made.nodes].mean() >= MOSTLY:
+            found[made.nodes] = True
+    found[a[leaf[b]]] = False
+    found[b[leaf[a]]] = False
+    return found
 
 
 def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> grids.Shape:

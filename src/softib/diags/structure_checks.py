@@ -11,7 +11,8 @@ from softib.diags.finding import Finding, Severity
 from softib.diags.rails import OddAdapter, odd_adapters, system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.swaps import Misplaced
-from softib.diags.uniform import uneven
+from softib.diags.uniform import OddCable, Uneven, uneven
+from softib.diags.view import FabricView
 
 SWAPPED_CABLES = code(
     "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",
@@ -61,7 +62,7 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
     text = f"{view.link_name(first.a, first.b)} and {view.link_name(second.a, second.b)}"
     evidence = {
         "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-        "expected": [[view.names[w] if w >= 0 else None for w in (m.want_a, m.want_b)] for m in (first, second)],
+        "expected": [[view.said[w] if w >= 0 else None for w in (m.want_a, m.want_b)] for m in (first, second)],
     }
     hosts = [n for m in (first, second) for n in (int(node[m.a]), int(node[m.b])) if view.is_host[n]]
     rail = c.structure.node_rail
@@ -70,7 +71,7 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
         return finding(CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed",
                        {**evidence, "rails": rails})  # fmt: skip
     wants = next(
-        (f"{p} belongs to {view.names[w]}" for m in (first, second)
+        (f"{p} belongs to {view.said[w]}" for m in (first, second)
          for p, w in ((view.place(m.a), m.want_a), (view.place(m.b), m.want_b)) if w >= 0), "",
     )  # fmt: skip
     return finding(SWAPPED_CABLES, where, f"{text} are swapped: {wants}", evidence)
@@ -95,7 +96,7 @@ def missing_cables(c: Context) -> Iterator[Finding]:
         left = [pair for pair in left if pair not in set(own)]
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
         yield finding(MISSING_CABLE, [view.node_place(node)],
-                      f"{view.names[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
+                      f"{view.said[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
                       {"missing": len(own), "linked": linked})  # fmt: skip
     for a, b in left:
         yield finding(
@@ -113,21 +114,44 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     known |= {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
-    for odd in uneven(view, c.structure.rank):
-        if odd.switch in known or odd.switch in blind or blind & set(odd.fewer):
-            continue
-        place = view.node_place(odd.switch)
-        far = [view.node_place(n) for n in (*odd.fewer, *odd.more)]
-        less = ", ".join(view.names[n] for n in odd.fewer[:MANY])
-        more = ", ".join(view.names[n] for n in odd.more[:MANY])
-        evidence = {"links": odd.links, "usual": odd.usual, "fewer": [view.names[n] for n in odd.fewer],
-                    "more": [view.names[n] for n in odd.more]}  # fmt: skip
-        if odd.links < odd.usual:
-            yield finding(MISSING_UPLINKS, [place, *far[: len(odd.fewer)]],
-                          f"{place}: {odd.links} uplinks, the others of its kind have {odd.usual}; fewer to {less}", evidence)  # fmt: skip
+    odds = [o for o in uneven(view, c.structure.rank) if o.switch not in known | blind and not blind & set(o.fewer)]
+    swaps = list(_pairs_of_cables(view, [cable for o in odds for cable in o.cables]))
+    explained = Counter(int(view.fabric.port_node[x.port]) for pair in swaps for x in pair)
+    for x, y in swaps:
+        where = [view.place(p) for p in (x.port, x.far, y.port, y.far)]
+        yield finding(
+            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.far)} and {view.link_name(y.port, y.far)} are swapped: on "
+            f"switches of its kind {where[0]} leads to {view.said[x.wanted]}",
+            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+             "expected": [view.said[x.wanted], view.said[y.wanted]]},
+        )  # fmt: skip
+    for o in odds:
+        if explained[o.switch] < max(len(o.more), len(o.fewer)):
+            yield _uneven(view, o)
+
+
+def _pairs_of_cables(view: FabricView, cables: list[OddCable]) -> Iterator[tuple[OddCable, OddCable]]:
+    """Cables that each lead where the other should."""
+    waiting: dict[tuple[int, int], list[OddCable]] = {}
+    for cable in cables:
+        at = int(view.fabric.port_node[cable.far])
+        twins = waiting.get((cable.wanted, at))
+        if twins:
+            yield twins.pop(0), cable
         else:
-            yield finding(UNEVEN_SPINES, [place, *far], f"{place}: more links than its kind to {more or 'none'}, fewer to "
-                          f"{less or 'none'}", evidence)  # fmt: skip
+            waiting.setdefault((at, cable.wanted), []).append(cable)
+
+
+def _uneven(view: FabricView, odd: Uneven) -> Finding:
+    place = view.node_place(odd.switch)
+    less, more = ([view.node_place(n) for n in nodes[:MANY]] for nodes in (odd.fewer, odd.more))
+    evidence = {"links": odd.links, "usual": odd.usual, "fewer": [str(p) for p in less], "more": [str(p) for p in more]}
+    text = ", ".join(map(str, less)) or "none"
+    if odd.links < odd.usual:
+        return finding(MISSING_UPLINKS, [place, *less], f"{place}: {odd.links} uplinks, the others of its kind have "
+                       f"{odd.usual}; fewer to {text}", evidence)  # fmt: skip
+    return finding(UNEVEN_SPINES, [place, *less, *more], f"{place}: more links than its kind to "
+                   f"{', '.join(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
 
 
 @check_function
@@ -148,8 +172,8 @@ def rail_mismatches(c: Context) -> Iterator[Finding]:
             continue
         taken.add(o.host_port)
         yield finding(RAIL_MISMATCH, [view.place(o.host_port), view.place(o.leaf_port)],
-                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.names[o.wanted]}",
-                      {"rail": o.rail, "expected": view.names[o.wanted]})  # fmt: skip
+                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.said[o.wanted]}",
+                      {"rail": o.rail, "expected": view.said[o.wanted]})  # fmt: skip
 
 
 def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
@@ -158,7 +182,7 @@ def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
     text = f"{view.link_name(o.host_port, o.leaf_port)} and {view.link_name(twin.host_port, twin.leaf_port)}"
     evidence = {
         "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-        "expected": [view.names[o.wanted], view.names[twin.wanted]],
+        "expected": [view.said[o.wanted], view.said[twin.wanted]],
         "rails": [o.rail, twin.rail],
     }
     if o.host == twin.host:
@@ -167,4 +191,4 @@ def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
             CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed", evidence
         )
     return finding(SWAPPED_CABLES, where, f"{text} are swapped: hosts like the first have rail {o.rail} on "
-                   f"{view.names[o.wanted]}", evidence)  # fmt: skip
+                   f"{view.said[o.wanted]}", evidence)  # fmt: skip

@@ -113,7 +113,7 @@ def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplac
         for port in (m.a, m.b):
             by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
     taken = [False] * len(found)
-    pairs = []
+    pairs: list[tuple[Misplaced, Misplaced]] = []
     for rule in (_all_asked_none_against, _one_asked_none_against, _all_asked):
         for i, m in enumerate(found):
             if taken[i]:
@@ -122,7 +122,8 @@ def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplac
                             and _exchange_mends(view, m, found[j], rule)), None)  # fmt: skip
             if partner is not None:
                 taken[i] = taken[partner] = True
-                pairs.append((m, found[partner]))
+                first, second = sorted((m, found[partner]), key=lambda x: x.a)
+                pairs.append((first, second))
     return pairs, [m for m, used in zip(found, taken, strict=True) if not used]
 
 
@@ -200,4 +201,21 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
     there = Counter(map(_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
     for tiers, found in pairs.items():
         if there[tiers] and len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]):
-            yield from found
+            yield from (pair for pair in found if not any(_free_by_design(view, pattern, port) for port in pair))
+
+
+def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
+    """True where all nodes in line with this one (one number differs) leave the same port free: the edge of a mesh, the
+    global ports that a small dragonfly has left over."""
+    fabric = view.fabric
+    node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
+    made = pattern.labels.classes[int(pattern.labels.class_of[node])]
+    own = made.numbers[pattern.labels.row_of[node]]
+    differs = made.numbers != own
+    has = fabric.node_nports[made.nodes] >= portnum
+    free = ~has | (fabric.port_cable[np.where(has, fabric.node_base[made.nodes] + portnum, 0)] < 0)
+    for s in range(len(own)):
+        line = ~np.delete(differs, s, axis=1).any(axis=1)
+        if line.sum() > 1 and free[line].all():
+            return True
+    return False

@@ -5,6 +5,7 @@ A check judges only what the source recorded (``Source.records``). Generated fab
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -47,14 +48,23 @@ class FabricView:
 
     # -- people's words --
 
+    @cached_property
+    def said(self) -> list[str]:
+        """Names as messages write them: with the GUID where several nodes have the name."""
+        times = Counter(self.names)
+        guids = self.fabric.node_guid.tolist()
+        return [n if times[n] == 1 else f"{n} ({g:#018x})" for n, g in zip(self.names, guids, strict=True)]
+
     def place(self, port: int) -> Place:
         """The place of a port row."""
         node = int(self.fabric.port_node[port])
-        return Place(self.names[node], int(self.fabric.node_guid[node]), int(self.fabric.port_num[port]))
+        return Place(
+            self.names[node], int(self.fabric.node_guid[node]), int(self.fabric.port_num[port]), self.said[node]
+        )
 
     def node_place(self, node: int) -> Place:
         """The place of a node as a whole."""
-        return Place(self.names[int(node)], int(self.fabric.node_guid[node]))
+        return Place(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.said[int(node)])
 
     def link_name(self, a: int, b: int) -> str:
         """``leaf-3[40] ↔ spine-2[3]`` of two port rows."""

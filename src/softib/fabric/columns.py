@@ -15,6 +15,9 @@ image**, so an agent's Get is a copy and no bit is lost; read and write single f
 ``engine`` (whatever moves data, and the PMA's clear).
 
 Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
+The :data:`LAZY_COLUMNS` add at most 2.6 KB a port: optional PerfMgt counters 1744 octets, sampling and other PerfMgt
+settings 219, congestion control 636. They are zeroed pages that cost no memory until something writes them: a port on
+which nothing was counted by VL, SL or lane, and no congestion manager spoke, pays for none of it.
 """
 
 from __future__ import annotations
@@ -52,6 +55,49 @@ COUNTER_NAMES = (
 """PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-octet words, wait in ticks, the rest in events."""
 
 COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
+
+DETAIL_COUNTERS = np.dtype([
+    (name, np.uint64)
+    for name in (
+        # PortRcvErrorDetails, PortXmitDiscardDetails
+        "port_local_physical_errors", "port_malformed_packet_errors", "port_buffer_overrun_errors",
+        "port_dlid_mapping_errors", "port_vl_mapping_errors", "port_looping_errors",
+        "port_inactive_discards", "port_neighbor_mtu_discards", "port_sw_lifetime_limit_discards",
+        "port_sw_hoq_lifetime_limit_discards",
+        # PortOpRcvCounters, PortFlowCtlCounters
+        "port_op_rcv_pkts", "port_op_rcv_data", "port_xmit_flow_pkts", "port_rcv_flow_pkts",
+        # PortRcvConCtrl, PortXmitConCtrl
+        "port_pkt_rcv_fecn", "port_pkt_rcv_becn", "port_xmit_time_cong",
+    )
+])  # fmt: skip
+"""Optional counters of a port (136 octets), PerfMgt names (IBA 16.1.4, A10); data in 4-octet words, time in ticks."""
+
+VL_COUNTERS = np.dtype([
+    (name, np.uint64, (16,))
+    for name in (
+        "port_vl_op_packets", "port_vl_op_data", "port_vl_xmit_flow_ctl_update_errors", "port_vl_xmit_wait",
+        "sw_port_vl_congestion", "port_vl_xmit_time_cong",
+    )
+])  # fmt: skip
+"""Optional counters by VL (768 octets a port): packets and words of the opcode that is counted (``op_code``), late
+flow-control updates, ticks without credit, packets that met congestion, ticks in congestion."""
+
+SL_COUNTERS = np.dtype([
+    (name, np.uint64, (16,)) for name in ("xmit_data_sl", "rcv_data_sl", "port_sl_rcv_fecn", "port_sl_rcv_becn")
+])  # fmt: skip
+"""Optional counters by SL (512 octets a port): words sent and received, packets received with FECN and BECN."""
+
+LANE_COUNTERS = np.dtype([
+    ("sync_header_error_counter", np.uint64), ("unknown_block_counter", np.uint64),
+    ("error_detection_counter", np.uint64, (12,)), ("fec_correctable_block_ctr", np.uint64, (12,)),
+    ("fec_uncorrectable_block_ctr", np.uint64, (12,)), ("port_fec_correctable_block_ctr", np.uint64),
+    ("port_fec_uncorrectable_block_ctr", np.uint64), ("port_fec_corrected_symbol_ctr", np.uint64),
+])  # fmt: skip
+"""Counters of extended speeds by lane (328 octets a port): PortExtendedSpeedsCounters. With RS-FEC active,
+``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (libibmad's RSFEC field table)."""
+
+CCT_ENTRIES = 128
+"""Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +173,40 @@ COLUMNS: tuple[Column, ...] = (
         "VLArb blocks low 0-31, low 32-63, high 0-31, high 32-63, wire image",
     ),
     _C("counters", COUNTERS, ("ports",), "engine", "PerfMgt counters, 64 bits wide; the PMA saturates to each field"),
+    # Optional counters, sampling, congestion control: see the sizes above.
+    _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),
+    _C("vl_counters", VL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by VL"),
+    _C("sl_counters", SL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by SL"),
+    _C("lane_counters", LANE_COUNTERS, ("ports",), "engine", "counters of extended speeds by lane"),
+    _C("op_code", np.uint8, ("ports", 3), "mad", "opcode that 0x17, 0x19, 0x1a count on this port: BTH.opcode"),
+    _C("sample_control", np.uint8, ("ports", 72), "mad", "end ports: PortSamplesControl as last set, wire image"),
+    _C("sample_ps", np.int64, ("ports", 2), "mad", "end ports: begin and end of sampling, ps; end 0 = none"),
+    _C(
+        "sample_count",
+        np.uint64,
+        ("ports", 5),
+        "mad",
+        "end ports: data out, in, packets out, in, wait at the begin; from the end on the differences",
+    ),
+    _C(
+        "class_traps",
+        np.uint8,
+        ("ports", 2, 32),
+        "mad",
+        "end ports: TrapGID to TrapQ_Key of ClassPortInfo, wire image, of PerfMgt and of congestion control",
+    ),
+    _C("port_info_ext", np.uint8, ("ports", 24), "mad", "PortInfoExtended, first octets of the wire image"),
+    _C("cc_key_info", np.uint8, ("ports", 16), "mad", "end ports: CongestionKeyInfo, wire image"),
+    _C("cc_log", np.uint8, ("ports", 224), "engine", "end ports: CongestionLog, wire image"),
+    _C("cc_port_setting", np.uint8, ("ports", 4), "mad", "switch ports: SwitchPortCongestionSettingElement"),
+    _C("cc_ca_setting", np.uint8, ("ports", 132), "mad", "CA ports: CACongestionSetting, wire image"),
+    _C(
+        "cc_table",
+        np.uint8,
+        ("ports", 4 + 2 * CCT_ENTRIES),
+        "mad",
+        "CA ports: CCTI_Limit, reserved, then the CongestionControlTable",
+    ),
     # -- cables --
     _C(
         "cable_port",
@@ -148,6 +228,7 @@ COLUMNS: tuple[Column, ...] = (
     # -- switches --
     _C("switch_node", np.int32, ("switches",), "hardware", "node of the switch"),
     _C("switch_info", np.uint8, ("switches", 64), "mad", "SwitchInfo, wire image"),
+    _C("cc_switch_setting", np.uint8, ("switches", 76), "mad", "SwitchCongestionSetting, wire image"),
     _C("lft", np.uint8, ("switches", "lft_cap"), "mad", "egress portnum by LID, 255 = no route", 255),
     _C("mft", np.uint16, ("switches", "mlids", "mft_positions"), "mad", "port masks by MLID - 0xC000"),
     # -- tables of variable length --
@@ -157,6 +238,14 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 COLUMN_BY_NAME = {c.name: c for c in COLUMNS}
+
+LAZY_COLUMNS = frozenset(
+    c.name for c in COLUMNS
+    if c.name.startswith(("cc_", "sample_"))
+    or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
+                  "port_info_ext")
+)  # fmt: skip
+"""Columns that most fabrics never write; whoever copies or clears a fabric should not bring their pages to life."""
 
 Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
 """All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""

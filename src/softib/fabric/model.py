@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import UnknownName
-from softib.fabric.columns import COLUMNS, Arrays, Sizes
+from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.smp import PortInfo, SwitchInfo
 
@@ -65,6 +65,21 @@ class Fabric:
     sl2vl_base: np.ndarray
     vl_arb: np.ndarray
     counters: np.ndarray
+    detail_counters: np.ndarray
+    vl_counters: np.ndarray
+    sl_counters: np.ndarray
+    lane_counters: np.ndarray
+    op_code: np.ndarray
+    sample_control: np.ndarray
+    sample_ps: np.ndarray
+    sample_count: np.ndarray
+    class_traps: np.ndarray
+    port_info_ext: np.ndarray
+    cc_key_info: np.ndarray
+    cc_log: np.ndarray
+    cc_port_setting: np.ndarray
+    cc_ca_setting: np.ndarray
+    cc_table: np.ndarray
     cable_port: np.ndarray
     cable_length_m: np.ndarray
     cable_medium: np.ndarray
@@ -72,6 +87,7 @@ class Fabric:
     cable_listed: np.ndarray
     switch_node: np.ndarray
     switch_info: np.ndarray
+    cc_switch_setting: np.ndarray
     lft: np.ndarray
     mft: np.ndarray
     pkeys: np.ndarray
@@ -193,6 +209,10 @@ class Fabric:
         )
         PortInfo.port_phys_state.set(info, np.where(is_port0 | up, PhysState.LINK_UP, PhysState.POLLING))
         SwitchInfo.linear_fdb_top.set(self.switch_info, 0)
+        for column in (self.op_code, self.sample_control, self.sample_ps, self.class_traps, self.cc_key_info,
+                       self.cc_port_setting, self.cc_ca_setting, self.cc_table, self.cc_switch_setting):  # fmt: skip
+            if column.any():  # or pages that nobody wrote would come to life
+                column[...] = 0
         trained = np.bincount(self.port_node[up], minlength=self.sizes.nodes)[self.switch_node] > 0
         SwitchInfo.port_state_change.set(self.switch_info, trained)
 
@@ -201,7 +221,9 @@ class Fabric:
         new = copy.copy(self)
         new.sizes = copy.copy(self.sizes)
         for c in COLUMNS:
-            setattr(new, c.name, getattr(self, c.name).copy())
+            column = getattr(self, c.name)
+            unwritten = c.name in LAZY_COLUMNS and not column.view(np.uint8).any()
+            setattr(new, c.name, np.zeros(column.shape, column.dtype) if unwritten else column.copy())
         new.source = copy.deepcopy(self.source)
         new.port_label, new.node_system = dict(self.port_label), dict(self.node_system)
         return new

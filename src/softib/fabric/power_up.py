@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 CA_CAP_MASK = (
     CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
     | CapMask.COMM_MGMT | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER
+    | CapMask.OTHER_LOCAL_CHANGES
 )  # fmt: skip
 SWITCH_CAP_MASK = (
     CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
     | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER | CapMask.MCAST_FDB_TOP
+    | CapMask.OTHER_LOCAL_CHANGES
 )  # fmt: skip
 VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
 MTU_4096 = 5
@@ -67,7 +69,8 @@ def port_info_image(
     cap2 = int(CapMask2.SET_NODE_DESC) | np.where(supported >= SPEED_BY_NAME["HDR"].code,
            CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, 0)  # fmt: skip
     cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["NDR"].code, CapMask2.LINK_SPEED_NDR, 0)
-    cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["XDR"].code, CapMask2.LINK_SPEED_XDR, 0)
+    xdr = CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR
+    cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["XDR"].code, xdr, 0)
     P.gid_prefix.set(info, DEFAULT_GID_PREFIX)
     P.cap_mask.set(info, cap)
     P.cap_mask2.set(info, np.where(external, 0, cap2))

@@ -6,10 +6,14 @@ congestion (0x30-0x37) come from IBA annex A10. Counter names are the specificat
 
 from __future__ import annotations
 
+from enum import IntEnum, IntFlag
+
 from softib.iba.structure import Structure, array, field, reserved
 
 __all__ = [
     "ALL_PORTS",
+    "CapMask",
+    "CapMask2",
     "ClassPortInfo",
     "PortCounters",
     "PortCountersExtended",
@@ -31,11 +35,39 @@ __all__ = [
     "PortXmitConCtrl",
     "PortXmitDataSL",
     "PortXmitDiscardDetails",
+    "SampleStatus",
     "SwPortVLCongestion",
 ]
 
 ALL_PORTS = 255
 """PortSelect of "all ports at once", where ClassPortInfo.CapabilityMask has bit 8 (IBA 16.1.3.5)."""
+
+
+class CapMask(IntFlag):
+    """ClassPortInfo.CapabilityMask of PerfMgt (IBA 16.1.3.1); ConnectX and Quantum report 0x5300."""
+
+    ALL_PORT_SELECT = 1 << 8
+    EXTENDED_WIDTH = 1 << 9
+    EXTENDED_WIDTH_NO_IETF = 1 << 10
+    SAMPLES_ONLY = 1 << 11
+    PORT_XMIT_WAIT = 1 << 12
+    INHIBIT_LIMITED_PKEY = 1 << 13
+    RSFEC_COUNTERS = 1 << 14
+    QP1_DROPPED = 1 << 15
+
+
+class CapMask2(IntFlag):
+    """ClassPortInfo.CapabilityMask2 of PerfMgt: bits of the 27-bit field (IBA 16.1.3.1)."""
+
+    ADDITIONAL_EXTENDED_COUNTERS = 1 << 1
+
+
+class SampleStatus(IntEnum):
+    """SampleStatus of PortSamplesControl and PortSamplesResult (IBA 16.1.3.2)."""
+
+    DONE = 0
+    STARTED = 1
+    RUNNING = 2
 
 
 class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
@@ -67,11 +99,15 @@ class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
 
 
 class PortSamplesControl(Structure, attr=0x10, section="16.1.3.2"):
-    """Which counters are sampled, when and for how long."""
+    """Which counters are sampled, when and for how long.
+
+    ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR for a fixed 4 ns clock: multiples of ten bit times.
+    ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts, PortRcvPkts, PortXmitWait (16.1.3.3).
+    """
 
     op_code = field(8, "what kind of sampling")
     port_select = field(8, "portnum")
-    tick = field(8, "sampling clock: 2^n of the link's symbol time")
+    tick = field(8, "sampling clock n: (n + 1) * 10 bit times of a lane of the link")
     _reserved0 = reserved(5)
     counter_width = field(3, "0: 16 bits … 4: 32 bits")
     _reserved1 = reserved(2)
@@ -241,8 +277,12 @@ class PortVLXmitWaitCounters(Structure, size=36, attr=0x1C, section="16.1.4.8"):
     port_vl_xmit_wait = array(16, 16, "ticks by VL")
 
 
-class PortExtendedSpeedsCounters(Structure, size=140, attr=0x1F, section="16.1.4"):
-    """Errors of 64b/66b lanes (FDR and EDR)."""
+class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4"):
+    """Errors of 64b/66b lanes (FDR and EDR), and of RS-FEC.
+
+    CounterSelect counts the counters in this order. With RS-FEC active, ``fec_correctable_block_ctr`` counts corrected
+    symbols of each lane.
+    """
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")
@@ -253,6 +293,9 @@ class PortExtendedSpeedsCounters(Structure, size=140, attr=0x1F, section="16.1.4
     error_detection_counter = array(12, 16, "by lane")
     fec_correctable_block_ctr = array(12, 32, "by lane")
     fec_uncorrectable_block_ctr = array(12, 32, "by lane")
+    port_fec_correctable_block_ctr = field(32, "RS-FEC: blocks that it mended")
+    port_fec_uncorrectable_block_ctr = field(32, "RS-FEC: blocks that it could not mend")
+    port_fec_corrected_symbol_ctr = field(32, "RS-FEC: symbols that it mended")
 
 
 class SwPortVLCongestion(Structure, size=36, attr=0x30, section="A10"):

@@ -61,7 +61,7 @@ class Places:
             rows = np.flatnonzero(self.fabric.node_guid == np.uint64(int(hit[1], 16)))
             if len(rows):
                 return int(rows[0])
-        if len(name.encode()) == NODE_ID_SIZE - 1:  # cut by the client
+        if len(name.encode("utf-8", "replace")) == NODE_ID_SIZE - 1:  # cut by the client
             longer = [i for known, i in names.items() if known.startswith(name)]
             if longer:
                 return min(longer)

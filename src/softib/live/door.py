@@ -64,6 +64,7 @@ class ControlDoor:
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             asked = json.loads(line)
+            json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text
             operation = self.operations[asked["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}

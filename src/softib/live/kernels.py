@@ -63,7 +63,7 @@ def answer_frames(
             classes[f[33]] = 1
             f[40] = (number >> 8) & 255
             f[41] = number & 255
-        lids[r] = f[0] * 256 + f[1]
+        lids[r] = int(f[0]) * 256 + int(f[1])
         fate[r] = 0
         for i in range(256):
             mads[r, i] = f[32 + i]

@@ -162,7 +162,7 @@ class IbsimServer:
 
     def _connect(self, info: ClientInfo, source: Any) -> ClientInfo | None:
         try:
-            port = self.places.port(info.node.decode("utf-8", "surrogateescape"))
+            port = self.places.port(info.node.decode("utf-8", "replace"))
         except InputError:
             return None
         for other in list(self.clients.values()):

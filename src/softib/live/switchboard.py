@@ -23,8 +23,9 @@ __all__ = ["BURST", "Station", "Switchboard"]
 
 BURST = 64
 """Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
-PUMP_ROUNDS = 128
-"""Datagrams of one client in a row before the others have their turn."""
+PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
+"""Datagrams of one client in a row before the others have their turn; and where there is only one (a turn of the loop
+costs as much as five MADs)."""
 RESPONSE_BIT = 0x80
 
 
@@ -113,7 +114,8 @@ class Switchboard:
         self._counts[:] = 0
         pump(
             self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
-            0 if wait else socket.MSG_DONTWAIT, PUMP_ROUNDS, *self._buffers, sender.classes, *self._scratch,
+            0 if wait else socket.MSG_DONTWAIT,
+            PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes, *self._scratch,
         )  # fmt: skip
         received = int(self._counts[RECEIVED])
         sender.received += received

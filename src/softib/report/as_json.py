@@ -11,7 +11,9 @@ __all__ = ["findings_json", "routing_json", "to_json"]
 
 
 def findings_json(report: Report) -> dict[str, Any]:
-    """What ``check --json`` prints: ``source``, ``format``, ``fabric``, ``findings``, ``problems``, ``structure``."""
+    """What ``check --json`` prints: ``source``, ``format``, ``fabric``, ``findings``, ``problems``, ``structure``,
+    ``routing`` (which tables were judged), ``notes``."""
+    r = report.routing
     return {
         "source": report.source,
         "format": report.format,
@@ -19,6 +21,7 @@ def findings_json(report: Report) -> dict[str, Any]:
         "findings": [f.to_json() for f in report.findings],
         "problems": [{"file": p.file, "line": p.line, "reason": p.reason} for p in report.problems],
         "structure": report.structure,
+        "routing": None if r is None else {"engine": r.engine, "tables": r.tables or r.engine, "origin": r.origin},
         "notes": report.notes,
     }
 

@@ -70,7 +70,7 @@ def build(
 
             with steps("other engines"):
                 report.engines = compare_engines(
-                    found.fabric, found.graph, report.prediction.endpoints, found.part.engine, found.options, seed
+                    found.fabric, found.graph, report.prediction.endpoints, found.part, found.lft, found.options, seed
                 )
         else:
             report.notes.append("no traffic to predict: fewer than two host ports have an address")
@@ -101,9 +101,15 @@ def _route(
 def _read_plan(plan: str | None) -> Any:
     if plan is None:
         return None
-    from softib.fabric.formats.cabling import read_plan
+    from softib.fabric.formats.cabling import CablingPlan, read_plan
+    from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
 
-    return read_plan(plan)
+    if not is_fabric_yaml(plan):
+        return read_plan(plan)
+    read = load_fabric_yaml(plan)
+    wanted = CablingPlan.from_fabric(read.fabric, read.problems)
+    wanted.path = plan
+    return wanted
 
 
 def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None) -> None:

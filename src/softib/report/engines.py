@@ -10,6 +10,7 @@ import numpy as np
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.report.endpoints import Endpoints
+from softib.report.model import RoutingPart
 from softib.report.prediction import network_of
 from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.graph import SwitchGraph
@@ -26,7 +27,9 @@ SAMPLES, SHIFTS = 20, 64
 class EngineRow:
     """One engine: ``bisection`` and ``shift`` are relative as in the prediction (None where the engine refused).
 
-    ``tables`` is the engine that really made the tables (another where this one fell back), ``used`` marks the engine whose tables the report is about, ``note`` why an engine refused, or what it fell back to.
+    ``tables`` is the engine that really made the tables (another where this one fell back), ``used`` marks the row of the
+    tables that the report is about (``engine`` is ``file`` where they come from one), ``note`` says why an engine refused,
+    or what it fell back to.
     """
 
     engine: str
@@ -44,25 +47,43 @@ class EngineRow:
 
 
 def compare_engines(
-    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, used: str, options: RouteOptions | None = None, seed: int = 0
-) -> list[EngineRow]:
-    """Route with every engine and predict random pairs and shifts, all with the same draws; best bisection first."""
-    rows = [_row(name, fabric, graph, ends, used, options, seed) for name in ENGINES]
-    return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, list(ENGINES).index(r.engine)))
+    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray,
+    options: RouteOptions | None = None, seed: int = 0,
+) -> list[EngineRow]:  # fmt: skip
+    """Route with every engine and predict random pairs and shifts, all with the same draws; best bisection first.
+
+    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones.
+    """
+    rows = [_used_row(fabric, graph, ends, part, lft, seed)]
+    rows += [_row(name, fabric, graph, ends, options, seed) for name in ENGINES if name != part.engine]
+    order = [*ENGINES, part.engine]
+    return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
+
+
+def _used_row(
+    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray, seed: int
+) -> EngineRow:
+    bisection, shift = _traffic(fabric, graph, ends, lft, seed)
+    return EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
+                     part.unreachable, "; ".join(part.notes))  # fmt: skip
 
 
 def _row(
-    name: str, fabric: Fabric, graph: SwitchGraph, ends: Endpoints, used: str, options: RouteOptions | None, seed: int
+    name: str, fabric: Fabric, graph: SwitchGraph, ends: Endpoints, options: RouteOptions | None, seed: int
 ) -> EngineRow:
     try:
         found = route(graph, name, options)
     except SoftibError as error:
-        return EngineRow(name, name, name == used, None, None, None, None, str(error))
+        return EngineRow(name, name, False, None, None, None, None, str(error))
     proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
-    network = network_of(fabric, graph, found.lft, ends)
+    bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
+    return EngineRow(name, found.engine, False, bisection, shift, proof.deadlock_free, proof.unreachable,
+                     "; ".join(found.notes))  # fmt: skip
+
+
+def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
+    """(random pairs, shifts), relative."""
+    network = network_of(fabric, graph, lft, ends)
     which = patterns.sample_shifts(network.n_hosts, SHIFTS, np.random.default_rng(seed))
-    return EngineRow(
-        name, found.engine, name == used, static.effective_bisection(network, SAMPLES, seed).relative,
-        float(static.all_shifts(network, shifts=which).relative.mean()), proof.deadlock_free, proof.unreachable,
-        "; ".join(found.notes),
-    )  # fmt: skip
+    shifts = static.all_shifts(network, shifts=which).relative
+    return static.effective_bisection(network, SAMPLES, seed).relative, float(shifts.mean())

@@ -25,7 +25,7 @@ GLOSSARY: dict[str, str] = {
     "all-to-all": "Every host sends to every other.",
     "incast": "Many hosts send to one: its own link is shared by all of them.",
     "ring allreduce": "Hosts in a ring add up a vector piece by piece: 2 (n - 1) steps of 1/n of it.",
-    "hop": "A switch on the way from host to host.",
+    "hop": "A switch that a packet passes: 1 between hosts on one switch, 0 from a host to its own switch.",
     "rail": "The n-th adapters of all hosts, usually on leaves of their own.",
     "oversubscription": "Host ports per uplink of a leaf: 1:1 means it can send all of its traffic up.",
     "engine": "The algorithm that computes forwarding tables, under OpenSM's names.",

@@ -135,7 +135,7 @@ def _all_to_all(network: Network, found: static.Loads) -> Pattern:
     relative = float((own / time).mean()) if time else 0.0
     load = found.load.astype(np.float64)
     return Pattern("all-to-all", "every host to every other at once", found.flows, 1, 1, relative, relative,
-                   float(load[: network.n_links].max(initial=0)), found.unrouted, load, load)  # fmt: skip
+                   float(load.max(initial=0)), found.unrouted, load, load)  # fmt: skip
 
 
 def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pattern:

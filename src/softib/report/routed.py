@@ -14,7 +14,7 @@ from softib.errors import InputError
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
 from softib.report.model import BringUpPart, RoutingPart
-from softib.report.routing_part import judge, switch_routes
+from softib.report.routing_part import judge
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 
@@ -120,7 +120,9 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
         graph = graph_of(fabric)
         lft = lft[:, : graph.lft_size]
         part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}")
-        arrived, total = switch_routes(graph, lft)
+    # From every switch to every address of another end port.
+    routes = (proof.switch_switch, proof.switch_ca)
+    arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes)
     part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
     part.more["switch_routes"] = {"total": total, "arrived": arrived}
     return Routed(fabric, graph, lft, part, proof, even, problems=problems)

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.iba.constants import MAX_HOPS
 from softib.report.model import RoutingPart
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality import Balance, balance
-from softib.routing.verify import Pairs, Proof, port_map, verify
+from softib.routing.verify import Pairs, Proof, verify
 
-__all__ = ["judge", "part_of", "switch_routes"]
+__all__ = ["judge", "part_of"]
 
 
 def judge(
@@ -95,22 +94,3 @@ def _pairs(pairs: Pairs) -> dict[str, int]:
 def _failure(fabric: Fabric, graph: SwitchGraph, f: Any) -> dict[str, Any]:
     end = fabric.node_name(int(graph.end_node[f.end]))
     return {"kind": f.kind, "switch": _name(fabric, graph, f.switch), "to": end, "lid": f.lid, "what": f.what}
-
-
-def switch_routes(graph: SwitchGraph, lft: np.ndarray) -> tuple[int, int]:
-    """(arriving, all) routes from every switch to the base LID of every end port but its own port 0."""
-    at = port_map(graph)
-    total = arrived = 0
-    for lids in np.array_split(np.arange(len(graph.end_lid)), max(1, len(graph.end_lid) // 256)):
-        here = np.broadcast_to(np.arange(graph.n_switches)[:, None], (graph.n_switches, len(lids))).copy()
-        going = ~(graph.end_is_switch[lids] & (graph.end_switch[lids] == here))
-        total += int(going.sum())
-        for _ in range(MAX_HOPS + 1):
-            home = going & (here == graph.end_switch[lids])
-            step = at[here, lft[here, graph.end_lid[lids]]]
-            arrived += int((home & (graph.end_is_switch[lids] | (step == -2 - lids))).sum())
-            going &= ~home & (step >= 0)
-            if not going.any():
-                break
-            here = np.where(going, graph.peer[np.maximum(step, 0)], here)
-    return arrived, total

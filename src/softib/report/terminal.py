@@ -71,7 +71,7 @@ def to_terminal(report: Report, console: Console) -> None:
 
 
 def print_check(report: Report, console: Console) -> None:
-    """Counts, structure and findings: what ``softib check`` prints."""
+    """Counts, structure, which tables were judged, and findings: what ``softib check`` prints."""
     c = report.counts
     console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
     console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
@@ -79,6 +79,9 @@ def print_check(report: Report, console: Console) -> None:
         console.print(text(f"note: {note}", "yellow"))
     console.print()
     _facts("Structure", structure_facts(report.structure), console)
+    if report.routing is not None:
+        # Findings about routes are about these tables, which a file of cables does not hold.
+        _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
     print_findings(report, console)
 
 
@@ -160,7 +163,9 @@ def print_routing(r: RoutingPart, console: Console) -> None:
         facts.append(("the cycle", " → ".join(f"{node}[{port}] VL {vl}" for node, port, vl in r.credit_loop)))
     if r.hops:
         total = sum(r.hops.values())
-        facts.append(("hops", ", ".join(f"{h}: {percent(n / total)}" for h, n in sorted(r.hops.items()))))
+        facts.append(
+            ("hops (switches passed)", ", ".join(f"{h}: {percent(n / total)}" for h, n in sorted(r.hops.items())))
+        )
     _facts("Routing", facts + r.facts + [("note", n) for n in r.notes], console)
 
 

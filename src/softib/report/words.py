@@ -73,7 +73,7 @@ def tiles(report: Report) -> list[Tile]:
     if report.prediction is not None:
         p = report.prediction
         out.append(Tile("Effective bisection", percent(p.bisection_relative),
-                        f"{_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}",
+                        f"mean of pairs; {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)} in all",
                         term="effective bisection bandwidth"))  # fmt: skip
     return out
 

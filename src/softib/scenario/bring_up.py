@@ -14,6 +14,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError, MadTimeout
 from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask
+from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 from softib.routing.engine import RouteOptions, Routing
@@ -37,7 +38,7 @@ class BringUp:
     """A running subnet in one process.
 
     ``graph`` is the fabric's (its rows), ``routing.lft`` has its switches in the same order; ``report`` is of the last sweep;
-    ``unreached`` are nodes of the fabric that the manager did not find.
+    ``unreached`` are nodes of the fabric that the manager did not find, or left out as second device of a GUID.
     """
 
     fabric: Fabric
@@ -55,7 +56,7 @@ class BringUp:
         self.sm.request_sweep()
         self.now_ps = _run(self.sm, self.plane, self.port, self.now_ps, progress, None)
         self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
-        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm)
+        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm, self.port)
         return self.report
 
 
@@ -70,7 +71,7 @@ def bring_up(
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
 ) -> BringUp:
-    """Run a subnet manager on ``node`` (name, row, or None: the first CA with a cable) until the subnet is up.
+    """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the subnet is up.
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
@@ -87,15 +88,21 @@ def bring_up(
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
     graph, routing = _as_fabric_rows(fabric, sm)
-    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm), now_ps)
+    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm, port), now_ps)
 
 
 def manager_port(fabric: Fabric, node: str | int | None) -> int:
-    """Port row that a manager on ``node`` sends from: the first cabled port of a CA, port 0 of a switch."""
+    """Port row that a manager on ``node`` sends from: the first cabled port of a CA, port 0 of a switch.
+
+    Without a name the first CA with a cable, SHARP aggregation nodes last.
+    """
     if node is None:
-        cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
+        owner = fabric.port_node
+        cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[owner])
         if len(cabled):
-            return int(cabled[0])
+            # An aggregation node is firmware inside a switch: no subnet manager runs there while there is a host.
+            host = cabled[~is_aggregation_node(fabric.node_desc[owner[cabled]])]
+            return int(host[0] if len(host) else cabled[0])
         if not fabric.sizes.nodes:
             raise InputError("the fabric has no node that a subnet manager could run on")
         row = 0
@@ -134,7 +141,9 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, told = graph_of(fabric), sm.routing
     if told is None or sm.graph is None:
-        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems)}")
+        raise MadTimeout(
+            f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems[:3])}"
+        )
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
@@ -147,5 +156,12 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     return graph, routing
 
 
-def _unreached(fabric: Fabric, sm: SubnetManager) -> np.ndarray:
-    return np.flatnonzero(~np.isin(fabric.node_guid, sm.database.node_guid))
+def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
+    """Nodes to which none of the manager's directed routes leads. (GUIDs do not tell: two devices may share one.)"""
+    db = sm.database
+    path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
+    node = np.full(db.n_nodes, fabric.port_node[port])
+    for i in range(1, int(hops.max(initial=0)) + 1):
+        on = np.flatnonzero(hops >= i)
+        node[on] = fabric.port_node[fabric.port_peer[fabric.port(node[on], path[on, i].astype(np.int64))]]
+    return np.setdiff1d(np.arange(fabric.sizes.nodes), node)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.errors import InputError, LimitError
 from softib.sim import static_patterns as patterns
 from softib.sim.static_network import Network, port_gbps
 
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 PS_PER_S = 10**12
+MAX_BYTES = 8 << 30
+"""Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts would take terabytes."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +121,18 @@ def flow_rates(network: Network, src: Any, dst: Any, found: Loads | None = None)
 def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: bool = True) -> Shifts:
     """Loads of every channel under shift permutations (default: all ``n-1`` of the hosts in order of their LIDs).
 
-    ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero.
+    ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises :class:`LimitError` where the loads,
+    4 octets a shift and channel, exceed :data:`MAX_BYTES`.
     """
     from softib.sim.static_kernels import shift_loads, shift_shares
 
     order = np.arange(network.n_hosts) if order is None else np.asarray(order, np.int64)
     which = np.arange(1, len(order), dtype=np.int64) if shifts is None else np.asarray(shifts, np.int64)
+    if 4 * len(which) * network.n_channels > MAX_BYTES:
+        raise LimitError(
+            f"the loads of {len(which):,} shifts on {network.n_channels:,} channels take more than {MAX_BYTES >> 30} GiB;"
+            f" sample at most {MAX_BYTES // (4 * network.n_channels):,} shifts"
+        )
     load = np.zeros((len(which), network.n_channels), np.int32)
     relative = np.zeros(len(which))
     tables = network.tables()
@@ -152,9 +161,10 @@ def _sent(network: Network) -> np.ndarray:
     every = np.arange(network.n_hosts)
     for at in np.unique(network.host_switch):
         here = np.flatnonzero(network.host_switch == at)
-        # Hosts of one switch reach the same destinations, but not themselves.
-        rates, _ = flow_rates(network, np.full(network.n_hosts, here[0]), every)
-        sent[here] = (rates > 0).sum() - 1
+        # Hosts of one switch reach the same destinations; what each could send to itself does not count.
+        _, worst = flow_rates(network, np.full(network.n_hosts, here[0]), every)
+        reached = worst >= 0
+        sent[here] = reached.sum() - reached[here]
     return sent
 
 
@@ -192,7 +202,13 @@ def effective_bisection(network: Network, samples: int = 50, seed: int = 0, host
 
 
 def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
-    """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower bound for the pattern."""
+    """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower bound for the pattern.
+
+    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to tell.
+    """
+    unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
+    if unknown:
+        raise InputError(f"{unknown} channel(s) carry traffic and have no rate; give every link one")
     busiest = float(found.busy(network).max(initial=0.0))
     return round(busiest * size_bytes * 8 * (PS_PER_S / 1e9))
 

@@ -6,16 +6,15 @@ each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is th
 ``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads to (-1 = a host).
 """
 
-from softib.iba.constants import MAX_HOPS
 from softib.jit import kernel
-
-PATH_MAX = MAX_HOPS + 2
-"""Channels of the longest path: one a switch (IBA 14.2.1.2 counts 63 hops), injection and ejection."""
 
 
 @kernel
 def walk(source_switch, dlid, last, first, lft, chan_at, chan_to, path):
-    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in ``path``; their number, 0 = no route."""
+    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in ``path``; their number, 0 = no route.
+
+    ``path`` int64[switches + 2] holds the longest path there is; what does not end within it runs in a circle.
+    """
     n = 0
     if first >= 0:
         path[0] = first

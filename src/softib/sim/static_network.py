@@ -99,9 +99,8 @@ class Network:
 
     def tables(self) -> tuple[Any, ...]:
         """The columns that every kernel takes, in its order."""
-        from softib.sim.static_kernels import PATH_MAX
-
-        path = np.empty(PATH_MAX, np.int64)
+        # One channel a switch, injection and ejection: the 63 hops of IBA 14.2.1.2 bind directed routes alone.
+        path = np.empty(self.graph.n_switches + 2, np.int64)
         return self.host_switch, self.host_lid, self.n_links, self.lft, self.chan_at, self.chan_to, path
 
     def path(self, source: int, destination: int) -> np.ndarray:

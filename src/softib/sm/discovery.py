@@ -198,7 +198,8 @@ class Discovery:
     # -- the end of the sweep --
 
     def finish(self) -> None:
-        """Keep the cables that both ends confirm and the nodes that told enough."""
+        """Keep the cables that both ends confirm and the nodes that told enough; ``sm_port`` becomes -1 where the
+        manager's own port did not."""
         self._confirm_cables()
         db = self.db
         base = np.where(db.is_switch, db.node_base, 0)
@@ -207,6 +208,8 @@ class Discovery:
         cabled = np.flatnonzero(db.port_peer >= 0)
         lost = cabled[~(usable[cabled] & usable[db.port_peer[cabled]])]
         db.port_peer[lost] = -1
+        if db.sm_port not in db.end_ports():  # a manager that can get no LID manages nothing
+            db.sm_port = -1
 
     def _confirm_cables(self) -> None:
         db = self.db

@@ -171,6 +171,8 @@ class SubnetManager:
     def _lids(self) -> None:
         self._discovery.finish()
         db = self.database
+        if db.sm_port < 0:
+            return
         lid_mgr.assign(db, self.config.lmc)
         self._count_subnet()
         self._wanted = link_mgr.wanted_port_info(db, self.config)

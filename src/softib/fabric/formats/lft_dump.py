@@ -213,9 +213,11 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
 
 
 def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
-    """The tables that ``fabric`` holds now (registry's writer)."""
+    """The tables that ``fabric`` holds now (registry's writer); a note where there are none."""
     write_lfts(fabric, fabric.lft, path)
-    return []
+    if (fabric.lft != LFT_NO_ROUTE).any():
+        return []
+    return ["the source holds no forwarding tables, so the dump is empty; softib route --dump computes and writes some"]
 
 
 def _line(name: str) -> str:

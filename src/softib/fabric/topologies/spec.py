@@ -11,6 +11,7 @@ faults:   [{cable: "leaf-3[40]", ber: 1.0e-9}]
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +23,29 @@ from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 
-__all__ = ["FORMAT", "count", "load_fabric_yaml"]
+__all__ = ["FORMAT", "count", "is_fabric_yaml", "load_fabric_yaml"]
 
 FORMAT = "fabric.yaml"
 SM_FILES = ("partitions", "root_guid_file", "cn_guid_file", "io_guid_file")
+YAML_SUFFIXES = (".yaml", ".yml")
+YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)
+"""A fabric.yaml has one of the two at its top level; no other format has such a line."""
 IMPORT_KEYS = ("import", "ibnl", "node_name_map")
+
+
+def is_fabric_yaml(path: str | Path) -> bool:
+    """True for a YAML suffix, or a top-level ``topology:`` or ``import:`` in the first 64 KiB.
+
+    Raises :class:`UnreadableFile` where the file cannot be opened.
+    """
+    path = Path(path)
+    if path.suffix.lower() in YAML_SUFFIXES:
+        return True
+    try:
+        with path.open("rb") as file:
+            return YAML_HEAD.search(file.read(1 << 16)) is not None
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
 
 def load_fabric_yaml(
@@ -150,7 +169,7 @@ def _topology(file: Path, spec: Any, lines: Any, ibnl_dirs: Sequence[str | Path]
     for key in ("name", "generation"):
         if key in topology:
             raise InputError(f"{file}:{lines.of(('topology', key))}: {key} stands beside topology, not inside it")
-    if kind not in registry.KINDS:
+    if not isinstance(kind, str) or kind not in registry.KINDS:
         with _at(file, lines, ("topology", "kind")):
             raise UnknownName("topology kind", str(kind), registry.KINDS)
     if spec.generation is not None:
@@ -193,7 +212,9 @@ def _imported(
         if target.suffix in (".yaml", ".yml"):
             raise InputError(f"import: {target} is a fabric file; import a dump, such as one of ibnetdiscover")
         return registry.read(
-            target, ibnl_dirs=tuple(paths["ibnl"]), node_name_map=next(iter(paths["node_name_map"]), None)
+            target,
+            ibnl_dirs=paths["ibnl"] or ibnl_dirs,
+            node_name_map=next(iter(paths["node_name_map"]), node_name_map),
         )
 
 

@@ -1,0 +1,67 @@
+# mypy: ignore-errors
+"""MADs count where they pass, as every packet does (IBA 16.1.3.5: all VLs, VL15 included).
+
+The hop counts of a call collect in ``passed`` (one word a port, so a batch stays in the cache) and ``touched`` lists
+the ports that have any; :func:`fold` adds them to the counters.
+"""
+
+import numpy as np
+
+from softib.agents.octet_kernels import inner
+from softib.fabric.columns import COUNTER_NAMES
+
+MAD_WORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
+"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters do not count."""
+XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
+    COUNTER_NAMES.index(n)
+    for n in ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_unicast_xmit_pkts",
+              "port_unicast_rcv_pkts")
+)  # fmt: skip
+SENT, RECEIVED = np.uint64(1), np.uint64(1) << np.uint64(32)
+BOTH = SENT | RECEIVED
+LOW, ALL_ONES = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@inner
+def pass_port(t, port, what):
+    """Remember that packets went through ``port``."""
+    before = t.passed[port]
+    if before == np.uint64(0):
+        n = t.pending[0]
+        t.touched[n] = port
+        t.pending[0] = n + 1
+    t.passed[port] = before + what
+
+
+@inner
+def count_way(t, hops, there_and_back):
+    """Count one MAD on the first ``hops`` hops of ``way`` (rows of the ports that it left), or a request and its
+    answer on the same links."""
+    for i in range(hops):
+        egress = t.way[i]
+        ingress = np.int64(t.port_peer[egress])
+        pass_port(t, egress, BOTH if there_and_back else SENT)
+        pass_port(t, ingress, BOTH if there_and_back else RECEIVED)
+
+
+@inner
+def add(row, column, n):
+    """A counter grows and stops at its maximum."""
+    row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
+
+
+@inner
+def fold(t):
+    """Add what is pending to the counters."""
+    for i in range(t.pending[0]):
+        port = t.touched[i]
+        sent, received = t.passed[port] & LOW, t.passed[port] >> np.uint64(32)
+        t.passed[port] = np.uint64(0)
+        row = t.counters[port]
+        add(row, XMIT_DATA, sent * MAD_WORDS)
+        add(row, XMIT_PKTS, sent)
+        add(row, UNICAST_XMIT, sent)
+        add(row, RCV_DATA, received * MAD_WORDS)
+        add(row, RCV_PKTS, received)
+        add(row, UNICAST_RCV, received)
+    t.pending[0] = 0

@@ -1,0 +1,136 @@
+"""PerfMgt: the optional attributes, against the columns that they show."""
+
+import numpy as np
+import pytest
+
+from softib.agents.plane import AgentPlane
+from softib.fabric import columns
+from softib.iba import perf
+from softib.iba.perf import ClassPortInfo
+
+from .smps import GET, SET, ask, line
+from .test_pma import read
+from .test_routes import program
+
+GROUPS = {
+    "detail_counters": columns.DETAIL_COUNTERS,
+    "vl_counters": columns.VL_COUNTERS,
+    "sl_counters": columns.SL_COUNTERS,
+    "lane_counters": columns.LANE_COUNTERS,
+}
+OPTIONAL = [
+    perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortOpRcvCounters, perf.PortFlowCtlCounters,
+    perf.PortVLOpPackets, perf.PortVLOpData, perf.PortVLXmitFlowCtlUpdateErrors, perf.PortVLXmitWaitCounters,
+    perf.PortExtendedSpeedsCounters, perf.SwPortVLCongestion, perf.PortRcvConCtrl, perf.PortSLRcvFECN,
+    perf.PortSLRcvBECN, perf.PortXmitConCtrl, perf.PortVLXmitTimeCong, perf.PortXmitDataSL, perf.PortRcvDataSL,
+]  # fmt: skip
+ID = lambda s: s.__name__
+
+
+@pytest.fixture
+def lab():
+    f, s, h = line(2)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    return f, plane, sm, s
+
+
+def counters_of(struct):
+    """(field, element) of every counter of an attribute, in wire order."""
+    named = {n for d in GROUPS.values() for n in d.names}
+    return [(x, i) for x in struct.named() if x.name in named for i in range(x.count)]
+
+
+def place(f, name):
+    """The column that holds counter ``name`` as [ports, elements]."""
+    group = next(g for g, d in GROUPS.items() if name in d.names)
+    return getattr(f, group)[name].reshape(f.sizes.ports, -1)
+
+
+def values(got, struct):
+    return [got[x.name][i] if x.count > 1 else got[x.name] for x, i in counters_of(struct)]
+
+
+def test_the_optional_attributes_are_all_there():
+    assert sorted(s.attr for s in OPTIONAL) == [*range(0x15, 0x1D), 0x1F, *range(0x30, 0x38)]
+    named = [x.name for s in OPTIONAL for x in {x.name: x for x, _ in counters_of(s)}.values()]
+    assert sorted(named) == sorted(n for d in GROUPS.values() for n in d.names), "each counter in one attribute"
+
+
+@pytest.mark.parametrize("struct", OPTIONAL, ids=ID)
+def test_each_counter_is_where_it_belongs_and_saturates(lab, struct):
+    f, plane, sm, s = lab
+    row = int(f.port(s[0], 7))
+    for n, (x, i) in enumerate(counters_of(struct)):
+        place(f, x.name)[row, i] = n % x.mask + 1
+    _, got = read(plane, sm, struct, 7)
+    assert values(got, struct) == [n % x.mask + 1 for n, (x, _) in enumerate(counters_of(struct))]
+    assert values(read(plane, sm, struct, 6)[1], struct) == [0] * len(counters_of(struct))
+    for x, i in counters_of(struct):
+        place(f, x.name)[row, i] = 2**40 + 3
+    assert values(read(plane, sm, struct, 7)[1], struct) == [x.mask for x, _ in counters_of(struct)]
+
+
+@pytest.mark.parametrize("struct", OPTIONAL, ids=ID)
+def test_a_set_clears_the_selected_ones(lab, struct):
+    f, plane, sm, s = lab
+    row = int(f.port(s[0], 7))
+    for n, (x, i) in enumerate(counters_of(struct)):
+        for y, j in counters_of(struct):
+            place(f, y.name)[row, j] = 1
+        assert read(plane, sm, struct, 7, method=SET, fields={"counter_select": 1 << n})[0] == 0
+        zero = [(y.name, j) for y, j in counters_of(struct) if place(f, y.name)[row, j] == 0]
+        assert zero == [(x.name, i)]
+
+
+@pytest.mark.parametrize("struct", OPTIONAL, ids=ID)
+def test_all_ports_and_ports_that_do_not_exist(lab, struct):
+    f, plane, sm, s = lab
+    x, i = counters_of(struct)[0]
+    place(f, x.name)[int(f.port(s[0], 1)) : int(f.port(s[0], 3)) + 1, i] = 1
+    place(f, x.name)[int(f.port(s[1], 1)), i] = 1
+    assert values(read(plane, sm, struct, 255)[1], struct)[0] == 3
+    assert read(plane, sm, struct, 9)[0] == 0x1C and read(plane, sm, struct, 254)[0] == 0x1C
+
+
+def test_ca_ports_have_no_switch_counters(lab):
+    f, plane, sm, _s = lab
+    for struct in OPTIONAL:
+        data = struct.zeros()
+        struct.port_select.set(data, 1)
+        status, _ = ask(plane, sm, klass=4, attr=struct.attr, dlid=int(f.lid[sm]), data=data)
+        assert status == (0x0C if struct is perf.SwPortVLCongestion else 0), struct
+
+
+@pytest.mark.parametrize("struct", [perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData], ids=ID)
+def test_the_counted_opcode_is_kept_by_port_and_attribute(lab, struct):
+    f, plane, sm, s = lab
+    assert read(plane, sm, struct, 7, method=SET, fields={"op_code": 0x64})[0] == 0
+    assert read(plane, sm, struct, 7, fields={"op_code": 3})[1]["op_code"] == 0x64
+    assert read(plane, sm, struct, 6)[1]["op_code"] == 0
+    assert np.count_nonzero(f.op_code) == 1 and f.op_code[int(f.port(s[0], 7))].max() == 0x64
+
+
+@pytest.mark.parametrize("klass", [4, 0x21])
+def test_class_port_info_keeps_where_traps_go(lab, klass):
+    _f, plane, sm, _s = lab
+    how = {"klass": klass, "attr": 1, "dlid": 1, "version": 2 if klass == 0x21 else 1}
+    first = ClassPortInfo.unpack(ask(plane, sm, **how)[1][:72].tobytes())
+    assert first["class_version"] == how["version"] and first["trap_lid"] == 0
+    told = {"trap_gid": [0xFE80 << 48, 77], "trap_lid": 9, "trap_qp": 1, "trap_qkey": 0x80010000, "trap_pkey": 0xFFFF}
+    status, said = ask(plane, sm, method=SET, data=ClassPortInfo.pack(**told, redirect_lid=5, cap_mask=1), **how)
+    got = ClassPortInfo.unpack(said[:72].tobytes())
+    assert status == 0 and all(got[k] == v for k, v in told.items())
+    assert got["redirect_lid"] == 0 and got["cap_mask"] == first["cap_mask"], "what it can do is not settable"
+    assert ClassPortInfo.unpack(ask(plane, sm, method=GET, **how)[1][:72].tobytes()) == got
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_what_is_advertised(more):
+    f, s, h = line(2)
+    plane = AgentPlane(f, additional_counters=more)
+    sm = program(f, plane, s, h)
+    got = ClassPortInfo.unpack(ask(plane, sm, klass=4, attr=1, dlid=1)[1][:72].tobytes())
+    # 0x5300 is what ConnectX and Quantum report, 0x2 in CapabilityMask2 with the additional counters.
+    assert (got["cap_mask"], got["cap_mask2"]) == ((0xD300, 2) if more else (0x5300, 0))
+    assert got["resp_time_value"] == 18

@@ -1,0 +1,148 @@
+"""Every kind of fault that can be planted is found, at its place, and brings no flood of other findings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.diags.check import check
+from softib.diags.finding import Severity
+from softib.errors import InputError
+from softib.fabric.fault_kinds import FAULTS, random_fault
+from softib.fabric.faults import remove_cable, slow_link
+from softib.fabric.topologies.registry import generate
+from softib.iba.smp import PortInfo
+
+FABRICS = {
+    "tree": lambda: generate("fat-tree", radix=12, levels=3, hosts=390),
+    "rails": lambda: generate("rail-optimized", nodes=40, rails=4, radix=16),
+    "torus": lambda: generate("torus", dims=[4, 5], hosts_per_switch=2, radix=12),
+    "dragonfly": lambda: generate("dragonfly", g=9, a=4, p=2, h=2, radix=9),
+    "dragonfly+": lambda: generate("dragonfly+", g=5, radix=10, l=4, s=4, p=4, h=4),
+    "hyperx": lambda: generate("hyperx", dims=[4, 4], hosts_per_switch=2, radix=10),
+}
+EXPECTED = {
+    "swap-cables": {"swapped-cables"},
+    "crossed-rails": {"crossed-rails"},
+    "move-cable": {"misplaced-cable", "unlinked-hca-port"},
+    "remove-cable": {"missing-cable", "unlinked-hca-port"},
+    "unlink-hca": {"unlinked-hca-port"},
+    "dead-switch": {"isolated-part"},
+    "self-loop": {"self-loop-cable"},
+    "slow-link": {"link-slow", "link-narrow"},
+    "ber": {"link-bit-errors"},
+    "inactive-link": {"link-not-active"},
+    "duplicate-guid": {"duplicate-node-guid"},
+    "duplicate-description": {"duplicate-description"},
+    "duplicate-lid": {"duplicate-lid"},
+    "lid-0": {"lid-zero"},
+    "one-sided": {"one-sided-record"},
+    "dangling": {"dangling-record"},
+}
+ALLOWED_BESIDE = {"unlinked-hca-port", "missing-cable"}
+"""True consequences: the adapters of a dead switch have no link, the port that a plug left is empty."""
+NOT_A_FAULT_WITHOUT_A_PLAN = {"length"}
+
+
+def test_every_kind_of_fault_is_expected_here() -> None:
+    assert set(FAULTS) == set(EXPECTED) | NOT_A_FAULT_WITHOUT_A_PLAN
+
+
+CASES = [(s, k) for k in EXPECTED for s in FABRICS if k != "crossed-rails" or s == "rails"]
+
+
+@pytest.mark.parametrize(("shape", "kind"), CASES)
+def test_a_planted_fault_is_found_at_its_place(shape: str, kind: str) -> None:
+    clean, tried = FABRICS[shape](), 0
+    for seed in range(4):
+        fabric = clean.copy()
+        try:
+            planted = random_fault(fabric, kind, np.random.default_rng(seed))
+        except InputError:
+            continue  # no place fits
+        tried += 1
+        findings = check(fabric)
+        hits = [f for f in findings if f.code in EXPECTED[kind]]
+        assert hits, (planted.message, [f.message for f in findings])
+        nodes = {p.node for f in hits for p in f.where}
+        named = {place.split("[")[0] for place in planted.places}
+        assert named & nodes, (planted.message, [f.message for f in hits])
+        assert {f.code for f in findings} <= EXPECTED[kind] | ALLOWED_BESIDE, [f.message for f in findings]
+    assert tried
+
+
+def test_a_slow_link_says_what_both_ends_can_do() -> None:
+    fabric = generate("rail-optimized", nodes=127)
+    slow_link(fabric, "leaf-3[40]", speed="EDR")
+    (found,) = check(fabric)
+    assert found.code == "link-slow" and found.severity == Severity.WARNING
+    assert found.message == "leaf-3[40] ↔ spine-4[6]: runs at EDR, both ends can do NDR"
+    assert [str(p) for p in found.where] == ["leaf-3[40]", "spine-4[6]"]
+    assert found.evidence["speed"] == "EDR" and found.evidence["can"] == "NDR" and found.evidence["peers"] == "NDR"
+
+
+def test_without_capabilities_peers_and_device_ids_tell() -> None:
+    """What an ibnetdiscover file records: speeds, no capabilities."""
+    fabric = generate("fat-tree", radix=16, levels=2, generation="HDR")
+    slow_link(fabric, "leaf-3[10]", speed="EDR")
+    fabric.source.format = "ibnetdiscover"
+    (found,) = check(fabric, records=frozenset({"speeds"}))
+    assert found.code == "link-slower-than-peers"
+    assert str(found.where[0]) == "leaf-3[10]"
+
+
+def test_a_whole_tier_below_its_generation_is_one_finding() -> None:
+    fabric = generate("fat-tree", radix=16, levels=2, generation="HDR")
+    tier = fabric.source.generator["cable_tier"]
+    for cable in np.flatnonzero(tier == fabric.source.generator["tiers"].index("leaf-spine")).tolist():
+        slow_link(fabric, int(fabric.cable_port[cable, 0]), speed="EDR")
+    (found,) = check(fabric)
+    assert found.code == "links-below-generation" and found.evidence["links"] == 128
+
+
+def test_lmc_ranges_that_overlap_are_found() -> None:
+    fabric = generate("fat-tree", radix=8, levels=2)
+    ends = fabric.end_ports()
+    PortInfo.lid.set(fabric.port_info, np.arange(len(ends)) * 4 + 4, ends)
+    PortInfo.lmc.set(fabric.port_info, 2, ends)
+    records = frozenset({"lids", "lmcs"})
+    assert check(fabric, records=records) == []
+    PortInfo.lid.set(fabric.port_info, int(fabric.lid[ends[5]]) - 2, [ends[9]])
+    found = check(fabric, records=records)
+    assert {f.code for f in found} == {"duplicate-lid"} and all("LMC" in f.message for f in found)
+    named = {frozenset(map(str, f.where)) for f in found}
+    assert named == {frozenset(fabric.port_name(int(ends[i])) for i in pair) for pair in ((4, 9), (9, 5))}
+
+
+def test_nothing_is_judged_that_was_not_recorded() -> None:
+    fabric = generate("fat-tree", radix=8, levels=2)
+    slow_link(fabric, "leaf-3[5]", speed="SDR")
+    remove_cable(fabric, "host-0001[1]")
+    fabric.source.format = "topo"
+    fabric.source.records = frozenset()
+    assert [f.code for f in check(fabric)] == []
+
+
+def test_makers_names_shared_by_hundreds_are_one_finding() -> None:
+    fabric = generate("fat-tree", radix=16, levels=2)
+    text = b"Quantum Mellanox Technologies"
+    fabric.node_desc[fabric.is_switch] = np.frombuffer(text.ljust(64, b"\0"), np.uint8)
+    (found,) = check(fabric)
+    assert found.code == "unnamed-nodes" and found.evidence == {"description": text.decode(), "nodes": 24}
+
+
+def test_problems_of_the_reader_are_one_finding() -> None:
+    fabric = generate("ring", switches=8)
+    (found,) = check(fabric, problems=["f:3: bad", "f:4: bad"])
+    assert found.code == "unreadable-records" and "f:3: bad" in found.message
+
+
+def test_the_worst_comes_first_and_the_order_is_the_same_every_time() -> None:
+    fabric = generate("rail-optimized", nodes=60)
+    rng = np.random.default_rng(3)
+    for kind in ("slow-link", "swap-cables", "duplicate-guid", "one-sided", "ber"):
+        random_fault(fabric, kind, rng)
+    first, again = check(fabric), check(fabric.copy())
+    assert [f.to_json() for f in first] == [f.to_json() for f in again]
+    assert [f.severity for f in first] == sorted((f.severity for f in first), reverse=True)
+    assert len(first) >= 5

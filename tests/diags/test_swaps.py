@@ -1,0 +1,152 @@
+"""Swapped cables are named without a plan; exchanges that change no pair of linked nodes show nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from softib.diags.check import check
+from softib.errors import InputError
+from softib.fabric.faults import random_swap, swap_cables
+from softib.fabric.model import Fabric
+from softib.fabric.topologies.registry import generate
+
+SWAP_CODES = {"swapped-cables", "crossed-rails"}
+
+TREES = st.one_of(
+    st.builds(
+        lambda radix, levels, cut: ("fat-tree", {"radix": 2 * radix, "levels": levels, "hosts": _some(radix, levels, cut)}),
+        st.integers(4, 8), st.integers(2, 3), st.floats(0.6, 1.0),
+    ),
+    st.builds(lambda r, p: ("fat-tree", {"radix": 4 * r, "levels": 2, "parallel": p}), st.integers(3, 6), st.sampled_from([1, 2])),
+    st.builds(
+        lambda nodes, rails, radix: ("rail-optimized", {"nodes": nodes, "rails": rails, "radix": radix}),
+        st.integers(20, 60), st.sampled_from([4, 8]), st.sampled_from([16, 32]),
+    ),
+)  # fmt: skip
+DIRECT = st.one_of(
+    st.builds(lambda a, b: ("torus", {"dims": [a, b]}), st.integers(4, 6), st.integers(4, 6)),
+    st.builds(lambda a: ("torus", {"dims": [a, 4, 3]}), st.integers(4, 5)),
+    st.builds(lambda a, b: ("mesh", {"dims": [a, b], "hosts_per_switch": 2}), st.integers(4, 6), st.integers(5, 6)),
+    st.builds(lambda a, b: ("hyperx", {"dims": [a, b]}), st.integers(4, 6), st.integers(4, 6)),
+    st.builds(lambda n: ("ring", {"switches": n}), st.integers(12, 40)),
+    st.builds(lambda g: ("dragonfly", {"g": g, "a": 4, "p": 2, "h": 2}), st.integers(7, 9)),
+    st.builds(lambda g: ("dragonfly+", {"g": g, "radix": 8}), st.integers(5, 9)),
+)
+
+
+def _some(radix: int, levels: int, cut: float) -> int:
+    """Hosts of a partly filled tree: at least two whole pods."""
+    full = 2 * radix**levels
+    return max(2 * radix ** (levels - 1), int(full * cut))
+
+
+def swaps_found(fabric: Fabric) -> list[frozenset[str]]:
+    """The four places of each swap that the check names."""
+    return [frozenset(map(str, f.where)) for f in check(fabric) if f.code in SWAP_CODES]
+
+
+def draw_swap(fabric: Fabric, seed: int, **how: object) -> frozenset[str]:
+    rng = np.random.default_rng(seed)
+    tiers = fabric.source.generator["tiers"]
+    planted = random_swap(fabric, rng, tier=tiers[seed % len(tiers)], **how)
+    return frozenset(planted.places)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(TREES, DIRECT), st.integers(0, 10_000))
+def test_a_swapped_pair_is_named_and_nothing_else(case: tuple[str, dict], seed: int) -> None:
+    fabric = generate(case[0], **case[1])
+    planted = draw_swap(fabric, seed)
+    findings = [f for f in check(fabric) if f.code != "isolated-part"]  # one ring may become two
+    assert findings and findings[0].code in SWAP_CODES
+    assert frozenset(map(str, findings[0].where)) == planted
+    assert len(findings) == 1, [f.message for f in findings]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["fat-tree", "rail-optimized", "torus", "dragonfly+", "hyperx"]))
+def test_exchanged_parallel_cables_show_nothing(seed: int, kind: str) -> None:
+    fabric = {
+        "fat-tree": lambda: generate("fat-tree", radix=12, levels=3, parallel=2),
+        "rail-optimized": lambda: generate("rail-optimized", nodes=31),
+        "torus": lambda: generate("torus", dims=[4, 5], parallel=2),
+        "dragonfly+": lambda: generate("dragonfly+", g=5, radix=16, l=4, s=4, p=4, h=4, parallel=2),
+        "hyperx": lambda: generate("hyperx", dims=[4, 4], parallel=2),
+    }[kind]()
+    rng = np.random.default_rng(seed)
+    try:
+        random_swap(fabric, rng, same_nodes=True)
+    except InputError:
+        pytest.skip("no parallel cables")
+    assert check(fabric) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_exchanged_ports_of_one_node_show_nothing(seed: int) -> None:
+    """Two plugs exchanged on one switch: every switch still meets the same switches and hosts."""
+    fabric = generate("fat-tree", radix=12, levels=3)
+    rng = np.random.default_rng(seed)
+    switch = int(rng.choice(np.flatnonzero(fabric.is_switch)))
+    ports = rng.permutation([p for p in fabric.ports_of(switch) if fabric.port_peer[p] >= 0])[:2]
+    swap_cables(fabric, int(ports[0]), int(ports[1]))
+    assert check(fabric) == []
+
+
+def test_several_swaps_at_once_are_each_named() -> None:
+    fabric = generate("rail-optimized", nodes=127)
+    rng = np.random.default_rng(7)
+    planted = {frozenset(random_swap(fabric, rng, tier=t).places) for t in ("host-leaf", "leaf-spine") * 3}
+    assert set(swaps_found(fabric)) == planted
+
+
+def test_three_cables_in_a_ring_are_each_misplaced() -> None:
+    """a→b→c→a is no pair of swaps that each mend the other; every cable is named with its place."""
+    fabric = generate("fat-tree", radix=16, levels=2)
+    swap_cables(fabric, "leaf-1[9]", "leaf-4[10]")
+    swap_cables(fabric, "leaf-4[10]", "leaf-9[11]")
+    findings = check(fabric)
+    assert {f.code for f in findings} == {"misplaced-cable"}
+    assert len(findings) == 3
+    assert {"leaf-1[9]", "leaf-4[10]", "leaf-9[11]"} <= {str(p) for f in findings for p in f.where}
+
+
+def test_names_that_tell_nothing_give_no_swap_of_hosts() -> None:
+    """Without names two hosts on two leaves are the same graph: nothing to say."""
+    fabric = generate("fat-tree", radix=8, levels=2)
+    fabric.node_desc[:] = 0
+    swap_cables(fabric, int(fabric.ports_of(int(fabric.cas[0]))[0]), int(fabric.ports_of(int(fabric.cas[-1]))[0]))
+    assert check(fabric) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_swaps_between_unnamed_switches_are_named_by_their_guids(seed: int) -> None:
+    """Makers' default names everywhere: ports of like switches tell."""
+    fabric = generate("fat-tree", radix=24, levels=2 + seed % 2, hosts=None if seed % 2 == 0 else 288 * 2)
+    planted = random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine")
+    places = {
+        (int(fabric.node_guid[fabric.find_node(p.split("[")[0])]), int(p.split("[")[1][:-1])) for p in planted.places
+    }
+    fabric.node_desc[:] = np.frombuffer(b"Quantum Mellanox Technologies".ljust(64, b"\0"), np.uint8)
+    (found,) = [f for f in check(fabric) if f.code != "unnamed-nodes"]
+    assert found.code == "swapped-cables"
+    assert {(p.guid, p.portnum) for p in found.where} == places
+    assert f"({found.where[0].guid:#018x})" in found.message
+
+
+def test_unnamed_switches_without_regular_ports_show_uneven_spines() -> None:
+    fabric = generate("fat-tree", radix=24, levels=2)
+    rng = np.random.default_rng(1)
+    for leaf in range(24):  # every leaf uses its uplinks in another order
+        for _ in range(30):
+            a, b = (rng.permutation(12)[:2] + 13).tolist()
+            swap_cables(fabric, f"leaf-{leaf + 1}[{a}]", f"leaf-{leaf + 1}[{b}]")
+    fabric.node_desc[:] = 0
+    assert check(fabric) == []
+    swap_cables(fabric, int(fabric.port(2, 14)), int(fabric.port(6, 17)))
+    findings = check(fabric)
+    assert {f.code for f in findings} == {"uneven-spines"} and len(findings) == 2
+    assert {int(fabric.node_guid[2]), int(fabric.node_guid[6])} == {f.where[0].guid for f in findings}
