@@ -235,7 +235,7 @@ def test_under_address_sanitizer(sanitized, stock, tmp_path):
             run(tmp_path, env, stock(words[0]), *words[1:])
         assert not [p for p in os.listdir(tmp_path) if p.startswith("asan")]
         # The sanitizer is there: it would have spoken.
-        code, out = run(tmp_path, {**env, "ASAN_OPTIONS": "help=1"}, "/bin/true")
+        _, out = run(tmp_path, {**env, "ASAN_OPTIONS": "help=1"}, "/bin/true")
         assert "Available flags for AddressSanitizer" in out
     finally:
         served.stop()

@@ -14,6 +14,7 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 
 REGISTER, UNREGISTER, ENABLE_PKEY, REGISTER2 = 0xC01C1B01, 0x40041B02, 0x1B03, 0xC0281B04
 HEAD = struct.Struct("=5I4s4s2s6B16s4sH6x")
@@ -243,7 +244,7 @@ def both_ends(lid: str) -> None:
 def issm() -> None:
     """One manager a port; the second comes when the first has gone."""
     first = os.open("/dev/infiniband/issm0", os.O_RDONLY)
-    cap = lambda: int(open("/sys/class/infiniband/mlx5_0/ports/1/cap_mask").read(), 16)
+    cap = lambda: int(Path("/sys/class/infiniband/mlx5_0/ports/1/cap_mask").read_text(), 16)
     assert cap() & 2
     sees(errno.EAGAIN, os.open, "/dev/infiniband/issm0", os.O_RDONLY | os.O_NONBLOCK)
     os.close(first)
