@@ -22,6 +22,8 @@ pytestmark = [
 DEVICE = "ibsim's devices are of about 2010; ours read as current adapters and switches do (fabric/power_up.py)"
 SPEC = "ibsim answers against the specification"
 VLS = "our devices have 8 data VLs (VLCap 4), ibsim's tables name 15 whatever VLCap says"
+MOVING = {"PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts"}
+"""Both count the MADs that pass; OpenSM sends one more or less from run to run."""
 DIFFERENCES: dict[str, dict[str, str]] = {
     "ibnetdiscover": {"link": "ibsim 0.10 ends at HDR: NDR and XDR links of a netlist are HDR there"},
     "smpquery nodeinfo": {"Revision": DEVICE, "PartCap": DEVICE},
@@ -42,9 +44,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "smpquery sl2vl": {"ports": VLS},
     "smpquery vlarb": {"VL    ": VLS, "WEIGHT": "ibsim comes with a table; ours is empty until a manager writes it"},
     "ibstat": {"Firmware version": DEVICE, "Capability mask": DEVICE, "Hardware version": DEVICE},
-    "perfquery": dict.fromkeys(
-        ("PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts"), "ibsim counts MADs on the way; we do not yet"
-    ),
+    "perfquery": dict.fromkeys(("PortUnicastXmitPkts", "PortUnicastRcvPkts"), f"{SPEC}: MADs of LID routes are unicast"),
 }  # fmt: skip
 
 
@@ -146,7 +146,11 @@ def test_ibstat_is_the_same(pair):
 def test_perfquery_is_the_same(both, pair):
     f = both[0].fabric
     lid = str(int(f.lid[f.end_ports()[0]]))
+    told: set[str] = set()
     for words in ((lid, "1"), ("-x", lid, "1")):
         a, b = (fields(x) for x in pair("perfquery", *words))
-        differ = {k for k in a.keys() | b.keys() if a.get(k) != b.get(k)}
-        assert differ == set(DIFFERENCES.get("perfquery", {})), {k: (a.get(k), b.get(k)) for k in differ}
+        differ = {k for k in (a.keys() | b.keys()) - MOVING if a.get(k) != b.get(k)}
+        assert all(abs(int(a[k]) - int(b[k])) < 0.1 * int(b[k]) for k in MOVING)
+        told |= differ
+        assert differ <= set(DIFFERENCES.get("perfquery", {})), {k: (a.get(k), b.get(k)) for k in differ}
+    assert told == set(DIFFERENCES["perfquery"])

@@ -109,12 +109,12 @@ def test_perfquery_reads_and_resets(up, tool):
     port = int(f.end_ports()[-1])
     lid = lid_of(up, port)
     f.counters["port_xmit_data"][port], f.counters["symbol_error_counter"][port] = 1 << 33, 7
-    assert fields(tool("perfquery", "-x", lid, "1"))["PortXmitData"] == str(1 << 33)
+    told = int(fields(tool("perfquery", "-x", lid, "1"))["PortXmitData"])
+    assert 0 <= told - (1 << 33) < 4000, "what was counted, and the MADs of the question itself"
     basic = fields(tool("perfquery", lid, "1"))
     assert basic["PortXmitData"] == str(0xFFFFFFFF) and basic["SymbolErrorCounter"] == "7"
-    said = tool("ibqueryerrors", "-s", "PortXmitWait", code=1, seconds=60) if False else ""
     tool("perfquery", "-R", lid, "1")
-    assert not f.counters["port_xmit_data"][port] and not said
+    assert f.counters["port_xmit_data"][port] < 4000
 
 
 def test_ibroute_and_ibtracert_follow_the_tables(up, tool):

@@ -17,6 +17,8 @@ from softib.cli.output import print_problems, printable, source_options
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
 
+READY_FD = "SOFTIB_READY_FD"
+"""Descriptor on which a detached fabric tells the one who started it that it is ready."""
 LINE_S = 0.5
 """How often the status line changes."""
 
@@ -33,11 +35,9 @@ LINE_S = 0.5
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
-@click.option("--ready-fd", type=int, hidden=True)
 @source_options
 def command(
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int, udp: int | None, detach: bool,
-    ready_fd: int | None, ibnl: tuple[str, ...], node_name_map: str | None,
+    source: str, name: str | None, sm: str, engine: str | None, lmc: int, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -63,7 +63,8 @@ def command(
     except BaseException:
         slot.release()
         raise
-    daemon.run(Line(ready_fd))
+    told = os.environ.pop(READY_FD, "")
+    daemon.run(Line(int(told) if told.isdigit() else None))
     click.echo(f"softib: {slot.name} is down", err=True)
     return 0
 
@@ -123,7 +124,7 @@ def _detached(arguments: list[str], name: str) -> int:
     again = [a for a in arguments if a != "--detach"]
     with open(slot.log, "wb") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "softib.cli.main", *again, "--ready-fd", str(write)],
+            [sys.executable, "-m", "softib.cli.main", *again], env={**os.environ, READY_FD: str(write)},
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True,
         )  # fmt: skip
     os.close(write)

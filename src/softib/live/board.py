@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError, UnreadableFile
-from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, COUNTERS, Column
+from softib.errors import InputError, SoftibBug, UnreadableFile
+from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, Column
 from softib.fabric.model import Fabric
 from softib.live.c_header import define, structures
 
@@ -30,10 +30,15 @@ MAX_DIMS = 4
 
 
 def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
-    """dtype and further dimensions of ``column`` as C sees it: counters are an array of uint64."""
-    if column.dtype is COUNTERS:
-        return np.dtype(np.uint64).str, (len(COUNTERS),)
-    return np.dtype(column.dtype).str, ()
+    """dtype and further dimensions of ``column`` as C sees it: a record of counters is an array of its numbers."""
+    dtype = np.dtype(column.dtype)
+    if dtype.fields is None:
+        return dtype.str, ()
+    bases = {kind.base for kind, *_ in dtype.fields.values()}
+    base = bases.pop()
+    if bases or dtype.itemsize % base.itemsize:
+        raise SoftibBug(f"column {column.name}: a record of several types has no place on the board")
+    return base.str, (dtype.itemsize // base.itemsize,)
 
 
 class Board:
@@ -136,8 +141,9 @@ def _fabric_over(memory: mmap.mmap, directory: np.ndarray, like: Fabric) -> Fabr
         count = int(np.prod(shape, dtype=np.int64))
         dtype: Any = np.dtype(bytes(entry["dtype"]).decode())
         array = np.frombuffer(memory, dtype, count, int(entry["offset"])).reshape(shape)
-        if column.dtype is COUNTERS:
-            array = array.view(COUNTERS)[..., 0] if count else np.zeros(shape[:-1], COUNTERS)
+        record = np.dtype(column.dtype)
+        if record.fields is not None:
+            array = array.view(record)[..., 0] if count else np.zeros(shape[:-1], record)
         for dim, n in zip(column.dims, array.shape, strict=True):
             if isinstance(dim, str):
                 sizes[dim] = n

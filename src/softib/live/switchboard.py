@@ -60,7 +60,7 @@ class Switchboard:
         self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
         self._scratch = (
             mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
-            rows(np.uint16), rows(np.uint64), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
+            rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
             self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
         )  # fmt: skip
         self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
