@@ -24,6 +24,7 @@ from softib.live.server import IbsimServer, clock_ps
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
+from softib.live.umad_server import UmadServer
 
 __all__ = ["Daemon", "Settings"]
 
@@ -58,6 +59,7 @@ class Daemon:
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
+        self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.door = ControlDoor(slot.control, self.selector, self._operations())
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
@@ -96,7 +98,8 @@ class Daemon:
             self.shared.epoch = self.board.epoch
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
-        self.server.turn(wait_s)
+        self.server.turn(min(wait_s, self.umads.wait_s(clock_ps())))
+        self.umads.tick(clock_ps())
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -105,6 +108,7 @@ class Daemon:
     def close(self) -> None:
         """Close every socket and give the name free."""
         self.server.close()
+        self.umads.close()
         self.door.close()
         self.selector.close()
         self.slot.release()
@@ -135,6 +139,8 @@ class Daemon:
             env["IBSIM_SOCKNAME"] = self.slot.sockname
         else:
             env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
+        view = self.umads.views.show(node, port, portnum is not None)
+        env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
         return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
 
     def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +163,7 @@ class Daemon:
         states = np.bincount(f.port_state[f.linked], minlength=5)
         clients = [
             {"client": c.number, "pid": c.pid, "node": c.name, "portnum": int(f.port_num[c.port]), "sm": c.issm,
-             "waiting": len(c.queue)} for c in self.server.clients.values()
+             "waiting": len(c.queue)} for c in (*self.server.clients.values(), *self.umads.files.values())
         ]  # fmt: skip
         return {
             "name": self.slot.name, "pid": int(self.shared.header["pid"]), "source": self.settings.source,

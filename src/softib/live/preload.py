@@ -1,4 +1,4 @@
-"""Programs under the stock preload library: where it is, what it needs, and what it leaves."""
+"""Programs under a preload library, ours or the stock one: where it is, what it needs, and what it leaves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.preload.build import LIBRARY
 
-__all__ = ["run_attached", "stock_library"]
+__all__ = ["own_library", "run_attached", "stock_library"]
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
@@ -29,6 +30,16 @@ def stock_library() -> Path:
     raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
 
 
+def own_library() -> Path:
+    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` where it was not."""
+    if LIBRARY.is_file():
+        return LIBRARY
+    raise InputError(
+        f"{LIBRARY.name} is not built (no C compiler when softib was installed?); run 'python -m softib.preload.build', "
+        "or use --stock-preload"
+    )
+
+
 def machine_of(path: Path) -> tuple[int, int] | None:
     """(word size, machine) of an ELF file; None for a script."""
     try:
@@ -41,13 +52,14 @@ def machine_of(path: Path) -> tuple[int, int] | None:
     return head[4], int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
 
 
-def run_attached(command: Sequence[str], env: dict[str, str]) -> int:
-    """Run ``command`` in this directory with ``env`` and the stock library; returns its exit code (128 + signal).
+def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = False) -> int:
+    """Run ``command`` in this directory with ``env`` and our library, or the stock one; returns its exit code (128 +
+    signal).
 
-    The library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
+    The stock library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
     here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
     """
-    library = stock_library()
+    library = stock_library() if stock else own_library()
     program = shutil.which(command[0])
     if program is None:
         raise InputError(f"{command[0]}: no such program")
@@ -55,7 +67,7 @@ def run_attached(command: Sequence[str], env: dict[str, str]) -> int:
     if there is not None and there != here:
         raise InputError(f"{program} is of another architecture than {library}; the library cannot be loaded into it")
     preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
-    if not os.access(".", os.W_OK):
+    if stock and not os.access(".", os.W_OK):
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
         )
@@ -72,5 +84,6 @@ def run_attached(command: Sequence[str], env: dict[str, str]) -> int:
         raise InputError(f"{program}: {error.strerror or error}") from None
     finally:
         signal.signal(signal.SIGINT, before)
-    shutil.rmtree(f"sys-{child.pid}", ignore_errors=True)
+    if stock:
+        shutil.rmtree(f"sys-{child.pid}", ignore_errors=True)
     return code if code >= 0 else 128 - code

@@ -1,0 +1,91 @@
+"""Who takes what on a port: the registrations of user_mad agents, and the rules a kernel has for them.
+
+Sources: the kernel's ABI (Documentation/infiniband/user_mad.rst) and IBA 13.4.4 (class numbers), 13.6 (RMPP).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["AGENTS", "Agent", "AgentTable", "has_rmpp"]
+
+AGENTS = 32
+VERSIONS = 8
+SUBN_LID, SUBN_DR, SUBN_ADM, DEVICE_ADM, BIS = 0x01, 0x81, 0x03, 0x10, 0x12
+VENDOR2 = range(0x30, 0x50)
+CLASSES = 80
+"""Class numbers below this can be registered, and 0x81."""
+VENDOR_OUI_AT = 37
+
+
+def has_rmpp(mgmt_class: int) -> bool:
+    """May messages of this class be longer than a MAD?"""
+    return mgmt_class in (SUBN_ADM, DEVICE_ADM, BIS) or mgmt_class in VENDOR2
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One registration. ``methods`` are the bits of unsolicited methods it takes; ``kernel_rmpp``: it gets RMPP messages
+    whole."""
+
+    qpn: int
+    mgmt_class: int
+    version: int
+    methods: int
+    oui: int
+    kernel_rmpp: bool
+
+    def takes(self, mad: np.ndarray) -> bool:
+        """Is this unsolicited MAD for it?"""
+        klass = int(mad[1])
+        if klass != self.mgmt_class or int(mad[2]) != self.version or not self.methods >> (int(mad[3]) & 0x7F) & 1:
+            return False
+        return (
+            klass not in VENDOR2 or int.from_bytes(mad[VENDOR_OUI_AT : VENDOR_OUI_AT + 3].tobytes(), "big") == self.oui
+        )
+
+    def overlaps(self, other: Agent) -> bool:
+        """Would both take the same MAD? A port gives each to one agent alone."""
+        same = (self.mgmt_class, self.version, self.oui) == (other.mgmt_class, other.version, other.oui)
+        return same and bool(self.methods & other.methods)
+
+
+class AgentTable:
+    """The agents of one open file, by number. ``qp`` and ``kernel_rmpp`` (uint8[32]) are for the kernels."""
+
+    def __init__(self) -> None:
+        self.agents: dict[int, Agent] = {}
+        self.qp = np.zeros(AGENTS, np.uint8)
+        self.kernel_rmpp = np.zeros(AGENTS, np.uint8)
+
+    def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
+        """(errno, number) of a new agent; ``others`` are those of all files on the port."""
+        smi = agent.mgmt_class in (SUBN_LID, SUBN_DR)
+        if agent.qpn > 1 or (rmpp_version and not has_rmpp(agent.mgmt_class)):
+            return errno.EINVAL, 0
+        if agent.mgmt_class:
+            known = agent.mgmt_class < CLASSES or agent.mgmt_class == SUBN_DR
+            if not known or agent.version >= VERSIONS or smi != (agent.qpn == 0):
+                return errno.EINVAL, 0
+            if agent.mgmt_class in VENDOR2 and not agent.oui:
+                return errno.EINVAL, 0
+            if any(agent.overlaps(other) for other in others):
+                return errno.EINVAL, 0
+        number = next((i for i in range(AGENTS) if i not in self.agents), None)
+        if number is None:
+            return errno.ENOMEM, 0
+        self.agents[number] = agent
+        self.qp[number], self.kernel_rmpp[number] = agent.qpn, agent.kernel_rmpp
+        return 0, number
+
+    def remove(self, number: int) -> int:
+        """errno of taking it away."""
+        return 0 if self.agents.pop(number, None) else errno.EINVAL
+
+    def taker(self, mad: np.ndarray) -> int | None:
+        """Number of the agent that takes this unsolicited MAD."""
+        return next((n for n, agent in self.agents.items() if agent.takes(mad)), None)

@@ -1,0 +1,181 @@
+"""One open umad device of a program under our preload library: what a kernel keeps for it.
+
+Its descriptor in the program is a connection to the daemon, so a program that closes it, or dies, is gone at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.live.switchboard import BURST
+from softib.live.umad_agents import AgentTable
+from softib.live.umad_kernels import from_frames
+from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
+
+__all__ = ["Cargo", "Pending", "UmadFile", "tid_of"]
+
+RESPONSE = 0x80
+TIMED_OUT = errno.ETIMEDOUT
+QUEUE_LIMIT = 200_000
+"""Messages that wait for a program that does not read; the kernel's own bound (it drops what comes after)."""
+
+
+@dataclass(frozen=True)
+class Cargo:
+    """The rest of an RMPP message: a descriptor of a file with the whole MAD, and its octets."""
+
+    fd: int
+    octets: int
+
+    def keep(self) -> Cargo:
+        """A copy with a descriptor of its own."""
+        return Cargo(os.dup(self.fd), self.octets)
+
+    def drop(self) -> None:
+        """Close the descriptor."""
+        os.close(self.fd)
+
+
+@dataclass
+class Pending:
+    """A request that waits for its answer: the message as it was written, and how often it may still be sent."""
+
+    message: bytes
+    cargo: Cargo | None
+    timeout_ps: int
+    tries: int
+    deadline_ps: int
+
+
+def tid_of(mad: np.ndarray) -> int:
+    """TransactionID."""
+    return int.from_bytes(mad[8:16].tobytes(), "big")
+
+
+class UmadFile:
+    """A station (see :class:`softib.live.switchboard.Station`) behind ``sock``. ``queue`` holds what the socket did not
+    take yet; ``pending`` the requests that nobody has answered yet, by TID."""
+
+    issm = False
+
+    def __init__(
+        self, number: int, port: int, sock: socket.socket, name: str, pid: int, cargo: Callable[[], Cargo | None]
+    ):
+        self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
+        self.cargo = cargo
+        self.gone = False
+        self.watched = 0
+        self.classes = np.zeros(256, np.uint8)
+        self.table = AgentTable()
+        self.queue: deque[tuple[bytes, Cargo | None]] = deque()
+        self.pending: dict[int, Pending] = {}
+        self.lost = 0
+        self.answered: list[int] | None = None
+        """While its own requests are handled: TIDs of those that were answered at once."""
+        self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
+        self._words = self._out.view(np.uint32)
+        self._views = [row.data for row in self._out]
+
+    # -- as a station --
+
+    def takes(self, mad: np.ndarray) -> bool:
+        """An answer that is awaited, or something that an agent registered for."""
+        if mad[3] & RESPONSE:
+            return tid_of(mad) in self.pending
+        return self.table.taker(mad) is not None
+
+    def deliver(self, frames: np.ndarray) -> None:
+        """Hand over (uint8[n, 288]). Requests that came back undeliverable wait for their time."""
+        if self.answered is not None:
+            if frames[:, 19].any():
+                frames = np.ascontiguousarray(frames[frames[:, 19] == 0])
+            self.answered.extend(frames[:, 40:48].copy().view(">u8")[:, 0].tolist())
+        for at in range(0, len(frames), BURST):
+            self._hand_over(frames[at : at + BURST])
+
+    def _hand_over(self, frames: np.ndarray) -> None:
+        n = len(frames)
+        if not n:
+            return
+        from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
+        cargo = self.cargo() if self.answered is None else None
+        for i in range(n):
+            mad = frames[i, 32:]
+            if mad[3] & RESPONSE:
+                if self._words[i, 0] not in self.table.agents:
+                    continue  # unregistered meanwhile
+                if self.answered is None:
+                    self._forget(tid_of(mad))
+            else:
+                taker = self.table.taker(mad)
+                if taker is None:
+                    continue
+                self._words[i, 0] = taker
+            if cargo is not None:
+                self._words[i, 4] = HEAD_SIZE + cargo.octets
+                self.send(self._out[i].tobytes(), cargo)
+            else:
+                self.send(self._views[i])
+
+    def _forget(self, tid: int) -> None:
+        done = self.pending.pop(tid, None)
+        if done is not None and done.cargo is not None:
+            done.cargo.drop()
+
+    # -- its socket --
+
+    def send(self, message: Any, cargo: Cargo | None = None) -> None:
+        """To the program, behind what waits already. Never blocks."""
+        if not self.queue and self._send(message, cargo):
+            return
+        if len(self.queue) >= QUEUE_LIMIT:
+            self.lost += 1
+            return
+        self.queue.append((bytes(message), cargo.keep() if cargo else None))
+
+    def _send(self, message: Any, cargo: Cargo | None) -> bool:
+        try:
+            if cargo is None:
+                self.sock.send(message)
+            else:
+                socket.send_fds(self.sock, [message], [cargo.fd])
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.gone = True
+        return True
+
+    def flush(self) -> None:
+        """Send what waits, as far as the program's socket takes it."""
+        while self.queue and not self.gone:
+            message, cargo = self.queue[0]
+            if not self._send(message, cargo):
+                return
+            self.queue.popleft()
+            if cargo is not None:
+                cargo.drop()
+
+    def time_out(self, tid: int, waited: Pending) -> None:
+        """Tell the program that its request was not answered: it comes back with ETIMEDOUT."""
+        message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
+        message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
+        message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
+        self.send(message.tobytes())
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.sock.close()
+        for _, cargo in self.queue:
+            if cargo is not None:
+                cargo.drop()
+        self.queue.clear()
+        for tid in list(self.pending):
+            self._forget(tid)

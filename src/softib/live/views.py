@@ -1,0 +1,173 @@
+"""What a program sees of the fabric: the HCAs of one host, as directories like a kernel's and as umad devices.
+
+The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``, ``dev/infiniband``) is real: any
+way to read a directory works on it. Files are written when the view is made, and again when a program opens one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.live.attach import PORT_SUFFIX
+from softib.live.sysfs import DEVICE_FILES, PORT_FILES, table_files
+
+__all__ = ["Device", "View", "Views", "host_of"]
+
+DEVICE_WORD = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
+"""Second word of a NodeDescription that is the adapter's name on its host (``node-001 mlx5_3``)."""
+ABI_VERSION = 5
+"""Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
+CLASS = "sys/class/infiniband"
+
+
+@dataclass(frozen=True)
+class Device:
+    """An adapter: its name on the host, its node, and those of its portnums that are shown."""
+
+    name: str
+    node: int
+    portnums: tuple[int, ...]
+
+
+def _words(f: Fabric, node: int) -> list[str]:
+    return f.node_name(node).split(" ")
+
+
+def host_of(f: Fabric, node: int) -> list[int]:
+    """The CAs of the host that ``node`` is in: those whose description begins with the same host name, or that have its
+    SystemImageGUID. A switch is alone."""
+    if f.is_switch[node]:
+        return [node]
+    first = _words(f, node)
+    same = np.flatnonzero((f.sys_guid == f.sys_guid[node]) & ~f.is_switch).tolist() if f.sys_guid[node] else [node]
+    if len(first) == 2 and DEVICE_WORD.fullmatch(first[1]):
+        prefix = np.frombuffer(f"{first[0]} ".encode(), np.uint8)
+        near = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & ~f.is_switch).tolist()
+        same = sorted({*same, *(n for n in near if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]))})
+    return [int(n) for n in same]
+
+
+def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]:
+    """Named as their descriptions name them where these differ, else ``mlx5_0``, ``mlx5_1`` …"""
+    told = [w[1] if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]) else "" for n in nodes]
+    if "" in told or len(set(told)) < len(told):
+        told = [f"mlx5_{i}" for i in range(len(nodes))]
+    devices = []
+    for name, node in zip(told, nodes, strict=True):
+        ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
+        devices.append(Device(name, node, ports if portnum is None else (portnum,)))
+    return devices
+
+
+@dataclass
+class View:
+    """The ``devices`` that a program sees, below ``folder``. ``umads`` are the port rows of umad0, umad1, …"""
+
+    name: str
+    folder: Path
+    fabric: Fabric
+    devices: list[Device]
+    umads: list[int] = field(default_factory=list)
+    _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        f = self.fabric
+        self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
+        for device in self.devices:
+            base = f"{CLASS}/{device.name}"
+            for name, text in DEVICE_FILES.items():
+                self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            for portnum in device.portnums:
+                self._add_port(device, portnum)
+
+    def _add_port(self, device: Device, portnum: int) -> None:
+        f = self.fabric
+        port = int(f.node_base[device.node]) + portnum
+        for name, text in (PORT_FILES | table_files(f, port)).items():
+            path = f"{CLASS}/{device.name}/ports/{portnum}/{name}"
+            self._lines[path] = lambda text=text: text(f, port)  # type: ignore[misc]
+        for kind in ("umad", "issm"):
+            base = f"{CLASS}_mad/{kind}{len(self.umads)}"
+            self._lines[f"{base}/ibdev"] = lambda: device.name
+            self._lines[f"{base}/port"] = lambda: str(portnum)
+            self._lines[f"dev/infiniband/{kind}{len(self.umads)}"] = lambda: ""
+        self.umads.append(port)
+
+    def port(self, umad: int) -> int | None:
+        """Port row of ``/dev/infiniband/umadN``."""
+        return self.umads[umad] if 0 <= umad < len(self.umads) else None
+
+    def refresh(self, path: str) -> None:
+        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone."""
+        line = self._lines.get(path) or self._lines.get("/".join(p for p in path.split("/") if p not in ("", ".")))
+        if line is not None:
+            self._write(path, line)
+
+    def _write(self, path: str, line: Callable[[], str]) -> None:
+        text = line()
+        octets = f"{text}\n".encode("utf-8", "surrogateescape") if text or not path.startswith("dev/") else b""
+        file = self.folder / path
+        try:
+            if file.read_bytes() == octets:
+                return
+        except OSError:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        made = self.folder / ".new"
+        made.write_bytes(octets)
+        made.replace(file)  # who reads at this moment gets the old line or the new one, never half of one
+
+    def write(self) -> None:
+        """Every file."""
+        for path, line in self._lines.items():
+            self._write(path, line)
+
+
+class Views:
+    """The views of a running fabric below ``folder``, by name."""
+
+    def __init__(self, fabric: Fabric, folder: Path):
+        self.fabric, self.folder = fabric, folder
+        self.known: dict[str, View] = {}
+        shutil.rmtree(folder, ignore_errors=True)  # what a killed daemon left
+
+    def of_port(self, port: int) -> View:
+        """A program that sees nothing but this port."""
+        f = self.fabric
+        return self._made(f"port-{port}", devices_of(f, [int(f.port_node[port])], int(f.port_num[port])))
+
+    def of_node(self, node: int) -> View:
+        """A program that sees this node alone, with all its ports."""
+        return self._made(f"node-{node}", devices_of(self.fabric, [node], None))
+
+    def of_host(self, node: int) -> View:
+        """A program that sees all HCAs of the host that ``node`` is in."""
+        return self._made(f"host-{node}", devices_of(self.fabric, host_of(self.fabric, node), None))
+
+    def show(self, named: str, port: int, alone: bool = False) -> View:
+        """The view of ``softib run --node NAMED``, which leads to ``port``.
+
+        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``, and a
+        ``port`` that was asked for ``alone``, a port.
+        """
+        node = int(self.fabric.port_node[port])
+        if not alone and named in ("", _words(self.fabric, node)[0]):
+            return self.of_host(node)
+        if alone or PORT_SUFFIX.fullmatch(named):
+            return self.of_port(port)
+        return self.of_node(node)
+
+    def _made(self, name: str, devices: list[Device]) -> View:
+        view = self.known.get(name)
+        if view is None:
+            view = self.known[name] = View(name, self.folder / name, self.fabric, devices)
+            view.write()
+        elif not view.folder.is_dir():
+            view.write()
+        return view

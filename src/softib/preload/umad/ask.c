@@ -1,0 +1,89 @@
+/* Questions to the daemon: each is a connection of its own, so a forked or threaded program needs no lock for them. */
+#include "inner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#define PATIENCE_S 30 /* a daemon that computes routes answers when it is done */
+
+static char folder[PATH_ROOM], view[64];
+static struct sockaddr_un door;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void look(void)
+{
+    const char *socket_path = getenv("SOFTIB_UMAD"), *told = getenv("SOFTIB_VIEW");
+
+    if (!socket_path || !told || !*told || strlen(told) >= sizeof folder - 256)
+        return;
+    const char *name = strrchr(told, '/');
+    if (!name || !name[1] || strlen(name + 1) >= sizeof view || strlen(socket_path) >= sizeof door.sun_path)
+        return;
+    strcpy(view, name + 1);
+    door.sun_family = AF_UNIX;
+    strcpy(door.sun_path, socket_path);
+    strcpy(folder, told);
+}
+
+const char *view_folder(void)
+{
+    pthread_once(&once, look);
+    return *folder ? folder : NULL;
+}
+
+static int connected(void)
+{
+    struct timeval patience = { .tv_sec = PATIENCE_S };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    while (connect(fd, (struct sockaddr *)&door, sizeof door)) {
+        int error = errno;
+        if (error == EINTR)
+            continue;
+        real()->close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int ask(struct softib_umad_ask *question, struct softib_umad_told *told, bool keep)
+{
+    struct timeval forever = { 0 };
+    ssize_t n;
+
+    if (!view_folder())
+        return -ENXIO;
+    question->magic = SOFTIB_UMAD_MAGIC;
+    question->version = SOFTIB_UMAD_VERSION;
+    memcpy(question->view, view, sizeof question->view);
+    int fd = connected();
+    if (fd < 0)
+        return fd;
+    do
+        n = send(fd, question, sizeof *question, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)sizeof *question)
+        do
+            n = recv(fd, told, sizeof *told, 0);
+        while (n < 0 && errno == EINTR);
+    int error = 0;
+    if (n != (ssize_t)sizeof *told || told->magic != SOFTIB_UMAD_MAGIC || told->version != SOFTIB_UMAD_VERSION)
+        error = EIO;
+    else
+        error = (int)told->error;
+    if (error || !keep) {
+        real()->close(fd);
+        return -error;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever);
+    return fd;
+}

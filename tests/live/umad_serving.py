@@ -1,0 +1,78 @@
+"""A fabric served to programs under libsoftib-umad.so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from softib.fabric.model import Fabric
+from softib.live.server import clock_ps
+from softib.live.umad_server import UmadServer
+from softib.live.views import View
+from tests.live.serving import Serving
+
+PROGRAM = Path(__file__).with_name("umad_program.py")
+
+
+class UmadServing(Serving):
+    """As :class:`Serving`, with umad devices. ``library`` is what programs are started with."""
+
+    def __init__(self, fabric: Fabric, library: Path | None, before: str = ""):
+        if library is None:
+            pytest.skip("libsoftib-umad.so is not built: no C compiler")
+        self.library, self.before = library, before
+        self.folder = Path(tempfile.mkdtemp(prefix="softib-", dir="/tmp"))
+        self.ready = False
+        super().__init__(fabric)
+        self.umads = UmadServer(self.board, self.folder, self.server.selector)
+        self.ready = True
+
+    def run(self) -> None:
+        try:
+            while self.running:
+                if self.ready:
+                    self.server.turn(min(0.02, self.umads.wait_s(clock_ps())))
+                    self.umads.tick(clock_ps())
+                while self.calls:
+                    self.calls.pop(0)()
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    def stop(self) -> None:
+        self.running = False
+        self.join(10)
+        try:
+            assert self.failure is None, self.failure
+        finally:
+            self.umads.close()
+            self.server.close()
+            shutil.rmtree(self.folder)
+
+    def view(self, named: str) -> View:
+        """As ``softib run --node NAMED`` shows it."""
+        made: list[View] = []
+        port = self.server.places.port(named)
+        self.do(lambda: made.append(self.umads.views.show(named, port)))
+        return made[0]
+
+    def environment(self, node: str = "", **more: str) -> dict[str, str]:
+        view = self.view(node)
+        preload = " ".join(filter(None, (self.before, str(self.library))))
+        told = {"LD_PRELOAD": preload, "SOFTIB_UMAD": str(self.umads.path), "SOFTIB_VIEW": str(view.folder)}
+        return {**os.environ, **told, **more}
+
+    def program(self, scene: str, node: str, *args: str, **more: str) -> str:
+        """Play ``scene`` of umad_program.py on ``node``; its asserts are the test's."""
+        done = subprocess.run(
+            [sys.executable, "-I", str(PROGRAM), scene, *args],
+            env=self.environment(node, **more), capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
