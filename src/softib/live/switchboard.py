@@ -63,6 +63,8 @@ class Switchboard:
             rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
             self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
         )  # fmt: skip
+        self.sls, self.pkey_indices = self._scratch[9], self._scratch[10]
+        """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
         self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self._warm()

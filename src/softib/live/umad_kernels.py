@@ -16,17 +16,19 @@ WELL_KNOWN_QKEY = (0x80, 0x01, 0x00, 0x00)
 
 
 @kernel(_nrt=False)
-def to_frames(messages, words, sizes, n, agent_qp, frames, awaits):
+def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, awaits):
     """The first ``n`` of ``messages`` (uint8[m, 320], ``words`` the same octets as uint32[m, 80]) into ``frames``.
 
     ``sizes`` are the octets that came. The agent goes into the TID (bits 32-47), where the switchboard lets it be.
+    The SL stands in octet 2 of the datagram too, where another program finds it (stock clients do not look there).
     ``awaits`` says which rows are requests whose sender waits for an answer.
     """
     for r in range(n):
         m, f = messages[r], frames[r]
         for i in range(32):
             f[i] = 0
-        f[0], f[1] = m[28], m[29]
+        f[0], f[1], f[2] = m[28], m[29], m[30] & 15
+        sls[r], pkey_indices[r] = m[30] & 15, words[r, 14] & 0xFFFF
         if f[0] == 255 and f[1] == 255:
             f[4] = f[5] = 255
         for i in range(4):
@@ -74,4 +76,4 @@ def from_frames(frames, n, kernel_rmpp, messages, words):
         if f[15]:
             for i in range(4):
                 m[24 + i] = WELL_KNOWN_QKEY[i]
-        m[28], m[29] = f[4], f[5]
+        m[28], m[29], m[30] = f[4], f[5], f[2]

@@ -101,7 +101,8 @@ class UmadServer:
     def _warm(self) -> None:
         """Compile now, not while the first program waits."""
         qps = np.zeros(32, np.uint8)
-        to_frames(self._in, self._in_words, self._sizes, 0, qps, self.board.frames, self._awaits)
+        columns = self.board.frames, self.board.sls, self.board.pkey_indices, self._awaits
+        to_frames(self._in, self._in_words, self._sizes, 0, qps, *columns)
         from_frames(self.board.frames, 0, qps, self._in, self._in_words)
 
     def close(self) -> None:
@@ -282,7 +283,9 @@ class UmadServer:
         """The first ``n`` messages in ``_in`` go out into the fabric; requests that got no answer at once are kept."""
         if not n:
             return
-        to_frames(self._in, self._in_words, self._sizes, n, file.table.qp, self.board.frames, self._awaits)
+        board = self.board
+        columns = board.frames, board.sls, board.pkey_indices, self._awaits
+        to_frames(self._in, self._in_words, self._sizes, n, file.table.qp, *columns)
         requests = self.board.frames[:n].copy() if self._awaits[:n].any() else None
         file.answered, self._cargo = [], cargo
         now_ps = clock_ps()
@@ -290,6 +293,7 @@ class UmadServer:
             self.board.handle(file, n, now_ps)
         finally:
             answered, file.answered, self._cargo = file.answered, None, None
+            board.sls[:n] = board.pkey_indices[:n] = 0
         if requests is None or len(answered) == n:
             return
         left = set(answered)
