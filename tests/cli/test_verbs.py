@@ -224,6 +224,16 @@ def test_options_reach_the_dump_that_a_fabric_file_imports(tmp_path):
     assert str(tmp_path / "none") in ran.err
 
 
+def test_our_own_dump_of_a_fabric_without_lids_is_judged_as_it_was(tree, tmp_path):
+    """The dump names its destinations: the LIDs come from there."""
+    dump = tmp_path / "t.lft"
+    made = softib("route", tree, "--engine", "ftree", "--dump", dump, "--json").json()
+    read = softib("route", tree, "--lfts", dump, "--json")
+    assert read.code == 0, read.err
+    for key in ("unreachable", "hops", "deadlock_free"):
+        assert read.json()[key] == made[key]
+
+
 def test_an_empty_table_dump_is_no_silent_success(tree, tmp_path):
     ran = softib("convert", tree, tmp_path / "x.lft")
     assert ran.code == 0

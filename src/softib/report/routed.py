@@ -13,6 +13,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
+from softib.iba.smp import PortInfo
 from softib.report.model import BringUpPart, RoutingPart
 from softib.report.routing_part import judge
 from softib.routing.engine import RouteOptions
@@ -107,15 +108,27 @@ def _guids(path: str) -> tuple[int, ...]:
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
-    """Judge the tables of a dump. Raises :class:`InputError` where the fabric's file has no LIDs."""
-    from softib.fabric.formats.lft_dump import read_lfts
+    """Judge the tables of a dump.
+
+    A fabric without LIDs (generated, ``.topo``) takes them from the dump's own destinations. Raises :class:`InputError`
+    where neither file tells them.
+    """
+    from softib.fabric.formats.lft_dump import read_lfts, read_lids
     from softib.scenario.graph_view import graph_of
 
     fabric = result.fabric
+    unknown: list[Problem] = []
     if not fabric.lid.any():
-        raise InputError(f"{fabric.source.path}: this file records no LIDs, and tables are by LID; give one that does")
+        lids, unknown = read_lids(path, fabric)
+        if not lids.any():
+            raise InputError(
+                f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
+            )
+        fabric = fabric.copy()
+        PortInfo.lid.set(fabric.port_info, lids)
     with steps("reading tables"):
         lft, problems = read_lfts(path, fabric)
+    problems = [*unknown, *problems]
     with steps("proof"):
         graph = graph_of(fabric)
         lft = lft[:, : graph.lft_size]
