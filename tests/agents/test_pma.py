@@ -68,7 +68,7 @@ def test_all_ports_sum_and_clear(lab):
     assert read(plane, sm, PortCounters, 255, method=SET, fields={"counter_select": 0xFFFF})[0] == 0
     # The answer to the Set is the first packet that counts again.
     assert f.counters["port_xmit_data"][rows].tolist() == [72] + 7 * [0]
-    assert f.counters["port_rcv_data"][rows].tolist() == [72] + 7 * [0] and f.counters["port_xmit_data"][other] == 5
+    assert not f.counters["port_rcv_data"][rows].any() and f.counters["port_xmit_data"][other] == 5
 
 
 def test_class_port_info_and_refusals(lab):

@@ -89,6 +89,15 @@ def test_lid_routed_ones_count_on_both_ways_and_what_a_client_gets_on_one():
     plane.set_link(int(f.port(s[1], 7)), False)
     assert ask(plane, sm, klass=1, dlid=13) is None
     assert f.counters["port_xmit_pkts"][rows].tolist() == [1, 0, 1, 0, 0, 0, 0, 0]
+    down = int(f.port(s[1], 7))
+    assert f.counters["port_xmit_discards"][down] == f.detail_counters["port_inactive_discards"][down] == 1
+    # A LID that no table knows ends at the first switch.
+    assert ask(plane, sm, klass=1, dlid=29) is None
+    entry = int(f.port(s[0], 1))
+    assert (
+        f.counters["port_rcv_switch_relay_errors"][entry] == f.detail_counters["port_dlid_mapping_errors"][entry] == 1
+    )
+    assert f.counters["port_rcv_switch_relay_errors"].sum() == f.counters["port_xmit_discards"].sum() == 1
 
 
 def test_links_conserve_packets_and_a_pma_sees_what_was_before_it():
@@ -99,7 +108,9 @@ def test_links_conserve_packets_and_a_pma_sees_what_was_before_it():
     batch = requests(40, klass=4, attr=0x12, dlid=3, data=PortCounters.pack(port_select=8))
     answers = plane.send(batch, sm)
     shown = PortCounters.port_rcv_pkts.get(answers.mad[:, 64:])
-    assert shown.tolist() == list(range(40)), "each sees those before it"
+    # As on ibsim: the request is counted when it is received, the answer after it was written.
+    assert shown.tolist() == list(range(1, 41))
+    assert PortCounters.port_xmit_pkts.get(answers.mad[:, 64:]).tolist() == list(range(40))
     up = np.flatnonzero(f.linked)
     assert (f.counters["port_xmit_pkts"][up] == f.counters["port_rcv_pkts"][f.port_peer[up]]).all()
 

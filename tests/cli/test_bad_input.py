@@ -139,6 +139,10 @@ def test_a_closed_pipe_is_no_error(net):
     assert "Broken" not in ran.stderr
 
 
+def test_a_missing_choice_is_one_line_too():
+    assert "link-down" in one_line(softib("fault"))
+
+
 def test_random_bytes_after_a_good_head_are_kept_apart(net, tmp_path):
     data = net.read_bytes()
     noise = random.Random(2).randbytes(300)

@@ -57,7 +57,7 @@ def test_check_of_a_broken_tree(tree, tmp_path):
 
 
 def test_report_exits_0_even_with_bad_news(ring):
-    ran = softib("report", ring, "--json")
+    ran = softib("report", ring, "--json", "--engine", "ftree")
     assert ran.code == 0
     found = ran.json()
     assert found["routing"]["deadlock_free"] is False
@@ -200,10 +200,15 @@ def test_a_design_is_a_plan_too(tree, tmp_path):
 def test_check_says_whose_tables_it_judged(ring):
     """A ring deadlocks under minhop, not under updn: the finding is worth nothing without the engine."""
     ran = softib("check", ring, "--json")
-    assert {f["code"] for f in ran.json()["findings"]} == {"credit-loop"}
+    assert ran.code == 0 and ran.json()["findings"] == []
+    assert ran.json()["routing"]["engine"] == ran.json()["routing"]["tables"] == "updn", "a ring is no tree"
+    told = ring.with_name("told.yaml")
+    told.write_text(ring.read_text() + "sm: {engine: ftree}\n")
+    ran = softib("check", told, "--json")
+    assert ran.code == 1 and {f["code"] for f in ran.json()["findings"]} == {"credit-loop"}
     assert ran.json()["routing"]["engine"] == "ftree"
     assert ran.json()["routing"]["tables"] == "minhop"
-    assert "fell back to minhop" in " ".join(softib("check", ring).out.split())
+    assert "fell back to minhop" in " ".join(softib("check", told).out.split())
 
 
 def test_options_reach_the_dump_that_a_fabric_file_imports(tmp_path):
@@ -233,7 +238,7 @@ def test_every_verb_and_option_is_documented():
         assert f"## softib {verb}" in text, verb
         command = importlib.import_module(f"softib.cli.{verb}").command
         for parameter in command.params:
-            for option in parameter.opts:
+            for option in [] if getattr(parameter, "hidden", False) else parameter.opts:
                 if option.startswith("--"):
                     assert f"`{option}" in text, (verb, option)
 

@@ -210,6 +210,18 @@ def tell_threshold(t, end, trap, number, now):
 
 @kernel(_nrt=False)
 def serve(
+    t, port, now, words, dlid, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts
+):
+    """As :func:`serve_addressed` for a sender that names neither SL nor P_Key index: both are 0."""
+    none = dlid[:0]
+    serve_addressed(
+        t, port, now, words, dlid, none, none, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row,
+        client_port, counts,
+    )  # fmt: skip
+
+
+@kernel(_nrt=False)
+def serve_addressed(
     t,
     port,
     now,
@@ -227,7 +239,8 @@ def serve(
     client_port,
     counts,
 ):
-    """Send the whole batch ``words`` (MADs of 256 octets as uint64[n, 32]) from ``port``.
+    """Send the whole batch ``words`` (MADs of 256 octets as uint64[n, 32]) from ``port``. ``dlid``, ``sl`` and
+    ``pkey_index`` are uint16[n]; the latter two may be empty.
 
     Answers go to the front of ``out`` (uint8[n, 256]; ``out_words`` are the same octets); ``out_row`` names the request of each. What a client must handle goes to the
     back of ``out``, growing downwards, with ``client_row`` and ``client_port`` in the same order. ``counts`` gets
@@ -258,20 +271,27 @@ def serve(
         if t.pending[FORWARD] < 0:
             t.pending[FORWARD] = t.pending[HOPS]
         if at >= 0 and not is_smp:
-            refused = partitioned(t, port, at, np.int64(pkey_index[r]), np.int64(sl[r]), np.int64(dlid[r]), now)
+            addressed = sl.shape[0] > 0
+            index = np.int64(pkey_index[r]) if addressed else np.int64(0)
+            level = np.int64(sl[r]) if addressed else np.int64(0)
+            refused = partitioned(t, port, at, index, level, np.int64(dlid[r]), now)
             if refused >= 0:
                 at = np.int64(-1)
                 t.pending[FORWARD] = refused
         if at < 0:
             if t.options[0]:
-                count_way(t, t.pending[FORWARD], False)
+                count_way(t, 0, t.pending[FORWARD], False)
             continue
+        # A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on
+        # the links that it came by.
+        if t.options[0] and not is_directed:
+            count_way(t, 0, t.pending[FORWARD], False)
         fate = arrive(t, m, at, now, PERMISSIVE if is_directed else home_lid)
         if t.options[0]:
-            if fate == ANSWERED and not is_directed:
-                count_way(t, t.pending[HOPS], False)
-            else:
-                count_way(t, t.pending[FORWARD], fate == ANSWERED)
+            if is_directed:
+                count_way(t, 0, t.pending[FORWARD], fate == ANSWERED)
+            elif fate == ANSWERED:
+                count_way(t, t.pending[FORWARD], t.pending[HOPS], False)
         if fate == ANSWERED:
             out_row[k] = r
             out_tid[k] = get64(m, 8)

@@ -16,7 +16,7 @@ import numpy as np
 
 from softib.agents.kernels import (
     sample_until,
-    serve,
+    serve_addressed,
     set_link,
     tell_change,
     tell_details,
@@ -111,19 +111,19 @@ class AgentPlane:
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         dlid, pkey_index = _column(batch.dlid, np.uint16), _column(batch.pkey_index, np.uint16)
-        sl = _column(batch.sl, np.uint8)
+        sl = _column(batch.sl, np.uint16)
         out = np.empty((n, MAD_SIZE), np.uint8)
         rows, client_rows, client_ports = np.empty((3, n), np.int64)
         slids, dlids = np.empty((2, n), np.uint16)
         tids = np.empty(n, np.uint64)
-        serve(
+        serve_addressed(
             self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, sl, pkey_index, out, out.view(np.uint64),
             rows, slids, dlids, tids, client_rows, client_ports, self._counts,
         )  # fmt: skip
         k, clients = self._counts.tolist()
         picked = rows[:k]
         if k == n:
-            qp, sl, pkey_index = batch.qp.copy(), sl.copy(), pkey_index.copy()
+            qp, sl, pkey_index = batch.qp.copy(), batch.sl.copy(), batch.pkey_index.copy()
         else:
             qp, sl, pkey_index = batch.qp[picked], batch.sl[picked], batch.pkey_index[picked]
         answers = MadBatch(out[:k], dlids[:k], slids[:k], qp, sl, pkey_index, tids[:k], np.zeros(k, np.uint16))

@@ -9,6 +9,7 @@ by LID: its port 0), or -1 when it is lost on the way. The ports by which it lef
 import numpy as np
 
 from softib.agents.octet_kernels import get16, inner, put16
+from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo, SwitchInfo
 
@@ -23,6 +24,10 @@ LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
 )  # fmt: skip
 TOP_AT = SwitchInfo.linear_fdb_top.byte
 DR_SLID_AT, DR_DLID_AT = 32, 34
+RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
+DLID_MAPPING, INACTIVE = (
+    DETAIL_COUNTERS.names.index(n) for n in ("port_dlid_mapping_errors", "port_inactive_discards")
+)
 HOPS, FORWARD = 1, 2
 """Elements of ``pending``: hops in ``way``, and how many of them the request took."""
 
@@ -114,7 +119,11 @@ def by_lid(t, port, lid, is_smp):
     hops = t.pending[HOPS]
     # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
     for _ in range(t.lft.shape[0] + 1):
-        if egress < 0 or not link_up(t, egress):
+        if egress < 0:
+            no_route(t, at)
+            return -1
+        if not link_up(t, egress):
+            discard(t, egress)
             return -1
         at = np.int64(t.port_peer[egress])
         leaves, enters = t.port_info[egress, STATE_AT] & 15, t.port_info[at, STATE_AT] & 15
@@ -130,6 +139,22 @@ def by_lid(t, port, lid, is_smp):
         if egress == t.node_base[node]:
             return egress if owns(t, egress, lid) else -1
     return -1
+
+
+@inner
+def no_route(t, port):
+    """A packet came in by ``port`` of a switch that cannot forward it (IBA 16.1.3.5, 16.1.4.1: DLID mapping)."""
+    if t.options[0] and t.port_num[port]:
+        t.counters[port, RELAY_ERRORS] += np.uint64(1)
+        t.detail_counters[port, DLID_MAPPING] += np.uint64(1)
+
+
+@inner
+def discard(t, port):
+    """A packet is thrown away because the link behind ``port`` is down (IBA 16.1.3.5, 16.1.4.2: inactive)."""
+    if t.options[0]:
+        t.counters[port, XMIT_DISCARDS] += np.uint64(1)
+        t.detail_counters[port, INACTIVE] += np.uint64(1)
 
 
 @inner

@@ -34,10 +34,10 @@ def pass_port(t, port, what):
 
 
 @inner
-def count_way(t, hops, there_and_back):
-    """Count one MAD on the first ``hops`` hops of ``way`` (rows of the ports that it left), or a request and its
-    answer on the same links."""
-    for i in range(hops):
+def count_way(t, first, last, there_and_back):
+    """Count one MAD on the hops ``first``…``last`` - 1 of ``way`` (rows of the ports that it left), or a request and
+    its answer on the same links."""
+    for i in range(first, last):
         egress = t.way[i]
         ingress = np.int64(t.port_peer[egress])
         pass_port(t, egress, BOTH if there_and_back else SENT)

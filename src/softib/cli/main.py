@@ -93,7 +93,10 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         code = cli.main(args=list(argv) if argv is not None else None, standalone_mode=False)
     except click.ClickException as error:
-        print(f"softib: {error.format_message()}", file=sys.stderr)
+        message = error.format_message()
+        if not isinstance(error, click.exceptions.NoArgsIsHelpError):
+            message = " ".join(message.split())  # Click lists choices a line each
+        print(f"softib: {message}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130

@@ -23,7 +23,7 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
 @click.option(
     "--engine",
     metavar="E",
-    help="Routing engine by OpenSM's name: ftree (default; falls back to minhop where the fabric is no tree), minhop, updn or dnup.",
+    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree. Default ftree,updn: updn where the fabric is no tree.",
 )
 @click.option(
     "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead of a bring-up."

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     metavar="E",
-    help="Routing engine by OpenSM's name: ftree (default; falls back to minhop where the fabric is no tree), minhop, updn or dnup.",
+    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree. Default ftree,updn: updn where the fabric is no tree.",
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")

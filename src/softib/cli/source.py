@@ -43,7 +43,7 @@ def _absent(source: str) -> str:
 
     path = Path(source)
     if "/" not in source and "." not in source:
-        return f"{source}: no such file, and no fabric of this name is running (this version runs none); give a file"
+        return f"{source}: no such file, and reading a running fabric by its name is not in this version; give a file"
     try:
         beside = sorted(p.name for p in path.parent.iterdir())[:10_000]
     except OSError:

@@ -56,7 +56,7 @@ def command(
         print_problems(result.problems)
         chosen = engine or (result.extra.get("sm") or {}).get("engine") or "minhop"
         if sm == "internal":
-            from softib.routing.engine import engine as check_engine
+            from softib.routing.engine import chain as check_engine
 
             check_engine(chosen)
         daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp), began)

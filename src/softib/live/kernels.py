@@ -4,7 +4,7 @@
 The layout is :data:`softib.live.wire.FRAME`: DLID at 0, SLID at 4, QPs at 8 and 12, status at 16, length at 24, MAD at 32.
 """
 
-from softib.agents.kernels import serve
+from softib.agents.kernels import serve_addressed
 from softib.iba import constants as c
 from softib.jit import External, kernel
 
@@ -71,7 +71,7 @@ def answer_frames(
             mads[r, i] = f[32 + i]
         if f[35] == SET and (f[33] == SUBN_DR or f[33] == SUBN_LID):
             counts[SETS] += 1
-    serve(
+    serve_addressed(
         t,
         port,
         now,

@@ -120,6 +120,8 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
     routing: dict[str, Any] = {}
     if found is not None:
         routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph}
+        if found.bring_up is None:  # the tables were read, not chosen by us
+            routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)

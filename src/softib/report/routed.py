@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_ENGINE", "Routed", "check_choice", "from_engine", "from_file"]
 
-DEFAULT_ENGINE = "ftree"
-"""Where nobody names an engine: the one for trees, which falls back to minhop on everything else, as OpenSM's does."""
+DEFAULT_ENGINE = "ftree,updn"
+"""Where nobody names an engine: the one for trees, and where the fabric is none, one that cannot deadlock."""
 
 Steps = Callable[[str], AbstractContextManager[None]]
 
@@ -48,13 +48,12 @@ class Routed:
 
 def check_choice(engine: str | None, lfts: str | None) -> None:
     """Raise :class:`InputError` where both are given, ``UnknownName`` where the engine does not exist."""
-    from softib.errors import UnknownName
-    from softib.routing.engine import ENGINES
+    from softib.routing.engine import chain
 
     if engine is not None and lfts is not None:
         raise InputError("--engine computes tables and --lfts reads them; give one of the two")
-    if engine is not None and engine not in ENGINES:
-        raise UnknownName("routing engine", engine, ENGINES)
+    if engine is not None:
+        chain(engine)
 
 
 def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
@@ -75,7 +74,8 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
-        part, proof, even = judge(fabric, up.graph, r.lft, name, origin, r.path_sl, r.sl2vl, list(r.notes))
+        asked = r.engine if "," in name else name
+        part, proof, even = judge(fabric, up.graph, r.lft, asked, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
     return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up), options)
 

@@ -11,7 +11,7 @@ import numpy as np
 from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["ENGINES", "RouteOptions", "Routing", "engine", "route"]
+__all__ = ["ENGINES", "RouteOptions", "Routing", "chain", "engine", "route"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,25 @@ def engine(name: str) -> Engine:
     return found
 
 
+def chain(name: str) -> list[str]:
+    """The engines of a list such as ``ftree,updn`` (OpenSM's ``-R`` takes the same); raises :class:`UnknownName`."""
+    names = [n.strip() for n in name.split(",")]
+    for n in names:
+        engine(n)
+    return names
+
+
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
-    """Run engine ``name`` on ``graph``."""
-    return engine(name)(graph, options or RouteOptions())
+    """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own and not another's."""
+    names = chain(name)
+    notes: list[str] = []
+    for n in names:
+        routing = engine(n)(graph, options or RouteOptions())
+        if routing.engine == n or n == names[-1]:
+            routing.notes[:0] = notes
+            return routing
+        notes += [
+            *(f"{note}; not taken" for note in routing.notes),
+            f"{n} does not fit this fabric; tried the next engine",
+        ]
+    raise AssertionError("a chain has at least one engine")

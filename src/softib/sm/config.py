@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
-from softib.routing.engine import RouteOptions, engine
+from softib.routing.engine import RouteOptions, chain
 
 __all__ = ["SmConfig"]
 
@@ -48,7 +48,7 @@ class SmConfig:
     overrun_errors: int = 8
 
     def __post_init__(self) -> None:
-        engine(self.engine)
+        chain(self.engine)
         if not 0 <= self.lmc <= MAX_LMC:
             raise InputError(f"lmc {self.lmc} is not possible; an LMC is 0 to {MAX_LMC} (IBA 4.1.3)")
         if self.window < 1 or self.chunk < 1:
