@@ -20,7 +20,7 @@ from softib.live.umad_agents import AgentTable
 from softib.live.umad_kernels import from_frames
 from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
 
-__all__ = ["Cargo", "Pending", "UmadFile", "tid_of"]
+__all__ = ["Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
 
 RESPONSE = 0x80
 TIMED_OUT = errno.ETIMEDOUT
@@ -179,3 +179,30 @@ class UmadFile:
         self.queue.clear()
         for tid in list(self.pending):
             self._forget(tid)
+
+
+class IssmFile:
+    """An open issm device: as long as it is open, the port says IsSM. It takes nothing; a umad file does."""
+
+    issm = True
+    gone = False
+
+    def __init__(self, number: int, port: int, sock: socket.socket, name: str, pid: int):
+        self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
+        self.classes = np.zeros(256, np.uint8)
+        self.queue: tuple[()] = ()
+        self.watched = 0
+
+    def takes(self, mad: np.ndarray) -> bool:
+        """Nothing."""
+        return False
+
+    def deliver(self, frames: np.ndarray) -> None:
+        """Nothing comes."""
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self.sock.close()

@@ -25,12 +25,12 @@ import numpy as np
 from softib.live.server import clock_ps
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
-from softib.live.umad_file import Cargo, Pending, UmadFile, tid_of
+from softib.live.umad_file import Cargo, IssmFile, Pending, UmadFile, tid_of
 from softib.live.umad_kernels import from_frames, to_frames
 from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE, ask_of, constant, told, types
 from softib.live.views import Views
 
-__all__ = ["IssmFile", "UmadServer"]
+__all__ = ["UmadServer"]
 
 ROUNDS = 8
 """Bursts of one file in a row before the others have their turn."""
@@ -39,33 +39,6 @@ MS_PS = 1_000_000_000
 RIGHTS = socket.CMSG_SPACE(4 * struct.calcsize("i"))
 FIRST_NUMBER, LAST_NUMBER = 0x8000, 0xFFFE
 """Numbers of files; clients of ibsim's protocol begin at 1."""
-
-
-class IssmFile:
-    """An open issm device: as long as it is open, the port says IsSM. It takes nothing; a umad file does."""
-
-    issm = True
-    gone = False
-
-    def __init__(self, number: int, port: int, sock: socket.socket, name: str, pid: int):
-        self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
-        self.classes = np.zeros(256, np.uint8)
-        self.queue: tuple[()] = ()
-        self.watched = 0
-
-    def takes(self, mad: np.ndarray) -> bool:
-        """Nothing."""
-        return False
-
-    def deliver(self, frames: np.ndarray) -> None:
-        """Nothing comes."""
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        """Let go of the socket."""
-        self.sock.close()
 
 
 class UmadServer:

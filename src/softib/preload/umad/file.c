@@ -1,15 +1,14 @@
 /*
  * An open umad or issm device. The descriptor the program gets is the connection to the daemon itself, so poll, select,
- * epoll, fork and close-on-exec work without us; what stands here is what the kernel's driver does to a read, a write
- * and an ioctl (documented in the kernel's Documentation/infiniband/user_mad.rst).
+ * epoll, fork and close-on-exec work without us; what stands here is what the kernel's driver does to a read and a write
+ * (documented in the kernel's Documentation/infiniband/user_mad.rst).
  */
-#include "inner.h"
+#include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/ib_user_mad.h>
-#include <rdma/rdma_user_ioctl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,22 +16,7 @@
 #include <unistd.h>
 
 enum { GONE_US = 100000 };
-enum { FILES = 1 << 16, OLD_HEAD = 56, MAD_HEAD = 24, LEAST_MAD = 36, OUI_MAX = 0xffffff };
-
-struct agent {
-    bool used, kernel_rmpp;
-};
-
-struct file {
-    struct file *next; /* among the spare ones */
-    char kind; /* 'u' or 's' */
-    int users; /* descriptors of it in this process */
-    uint32_t handle;
-    size_t head; /* OLD_HEAD, or SOFTIB_UMAD_HEAD after ENABLE_PKEY */
-    bool spoken; /* something was done with it */
-    pthread_mutex_t reading, changing;
-    struct agent agents[SOFTIB_UMAD_AGENTS];
-};
+enum { FILES = 1 << 16, OLD_HEAD = 56, MAD_HEAD = 24, LEAST_MAD = 36 };
 
 struct message {
     struct softib_umad_head head;
@@ -49,12 +33,6 @@ static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 struct file *file_of(int fd)
 {
     return fd >= 0 && fd < FILES ? __atomic_load_n(&files[fd], __ATOMIC_ACQUIRE) : NULL;
-}
-
-static int fail(int error)
-{
-    errno = error;
-    return -1;
 }
 
 static struct file *fresh(void)
@@ -299,98 +277,4 @@ ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count)
     if (payload >= 0)
         real()->close(payload);
     return error ? fail(error) : (ssize_t)count;
-}
-
-/* -- ioctl -- */
-
-static int add_agent(struct file *file, struct softib_umad_ask *question, uint32_t *id)
-{
-    struct softib_umad_told told;
-
-    question->op = SOFTIB_UMAD_REGISTER;
-    question->handle = file->handle;
-    pthread_mutex_lock(&file->changing);
-    int error = -ask(question, &told, false);
-    if (!error && told.value < SOFTIB_UMAD_AGENTS) {
-        file->agents[told.value] = (struct agent){ true, question->rmpp_version && !question->user_rmpp };
-        *id = told.value;
-        file->spoken = true;
-    } else if (!error)
-        error = EIO;
-    pthread_mutex_unlock(&file->changing);
-    return error ? fail(error) : 0;
-}
-
-static int register_agent(struct file *file, struct ib_user_mad_reg_req *asked)
-{
-    struct softib_umad_ask question = {
-        .qpn = asked->qpn, .mgmt_class = asked->mgmt_class, .mgmt_class_version = asked->mgmt_class_version,
-        .rmpp_version = asked->rmpp_version,
-        .oui = (uint32_t)asked->oui[0] << 16 | (uint32_t)asked->oui[1] << 8 | asked->oui[2],
-    };
-    uint32_t id;
-
-    memcpy(question.method_mask, asked->method_mask, sizeof question.method_mask);
-    if (add_agent(file, &question, &id))
-        return -1;
-    asked->id = id;
-    return 0;
-}
-
-static int register_agent2(struct file *file, struct ib_user_mad_reg_req2 *asked)
-{
-    if (asked->flags & ~(uint32_t)IB_USER_MAD_REG_FLAGS_CAP) {
-        asked->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns what there is */
-        return fail(EINVAL);
-    }
-    if (asked->qpn > 1 || asked->oui > OUI_MAX)
-        return fail(EINVAL);
-    struct softib_umad_ask question = {
-        .qpn = (uint8_t)asked->qpn, .mgmt_class = asked->mgmt_class, .mgmt_class_version = asked->mgmt_class_version,
-        .rmpp_version = asked->rmpp_version, .oui = asked->oui,
-        .user_rmpp = asked->flags & IB_USER_MAD_USER_RMPP ? 1 : 0,
-    };
-    uint32_t id;
-
-    memcpy(question.method_mask, asked->method_mask, sizeof question.method_mask);
-    if (add_agent(file, &question, &id))
-        return -1;
-    asked->id = id;
-    return 0;
-}
-
-static int unregister_agent(struct file *file, uint32_t id)
-{
-    struct softib_umad_ask question = { .op = SOFTIB_UMAD_UNREGISTER, .handle = file->handle, .agent = id };
-    struct softib_umad_told told;
-
-    if (id >= SOFTIB_UMAD_AGENTS || !file->agents[id].used)
-        return fail(EINVAL);
-    pthread_mutex_lock(&file->changing);
-    file->agents[id].used = false;
-    int error = -ask(&question, &told, false);
-    pthread_mutex_unlock(&file->changing);
-    return error ? fail(error) : 0;
-}
-
-int file_ioctl(struct file *file, unsigned long request, void *argument)
-{
-    if (file->kind != 'u')
-        return fail(ENOTTY);
-    if (!argument && (uint32_t)request != IB_USER_MAD_ENABLE_PKEY)
-        return fail(EFAULT);
-    switch ((uint32_t)request) {
-    case IB_USER_MAD_REGISTER_AGENT:
-        return register_agent(file, argument);
-    case IB_USER_MAD_REGISTER_AGENT2:
-        return register_agent2(file, argument);
-    case IB_USER_MAD_UNREGISTER_AGENT:
-        return unregister_agent(file, *(uint32_t *)argument);
-    case IB_USER_MAD_ENABLE_PKEY:
-        if (file->spoken)
-            return fail(EINVAL); /* reads may be waiting in the old layout */
-        file->head = SOFTIB_UMAD_HEAD;
-        return 0;
-    }
-    return fail(ENOTTY);
 }
