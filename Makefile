@@ -46,5 +46,10 @@ test: setup stock-tools lint types contracts
 test-all: setup stock-tools lint types contracts
 	$(BIN)/pytest -q -m 'slow or not slow'
 
+# Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
+bench: setup stock-tools
+	for script in build_fabric read_netlist lft_dump agents routing static_loads report_time bringup; do \
+	  echo "== bench/$$script.py"; $(BIN)/python bench/$$script.py || exit 1; done
+
 clean:
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
+from softib.errors import SoftibBug
 from softib.fabric.columns import COLUMN_BY_NAME
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
@@ -128,6 +129,15 @@ def test_odd_batches_are_taken_as_they_are():
     strided.mad = np.repeat(batch.mad, 2, axis=0)
     assert (plane.send(strided[slice(0, 16, 2)], sm).mad == want).all()
     assert (plane.send(batch, np.int32(sm), np.int64(0)).mad == want).all()
+
+
+@pytest.mark.parametrize(("mads", "octets", "lids"), [(4, 255, 4), (4, 256, 3), (4, 512, 4)])
+def test_a_batch_of_another_shape_is_our_bug(mads, octets, lids):
+    f, _s, h = line(2)
+    batch = MadBatch.zeros(4)
+    batch.mad, batch.dlid = np.zeros((mads, octets), np.uint8), batch.dlid[:lids]
+    with pytest.raises(SoftibBug):
+        AgentPlane(f).send(batch, int(f.port(h[0], 1)))
 
 
 def answers_digest():

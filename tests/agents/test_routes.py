@@ -5,6 +5,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
+from softib.iba.notice import Notice
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 
 from .smps import SET, ask, line, random_fabric, requests
@@ -149,6 +150,25 @@ def test_a_forwarding_loop_swallows_the_mad():
     assert ask(plane, sm, klass=1, dlid=20) is None
 
 
+def test_lid_routes_know_no_limit_of_hops():
+    """IBA 14.2.1.2 limits directed routes alone: across 80 switches a MAD arrives by its LID."""
+    n = 80
+    f, _, h = line(n)
+    ports = f.node_base[h] + 1
+    info = f.port_info.copy()
+    PortInfo.port_state.set(info, 4, f.linked)
+    PortInfo.lid.set(info, 101 + np.arange(n), ports)
+    f.port_info[:] = info
+    at, to = np.arange(n)[:, None], np.arange(n)[None, :]
+    f.lft[:, 101 : 101 + n] = np.where(at == to, 1, np.where(to > at, 7, 8))
+    SwitchInfo.linear_fdb_top.set(f.switch_info, 300)
+    plane = AgentPlane(f)
+    for klass, attr in ((1, 0x11), (4, 0x01)):
+        assert all(ask(plane, int(ports[0]), klass=klass, attr=attr, dlid=101 + j) for j in range(n))
+    f.lft[40, 101 + n - 1] = 8  # back to where it came from
+    assert ask(plane, int(ports[0]), klass=1, dlid=101 + n - 1) is None
+
+
 def test_smps_travel_in_init_and_data_needs_active():
     f, s, h = line(2)
     plane = AgentPlane(f)
@@ -190,8 +210,26 @@ def test_what_clients_must_answer_is_delivered_apart():
     (home,) = plane.take_deliveries()
     assert home.ports.tolist() == [sm, sm]
     assert len(plane.send(requests(1, klass=3, attr=0x35, dlid=12), sm)) == 0
-    assert plane.take_deliveries()[0].ports.tolist() == [f.port(h[1], 1)]
+    (query,) = plane.take_deliveries()
+    assert query.ports.tolist() == [f.port(h[1], 1)] and query.batch.slid.tolist() == [11]
     assert plane.take_deliveries() == []
+
+
+def test_a_trap_reaches_the_subnet_manager():
+    f, s, h = line(3)
+    plane = AgentPlane(f)
+    sm = program(f, plane, s, h)
+    plane.set_link(int(f.port(s[2], 1)), False, 77)
+    (notice,) = plane.take_notices()
+    assert plane.trap(notice) is None, "the switch knows no SM yet"
+    PortInfo.master_sm_lid.set(f.port_info, 11)
+    batch, port = plane.trap(notice)
+    assert len(plane.send(batch, port, 78)) == 0
+    (got,) = plane.take_deliveries()
+    said = Notice.unpack(got.batch.mad[0, 64:128].tobytes())
+    assert got.ports.tolist() == [sm] and got.batch.mad[0, 3] == 5
+    assert (said["trap_number"], said["issuer_lid"], said["producer_type"], said["type"]) == (128, 3, 2, 1)
+    assert said["data_details"][:2] == [0, 3]
 
 
 def test_order_tids_and_the_request_stay():

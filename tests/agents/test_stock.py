@@ -155,3 +155,30 @@ def test_ibnetdiscover_lists_every_node_and_link(served, stock):
     assert len(re.findall(r"^\[\d+\]", out, re.M)) == int(f.linked.sum())
     assert set(re.findall(r'^(?:Switch|Ca)\t.*# "(\w+)"', out, re.M)) == set(f.node_names())
     assert np.count_nonzero(f.linked) == 22
+
+
+def opensm(stock, env, tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    env = {**env, "SIM_SET_ISSM": "1", "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
+    log = folder / "osm.log"
+    tool(env, stock("opensm"), "-o", "-f", str(log), "-l", "1")
+    assert "SUBNET UP" in log.read_text()
+
+
+def test_opensm_leaves_the_same_fabric_here_and_on_ibsim(served, ibsim, stock, tmp_path):
+    """Same netlist, same OpenSM: the tables and LIDs that it wrote into our agents are those it wrote into ibsim."""
+    f, server, *_ = served
+    ours, theirs = server.environment("h0"), ibsim("h0")
+    opensm(stock, ours, tmp_path, "ours")
+    opensm(stock, theirs, tmp_path, "theirs")
+    a, b = (tool(e, stock("dump_fts")) for e in (ours, theirs))
+    assert a == b and len(re.findall("^0x", a, re.M)) == 4 * (4 + 2 * 8)
+    q = stock("smpquery")
+    for port in f.end_ports():
+        lid = str(int(f.lid[port]))
+        a, b = (fields(tool(e, q, "portinfo", lid, str(int(f.port_num[port])))) for e in (ours, theirs))
+        for key in ("Lid", "SMLid", "LinkState", "PhysLinkState", "LMC", "LocalPort", "SMSL", "GidPrefix"):
+            if key == "LinkState" and not f.port_num[port]:
+                continue
+            assert a[key] == b[key], (f.port_name(int(port)), key)

@@ -51,3 +51,18 @@ def test_every_dependency_has_its_reason():
     assert names
     for name in names:
         assert f"| {name} |" in text, name
+
+
+def test_every_file_format_is_described():
+    from softib.fabric.formats.registry import FORMATS
+
+    text = (ROOT / "docs" / "formats.md").read_text()
+    for f in FORMATS:
+        assert f"| `{f.name}` |" in text, f.name
+        for suffix in f.suffixes[:1]:
+            assert f"`{suffix}`" in text, suffix
+
+
+def test_every_page_that_the_readme_names_exists():
+    for page in re.findall(r"\]\((docs/[^)#]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / page).is_file(), page

@@ -62,6 +62,23 @@ def test_the_speed_of_a_link_survives_its_wire_image(speed):
     assert {SPEEDS[c - 1].name for c in codes[f.linked]} == {speed}
 
 
+@pytest.mark.parametrize("speed", ["FDR", "EDR", "HDR", "NDR", "XDR"])
+def test_a_linux_host_believes_the_speed(speed):
+    """The extended speeds as the mlx5 driver takes them from PortInfo: each only where the capability bits allow it."""
+    f = star(speed=speed)
+    for port in f.end_ports():
+        if not f.linked[port]:
+            continue
+        info = bytes(f.port_info[port])
+        cap, cap2 = int.from_bytes(info[20:24], "big"), int.from_bytes(info[60:62], "big")
+        assert cap >> 14 & 1 and cap >> 15 & 1
+        read = {0: None, 1: "FDR", 2: "EDR", 4: "HDR" if cap2 >> 5 & 1 else None, 8: "NDR" if cap2 >> 10 & 1 else None}
+        seen = read[info[62] >> 4]
+        if cap2 >> 11 & 1 and (info[56] >> 4) & 6 == 2 and cap2 >> 12 & 1:
+            seen = "XDR"
+        assert seen == speed
+
+
 def test_power_on_resets_what_mads_wrote():
     f = star()
     fresh = f.copy()

@@ -56,6 +56,12 @@ def test_updown_reaches_everything_and_never_turns_up_again(g, name):
         for b in cas(g):
             if a != b and connected(g, a, b):
                 assert walk(g, r.lft, int(g.end_switch[a]), int(g.end_lid[b]))[0] == b
+    assert verify(g, r.lft).unreachable == sum(
+        not connected(g, a, b) for a in cas(g) for b in range(len(g.end_lid)) if a != b
+    )
+    assert verify(g, r.lft).deadlock_free
+    if any("down and up again" in n for n in r.notes):
+        return  # said so: see test_detours
     far = {(s, p): q for s, near in neighbours(g).items() for p, q in near}
     place = {s: (int(r.ranks[s]), int(g.switch_guid[s])) for s in range(g.n_switches)}
     for s in range(g.n_switches):
@@ -64,7 +70,6 @@ def test_updown_reaches_everything_and_never_turns_up_again(g, name):
             assert got == b or got == "dead"
             turns = [place[far[hop]] < place[hop[0]] for hop in path if hop in far]  # True = up
             assert turns == sorted(turns, reverse=True), "up after down"
-    assert verify(g, r.lft).deadlock_free
 
 
 @settings(max_examples=60, deadline=None)
@@ -133,7 +138,42 @@ def test_an_unknown_engine_names_the_near_ones():
         route(ring(3), "ftre")
 
 
+@pytest.mark.parametrize("name", ["minhop", "updn", "dnup", "ftree"])
+def test_more_hops_than_a_table_can_say_are_said(name):
+    assert not any("254 hops" in n for n in route(ring(200), name).notes)
+    r = route(ring(600), name)
+    beyond = 600 * (600 - 1 - 2 * 254)  # 254 others on either side are near enough
+    assert f"{beyond} pairs of switches are more than 254 hops apart" in " ".join(r.notes)
+    assert verify(ring(600), r.lft).ca_ca.loop == 0
+
+
 # -- roots --
+
+
+def storage_on_spines(lmc=0):
+    """4 leaves of 2 hosts, 3 spines; a host on the first two spines each."""
+    cables = [(leaf, 3 + s, 4 + s, 1 + leaf) for leaf in range(4) for s in range(3)]
+    hosts = [(leaf, 1 + h) for leaf in range(4) for h in range(2)] + [(4, 9), (5, 9)]
+    return wire(7, cables, hosts, lmc=lmc)
+
+
+@pytest.mark.parametrize("lmc", [0, 2])
+@pytest.mark.parametrize("name", ["updn", "dnup"])
+def test_cas_on_two_spines_reach_each_other(name, lmc):
+    g = storage_on_spines(lmc)
+    p = verify(g, route(g, name).lft)
+    assert p.ok and p.ca_ca.total == 10 * 9 << lmc
+
+
+def test_detours_are_said_and_proved():
+    g = storage_on_spines()
+    cns = tuple(int(x) for x in g.end_guid[~g.end_is_switch][:8])
+    r = route(g, "ftree", RouteOptions(cn_guids=cns))
+    assert r.engine == "ftree" and any("down and up again" in n for n in r.notes)
+    p = verify(g, r.lft)
+    assert p.ok and not has_cycle(dependencies(g, r.lft))
+    b = next(i for i in cas(g) if g.end_switch[i] == 5)
+    assert len(walk(g, r.lft, 4, int(g.end_lid[b]))[1]) == 3, "spine, leaf, spine"
 
 
 def test_updn_picks_a_root_on_a_ring_and_says_so():
@@ -177,7 +217,9 @@ def test_each_part_of_a_split_fabric_gets_a_root():
 # -- credit loops --
 
 
-@pytest.mark.parametrize("g", [ring(4), ring(5, 2), ring(9), torus(4, 4), torus(5, 3)], ids=["r4", "r5", "r9", "t44", "t53"])
+@pytest.mark.parametrize(
+    "g", [ring(4), ring(5, 2), ring(9), torus(4, 4), torus(5, 3)], ids=["r4", "r5", "r9", "t44", "t53"]
+)
 def test_rings_and_tori_deadlock_under_minhop_and_not_under_updn(g):
     assert verify(g, route(g, "minhop").lft).credit_loop
     for name in ("updn", "dnup"):

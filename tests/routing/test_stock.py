@@ -137,3 +137,10 @@ def test_hops_are_those_of_opensms_dump(sm, tmp_path):
             assert len(path) == int(m[3])
             seen += 1
     assert seen == g.n_switches * len(g.end_lid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["minhop", "updn"])
+def test_tables_of_1024_hosts_are_opensms_byte_for_byte(sm, engine):
+    lft, g, _ = sm(kary_tree(8, 3, True), engine)
+    assert (route(g, engine).lft == lft).all()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softib.routing.engine import route
 from softib.routing.verify import verify
-from tests.routing.brute import cas, dependencies, has_cycle, judge
+from tests.routing.brute import cas, dependencies, has_cycle, judge, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
 from tests.routing.test_engines import graphs
 
@@ -93,24 +93,27 @@ def test_a_ring_shows_its_four_channels():
 
 
 def test_a_second_vl_breaks_the_ring():
-    """The dateline (Dally & Seitz): who crosses from switch 3 to 0 or back changes the VL there."""
+    """Layers (Skeie et al.'s LASH in small): paths that cross the cable between switches 5 and 0 go on VL 1.
+
+    Each layer then lacks a dependency of the ring: VL 0 never crosses that cable, and no minimal path of VL 1 gets
+    from one side of it round to the other.
+    """
     g = ring(6)
     lft = route(g, "minhop").lft
-    assert verify(g, lft).credit_loop
+    assert len(verify(g, lft).credit_loop) == 6
     ends = len(g.end_lid)
-    # ports 1 (clockwise) and 2 of the ring; the dateline lies between switches 5 and 0, hosts on port 3
-    sl2vl = np.zeros((6, 4, 4, 16), np.uint8)
     path_sl = np.zeros((ends, ends), np.uint8)
-    for a in range(ends):
+    for a in cas(g):
         for b in range(ends):
-            s, d = int(g.end_switch[a]), int(g.end_switch[b])
-            path_sl[a, b] = abs(s - d) > 3 or (abs(s - d) == 3 and lft[s, g.end_lid[b]] == (1 if s > d else 2))
-    # SL 1 marks paths over the dateline: VL 1 before it, VL 0 after; SL 0 stays on VL 0 … which then meet only past it
-    sl2vl[:, :, :, 1] = 1
+            path = walk(g, lft, int(g.end_switch[a]), int(g.end_lid[b]))[1]
+            path_sl[a, b] = 3 * ((5, 1) in path or (0, 2) in path)
+    sl2vl = np.zeros(16, np.uint8)
+    assert verify(g, lft, path_sl, sl2vl, 2).credit_loop, "both SLs on one VL"
+    sl2vl[3] = 1
     p = verify(g, lft, path_sl, sl2vl, 2)
-    edges = dependencies(g, lft, lambda a, b: lambda s, i, o: int(sl2vl[s, i, o, path_sl[a, b]]))
-    assert (p.credit_loop is None) == (not has_cycle(edges))
-    assert p.credit_loop is None and p.vls == 2
+    assert p.credit_loop is None and p.vls == 2 and p.ok
+    assert verify(g, lft, path_sl, None, 4).credit_loop is None, "VL = SL mod data VLs"
+    assert verify(g, lft, path_sl, None, 3).credit_loop, "SL 3 is VL 0 again"
 
 
 def test_an_sl_without_a_vl_loses_the_packets():
@@ -125,6 +128,39 @@ def test_an_sl_without_a_vl_loses_the_packets():
     p = verify(g, lft, path_sl, sl2vl, 4)
     assert (p.ca_ca.dropped, p.unreachable) == (1, 1) and p.deadlock_free
     assert verify(g, lft, path_sl, np.tile(sl2vl, (3, 1)), 4).ca_ca.dropped == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(), st.integers(0, 9), st.sampled_from([1, 2]))
+def test_pairs_that_an_sl2vl_entry_drops_do_not_arrive_wherever_it_is(g, seed, data_vls):
+    """Some entries name no VL: on the way, on the last link to a CA, or on a way that ends nowhere anyway."""
+    rng = np.random.default_rng(seed)
+    lft = garbage(g, seed, 0.1)
+    ends, ports = len(g.end_lid), int(g.switch_nports.max(initial=0)) + 1
+    path_sl = rng.integers(0, 3, (ends, ends)).astype(np.uint8)
+    sl2vl = rng.integers(0, data_vls, (g.n_switches, ports, ports, 16)).astype(np.uint8)
+    sl2vl[rng.random(sl2vl.shape) < 0.2] = 15
+    far = {
+        (s, int(g.out_port[e])): int(g.peer_port[e])
+        for s in range(g.n_switches)
+        for e in range(g.first[s], g.first[s + 1])
+    }
+    hops, lost = {}, 0
+    for a in cas(g):
+        for b in range(ends):
+            if a == b:
+                continue
+            got, path = walk(g, lft, int(g.end_switch[a]), int(g.end_lid[b]))
+            came, arrives = int(g.end_port[a]), got == b
+            for s, port in path:
+                arrives &= sl2vl[s, came, port, path_sl[a, b]] < data_vls
+                came = far.get((s, port))
+            if arrives:
+                hops[len(path)] = hops.get(len(path), 0) + 1
+            lost += not arrives
+    p = verify(g, lft, path_sl, sl2vl, data_vls)
+    assert (p.hops, p.unreachable) == (hops, lost)
+    assert sum(p.hops_ca.values()) == p.ca_ca.arrived
 
 
 def test_a_forwarding_loop_is_a_credit_loop():

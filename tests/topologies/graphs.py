@@ -81,3 +81,36 @@ def fingerprint(f: Fabric) -> Counter[tuple[tuple[int, ...], ...]]:
         switches = np.bincount(hops[s, f.is_switch] + 1)
         rows[(tuple(cas.tolist()), tuple(switches.tolist()), tuple(sorted(links[s][links[s] > 0].tolist())))] += 1
     return rows
+
+
+def max_flow(f: Fabric, sources: np.ndarray, sinks: np.ndarray) -> int:
+    """Cables' worth of traffic that can go from ``sources`` to ``sinks`` at once (Edmonds and Karp, unit capacities)."""
+    n = f.sizes.nodes
+    room: list[dict[int, int]] = [{} for _ in range(n + 2)]
+    for a, b in f.port_node[f.cable_port].tolist():
+        room[a][b] = room[a].get(b, 0) + 1
+        room[b][a] = room[b].get(a, 0) + 1
+    for s in sources.tolist():
+        room[n][s], room[s][n] = 1, 0
+    for t in sinks.tolist():
+        room[t][n + 1], room[n + 1][t] = 1, 0
+    flow = 0
+    while True:
+        came, frontier = {n: -1}, [n]
+        while frontier and n + 1 not in came:
+            grown = []
+            for u in frontier:
+                for v, free in room[u].items():
+                    if free and v not in came:
+                        came[v] = u
+                        grown.append(v)
+            frontier = grown
+        if n + 1 not in came:
+            return flow
+        v = n + 1
+        while v != n:
+            u = came[v]
+            room[u][v] -= 1
+            room[v][u] = room[v].get(u, 0) + 1
+            v = u
+        flow += 1

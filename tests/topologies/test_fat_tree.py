@@ -200,6 +200,8 @@ def test_explicit_xgft_counts():
         ({"m": [2, 2], "w": [2, 2]}, "so 1"),
         ({"m": [2, 2], "w": [1, 2, 3]}, "m has 2"),
         ({"m": [20, 20], "w": [1, 20], "radix": 36}, "needs 40 ports"),
+        ({"m": [200, 2], "w": [1, 99]}, "needs 299 ports"),
+        ({"m": [2, 2, 2, 2], "w": [1, 999999, 999999, 999999]}, "ports"),
         ({"m": [2, 2], "oversubscription": 2}, "cannot stand beside"),
         ({"radix": 2, "hosts": 5}, "larger radix"),
         ({"generation": "WDR"}, "did you mean XDR"),
@@ -215,6 +217,8 @@ def test_impossible_trees_say_what_would_be_right(params, says):
 def test_more_than_memory_holds_is_refused_at_once():
     with pytest.raises(LimitError, match="1048576 hosts"):
         generate("fat-tree", radix=64, levels=8)
+    with pytest.raises(LimitError, match="32 GiB"):
+        generate("torus", dims=[240, 240], radix=254)
 
 
 def test_unknown_names_give_the_near_ones():

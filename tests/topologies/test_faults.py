@@ -241,5 +241,7 @@ def test_self_loops_and_guids_as_names(pod):
     plant(pod, {"kind": "self-loop", "ports": [pod.port_name(free[2])]})
     assert pod.port_peer[free[2]] == free[2]
     check_cables(pod)
+    with pytest.raises(SoftibError, match="loopback plug"):
+        plant(pod, {"kind": "swap-cables", "ports": [pod.port_name(free[2]), "leaf-1[9]"]})
     with pytest.raises(SoftibError, match="not a free port"):
         plant(pod, {"kind": "self-loop", "ports": [a]})

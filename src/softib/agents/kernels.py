@@ -11,7 +11,7 @@ every MAD inlined (a call would copy the thirty array descriptors).
 import numpy as np
 
 from softib.agents.mkey_kernels import admit
-from softib.agents.octet_kernels import get16, get32, get64
+from softib.agents.octet_kernels import get16, get32, get64, inner
 from softib.agents.pma_kernels import perf_agent
 from softib.agents.port_kernels import drop, get_port_info, set_port_info, train
 from softib.agents.route_kernels import by_lid, directed_back, end_port, route_smp, turn
@@ -51,7 +51,7 @@ LID_AT = PortInfo.lid.byte
 SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
 
-@kernel(_nrt=False, inline="always")
+@inner(inline="always")
 def subnet_agent(t, m, ingress, now):
     """Answer Get or Set of one attribute; returns the status."""
     attribute, modifier = get16(m, 16), get32(m, 20)
@@ -84,7 +84,7 @@ def subnet_agent(t, m, ingress, now):
     return BAD_ATTRIBUTE
 
 
-@kernel(_nrt=False, inline="always")
+@inner(inline="always")
 def arrive(t, m, ingress, now):
     """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT."""
     klass, method = m[1], m[3]
@@ -116,7 +116,7 @@ def arrive(t, m, ingress, now):
     return ANSWERED
 
 
-@kernel(_nrt=False)
+@inner
 def round_trip(t, port, lid, is_smp, method):
     """Route a MAD by LID; -1 too when its answer would not find the way back (the tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
@@ -175,7 +175,7 @@ def serve(
         elif fate == FOR_CLIENT:
             back -= 1
             client_row[back] = r
-            client_port[back] = at
+            client_port[back] = end_port(t, at)
             for i in range(32):
                 out_words[back, i] = out_words[k, i]
     counts[0] = k

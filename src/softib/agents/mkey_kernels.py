@@ -1,10 +1,9 @@
 # mypy: ignore-errors
 """The M_Key: who may manage a port (IBA 14.2.4)."""
 
-from softib.agents.octet_kernels import get16, put16, same
+from softib.agents.octet_kernels import get16, inner, put16, same
 from softib.iba.constants import Method
 from softib.iba.smp import PortInfo as P
-from softib.jit import kernel
 
 GET = int(Method.GET)
 SMP_MKEY_AT = 24
@@ -12,7 +11,7 @@ PROTECT_AT, LEASE_AT, VIOLATIONS_AT = P.mkey_protect.byte, P.mkey_lease_period.b
 PS_PER_S = 1_000_000_000_000
 
 
-@kernel(_nrt=False)
+@inner
 def admit(t, m, end, now):
     """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted and starts the lease."""
     info = t.port_info[end]

@@ -16,12 +16,18 @@ import numpy as np
 
 from softib.agents.kernels import serve, set_link
 from softib.agents.layout import tables_of
-from softib.errors import InputError
+from softib.errors import InputError, SoftibBug
 from softib.fabric.model import Fabric
-from softib.iba.constants import MAD_SIZE
+from softib.iba import notice as wire
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, Method, MgmtClass, SmpAttr
+from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
+
+
+TRAP_TYPE = {128: 1}
+"""Notice.Type by trap: 1 urgent (IBA 14.2.5.1)."""
 
 
 @dataclass
@@ -29,8 +35,8 @@ class Delivery:
     """MADs that reached a port whose *client* (subnet manager, application) must handle them.
 
     SMInfo, traps and reports, every class but 0x01, 0x81 and 0x04, and responses that clients send. ``batch`` holds
-    them as they arrive (return path filled); ``rows`` are their rows in the batch that was sent, ``ports`` the ports
-    they entered, ``sender`` the port they left.
+    them as they arrive (return path filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end
+    ports whose client they are for (a CA port, or port 0 of a switch), ``sender`` the port they left.
     """
 
     batch: MadBatch
@@ -82,6 +88,8 @@ class AgentPlane:
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
+        if mad.shape != (n, MAD_SIZE) or len(batch.dlid) != n:
+            raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         dlid = np.ascontiguousarray(batch.dlid, np.uint16)
@@ -91,8 +99,10 @@ class AgentPlane:
         rows, client_rows, client_ports = np.empty((3, n), np.int64)
         slids, dlids = np.empty((2, n), np.uint16)
         tids = np.empty(n, np.uint64)
-        serve(self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64), rows, slids, dlids, tids, client_rows, client_ports,
-              self._counts)  # fmt: skip
+        serve(
+            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, out, out.view(np.uint64),
+            rows, slids, dlids, tids, client_rows, client_ports, self._counts,
+        )  # fmt: skip
         k, clients = self._counts.tolist()
         picked = rows[:k]
         if k == n:
@@ -105,6 +115,9 @@ class AgentPlane:
         where = client_rows[n - clients :][::-1]
         arrived = batch[where]
         arrived.mad = out[n - clients :][::-1].copy()
+        # The hardware fills in the source LID of what leaves by LID.
+        blank = (arrived.mad[:, 1] != MgmtClass.SUBN_DR) & ((arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE))
+        arrived.slid[blank] = PortInfo.lid.get(self.fabric.port_info[port])
         return answers, Delivery(arrived, where.copy(), client_ports[n - clients :][::-1].copy(), port)
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
@@ -124,6 +137,27 @@ class AgentPlane:
         taken = [Notice(*row) for row in self.tables.notices[:used].tolist()]
         self.tables.notice_count[:] = 0
         return taken
+
+    def trap(self, notice: Notice) -> tuple[MadBatch, int] | None:
+        """The trap MAD of ``notice`` to the master SM that the port knows, and the port it leaves; None when the port
+        knows none. Send it with :meth:`send`: it arrives as a delivery at the SM's port (IBA 13.4.9, 14.2.5.1).
+        """
+        info = self.fabric.port_info[notice.port]
+        sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
+        if not sm_lid or not lid:
+            return None
+        batch = MadBatch.zeros(1)
+        header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
+                                attr_id=SmpAttr.NOTICE)  # fmt: skip
+        producer = int(self.fabric.node_type[self.fabric.port_node[notice.port]])
+        batch.mad[0, : MadHeader.size] = header
+        batch.mad[0, 64:128] = wire.Notice.pack(
+            is_generic=1, type=TRAP_TYPE[notice.trap], producer_type=producer, trap_number=notice.trap, issuer_lid=lid,
+            data_details=wire.TrapLinkState.pack(lid=lid),
+        )  # fmt: skip
+        batch.dlid[0], batch.slid[0] = sm_lid, lid
+        batch.sl[0] = PortInfo.master_sm_sl.get(info)
+        return batch, notice.port
 
     def _check_sender(self, port: int) -> None:
         f = self.fabric

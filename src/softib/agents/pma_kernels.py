@@ -7,11 +7,10 @@ other one shows too, because there is one counter behind both.
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, get16, get32, put16, put32, put64
+from softib.agents.octet_kernels import clear, get16, get32, inner, put16, put32, put64
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba import perf
-from softib.jit import kernel
 
 SWITCH = int(c.NodeType.SWITCH)
 SET = int(c.Method.SET)
@@ -60,7 +59,7 @@ PLACES = _places(perf.PortCounters, _SELECTED)
 EXT_PLACES = _places(perf.PortCountersExtended, _EXT_SELECTED)
 
 
-@kernel(_nrt=False)
+@inner
 def put_counter(m, offset, bits, value):
     """Write a counter of 4, 8, 16, 32 or 64 bits, saturated."""
     at = DATA + (offset >> 3)
@@ -81,7 +80,7 @@ def put_counter(m, offset, bits, value):
         m[at] = (np.int64(m[at]) & 0x0F) | (v << 4)
 
 
-@kernel(_nrt=False)
+@inner
 def get_counter(m, offset, bits):
     """The wire value of a counter of 4, 8, 16, 32 or 64 bits."""
     at = DATA + (offset >> 3)
@@ -99,7 +98,7 @@ def get_counter(m, offset, bits):
     return np.uint64((np.int64(m[at]) >> (0 if offset & 7 else 4)) & 15)
 
 
-@kernel(_nrt=False)
+@inner
 def counted(t, first, last, column):
     """Sum of a counter over ports, stopping at 2^64 - 1."""
     total = np.uint64(0)
@@ -109,7 +108,7 @@ def counted(t, first, last, column):
     return total
 
 
-@kernel(_nrt=False)
+@inner
 def counters_of(t, m, first, last, places, selected, is_set):
     """Get: all counters of ports ``first``…``last``, summed. Set: write the selected ones, then as Get."""
     for i in range(places.shape[0]):
@@ -121,7 +120,7 @@ def counters_of(t, m, first, last, places, selected, is_set):
         put_counter(m, offset, bits, counted(t, first, last, column))
 
 
-@kernel(_nrt=False)
+@inner
 def perf_agent(t, m, ingress):
     """Answer Get or Set of one PerfMgt attribute; returns the status."""
     attribute, is_set = get16(m, 16), m[3] == SET

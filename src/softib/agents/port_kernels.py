@@ -3,13 +3,12 @@
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, copy, get16, octet, same
+from softib.agents.octet_kernels import clear, copy, get16, inner, octet, same
 from softib.agents.train_kernels import agree
 from softib.iba import constants as c
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
 from softib.iba.smp import PortInfo as P
 from softib.iba.smp import SwitchInfo
-from softib.jit import kernel
 
 SWITCH = int(c.NodeType.SWITCH)
 DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortState.ACTIVE)
@@ -53,7 +52,7 @@ others are read-only or need a rule of their own below."""
 CA_PORT, PORT0, EXTERNAL = 0, 1, 2
 
 
-@kernel(_nrt=False)
+@inner
 def kind_of(t, port):
     """CA_PORT, PORT0 or EXTERNAL."""
     if t.node_type[t.port_node[port]] != SWITCH:
@@ -61,7 +60,7 @@ def kind_of(t, port):
     return PORT0 if t.port_num[port] == 0 else EXTERNAL
 
 
-@kernel(_nrt=False)
+@inner
 def selected_port(t, ingress, number):
     """Row of port ``number`` of the node that ``ingress`` belongs to; 0 on a CA is the ingress port; -1 = no such port."""
     node = t.port_node[ingress]
@@ -72,7 +71,7 @@ def selected_port(t, ingress, number):
     return np.int64(t.node_base[node]) + number
 
 
-@kernel(_nrt=False)
+@inner
 def get_port_info(t, m, ingress, number):
     """Write PortInfo of port ``number`` into the MAD; returns the status.
 
@@ -89,7 +88,7 @@ def get_port_info(t, m, ingress, number):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def set_port_info(t, m, ingress, number, now):
     """Set(PortInfo): all of it, or (status BAD_FIELD) nothing. The answer carries what the port reads afterwards."""
     port = selected_port(t, ingress, number)
@@ -108,13 +107,13 @@ def set_port_info(t, m, ingress, number, now):
     return status
 
 
-@kernel(_nrt=False)
+@inner
 def enabled_ok(request, supported, everything):
     """A request for enabled widths or speeds: no change, everything, or a subset of what is supported."""
     return request == 0 or request == everything or (request & ~supported) == 0
 
 
-@kernel(_nrt=False)
+@inner
 def valid(t, new, old, kind):
     """True when every component of the request ``new`` is legal for a port that reads ``old``."""
     state, phys = octet(new, STATE_AT) & 15, octet(new, PHYS_AT) >> 4
@@ -147,7 +146,7 @@ def valid(t, new, old, kind):
     return (octet(new, OPER_VLS_AT) >> 4) <= (octet(old, VL_CAP_AT) >> 4)
 
 
-@kernel(_nrt=False)
+@inner
 def apply(t, new, port, kind, now):
     """Store a legal request and let the link follow."""
     info = t.port_info[port]
@@ -170,7 +169,7 @@ def apply(t, new, port, kind, now):
         change_state(t, port, (octet(new, STATE_AT) & 15), (octet(new, PHYS_AT) >> 4), now)
 
 
-@kernel(_nrt=False)
+@inner
 def enable(new, info):
     """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means all that is supported."""
     width = octet(new, WIDTH_ENABLED_AT)
@@ -190,7 +189,7 @@ def enable(new, info):
         info[EXT2_AT] = (octet(info, EXT2_AT) & 0xF8) | ext2
 
 
-@kernel(_nrt=False)
+@inner
 def change_state(t, port, state, phys, now):
     """Follow the state table; going down drops the link, which then trains anew unless it is disabled."""
     old = octet(t.port_info[port], STATE_AT) & 15
@@ -216,7 +215,7 @@ def change_state(t, port, state, phys, now):
     train(t, port, now)
 
 
-@kernel(_nrt=False)
+@inner
 def train(t, port, now):
     """Both ends reach LinkUp and INIT when a cable joins them, neither is disabled, and they agree on width and speed."""
     peer = np.int64(t.port_peer[port])
@@ -230,7 +229,7 @@ def train(t, port, now):
     put_state(t, peer, INIT, LINK_UP, False, now)
 
 
-@kernel(_nrt=False)
+@inner
 def drop(t, port, now):
     """The link at ``port`` fails (cable pulled, far end without power): both ends go down and poll."""
     if (octet(t.port_info[port], PHYS_AT) >> 4) != DISABLED:
@@ -240,7 +239,7 @@ def drop(t, port, now):
         put_state(t, peer, DOWN, POLLING, False, now)
 
 
-@kernel(_nrt=False)
+@inner
 def put_state(t, port, state, phys, by_set, now):
     """Write both states. A change between down and not down that no Set asked for raises PortStateChange of the
     switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
@@ -259,7 +258,7 @@ def put_state(t, port, state, phys, by_set, now):
         notice(t, now, np.int64(t.node_base[node]), TRAP_LINK_STATE, np.int64(t.port_num[port]))
 
 
-@kernel(_nrt=False)
+@inner
 def notice(t, now, port, trap, detail):
     """Queue a trap for whoever sends traps; beyond the queue's room it is counted as lost."""
     used = t.notice_count[0]

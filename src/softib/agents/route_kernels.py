@@ -7,10 +7,9 @@ by LID: its port 0), or -1 when it is lost on the way.
 
 import numpy as np
 
-from softib.agents.octet_kernels import get16, put16
+from softib.agents.octet_kernels import get16, inner, put16
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.jit import kernel
 
 SWITCH = int(c.NodeType.SWITCH)
 LINK_UP = int(c.PhysState.LINK_UP)
@@ -25,21 +24,21 @@ TOP_AT = SwitchInfo.linear_fdb_top.byte
 DR_SLID_AT, DR_DLID_AT = 32, 34
 
 
-@kernel(_nrt=False)
+@inner
 def link_up(t, port):
     """True when the physical link of ``port`` carries packets (both ends in LinkUp)."""
     peer = t.port_peer[port]
     return peer >= 0 and (t.port_info[port, PHYS_AT] >> 4) == LINK_UP and (t.port_info[peer, PHYS_AT] >> 4) == LINK_UP
 
 
-@kernel(_nrt=False)
+@inner
 def owns(t, port, lid):
     """True when ``lid`` is one of the 2^LMC LIDs of an end port (IBA 4.1.3)."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
     return base != 0 and base <= lid < base + (1 << (np.int64(t.port_info[port, LMC_AT]) & 7))
 
 
-@kernel(_nrt=False)
+@inner
 def directed(t, m, port):
     """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA 14.2.2.2)."""
     count = np.int64(m[7])
@@ -63,7 +62,7 @@ def directed(t, m, port):
     return at
 
 
-@kernel(_nrt=False)
+@inner
 def directed_back(t, m, port):
     """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
     count = np.int64(m[7])
@@ -84,7 +83,7 @@ def directed_back(t, m, port):
     return at
 
 
-@kernel(_nrt=False)
+@inner
 def by_lid(t, port, lid, is_smp):
     """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA 18.2.4.3).
 
@@ -101,7 +100,8 @@ def by_lid(t, port, lid, is_smp):
         egress = lookup(t, node, lid)
     else:
         egress = at
-    for _ in range(MAX_HOPS + 1):
+    # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
+    for _ in range(t.lft.shape[0] + 1):
         if egress < 0 or not link_up(t, egress):
             return -1
         at = np.int64(t.port_peer[egress])
@@ -117,7 +117,7 @@ def by_lid(t, port, lid, is_smp):
     return -1
 
 
-@kernel(_nrt=False)
+@inner
 def lookup(t, node, lid):
     """Port by which switch ``node`` forwards ``lid`` (its port 0: the switch itself), -1 = dropped."""
     switch = t.switch_of_node[node]
@@ -129,7 +129,7 @@ def lookup(t, node, lid):
     return np.int64(t.node_base[node]) + np.int64(out)
 
 
-@kernel(_nrt=False)
+@inner
 def route_smp(t, m, port, dlid):
     """Way of a directed-route request: LID-routed before and after its directed part where it says so.
 
@@ -154,7 +154,7 @@ def route_smp(t, m, port, dlid):
     return at
 
 
-@kernel(_nrt=False)
+@inner
 def end_port(t, port):
     """The port that owns LID and M_Key where a MAD entered by ``port``: itself, or port 0 of the switch."""
     node = t.port_node[port]
@@ -163,7 +163,7 @@ def end_port(t, port):
     return np.int64(port)
 
 
-@kernel(_nrt=False)
+@inner
 def turn(m, status, is_directed):
     """Make a request its own response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
     m[3] = 0x81

@@ -7,10 +7,9 @@ changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, copy, get16, put16, put32, put64
+from softib.agents.octet_kernels import clear, copy, get16, inner, put16, put32, put64
 from softib.iba import constants as c
 from softib.iba import smp
-from softib.jit import kernel
 
 SWITCH = int(c.NodeType.SWITCH)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
@@ -36,7 +35,7 @@ NO_MCAST_TOP = LID_MCAST_MIN - 1
 ALL_OUTPUTS, ALL_INPUTS = 0x10000, 0x20000
 
 
-@kernel(_nrt=False)
+@inner
 def node_info(t, m, ingress, modifier, is_set):
     """NodeInfo is read-only; LocalPortNum is the port that the SMP entered (14.2.5.3)."""
     if is_set:
@@ -59,7 +58,7 @@ def node_info(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def node_description(t, m, ingress, modifier, is_set):
     """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2)."""
     node = t.port_node[ingress]
@@ -73,7 +72,7 @@ def node_description(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def switch_info(t, m, ingress, modifier, is_set):
     """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are kept; PortStateChange is cleared by writing 1."""
     node = t.port_node[ingress]
@@ -99,7 +98,7 @@ def switch_info(t, m, ingress, modifier, is_set):
     return status
 
 
-@kernel(_nrt=False)
+@inner
 def guid_info(t, m, ingress, modifier, is_set):
     """A block of eight GUIDs of the end port; entry 0 is the PortGUID and read-only (14.2.5.5)."""
     node = t.port_node[ingress]
@@ -122,7 +121,7 @@ def guid_info(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def pkey_table(t, m, ingress, modifier, is_set):
     """A block of 32 P_Keys; on a switch the upper half of the modifier selects the port (14.2.5.7)."""
     node = t.port_node[ingress]
@@ -148,7 +147,7 @@ def pkey_table(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def sl_to_vl(t, m, ingress, modifier, is_set):
     """SL→VL of an input and an output port of a switch, or of a CA port (14.2.5.8).
 
@@ -187,7 +186,7 @@ def sl_to_vl(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def vl_arbitration(t, m, ingress, modifier, is_set):
     """One of four blocks of 32 (VL, weight); entries beyond the port's table do not exist (14.2.5.9)."""
     node = t.port_node[ingress]
@@ -211,7 +210,7 @@ def vl_arbitration(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def linear_fdb(t, m, ingress, modifier, is_set):
     """Egress ports of 64 LIDs (14.2.5.10)."""
     switch = t.switch_of_node[t.port_node[ingress]]
@@ -232,7 +231,7 @@ def linear_fdb(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def multicast_fdb(t, m, ingress, modifier, is_set):
     """Port masks of 32 MLIDs for 16 ports: block in bits 0-8, position in bits 28-31 (14.2.5.12)."""
     node = t.port_node[ingress]
@@ -254,7 +253,7 @@ def multicast_fdb(t, m, ingress, modifier, is_set):
     return OK
 
 
-@kernel(_nrt=False)
+@inner
 def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
     """Mellanox ExtendedPortInfo: tells FDR10 from QDR. A Set changes LinkSpeedEnabled where StateChangeEnable says so."""
     node = t.port_node[ingress]

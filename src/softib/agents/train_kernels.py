@@ -3,10 +3,9 @@
 
 import numpy as np
 
-from softib.agents.octet_kernels import octet
+from softib.agents.octet_kernels import inner, octet
 from softib.iba.rates import SPEEDS, WIDTH_BITS
 from softib.iba.smp import PortInfo as P
-from softib.jit import kernel
 
 WIDTH_ENABLED_AT, WIDTH_ACTIVE_AT = P.link_width_enabled.byte, P.link_width_active.byte
 ACTIVE_AT = P.link_speed_active.byte  # LinkSpeedActive(4), LinkSpeedEnabled(4)
@@ -24,7 +23,7 @@ CODES = np.array([s.code for s in SPEEDS], np.int64)
 BITS = np.array([(s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEEDS], np.int64)
 
 
-@kernel(_nrt=False)
+@inner
 def enabled_speeds(t, port):
     """Bit mask over speed codes that ``port`` enables."""
     info = t.port_info[port]
@@ -40,7 +39,7 @@ def enabled_speeds(t, port):
     return mask
 
 
-@kernel(_nrt=False)
+@inner
 def agree(t, port, peer):
     """Write the active width and speed of a link that trains; False when its ends have none in common.
 

@@ -64,6 +64,8 @@ def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
     if first == second:
         raise InputError(f"{names[0]} and {names[1]} are the same cable; swapping needs two")
     far_a, far_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
+    if far_a == a or far_b == b:
+        raise InputError(f"{names[0] if far_a == a else names[1]} holds a loopback plug, which is no cable to swap")
     side_a, side_b = (int(fabric.cable_port[c, 1] == p) for c, p in ((first, a), (second, b)))
     unplug(fabric, first)
     unplug(fabric, second)
@@ -84,6 +86,8 @@ def move_cable(fabric: Fabric, port: Place, to: Place) -> Planted:
         raise InputError(f"{to} already holds a cable; move to a free port, or swap-cables")
     far, side = int(fabric.port_peer[a]), int(fabric.cable_port[cable, 1] == a)
     names = names_of(fabric, [a, b])
+    if far == a:
+        raise InputError(f"{names[0]} holds a loopback plug, which is no cable to move")
     unplug(fabric, cable)
     plug(fabric, cable, *((far, b) if side else (b, far)))
     return note(fabric, "move-cable", names, f"the plug of {names[0]} is in {names[1]}")

@@ -193,11 +193,13 @@ class Fabric:
         )
         PortInfo.port_phys_state.set(info, np.where(is_port0 | up, PhysState.LINK_UP, PhysState.POLLING))
         SwitchInfo.linear_fdb_top.set(self.switch_info, 0)
-        SwitchInfo.port_state_change.set(self.switch_info, 0)
+        trained = np.bincount(self.port_node[up], minlength=self.sizes.nodes)[self.switch_node] > 0
+        SwitchInfo.port_state_change.set(self.switch_info, trained)
 
     def copy(self) -> Fabric:
         """A fabric with its own arrays."""
         new = copy.copy(self)
+        new.sizes = copy.copy(self.sizes)
         for c in COLUMNS:
             setattr(new, c.name, getattr(self, c.name).copy())
         new.source = copy.deepcopy(self.source)

@@ -67,7 +67,8 @@ def port_info_image(
     cap2 = int(CapMask2.SET_NODE_DESC) | np.where(supported >= SPEED_BY_NAME["HDR"].code,
            CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, 0)  # fmt: skip
     cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["NDR"].code, CapMask2.LINK_SPEED_NDR, 0)
-    cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["XDR"].code, CapMask2.LINK_SPEED_XDR, 0)
+    xdr = CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR
+    cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["XDR"].code, xdr, 0)
     P.gid_prefix.set(info, DEFAULT_GID_PREFIX)
     P.cap_mask.set(info, cap)
     P.cap_mask2.set(info, np.where(external, 0, cap2))

@@ -156,7 +156,7 @@ class CapMask(IntFlag):
 
 
 class CapMask2(IntFlag):
-    """PortInfo.CapabilityMask2 (IBA 14.2.5.6)."""
+    """PortInfo.CapabilityMask2 (IBA 14.2.5.6; from bit 10 on as Linux' ``include/rdma/ib_mad.h`` numbers them)."""
 
     SET_NODE_DESC = 1 << 0
     PORT_INFO_EXT = 1 << 1
@@ -165,4 +165,5 @@ class CapMask2(IntFlag):
     LINK_WIDTH_2X = 1 << 4
     LINK_SPEED_HDR = 1 << 5
     LINK_SPEED_NDR = 1 << 10
-    LINK_SPEED_XDR = 1 << 13
+    EXTENDED_SPEEDS2 = 1 << 11
+    LINK_SPEED_XDR = 1 << 12

@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-__all__ = ["icrc", "vcrc"]
+__all__ = ["icrc", "roce_icrc", "vcrc"]
 
 VCRC_POLYNOMIAL = 0xD008
 """x^16 + x^12 + x^3 + x + 1 = 0x100B, its bits reversed: the least significant bit of an octet goes first."""
@@ -29,6 +29,31 @@ def icrc(packet: bytes) -> bytes:
         bth = 48
     masked[bth + 4] = 0xFF
     return zlib.crc32(masked).to_bytes(4, "little")
+
+
+def roce_icrc(datagram: bytes) -> bytes:
+    """The four octets of the ICRC of a RoCEv2 packet (annex A17.3): ``datagram`` from the IP header up to the payload.
+
+    Eight octets of ones stand for the LRH; what routers change counts as ones: IPv4 type of service, time to live and
+    checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum, and the octet of BTH with FECN and BECN.
+    Raises :class:`ValueError` for neither IPv4 nor IPv6.
+    """
+    masked = bytearray(datagram)
+    version = masked[0] >> 4
+    if version == 4:
+        udp = (masked[0] & 15) * 4
+        masked[1] = masked[8] = 0xFF
+        masked[10:12] = b"\xff\xff"
+    elif version == 6:
+        udp = 40
+        masked[0] |= 0x0F
+        masked[1:4] = b"\xff\xff\xff"
+        masked[7] = 0xFF
+    else:
+        raise ValueError(f"IP version {version}: RoCEv2 runs on IPv4 or IPv6")
+    masked[udp + 6 : udp + 8] = b"\xff\xff"
+    masked[udp + 12] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + masked).to_bytes(4, "little")
 
 
 @functools.cache

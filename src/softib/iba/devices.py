@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Device:
@@ -58,3 +60,13 @@ SWITCH_BY_GENERATION = {
 }  # fmt: skip
 MELLANOX = 0x2C9
 """IEEE OUI that Mellanox/NVIDIA parts carry as VendorID."""
+
+AGGREGATION_NODE = b"Aggregation Node"
+"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind its last external
+one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program."""
+
+
+def is_aggregation_node(node_desc: np.ndarray) -> np.ndarray:
+    """bool[nodes] from NodeDescriptions as wire images (uint8[nodes, 64])."""
+    raw = np.ascontiguousarray(node_desc).view("S64").reshape(len(node_desc)) if len(node_desc) else np.zeros(0, "S64")
+    return np.char.find(raw, AGGREGATION_NODE) >= 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.iba.constants import MadStatus
 from softib.mad.batch import MadBatch
 
 __all__ = ["DONE", "LATE", "ON_WIRE", "RETRY", "WAITING", "Outstanding"]
@@ -20,6 +21,7 @@ TID_LIMIT = 1 << 32
 _FIRST_ROWS = 1 << 14
 _COMPACT_AT = 1 << 16
 RESPONSE_BIT = 0x80
+BUSY = int(MadStatus.BUSY)
 
 
 class Outstanding:
@@ -72,7 +74,8 @@ class Outstanding:
         """Row of the request that each of ``mad`` answers, -1 where there is none. int64[n]
 
         An answer has the response bit, the TID of a request that was sent and is not finished, and its class and
-        attribute. Of two answers to one request in a batch the first counts.
+        attribute. Of two answers to one request in a batch the first counts. A device that answers "busy" is taken at
+        its word: that is no answer, and the request is sent again when its time is over (IBA 13.4.7).
         """
         tid = np.ascontiguousarray(mad[:, 12:16]).view(">u4")[:, 0].astype(np.int64)
         rows = tid - self.first
@@ -80,6 +83,7 @@ class Outstanding:
         if not good.all():
             rows = np.where(good, rows, 0)
         state = self.state[rows]
+        good &= (mad[:, 5] & BUSY) == 0
         good &= (state != WAITING) & (state != DONE) & (self.key[rows] == _keys(mad))
         rows = np.where(good, rows, -1)
         if len(rows) > 1 and not (np.diff(rows) > 0).all():
@@ -108,23 +112,30 @@ class Outstanding:
         self.state[rows] = DONE
         self.live -= len(rows)
 
+    def abandon(self) -> None:
+        """Every request is over."""
+        self.state[: self.n] = DONE
+        self.live = 0
+
     def _drop_finished(self) -> None:
         """Forget the finished requests before the first live one, and octets that nobody needs."""
         alive = np.flatnonzero(self.state[: self.n] != DONE)
         cut = int(alive[0]) if len(alive) else self.n
         kept = self.n - cut
-        for column in (self.tag, self.state, self.tries, self.key, self.chunk, self.place):
+        for column in self._columns():
             column[:kept] = column[cut : self.n].copy()
         self.first, self.n = self.first + cut, kept
         needed = set(np.unique(self.chunk[alive - cut]).tolist()) if len(alive) else set()
         self.chunks = {c: b for c, b in self.chunks.items() if c in needed}
 
     def _enlarge(self, rows: int) -> None:
-        old = (self.tag, self.state, self.tries, self.key, self.chunk, self.place)
-        n = self.n
+        old, n = self._columns(), self.n
         self._allocate(rows)
-        for new, was in zip((self.tag, self.state, self.tries, self.key, self.chunk, self.place), old, strict=True):
+        for new, was in zip(self._columns(), old, strict=True):
             new[:n] = was[:n]
+
+    def _columns(self) -> list[np.ndarray]:
+        return [self.tag, self.state, self.tries, self.key, self.chunk, self.place]
 
 
 def _keys(mad: np.ndarray) -> np.ndarray:

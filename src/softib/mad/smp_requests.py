@@ -100,14 +100,17 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
     route = np.ascontiguousarray(requests.route[rows], np.int32)
     n = len(route)
     modifier = np.ascontiguousarray(np.broadcast_to(requests.modifier, (len(requests),))[rows], np.uint32)
-    out_port = np.zeros(n, np.uint8) if requests.out_port is None else np.ascontiguousarray(requests.out_port[rows], np.uint8)
+    out_port = (
+        np.zeros(n, np.uint8) if requests.out_port is None else np.ascontiguousarray(requests.out_port[rows], np.uint8)
+    )
     if n and int((routes.hops[route] + (out_port > 0)).max()) > MAX_HOPS:
         raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
     data, data_row = _NO_DATA, np.zeros(0, np.int64)
     if requests.data is not None:
         data = np.ascontiguousarray(requests.data).view(np.uint64)
-        chosen = np.arange(len(requests), dtype=np.int64) if requests.data_row is None else requests.data_row
-        data_row = np.ascontiguousarray(chosen[rows], np.int64)
+        first = rows.indices(len(requests))[0]
+        chosen = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
+        data_row = np.ascontiguousarray(chosen, np.int64)
     mad = np.empty((n, MAD_SIZE), np.uint8)
     fill_directed(mad, mad.view(np.uint64), int(requests.method), int(requests.attr), np.uint64(mkey), routes._path,
                   routes._hops, route, out_port, modifier, data, data_row)  # fmt: skip

@@ -9,7 +9,7 @@
 
 Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``, ``transaction_timeout``,
 ``transaction_retries``). A MAD that is not answered within a tenth of its timeout no longer holds a place in the
-window: a silent node costs its own requests and nobody else's.
+window, and repetitions hold a quarter of the window at most: a silent node costs its own requests and nobody else's.
 
 TransactionIDs are dense and stay below 2^32: umad and its relatives put an agent's number into the upper half, so
 responses are matched by the lower one. What matches no outstanding request (a late second answer, a forged one) is
@@ -36,6 +36,7 @@ TIMEOUT_PS = 200 * PS_PER_MS
 RETRIES = 3
 WINDOW = 4
 GRACE_PART = 10
+RETRY_PART = 4
 
 
 @dataclass
@@ -67,6 +68,8 @@ class Transactor:
         self._in_grace: deque[tuple[int, np.ndarray]] = deque()  # (time, TIDs) sent
         self._in_timeout: deque[tuple[int, np.ndarray]] = deque()
         self._on_wire = 0
+        self._retries_on_wire = 0
+        self._retry_window = max(1, window // RETRY_PART)
         self._backlog = 0
         self._completed: list[Completed] = []
 
@@ -77,7 +80,7 @@ class Transactor:
 
     @property
     def room(self) -> int:
-        """How many more requests could leave at once."""
+        """How many more requests could leave at once (repetitions have their own share and take no room)."""
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
@@ -89,6 +92,14 @@ class Transactor:
         batch.tid = np.arange(first, first + len(batch), dtype=np.uint64)
         self._waiting.append((first, first + len(batch)))
         self._backlog += len(batch)
+
+    def abandon(self) -> None:
+        """Forget every request. Answers that still come are strays, because TIDs go on."""
+        self._table.abandon()
+        for waiting in (self._waiting, self._retry, self._in_grace, self._in_timeout):
+            waiting.clear()
+        self._completed.clear()
+        self._on_wire = self._retries_on_wire = self._backlog = 0
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
         """Take what arrived, give what shall leave now, and say when to call again at the latest."""
@@ -118,20 +129,25 @@ class Transactor:
             if not len(rows):
                 return
         state = table.state[rows]
-        on_wire = int((state == ON_WIRE).sum())
-        self._on_wire -= on_wire
-        if on_wire < len(rows):
-            self._backlog -= int((state == RETRY).sum())
+        on_wire = state == ON_WIRE
+        self._off_wire(rows, on_wire)
         tags = table.tag[rows]
         table.finish(rows)
         self._completed.append(Completed(tags, inbox))
 
+    def _off_wire(self, rows: np.ndarray, which: np.ndarray | slice = slice(None)) -> None:
+        """These rows no longer hold a place in the window."""
+        leaving = rows[which]
+        self._on_wire -= len(leaving)
+        if self._retries_on_wire:
+            self._retries_on_wire -= int((self._table.tries[leaving] > 1).sum())
+
     def _expire(self, now_ps: int) -> None:
         table = self._table
         while self._in_grace and self._in_grace[0][0] + self.grace_ps <= now_ps:
-            late = table.in_state(self._in_grace.popleft()[1], ON_WIRE)
-            table.state[table.rows_of(late)] = LATE
-            self._on_wire -= len(late)
+            late = table.rows_of(table.in_state(self._in_grace.popleft()[1], ON_WIRE))
+            self._off_wire(late)
+            table.state[late] = LATE
         while self._in_timeout and self._in_timeout[0][0] + self.timeout_ps <= now_ps:
             over = table.in_state(self._in_timeout.popleft()[1], LATE)
             if not len(over):
@@ -142,7 +158,6 @@ class Transactor:
             if len(again):
                 table.state[rows[~tried]] = RETRY
                 self._retry.append(again)
-                self._backlog += len(again)
             if tried.any():
                 self._give_up(rows[tried])
 
@@ -159,20 +174,21 @@ class Transactor:
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
         """Second half of :meth:`step`: what shall leave now, and the next deadline."""
         parts: list[MadBatch] = []
-        while self._retry and self._on_wire < self.window:
-            tids = self._retry.popleft()
-            still = self._table.in_state(tids, RETRY)
-            most = self.window - self._on_wire
+        while self._retry and self._on_wire < self.window and self._retries_on_wire < self._retry_window:
+            still = self._table.in_state(self._retry.popleft(), RETRY)
+            most = min(self.window - self._on_wire, self._retry_window - self._retries_on_wire)
             now, rest = still[:most], still[most:]
             if len(rest):
                 self._retry.appendleft(rest)
             self.retried += len(now)
+            self._retries_on_wire += len(now)
             self._leave(now_ps, now, parts)
         while self._waiting and self._on_wire < self.window:
             first, end = self._waiting.popleft()
             stop = min(end, first + self.window - self._on_wire)
             if stop < end:
                 self._waiting.appendleft((stop, end))
+            self._backlog -= stop - first
             self._leave(now_ps, np.arange(first, stop), parts)
         outbox = MadBatch.concat(parts)
         self.sent += len(outbox)
@@ -185,7 +201,6 @@ class Transactor:
         self._table.state[rows] = ON_WIRE
         self._table.tries[rows] += 1
         self._on_wire += len(tids)
-        self._backlog -= len(tids)
         self._in_grace.append((now_ps, tids))
         self._in_timeout.append((now_ps, tids))
         parts.append(self._table.requests(rows))
@@ -198,7 +213,6 @@ class Transactor:
         deadline = NEVER_PS
         if self._in_timeout:
             deadline = self._in_timeout[0][0] + self.timeout_ps
-        if self._in_grace and (self._waiting or self._retry):
+        if self._in_grace and self._on_wire:  # then there is room again
             deadline = min(deadline, self._in_grace[0][0] + self.grace_ps)
         return deadline
-

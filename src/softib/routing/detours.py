@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
+from softib.routing.roots import pick_roots, rank_switches, top_down
 from softib.routing.tables import Distances, cas_per_switch, destination_groups, min_hops, ordered_hops
-from softib.routing.updn import pick_roots, rank_switches, top_down
 from softib.routing.verify import has_credit_loop
 
 __all__ = ["connect"]
 
 
-def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str]) -> np.ndarray:
-    """``lft`` with every CA connected to everything in its part, or ``lft`` itself if that would make a credit loop.
+def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str]) -> np.ndarray | None:
+    """``lft`` with every CA connected to everything in its part, or None if that would make a credit loop.
 
     ``d`` are the legal distances that ``lft`` follows; ``notes`` gets a line when something was missing.
     """
@@ -37,11 +38,15 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str])
     least_loaded(
         graph.first, graph.peer, graph.out_port, other.down, other.hops, other.is_down, switch[wanted],
         np.concatenate([[0], np.cumsum(size[wanted])]).astype(np.int32), ends[np.repeat(wanted, size)],
-        graph.end_lid.astype(np.int64), graph.end_port, counted[wanted], full,
+        graph.end_lid.astype(np.int64), graph.end_port, counted[wanted], True, full,
     )  # fmt: skip
+    for offset in range(1, 1 << int(graph.end_lmc.max())):
+        more = np.flatnonzero(graph.end_lmc >= offset.bit_length())
+        base = graph.end_lid[more].astype(np.int64)
+        full[:, base + offset] = np.where(full[:, base + offset] == LFT_NO_ROUTE, full[:, base], full[:, base + offset])
     count = np.count_nonzero(missing)
     if has_credit_loop(graph, full):
-        notes.append(f"{count} (CA switch, switch) pairs have no way without a credit loop; left without a route")
-        return lft
+        notes.append(f"{count} (CA switch, switch) pairs have no way without a credit loop")
+        return None
     notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
     return full

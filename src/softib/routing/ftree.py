@@ -31,8 +31,8 @@ from softib.routing.engine import RouteOptions, Routing
 from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
+from softib.routing.roots import find_tops, given_roots, rank_switches
 from softib.routing.tables import destination_groups, ordered_hops
-from softib.routing.updn import find_tops, given_roots, rank_switches
 
 __all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "compute_node_order", "recognise", "route"]
 
@@ -215,8 +215,9 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str]) -> np.ndarray:
     del table
     d = ordered_hops(graph, tree.order)
     switch, first, group_ends, counted = destination_groups(graph)
-    least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, lft)
-    return connect(graph, d, lft, notes)
+    least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, True, lft)
+    full = connect(graph, d, lft, notes)
+    return lft if full is None else full
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

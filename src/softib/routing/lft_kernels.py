@@ -31,8 +31,8 @@ def candidate_masks(s, first, peer, down, hops, is_down, masks):
 
 
 @kernel
-def candidate_list(t, base, words, masks, last, found, count):
-    """Links named by the masks of ``t``, ascending, into ``found``; returns how many.
+def candidate_list(t, base, words, masks, last, out_port, found, ports, count):
+    """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns how many.
 
     ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of: neighbouring destinations
     often share them, and then nothing is to do.
@@ -50,6 +50,7 @@ def candidate_list(t, base, words, masks, last, found, count):
         while bits:
             if bits & np.uint64(1):
                 found[count] = k
+                ports[count] = out_port[k]
                 count += 1
             bits >>= np.uint64(1)
             k += 1
@@ -58,80 +59,64 @@ def candidate_list(t, base, words, masks, last, found, count):
 
 @kernel
 def least_loaded(
-    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, counted, lft
-):
+    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, counted,
+    resume, lft,
+):  # fmt: skip
     """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties to the lowest.
 
     Destinations come as groups that hang on one switch: ends ``group_end[group_first[g]:group_first[g + 1]]`` on
     ``group_switch[g]``. ``counted`` bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own
-    LIDs out of its port profile). lft uint8[n, lids] in and out: entries other than 255 stay, and count as load.
+    LIDs out of its port profile). lft uint8[n, lids] in and out: where it is not empty (``resume``), entries other
+    than 255 stay, and count as load.
     """
     n = first.shape[0] - 1
-    load = np.empty(256, np.int64)  # by port
+    load = np.zeros(256, np.int64)  # by port
     found = np.empty(256, np.int32)
+    ports = np.empty(256, np.int64)
     masks = np.zeros((4, n), np.uint64)
     last = np.zeros(4, np.uint64)
     for s in range(n):
         words = (first[s + 1] - first[s] + 63) // 64
         candidate_masks(s, first, peer, down, hops, is_down, masks)
-        _loads(lft[s], load)
+        load[:] = 0
+        row = lft[s]
+        if resume:
+            for port in row:
+                load[port] += 1
         last[:] = 0
         count = 0
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
-            lids = group_end[group_first[g] : group_first[g + 1]]
+            lo, hi = group_first[g], group_first[g + 1]
             if t == s:
-                for i in lids:
-                    if lft[s, end_lid[i]] == 255:
-                        lft[s, end_lid[i]] = end_port[i]
+                for i in range(lo, hi):
+                    if row[end_lid[group_end[i]]] == 255:
+                        row[end_lid[group_end[i]]] = end_port[group_end[i]]
                 continue
-            count = candidate_list(t, first[s], words, masks, last, found, count)
-            if count and counted[g]:
-                _in_rounds(lft[s], lids, end_lid, out_port, found, count, load)
-            elif count:
-                _, k = _least(out_port, found, count, load)
-                for i in lids:
-                    if lft[s, end_lid[i]] == 255:
-                        lft[s, end_lid[i]] = out_port[found[k]]
-
-
-@kernel
-def _loads(row, load):
-    """Entries of a table's row by port."""
-    load[:] = 0
-    for lid in range(row.shape[0]):
-        load[row[lid]] += 1
-
-
-@kernel
-def _least(out_port, found, count, load):
-    """``(load, k)`` of the least-loaded candidate, the first of equals."""
-    best = 0
-    for k in range(1, count):
-        if load[out_port[found[k]]] < load[out_port[found[best]]]:
-            best = k
-    return load[out_port[found[best]]], best
-
-
-@kernel
-def _in_rounds(row, ends, end_lid, out_port, found, count, load):
-    """Give each LID of ``ends`` without a port the least-loaded candidate.
-
-    Goes round over the candidates that carry the least; one that was passed cannot be least again in a round.
-    """
-    k = count
-    least = np.int64(0)
-    for i in ends:
-        lid = end_lid[i]
-        if row[lid] != 255:
-            continue
-        while k < count and load[out_port[found[k]]] != least:
-            k += 1
-        if k == count:
-            least, k = _least(out_port, found, count, load)
-        row[lid] = out_port[found[k]]
-        load[out_port[found[k]]] += 1
-        k += 1
+            count = candidate_list(t, first[s], words, masks, last, out_port, found, ports, count)
+            if count == 0:
+                continue
+            # Rounds over the candidates that carry the least; one that was passed cannot be least again in a round.
+            # What does not count stays on the first of the least.
+            k = count
+            least = np.int64(0)
+            for i in range(lo, hi):
+                lid = end_lid[group_end[i]]
+                if row[lid] != 255:
+                    continue
+                while k < count and load[ports[k]] != least:
+                    k += 1
+                if k == count:
+                    least = load[ports[0]]
+                    for j in range(1, count):
+                        least = min(least, load[ports[j]])
+                    k = 0
+                    while load[ports[k]] != least:
+                        k += 1
+                row[lid] = ports[k]
+                if counted[g]:
+                    load[ports[k]] += 1
+                    k += 1
 
 
 @kernel
@@ -148,6 +133,7 @@ def least_loaded_lmc(
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
+    ports = np.empty(256, np.int64)
     link_of_port = np.empty(256, np.int32)
     masks = np.zeros((4, n), np.uint64)
     last = np.zeros(4, np.uint64)
@@ -167,7 +153,7 @@ def least_loaded_lmc(
         for offset in range(most):
             for g in range(group_switch.shape[0]):
                 t = group_switch[g]
-                count = candidate_list(t, base, words, masks, last, found, count)
+                count = candidate_list(t, base, words, masks, last, out_port, found, ports, count)
                 for i in range(group_first[g], group_first[g + 1]):
                     end = group_end[i]
                     if offset >= 1 << end_lmc[end]:

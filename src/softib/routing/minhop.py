@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.tables import min_hops, tables
+from softib.routing.tables import min_hops, tables, too_far
 
 __all__ = ["route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` by shortest paths."""
-    return Routing("minhop", tables(graph, min_hops(graph)))
+    d = min_hops(graph)
+    return Routing("minhop", tables(graph, d), notes=too_far(graph, d.hops))

@@ -12,7 +12,7 @@ import numpy as np
 
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality_kernels import count_destinations, count_paths
-from softib.routing.updn import heights
+from softib.routing.roots import heights
 from softib.routing.verify import destinations, port_map
 
 __all__ = ["Balance", "Tier", "balance"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.bfs_kernels import all_hops, legal_hops
+from softib.routing.bfs_kernels import all_hops, legal_hops, rank_from
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded, least_loaded_lmc
 
@@ -42,6 +42,20 @@ def min_hops(graph: SwitchGraph) -> Distances:
     down = np.ones(len(graph.peer), np.bool_)
     all_hops(graph.first, graph.peer, down, hops)
     return Distances(hops, np.ones((n, n), np.bool_), down)
+
+
+def too_far(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
+    """A line for people where switches of one part are more hops apart than ``hops`` can say (254); else none.
+
+    No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
+    """
+    part, reach = np.full(graph.n_switches, -1, np.int32), np.empty(graph.n_switches, np.int32)
+    for s in range(graph.n_switches):
+        if part[s] < 0 and (hops[s] == 255).any():
+            rank_from(graph.first, graph.peer, np.array([s], np.int32), reach)
+            part[reach >= 0] = s
+    far = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0
+    return [f"{far} pairs of switches are more than 254 hops apart and get no route"] if far else []
 
 
 def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
@@ -110,6 +124,6 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     else:
         least_loaded(
             graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, switch, first, ends, lid,
-            graph.end_port, counted, lft,
+            graph.end_port, counted, False, lft,
         )  # fmt: skip
     return lft

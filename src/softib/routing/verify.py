@@ -128,7 +128,7 @@ def verify(
     at = port_map(graph)
     lids, ends = destinations(graph)
     counts, hist, failures = _walk(graph, at, lft, lids, ends)
-    dropped = np.zeros(2, np.int64)
+    dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     if path_sl is None and sl2vl is None:
         start, targets, used, vls = _one_vl(graph, at, lft, lids, ends)
     else:
@@ -138,8 +138,10 @@ def verify(
     if cycle is not None:
         owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
         loop = [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
+    hist[:2] -= dropped
+    lost = dropped.sum(axis=1)
     return Proof(
-        _pairs(counts[0], int(dropped[0])), _pairs(counts[1], int(dropped[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
+        _pairs(counts[0], int(lost[0])), _pairs(counts[1], int(lost[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
         _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
         int(used.reshape(-1, vls).any(axis=0).sum()), failures,
     )  # fmt: skip
@@ -225,8 +227,8 @@ def _many_vls(
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _words(graph, data_vls)), np.uint64)
     depend_vl(
-        at, graph.first, graph.peer, graph.peer_port, graph.out_port, lft, lids, ends, graph.end_switch,
-        graph.end_port, graph.end_is_switch, np.flatnonzero(~graph.end_is_switch).astype(np.int32),
+        at, graph.first, graph.peer, graph.peer_port, lft, lids, ends, graph.end_switch, graph.end_port,
+        graph.end_is_switch, np.flatnonzero(~graph.end_is_switch).astype(np.int32),
         np.ascontiguousarray(path_sl, np.uint8), table, data_vls, used, needs, dropped,
     )  # fmt: skip
     return *_lists(graph, needs, data_vls), used, data_vls

@@ -149,15 +149,16 @@ def depend(at, first, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, 
 
 @kernel
 def depend_vl(
-    at, first, peer, peer_port, out_port, lft, dest_lid, dest_end, end_switch, end_port, end_is_switch, source_ends,
+    at, first, peer, peer_port, lft, dest_lid, dest_end, end_switch, end_port, end_is_switch, source_ends,
     path_sl, sl2vl, vls, used, needs, dropped,
 ):  # fmt: skip
     """As :func:`depend` for paths of any SL through any SL2VL mapping; channels are ``link * vls + vl``.
 
     path_sl uint8[ends, ends] or [1, 1] (every path the same); sl2vl uint8[n or 1, in or 1, out or 1, 16]; used
     bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below ``vls`` (15 means
-    discard, IBA 7.6.6) ends the path: dropped int64[2] out counts such pairs (to CAs, to switches) that would else
-    arrive. For one destination a walk stops where another of the same SL and VL went on the same link.
+    discard, IBA 7.6.6) ends the path, also on the last link to a CA: dropped int64[2, n + 2] out counts by hops such
+    pairs (to CAs, to switches) that would else arrive. For one destination a walk stops where another of the same SL
+    and VL went on the same link.
     """
     n = lft.shape[0]
     links = peer.shape[0]
@@ -183,12 +184,14 @@ def depend_vl(
                 lost = False
                 while True:
                     e = at[s, ports[s]]
-                    if e < 0:
+                    if e == -1 or ports[s] == 0:
                         break
-                    row = sl2vl[s % sl2vl.shape[0], came % sl2vl.shape[1], out_port[e] % sl2vl.shape[2]]
+                    row = sl2vl[s % sl2vl.shape[0], came % sl2vl.shape[1], ports[s] % sl2vl.shape[2]]
                     vl = np.int64(row[sl])
                     if vl >= vls:
-                        lost = _arrives(s, ports, at, peer, end, n)
+                        lost = _hops_to(s, ports, at, peer, end) >= 0
+                        break
+                    if e < 0:
                         break
                     channel = np.int64(e) * vls + vl
                     used[channel] = True
@@ -209,17 +212,17 @@ def depend_vl(
                     before = channel
                     s, came = peer[e], peer_port[e]
                 if lost:
-                    dropped[1 if end_is_switch[end] else 0] += 1
+                    dropped[1 if end_is_switch[end] else 0, _hops_to(end_switch[a], ports, at, peer, end)] += 1
                     for i in range(depth):
                         bad[trail_link[i], sl] |= np.uint16(1 << trail_vl[i])
 
 
 @kernel
-def _arrives(s, ports, at, peer, end, n):
-    """Whether the tables alone bring a packet from ``s`` to ``end``."""
-    for _ in range(n + 1):
+def _hops_to(s, ports, at, peer, end):
+    """Hops (egress ports) by which the tables alone bring a packet from ``s`` to ``end``, -1 where they do not."""
+    for hops in range(ports.shape[0] + 1):
         to = at[s, ports[s]]
         if to < 0:
-            return -2 - to == end
+            return hops + (ports[s] != 0) if -2 - to == end else -1
         s = peer[to]
-    return False
+    return -1

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.errors import InputError
+from softib.errors import InputError, MadTimeout
 from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
-from softib.routing.engine import RouteOptions, Routing, engine
+from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
@@ -37,7 +37,7 @@ class BringUp:
     """A running subnet in one process.
 
     ``graph`` is the fabric's (its rows), ``routing.lft`` has its switches in the same order; ``report`` is of the last sweep;
-    ``unreached`` are nodes of the fabric that the manager did not find.
+    ``unreached`` are nodes of the fabric that the manager did not find, or left out as second device of a GUID.
     """
 
     fabric: Fabric
@@ -55,7 +55,7 @@ class BringUp:
         self.sm.request_sweep()
         self.now_ps = _run(self.sm, self.plane, self.port, self.now_ps, progress, None)
         self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
-        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm)
+        self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm, self.port)
         return self.report
 
 
@@ -66,6 +66,7 @@ def bring_up(
     node: str | int | None = None,
     options: RouteOptions | None = None,
     lmc: int = 0,
+    plane: AgentPlane | None = None,
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
 ) -> BringUp:
@@ -73,26 +74,20 @@ def bring_up(
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
-    seconds by phase in the report.
+    seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
-    (a node that cannot host a manager).
+    (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
     """
-    check_engine(engine)
     port = manager_port(fabric, node)
     config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
-    plane, sm = AgentPlane(fabric), SubnetManager(config)
+    plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
     # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
     row = fabric.port_info[port : port + 1]
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
     graph, routing = _as_fabric_rows(fabric, sm)
-    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm), now_ps)
-
-
-def check_engine(name: str) -> None:
-    """Raise :class:`UnknownName` before anything is sent."""
-    engine(name)
+    return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm, port), now_ps)
 
 
 def manager_port(fabric: Fabric, node: str | int | None) -> int:
@@ -138,7 +133,8 @@ def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress:
 def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
     """The fabric's graph, and the manager's routing with its switches in that order."""
     graph, told = graph_of(fabric), sm.routing
-    assert told is not None and sm.graph is not None
+    if told is None or sm.graph is None:
+        raise MadTimeout(f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems)}")
     lft = np.ascontiguousarray(fabric.lft[:, : graph.lft_size])
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
@@ -147,10 +143,16 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     ranks = told.ranks
     if ranks is not None and len(ranks) == len(order):
         ranks = np.where(found, ranks[at], -1)
-    roots = tuple(int(np.flatnonzero(at == r)[0]) for r in told.roots if (at == r).any())
-    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, roots, list(told.notes))
+    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, told.roots, list(told.notes))
     return graph, routing
 
 
-def _unreached(fabric: Fabric, sm: SubnetManager) -> np.ndarray:
-    return np.flatnonzero(~np.isin(fabric.node_guid, sm.database.node_guid))
+def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
+    """Nodes to which none of the manager's directed routes leads. (GUIDs do not tell: two devices may share one.)"""
+    db = sm.database
+    path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
+    node = np.full(db.n_nodes, fabric.port_node[port])
+    for i in range(1, int(hops.max(initial=0)) + 1):
+        on = np.flatnonzero(hops >= i)
+        node[on] = fabric.port_node[fabric.port_peer[fabric.port(node[on], path[on, i].astype(np.int64))]]
+    return np.setdiff1d(np.arange(fabric.sizes.nodes), node)

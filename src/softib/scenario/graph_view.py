@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
+from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
 from softib.routing.graph import SwitchGraph
 
@@ -26,4 +27,5 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
         node_type=fabric.node_type, node_guid=fabric.node_guid, node_nports=fabric.node_nports,
         port_node=fabric.port_node, port_num=fabric.port_num, port_guid=fabric.port_guid,
         port_peer=np.where(usable, peer, -1), port_lid=fabric.lid, port_lmc=fabric.lmc,
+        sys_guid=fabric.sys_guid, is_aggregator=is_aggregation_node(fabric.node_desc),
     )  # fmt: skip

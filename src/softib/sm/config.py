@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from softib.errors import InputError
+from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
-from softib.routing.engine import RouteOptions
+from softib.routing.engine import RouteOptions, engine
 
 __all__ = ["SmConfig"]
 
@@ -20,8 +21,10 @@ class SmConfig:
     ``window``: SMPs on the wire; ``chunk``: MADs of an outbox at most (what fits the cache); ``timeout_ps`` and
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
     between switches, the ``leaf_`` ones for switch ports towards CAs. ``subnet_timeout``, ``hoq_life``,
-    ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``guid``, ``priority``,
-    ``sm_key``: what SMInfo says; ``guid`` is filled in with the PortGUID of the port it runs on.
+    ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix
+    of every end port. ``priority``: of SMInfo.
+
+    Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
 
     engine: str = "minhop"
@@ -32,7 +35,7 @@ class SmConfig:
     timeout_ps: int = TIMEOUT_PS
     retries: int = RETRIES
     mkey: int = 0
-    sm_key: int = 1
+    subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
     subnet_timeout: int = 18
     packet_life_time: int = 0x12
@@ -45,6 +48,7 @@ class SmConfig:
     overrun_errors: int = 8
 
     def __post_init__(self) -> None:
+        engine(self.engine)
         if not 0 <= self.lmc <= MAX_LMC:
             raise InputError(f"lmc {self.lmc} is not possible; an LMC is 0 to {MAX_LMC} (IBA 4.1.3)")
         if self.window < 1 or self.chunk < 1:

@@ -86,7 +86,11 @@ class Database:
         n = len(info)
         first = self.n_nodes
         nodes = np.arange(first, first + n, dtype=np.int32)
-        guid, node_type, nports = NodeInfo.node_guid.get(info), NodeInfo.node_type.get(info), NodeInfo.num_ports.get(info)
+        guid, node_type, nports = (
+            NodeInfo.node_guid.get(info),
+            NodeInfo.node_type.get(info),
+            NodeInfo.num_ports.get(info),
+        )
         self._node = _grown(self._node, _NODE_COLUMNS, first + n)
         self.n_nodes = first + n
         for name, values in (
@@ -157,7 +161,9 @@ def _column(spec: tuple[Any, tuple[int, ...], int], rows: int) -> np.ndarray:
     return np.full((rows, *tail), fill, dtype) if fill else np.zeros((rows, *tail), dtype)
 
 
-def _grown(columns: dict[str, np.ndarray], specs: dict[str, tuple[Any, tuple[int, ...], int]], rows: int) -> dict[str, np.ndarray]:
+def _grown(
+    columns: dict[str, np.ndarray], specs: dict[str, tuple[Any, tuple[int, ...], int]], rows: int
+) -> dict[str, np.ndarray]:
     old = len(next(iter(columns.values())))
     if rows <= old:
         return columns

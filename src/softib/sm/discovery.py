@@ -78,10 +78,12 @@ class Discovery:
             added = db.add_nodes(info[fresh], self._routes_through(tags[fresh]))
             self._ask_about(added)
             nodes = db.nodes_of(guid)
-        if db.sm_port < 0:
+        if db.sm_port < 0 and len(info):
             number = 0 if db.node_type[0] == NodeType.SWITCH else int(NodeInfo.local_port_num.get(info[0]))
             db.sm_port = int(db.node_base[0]) + number
-        same = (NodeInfo.node_type.get(info) == db.node_type[nodes]) & (NodeInfo.num_ports.get(info) == db.node_nports[nodes])
+        same = (NodeInfo.node_type.get(info) == db.node_type[nodes]) & (
+            NodeInfo.num_ports.get(info) == db.node_nports[nodes]
+        )
         self._duplicate(tags[~same], nodes[~same])
         self._enter(tags[same], info[same], nodes[same])
 
@@ -125,7 +127,9 @@ class Discovery:
         db.port_peer[tags] = port
         db.port_peer[port[end]] = tags[end]
 
-    def _enter_ends(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray) -> None:
+    def _enter_ends(
+        self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray
+    ) -> None:
         """CA ports that are seen for the first time (rows ``new`` of the answers): how to get there, and its PortInfo."""
         if not len(new):
             return
@@ -163,7 +167,7 @@ class Discovery:
         self._lids += more
         if self._lids > LID_UCAST_MAX:
             raise LimitError(
-                f"this subnet needs more than {self._lids - 1} LIDs with LMC {self.config.lmc}; a subnet has"
+                f"this subnet needs at least {self._lids:,} LIDs with LMC {self.config.lmc}; a subnet has"
                 f" {LID_UCAST_MAX:,} unicast LIDs (IBA 4.1.3): split it, or lower the LMC"
             )
 
@@ -181,7 +185,9 @@ class Discovery:
         up = PortInfo.port_state.get(data) >= PortState.INIT
         through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
         rows = tags[up & through & ~db.port_probed[tags]]
-        rows = rows[db.routes.hops[db.port_route[rows]] < MAX_HOPS]
+        deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
+        self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
+        rows = rows[~deep]
         db.port_probed[rows] = True
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows])
 

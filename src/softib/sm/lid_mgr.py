@@ -2,7 +2,8 @@
 
 OpenSM's rules: a LID that a port already has is kept when it is valid; the manager's own port is served first, the
 others by ascending PortGUID, each with the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of
-2^LMC; port 0 of a switch owns one.
+2^LMC; port 0 of a switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first and
+single LIDs fill what is left (OpenSM goes by PortGUID alone), so that blocks are still free when LIDs are nearly used up.
 """
 
 from __future__ import annotations

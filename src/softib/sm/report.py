@@ -61,7 +61,9 @@ class SweepReport:
         lines: list[str] = []
         _some(lines, [f"NodeGUID {guid:#018x} is on two devices: {_where(db, db.node_of(guid))} and behind"
                       f" {_behind(db, port)}; the second one is left out" for guid, port in self.duplicates])  # fmt: skip
-        _some(lines, [f"behind {_behind(db, port)}: {why}; nothing there is managed" for port, why in self.silent_ports])
+        _some(
+            lines, [f"behind {_behind(db, port)}: {why}; nothing there is managed" for port, why in self.silent_ports]
+        )
         _some(lines, [f"{_where(db, node)}: {attr} {why}" for node, attr, why in self.mute_nodes])
         _some(lines, [f"{db.port_name(port)}: PORT_INFO {why}" for port, why in self.mute_ports])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
@@ -70,7 +72,20 @@ class SweepReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers, for JSON."""
-        keys = ("nodes", "switches", "cas", "links", "lids", "mads", "retries", "timeouts", "strays", "phase_s", "notes", "problems")
+        keys = (
+            "nodes",
+            "switches",
+            "cas",
+            "links",
+            "lids",
+            "mads",
+            "retries",
+            "timeouts",
+            "strays",
+            "phase_s",
+            "notes",
+            "problems",
+        )
         return {k: getattr(self, k) for k in keys}
 
 

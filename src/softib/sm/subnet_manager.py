@@ -16,9 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softib.errors import SoftibError
 from softib.iba.constants import SMP_DATA, CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
-from softib.mad.batch import MadBatch
+from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Completed, Transactor
 from softib.routing.engine import Routing
@@ -73,19 +74,25 @@ class SubnetManager:
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
         """Take what arrived; return what shall leave now and the time of the next call if nothing arrives before.
 
-        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs, tables too short).
+        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs, tables too short), and
+        whatever a routing engine raises; the sweep is given up then, and :meth:`request_sweep` starts a new one.
         """
         replies = MadBatch.zeros(0)
         if inbox is not None and len(inbox):
-            asked = inbox.mad[:, 3] < RESPONSE_BIT
+            # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
+            asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
             if asked.any():
                 replies, changed = unasked.answer(inbox[asked], self._sm_info())
                 self._sweep_wanted |= changed
                 inbox = inbox[~asked]
         self.transactor.receive(now_ps, inbox)
-        for done in self.transactor.completed():
-            self._take(done)
-        self._advance(now_ps)
+        try:
+            for done in self.transactor.completed():
+                self._take(done)
+            self._advance(now_ps)
+        except SoftibError:
+            self._give_up()
+            raise
         self._fill()
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
@@ -116,7 +123,7 @@ class SubnetManager:
             following = PHASES[0]
         else:
             self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
-            if self.phase == PHASES[-1]:
+            if self.phase == PHASES[-1] or self.database.sm_port < 0:
                 self._end()
                 return
             following = PHASES[PHASES.index(self.phase) + 1]
@@ -134,6 +141,11 @@ class SubnetManager:
         self._enter["discover"] = self._discovery.start
         self._before = (self.transactor.retried, self.transactor.timeouts, self.transactor.strays)
 
+    def _give_up(self) -> None:
+        self.phase, self._sweep_wanted = "", False
+        self.transactor.abandon()
+        self._queue = RequestQueue(self.database.routes)
+
     def _end(self) -> None:
         self.phase = ""
         db, report = self.database, self.report
@@ -143,7 +155,8 @@ class SubnetManager:
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         report.describe(db)
-        self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
+        if db.sm_port >= 0:
+            self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
@@ -244,7 +257,9 @@ class SubnetManager:
         report.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
         is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
         is_sm[db.sm_port] = False
-        report.notes += [f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()]
+        report.notes += [
+            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
+        ]
 
     def _sm_info(self) -> np.ndarray:
         """SMInfo of this manager (IBA 14.2.5.13); the SM_Key stays with those who know it."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from softib.errors import LimitError
 from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, SmpAttr
+from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
@@ -53,6 +54,7 @@ def graph_from(db: Database) -> SwitchGraph:
         node_type=node_type, node_guid=db.node_guid[order], node_nports=db.node_nports[order],
         port_node=rank[db.port_node], port_num=db.port_num, port_guid=db.port_guid, port_peer=db.port_peer,
         port_lid=db.port_lid, port_lmc=db.port_lmc,
+        sys_guid=db.sys_guid[order], is_aggregator=is_aggregation_node(db.node_desc)[order],
     )  # fmt: skip
     graph.switch_node[:] = order[graph.switch_node]
     graph.end_node[:] = order[graph.end_node]

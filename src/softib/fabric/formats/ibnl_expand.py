@@ -6,7 +6,9 @@ ibdm's rules, checked against the stock library in tests/cabling/test_ibdm_oracl
   leaves the slot empty;
 * a wire is followed from every chip port: out through the board's port into the board above, or down into a part;
   where it ends at an empty slot or at a label nobody continues, the port is simply unused (manual page, NOTE-1);
-* width and speed of the lowest level win (NOTE-2); where nobody says, 4x and 2.5G.
+* width and speed told at the lowest level win (NOTE-2), and of two ends the lesser; where nobody says, 4x and 2.5G.
+  ibutils 1.5.7 itself takes the arrow of the highest level alone, and of the two ends the one it walks last. The manual
+  is followed; the 25 shipped systems say the same on every level, so for them it makes no difference.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ class _Expander:
         self.used: set[str] = set()
         self.out = Template()
         self.owner: list[_Placed] = []
+        self.link_of: dict[Port, int] = {}
         self.placed, self.full = 0, False
 
     def run(self) -> Template:
@@ -159,6 +162,7 @@ class _Expander:
 
     def _link(self, a: Port, b: Port, lanes: int, speed: str, line: int, peer: dict[Port, Port]) -> None:
         if peer.get(a) == b and peer.get(b) == a:
+            self._agree(a, lanes, speed)
             return
         if a in peer or b in peer or a == b:
             taken = a if a in peer else b
@@ -166,9 +170,18 @@ class _Expander:
             self.out.problems.append((line, reason))
             return
         peer[a], peer[b] = b, a
+        self.link_of[a] = self.link_of[b] = len(self.out.links)
         both = [self.out.chip_speeds[chip] for chip, _ in (a, b)]
         speed = speed or (min(both, key=lambda s: SPEED_BY_NAME[s].code) if all(both) else "")
         self.out.links.append((*a, *b, lanes, speed))
+
+    def _agree(self, a: Port, lanes: int, speed: str) -> None:
+        """The other end of a link was walked too: the lesser of what both tell."""
+        *ends, lanes0, speed0 = self.out.links[self.link_of[a]]
+        told = [s for s in (speed0, speed) if s]
+        slower = min(told, key=lambda s: SPEED_BY_NAME[s].code, default="")
+        c, p, d, q = ends
+        self.out.links[self.link_of[a]] = (c, p, d, q, min(lanes0 or lanes, lanes or lanes0), slower)
 
 
 def expand(ibnl: Ibnl, modifiers: dict[str, str]) -> Template:

@@ -23,7 +23,7 @@ from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric, Source
 from softib.fabric.power_up import port_info_image
 from softib.iba.constants import NodeType, PhysState
-from softib.iba.devices import DEVICES
+from softib.iba.devices import DEVICES, is_aggregation_node
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, SwitchInfo
 
@@ -31,8 +31,6 @@ __all__ = ["named", "to_fabric"]
 
 SIZE_LIMIT = 8 << 30
 """Octets of tables that a file may ask for: four times what 65,536 hosts below 5,120 switches need."""
-SHARP_NAME = b"Aggregation Node"
-"""NodeDescription of the SHARP aggregation node that sits behind a switch's last port."""
 
 
 def to_fabric(
@@ -213,10 +211,10 @@ def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cab
 
 def _counts(f: Fabric, cables: Cables) -> dict[str, int | None]:
     ca = f.node_type == NodeType.CA
-    sharp = [SHARP_NAME in bytes(f.node_desc[i]) for i in np.flatnonzero(ca)]
+    sharp = ca & is_aggregation_node(f.node_desc)
     same = (cables.node_a == cables.node_b) & (cables.node_b >= 0)
     return {
-        "switches": int(f.is_switch.sum()), "cas": int(ca.sum()), "sharp_nodes": sum(sharp),
+        "switches": int(f.is_switch.sum()), "cas": int(ca.sum()), "sharp_nodes": int(sharp.sum()),
         "links": len(cables.node_a), "listed_both_ends": int((cables.listed == 2).sum()),
         "self_loops": int(same.sum()), "dangling": int(cables.dangling), "system_links": None,
     }  # fmt: skip

@@ -27,6 +27,7 @@ import numpy as np
 
 from softib.fabric.formats.plan_match import spoken_names
 from softib.fabric.model import Fabric
+from softib.iba.devices import is_aggregation_node
 
 __all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
 
@@ -113,10 +114,9 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
     """Leaf switch → hosts under it."""
     at: dict[str, list[tuple[str, int]]] = {}
     often = Counter(fabric.node_names())
-    for node in fabric.cas.tolist():
+    sharp = is_aggregation_node(fabric.node_desc)
+    for node in fabric.cas[~sharp[fabric.cas]].tolist():
         said = fabric.node_name(node)
-        if "Aggregation Node" in said:
-            continue
         host = next(iter(spoken_names(said)), "")
         if not host:
             # Default descriptions are the same on every host: only the GUID tells them apart.

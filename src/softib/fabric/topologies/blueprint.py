@@ -18,8 +18,8 @@ from softib.iba.constants import NodeType
 
 __all__ = ["MAX_HOSTS", "MAX_SWITCHES", "RECORDS", "Blueprint", "check_size", "host_names", "numbered"]
 
-MAX_HOSTS, MAX_SWITCHES = 1 << 20, 1 << 16
-"""What a fabric in memory is refused beyond: a host port takes about 1 KB, a switch 48 KiB of LFT and its ports."""
+MAX_HOSTS, MAX_SWITCHES, MAX_BYTES = 1 << 20, 1 << 16, 32 << 30
+"""What a fabric in memory is refused beyond."""
 
 RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
 """What a generator knows of a fabric: everything about the hardware, nothing that a subnet manager writes."""
@@ -35,12 +35,18 @@ def host_names(count: int) -> list[str]:
     return numbered("host", count, max(4, len(str(count))))
 
 
-def check_size(kind: str, hosts: int, switches: int) -> None:
-    """Raise :class:`LimitError` before arrays are made that no memory holds."""
-    if hosts > MAX_HOSTS or switches > MAX_SWITCHES:
+def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
+    """Raise :class:`LimitError` before arrays are made that no memory holds.
+
+    Bytes by :mod:`softib.fabric.columns`: a switch has an LFT of 48 KiB, an MFT of 2 KiB for 16 ports, about 0.5 KB a
+    port and 8 bytes of SL2VL for each pair of ports; a host 1.1 KB.
+    """
+    ports = radix + 1
+    need = hosts * 1100 + switches * (49152 + 2048 * -(-ports // 16) + 520 * ports + 8 * ports**2)
+    if hosts > MAX_HOSTS or switches > MAX_SWITCHES or need > MAX_BYTES:
         raise LimitError(
-            f"{kind}: {hosts} hosts and {switches} switches are more than a fabric in memory can be: "
-            f"{MAX_HOSTS} hosts and {MAX_SWITCHES} switches"
+            f"{kind}: {hosts} hosts and {switches} {radix}-port switches ({need / 1e9:.0f} GB of tables) are more than a "
+            f"fabric in memory can be: {MAX_HOSTS} hosts, {MAX_SWITCHES} switches, {MAX_BYTES >> 30} GiB"
         )
 
 

@@ -31,7 +31,7 @@ def build(values: dict[str, Any]) -> Fabric:
     if p + a - 1 + h > radix:
         raise impossible(NAME, "radix", f": {radix} ports do not hold {p} hosts, {a - 1} local and {h} global cables; "
                          f"it needs {p + a - 1 + h}")  # fmt: skip
-    check_size(NAME, a * p * g, a * g)
+    check_size(NAME, a * p * g, a * g, radix)
     b = Blueprint(NAME, values)
     n = np.arange(a * g)
     switch = b.switches(

@@ -34,7 +34,7 @@ def build(values: dict[str, Any]) -> Fabric:
                               ("h", f"{leaves * cables} leaf and {h} global cables of a spine", leaves * cables + h)):  # fmt: skip
         if need > radix:
             raise impossible(NAME, name, f": {first} need {need} ports; the switches have {radix}")
-    check_size(NAME, g * leaves * p, g * (leaves + spines))
+    check_size(NAME, g * leaves * p, g * (leaves + spines), radix)
     b = Blueprint(NAME, values)
     n, k = np.arange(g * leaves), np.arange(g * spines)
     leaf = b.switches([f"g{i // leaves + 1}-leaf-{i % leaves + 1}" for i in range(len(n))], radix, 1,

@@ -13,7 +13,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
-from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible, radix_parameter
+from softib.fabric.topologies.params import MAX_PORTS, Kind, Parameter, default_radix, impossible, radix_parameter
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
 
 __all__ = ["KIND", "shape_of"]
@@ -27,7 +27,7 @@ def build(values: dict[str, Any]) -> Fabric:
     radix = values["radix"]
     if values["m"] or values["w"] or values["p"]:
         shape, hosts = _explicit_shape(values)
-        radix = radix or shape.ports_used
+        radix = radix or min(shape.ports_used, MAX_PORTS)
         if shape.ports_used > radix:
             raise impossible(
                 NAME, "radix", f": {radix}-port switches cannot hold this tree; it needs {shape.ports_used} ports"
@@ -35,11 +35,11 @@ def build(values: dict[str, Any]) -> Fabric:
     else:
         radix = radix or default_radix(values["generation"])
         shape, hosts = shape_of(radix, values)
-    check_size(NAME, hosts, shape.n_switches)
+    check_size(NAME, hosts, shape.n_switches, radix)
     b = Blueprint(NAME, {**values, "radix": radix, "levels": shape.levels, "hosts": hosts})
     tiers = wire_tree(b, shape, radix, max(1, shape.levels - 1))
     leaf = np.arange(hosts) // shape.m[0]
-    pod_leaves = int(np.prod(shape.m[1 : shape.levels - 1], dtype=np.int64))
+    pod_leaves = math.prod(shape.m[1 : shape.levels - 1])
     host = b.hosts(host_names(hosts), leaf=leaf, pod=leaf // pod_leaves)
     b.links("host-leaf", tiers[0][leaf], np.arange(hosts) % shape.m[0] + 1, host, 1)
     return b.build()

@@ -10,7 +10,8 @@ __all__ = ["global_links"]
 def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Every global cable once as (group, its port, other group, its port), ports counted 0…``ports`` - 1 in a group.
 
-    The absolute arrangement (Kim et al., ISCA 2008, figure 5; named so by Camarero et al., TACO 2014): the ports of a
+    The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by Hastings et al. (CLUSTER
+    2015), as figure 5 of Kim et al. (ISCA 2008) has it: the ports of a
     group go in order to the other groups in order. With fewer groups than ``ports + 1`` every pair gets the same number
     ``ports // (groups - 1)`` of cables, round by round; what is left over stays free.
     """

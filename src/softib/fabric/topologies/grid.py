@@ -39,7 +39,7 @@ class Grid:
             raise impossible(kind, "radix", f": {hosts} hosts and {link_ports} cables need {need} ports; a switch here has "
                              f"{min(radix, 254)}")  # fmt: skip
         self.dims, self.n, self.hosts_each = dims, math.prod(dims), hosts
-        check_size(kind, self.n * hosts, self.n)
+        check_size(kind, self.n * hosts, self.n, radix)
         self.coordinates = np.stack(np.unravel_index(np.arange(self.n), dims), axis=1)
         self.stride = np.array([math.prod(dims[k + 1 :]) for k in range(len(dims))])
         self.b = Blueprint(kind, {**values, "radix": radix})

@@ -42,7 +42,7 @@ def build(values: dict[str, Any]) -> Fabric:
     units = -(-nodes // slots)
     values["ufm"] = _has_ufm(values, units)
     shape = _shape(values, units)
-    check_size(NAME, nodes * rails, shape.n_switches)
+    check_size(NAME, nodes * rails, shape.n_switches, radix)
     b = Blueprint(NAME, {**values, "tiers": shape.levels})
     leaves = wire_tree(b, shape, radix, max(1, shape.levels - 1))[0]
     _label_leaves(b, leaves, rails)

@@ -8,6 +8,7 @@ each. Tier 0 are the hosts. A k-ary n-tree (Petrini and Vanneschi, IPPS 1997) is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +53,7 @@ class TreeShape:
 
     def roots(self, level: int) -> int:
         """Switches at the top of one subtree of ``level``."""
-        return int(np.prod(self.w[:level], dtype=np.int64))
+        return math.prod(self.w[:level])
 
     def switches(self, level: int) -> int:
         """Switches of tier ``level``."""
@@ -112,7 +113,7 @@ def wire_tree(b: Blueprint, shape: TreeShape, radix: int, pod_level: int) -> lis
     tiers: list[np.ndarray] = []
     for t in range(1, shape.levels + 1):
         count, roots = shape.switches(t), shape.roots(t)
-        below = int(np.prod(shape.m[t:pod_level], dtype=np.int64)) if t <= pod_level else 0
+        below = math.prod(shape.m[t:pod_level]) if t <= pod_level else 0
         pod = np.arange(count) // roots // below if t <= pod_level else np.full(count, -1)
         tiers.append(b.switches(_names(t, count), radix, t, pod=pod))
     for t in range(2, shape.levels + 1):

@@ -1,6 +1,6 @@
 """Writes and reads the forwarding tables of an 11,664-host fat tree in dump_lfts form: 1,620 x 13,284 = 21.5 M entries.
 
-Run: python bench/bench_lft_dump.py [switches] [lids]
+Run: python bench/lft_dump.py [switches] [lids]
 """
 
 from __future__ import annotations

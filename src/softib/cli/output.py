@@ -1,0 +1,101 @@
+"""What verbs share: options, JSON alone on stdout, everything else on stderr, progress on what takes over a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from softib.fabric.formats.base import Problem
+
+__all__ = ["SHOWN_PROBLEMS", "Steps", "print_json", "print_problems", "source_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SHOWN_PROBLEMS = 20
+LONG_S = 1.0
+"""A step that took longer says so."""
+
+
+def source_options(function: F) -> F:
+    """``--ibnl`` and ``--node-name-map``: what a reader may need beside the file."""
+    function = click.option("--ibnl", multiple=True, metavar="DIR", type=click.Path(),
+                            help="Directory of IBNL system descriptions for .topo files (repeatable).")(function)  # fmt: skip
+    return click.option("--node-name-map", metavar="F", type=click.Path(),
+                        help="Names of nodes by GUID, as infiniband-diags read them.")(function)  # fmt: skip
+
+
+def print_json(value: Any) -> None:
+    """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
+    import json
+
+    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def plain(value: Any) -> Any:
+    """Only what JSON has: NaN and infinity become null, NumPy's scalars and arrays Python's."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not (value == value and abs(value) != float("inf")):
+        return None
+    if isinstance(value, set | frozenset):
+        return sorted(plain(v) for v in value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value
+
+
+def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
+    """Unreadable records on stderr, at most ``limit`` of them and how many more there are."""
+    every = list(problems)
+    for problem in every[:limit]:
+        click.echo(printable(f"softib: {problem}"), err=True)
+    if len(every) > limit:
+        click.echo(f"softib: … and {len(every) - limit} more records with problems (--json lists all)", err=True)
+
+
+def printable(text: str) -> str:
+    """One line without control characters: names come from files, and a terminal obeys escape sequences."""
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+class Steps:
+    """Named steps of a long job. On a terminal a spinner shows the current one; one over a second leaves its time.
+
+    Calling it with a line shows the line as the state of the current step.
+    """
+
+    def __init__(self, quiet: bool = False):
+        self.quiet = quiet
+        self.seconds: dict[str, float] = {}
+        self._status: Any = None
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        """``with steps("bring-up"): …``"""
+        began = time.perf_counter()
+        with self._spinner(what):
+            yield
+        took = self.seconds[what] = time.perf_counter() - began
+        if took >= LONG_S and not self.quiet:
+            click.echo(f"softib: {what}: {took:.1f} s", err=True)
+
+    @contextmanager
+    def _spinner(self, what: str) -> Iterator[None]:
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(f"{what} …"):
+            yield

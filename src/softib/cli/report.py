@@ -1,0 +1,98 @@
+"""``softib report``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+
+
+@click.command()
+@click.argument("source")
+@click.option(
+    "--html", "html", metavar="F", type=click.Path(), help="Write the whole report as one self-contained HTML file."
+)
+@click.option(
+    "--plan",
+    metavar="F",
+    type=click.Path(),
+    help="Compare every cable with this plan (a cabling list or any fabric file).",
+)
+@click.option(
+    "--engine",
+    metavar="E",
+    help="Routing engine by OpenSM's name: ftree (default; falls back to minhop where the fabric is no tree), minhop, updn or dnup.",
+)
+@click.option(
+    "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead of a bring-up."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic patterns."
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@source_options
+def command(
+    source: str, html: str | None, plan: str | None, engine: str | None, lfts: str | None, seed: int, as_json: bool,
+    ibnl: tuple[str, ...], node_name_map: str | None,
+) -> int:  # fmt: skip
+    """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
+
+    SOURCE is a file of any known format (ibnetdiscover, ibsim, .topo, .lst, .db_csv) or a fabric.yaml. Findings do not
+    change the exit code; ``softib check`` is for that.
+    """
+    from softib.cli.source import load
+    from softib.report.build import build
+    from softib.report.routed import check_choice
+
+    check_choice(engine, lfts)
+    if html:
+        _check_target(html)
+    steps = Steps()
+    with steps("reading"):
+        result = load(source, ibnl, node_name_map)
+    report = build(source, result, plan=plan, engine=engine, lfts=lfts, seed=seed, steps=steps)
+    if html:
+        with steps("drawing"):
+            _write(report, html)
+    report.seconds.update(steps.seconds)
+    if as_json:
+        from softib.report.as_json import to_json
+
+        print_json(to_json(report))
+        return 0
+    from rich.console import Console
+
+    from softib.report.terminal import to_terminal
+
+    print_problems(report.problems)
+    to_terminal(report, Console())
+    if html:
+        click.echo(printable(f"softib: report written to {html}"), err=True)
+    return 0
+
+
+def _check_target(html: str) -> None:
+    """Fail before the work, not after it."""
+    from softib.errors import InputError
+
+    path = Path(html)
+    if path.is_dir():
+        raise InputError(f"{html}: this is a directory; give the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{html}: cannot write there: {error.strerror or error}") from None
+
+
+def _write(report: object, html: str) -> None:
+    from softib.errors import InputError
+    from softib.report.html import to_html
+    from softib.report.model import Report
+
+    assert isinstance(report, Report)
+    try:
+        Path(html).write_text(to_html(report), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{html}: cannot write: {error.strerror or error}") from None

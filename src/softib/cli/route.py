@@ -1,0 +1,78 @@
+"""``softib route``: forwarding tables, the proof that they are right, and their quality."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from softib.report.routed import Routed
+
+
+@click.command()
+@click.argument("source")
+@click.option(
+    "--engine",
+    metavar="E",
+    help="Routing engine by OpenSM's name: ftree (default; falls back to minhop where the fabric is no tree), minhop, updn or dnup.",
+)
+@click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")
+@click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@source_options
+def command(
+    source: str, engine: str | None, lfts: str | None, dump: str | None, as_json: bool, ibnl: tuple[str, ...],
+    node_name_map: str | None,
+) -> int:  # fmt: skip
+    """Route SOURCE with an engine, or judge tables from a file.
+
+    Proves that every CA reaches every CA and switch, counts hops, and looks for credit loops (deadlock). Exit 1 when a
+    pair has no path or a credit loop can form.
+    """
+    from softib.cli.source import load
+    from softib.report import routed as routing
+    from softib.report.as_json import routing_json
+
+    routing.check_choice(engine, lfts)
+    steps = Steps()
+    with steps("reading"):
+        result = load(source, ibnl, node_name_map)
+    found = routing.from_file(result, lfts, steps) if lfts else routing.from_engine(result, engine, steps)
+    if dump:
+        from softib.fabric.formats.lft_dump import write_lfts
+
+        write_lfts(found.fabric, found.lft, dump)
+    problems = [*result.problems, *found.problems]
+    part = found.part
+    if as_json:
+        rows = [{"file": p.file, "line": p.line, "reason": p.reason} for p in problems]
+        print_json({**routing_json(part), "problems": rows})
+    else:
+        print_problems(problems)
+        _print(found)
+        if dump:
+            click.echo(printable(f"softib: tables written to {dump}"), err=True)
+    return 0 if part.good else 1
+
+
+def _print(found: Routed) -> None:
+    from rich.console import Console
+
+    from softib.report.terminal import print_routing, text
+
+    console: Console = Console()
+    part = found.part
+    console.print(text(found.fabric.name or "fabric", "bold"))
+    if part.good:
+        console.print(text("Every CA reaches every CA and switch, and no credit loop can form.", "green"))
+    else:
+        bad = [] if part.deadlock_free else ["a credit loop can form: traffic can deadlock"]
+        bad += [f"{part.unreachable:,} pairs have no path"] if part.unreachable else []
+        console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
+    console.print()
+    print_routing(part, console)

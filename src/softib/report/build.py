@@ -1,0 +1,120 @@
+"""Gathers everything about one source into a :class:`~softib.report.model.Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from softib.errors import InputError, LimitError, PeerError, SoftibError
+from softib.fabric.formats.base import ReadResult
+from softib.iba.devices import is_aggregation_node
+from softib.report import routed
+from softib.report.model import Counts, Report
+
+__all__ = ["build", "checked", "counts_of"]
+
+Steps = Callable[[str], AbstractContextManager[None]]
+
+
+def quietly(what: str) -> AbstractContextManager[None]:
+    """Steps that nobody watches."""
+    return nullcontext()
+
+
+def counts_of(result: ReadResult) -> Counts:
+    """What the file holds (its reader's counts), else what the fabric does."""
+    f, told = result.fabric, result.counts
+    sharp = is_aggregation_node(f.node_desc[f.cas])
+    found: dict[str, int | None] = {
+        "switches": f.sizes.switches, "cas": len(f.cas), "sharp_nodes": int(sharp.sum()),
+        "links": f.sizes.cables, "system_links": f.source.system_links,
+    }  # fmt: skip
+    return Counts(**{key: told.get(key, value) for key, value in found.items()})
+
+
+def checked(source: str, result: ReadResult, *, plan: str | None = None, steps: Steps = quietly) -> Report:
+    """Findings only: what ``softib check`` says."""
+    return build(source, result, plan=plan, steps=steps, predicted=False)
+
+
+def build(
+    source: str,
+    result: ReadResult,
+    *,
+    plan: str | None = None,
+    engine: str | None = None,
+    lfts: str | None = None,
+    seed: int = 0,
+    steps: Steps = quietly,
+    predicted: bool = True,
+) -> Report:
+    """Bring up (or read tables), prove, check, predict. ``steps`` is entered with the name of each step.
+
+    What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
+    Raises :class:`InputError` for a plan, table file or engine that cannot be used.
+    """
+    routed.check_choice(engine, lfts)
+    wanted = _read_plan(plan)
+    report = Report(source, result.format, result.fabric, counts_of(result), list(result.problems), [], plan=plan)
+    found = _route(report, result, engine, lfts, steps)
+    with steps("checks"):
+        _check(report, result, wanted, found)
+    if found is not None and predicted:
+        from softib.report.prediction import predict
+
+        with steps("prediction"):
+            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed)
+        if report.prediction is not None:
+            from softib.report.engines import compare_engines
+
+            with steps("other engines"):
+                report.engines = compare_engines(
+                    found.fabric, found.graph, report.prediction.endpoints, found.part.engine, found.options, seed
+                )
+        else:
+            report.notes.append("no traffic to predict: fewer than two host ports have an address")
+    return report
+
+
+def _route(
+    report: Report, result: ReadResult, engine: str | None, lfts: str | None, steps: Steps
+) -> routed.Routed | None:
+    try:
+        found = routed.from_file(result, lfts, steps) if lfts else routed.from_engine(result, engine, steps)
+    except InputError:
+        raise
+    except (LimitError, PeerError) as error:
+        report.notes.append(f"not brought up: {error}")
+        return None
+    except SoftibError as error:
+        if error.exit_code != 2:
+            raise
+        report.notes.append(f"not brought up: {error}")
+        return None
+    report.fabric, report.graph, report.lft = found.fabric, found.graph, found.lft
+    report.routing, report.bring_up = found.part, found.bring_up
+    report.problems += found.problems
+    return found
+
+
+def _read_plan(plan: str | None) -> Any:
+    if plan is None:
+        return None
+    from softib.fabric.formats.cabling import read_plan
+
+    return read_plan(plan)
+
+
+def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None) -> None:
+    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
+    from softib.diags.check import check_structure
+    from softib.diags.structure import summary
+
+    routing: dict[str, Any] = {}
+    if found is not None:
+        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph}
+    if plan is not None:
+        report.problems += plan.problems
+    report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
+    report.structure = summary(result.fabric, structure)

@@ -1,0 +1,89 @@
+"""Small pictures of numbers as SVG: load curves, a heat map of links, a histogram of hops."""
+
+from __future__ import annotations
+
+import numpy as np
+from markupsafe import escape
+
+from softib.report.drawing import load_class
+
+__all__ = ["heat_map", "hop_bars", "load_curves"]
+
+CURVE_POINTS = 160
+W, H, LEFT, BOTTOM, TOP = 560.0, 250.0, 40.0, 34.0, 12.0
+
+
+def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
+    """Sorted loads of all switch links, one line a pattern: x = share of links, y = load (1 = link exactly full)."""
+    top = max((float(c.max(initial=0.0)) for _, c in curves), default=0.0)
+    top = _nice(max(top, 1.0))
+    parts = [f'<svg class="chart" viewBox="0 0 {W:.0f} {H:.0f}" role="img" aria-label="sorted link loads">']
+    for i in range(5):
+        value = top * i / 4
+        y = _y(value, top)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{W - 8}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="axis end" x="{LEFT - 6}" y="{y + 4:.1f}">{value:g}</text>')
+    for share in (0, 25, 50, 75, 100):
+        parts.append(f'<text class="axis mid" x="{_x(share / 100):.1f}" y="{H - 16:.1f}">{share}%</text>')
+    parts.append(f'<text class="axis mid" x="{_x(0.5):.1f}" y="{H - 2:.1f}">of the links, busiest first</text>')
+    parts.append(f'<line class="full" x1="{LEFT}" x2="{W - 8}" y1="{_y(1, top):.1f}" y2="{_y(1, top):.1f}"/>')
+    for i, (name, load) in enumerate(curves):
+        if not len(load):
+            continue
+        ordered = np.sort(load)[::-1]
+        at = np.unique(np.linspace(0, len(ordered) - 1, min(CURVE_POINTS, len(ordered))).round().astype(int))
+        last = max(len(ordered) - 1, 1)
+        points = " ".join(f"{_x(k / last):.1f},{_y(float(ordered[k]), top):.1f}" for k in at)
+        parts.append(f'<polyline class="c{i}" points="{points}"><title>{escape(name)}</title></polyline>')
+    return "".join([*parts, "</svg>"])
+
+
+def _x(share: float) -> float:
+    return LEFT + share * (W - LEFT - 8)
+
+
+def _y(value: float, top: float) -> float:
+    return H - BOTTOM - value / top * (H - BOTTOM - TOP)
+
+
+def _nice(value: float) -> float:
+    """The next of 1, 2, 4, 5, 8 × 10^k at or above ``value``."""
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(next(f * power for f in (1, 2, 4, 5, 8, 10) if f * power >= value * 0.999))
+
+
+def heat_map(rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
+    """One row a switch, one cell a link (peer, load); colours as in the drawing."""
+    widest = max((len(cells) for _, cells in rows), default=0)
+    if not widest:
+        return ""
+    label = 150.0
+    cell = min(22.0, (1120.0 - label) / widest)
+    high = 15.0
+    parts = [f'<svg class="heat" viewBox="0 0 {label + cell * widest + 4:.0f} {high * len(rows) + 4:.0f}" '
+             f'style="max-width:{label + cell * widest + 4:.0f}px" role="img" aria-label="load of each link">']  # fmt: skip
+    for i, (name, cells) in enumerate(rows):
+        shown = name if len(name) <= 22 else "…" + name[-21:]
+        parts.append(f'<text class="axis" x="0" y="{i * high + 12:.0f}">{escape(shown)}</text>')
+        parts += [
+            f'<rect class="h{load_class(load)}" x="{label + j * cell:.1f}" y="{i * high + 1:.0f}" '
+            f'width="{cell - 1:.1f}" height="{high - 1:.0f}"><title>{escape(f"{name} to {peer}: load {load:.2f}")}</title></rect>'
+            for j, (peer, load) in enumerate(cells)
+        ]
+    return "".join([*parts, "</svg>"])
+
+
+def hop_bars(hops: dict[int, int]) -> str:
+    """Pairs by number of hops, as horizontal bars."""
+    total = sum(hops.values()) or 1
+    most = max(hops.values(), default=1) or 1
+    high = 24
+    parts = [f'<svg class="chart" viewBox="0 0 {W:.0f} {high * len(hops) + 4}" role="img" aria-label="pairs by hops">']
+    for i, (n, pairs) in enumerate(sorted(hops.items())):
+        wide = (W - 260) * pairs / most
+        parts.append(f'<text class="axis" x="0" y="{i * high + 16}">{n} hop{"s" * (n != 1)}</text>')
+        parts.append(f'<rect class="bar" x="64" y="{i * high + 4}" width="{max(wide, 1):.1f}" height="16" rx="3"/>')
+        parts.append(
+            f'<text class="axis" x="{70 + wide:.1f}" y="{i * high + 16}">{pairs:,} pairs ({100 * pairs / total:.1f} %)</text>'
+        )
+    return "".join([*parts, "</svg>"])

@@ -1,0 +1,69 @@
+"""Which ports take part in predicted traffic, in what order, and on which rail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.iba.devices import is_aggregation_node
+from softib.routing.graph import SwitchGraph
+
+__all__ = ["Endpoints", "endpoints_of", "natural_key"]
+
+MAX_RAILS = 16
+"""A first word that more ports share names a kind of adapter (``MT4123 …``), not a host."""
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that puts ``node-2`` before ``node-10``, as people and schedulers order hosts."""
+    return tuple((0, int(p), "") if p.isdecimal() and p.isascii() else (1, 0, p) for p in _DIGITS.split(name) if p)
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """CA ports that send and receive, in natural order of their names.
+
+    ``row`` int32[H] rows of ``graph.end_*``; ``name`` their node names; ``rail`` int32[H]: position among the ports of
+    the same host; ``rails`` the number of different ones.
+    """
+
+    row: np.ndarray
+    name: list[str]
+    rail: np.ndarray
+
+    @property
+    def rails(self) -> int:
+        """Ports of the host with most of them."""
+        return int(self.rail.max(initial=0)) + 1
+
+
+def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
+    """Every CA port with a LID except SHARP aggregation nodes."""
+    sharp = is_aggregation_node(fabric.node_desc)
+    rows = np.flatnonzero(~graph.end_is_switch & ~sharp[graph.end_node])
+    names = [fabric.node_name(int(n)) for n in graph.end_node[rows]]
+    kept = [
+        (natural_key(name), int(graph.end_portnum[row]), int(graph.end_lid[row]), int(row), name)
+        for row, name in zip(rows, names, strict=True)
+    ]
+    kept.sort(key=lambda k: k[:3])
+    ordered = [k[4] for k in kept]
+    return Endpoints(np.array([k[3] for k in kept], np.int32), ordered, _rails(ordered))
+
+
+def _rails(names: list[str]) -> np.ndarray:
+    """Ports of one host are those whose names share the first word (``node-7 mlx5_0``, ``node-7 mlx5_1``)."""
+    rail = np.zeros(len(names), np.int32)
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        host = re.split(r"[ /:]", name, maxsplit=1)[0]
+        rail[i] = seen.get(host, 0)
+        seen[host] = seen.get(host, 0) + 1
+    generic = np.array([seen[re.split(r"[ /:]", n, maxsplit=1)[0]] > MAX_RAILS for n in names], bool)
+    rail[generic] = 0
+    return rail

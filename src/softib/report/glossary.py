@@ -1,0 +1,32 @@
+"""What the report's words mean, for readers who are new to InfiniBand. Shown as tooltips."""
+
+from __future__ import annotations
+
+GLOSSARY: dict[str, str] = {
+    "switch": "A box that forwards packets between its ports.",
+    "leaf": "A switch that hosts are cabled to.",
+    "spine": "A switch that connects leaves.",
+    "core": "A switch that connects spines of different parts.",
+    "CA": "Channel adapter: the InfiniBand card of a host (HCA), or an aggregation node inside a switch.",
+    "SHARP": "Aggregation nodes inside switches that add up data on its way; they count as channel adapters.",
+    "LID": "Local identifier: the 16-bit address that the subnet manager gives to a port.",
+    "GUID": "64-bit identity of a node or port, burnt in at the factory.",
+    "subnet manager": "The program that discovers the fabric, hands out addresses and writes every switch's forwarding table.",
+    "MAD": "Management datagram: the 256-byte packet in which subnet manager and devices talk.",
+    "forwarding table": "For each destination address the port by which a switch sends packets on.",
+    "credit loop": "Links that wait for each other's buffers in a circle: traffic there can stop for ever (deadlock).",
+    "virtual lane": "One of several independent buffers that share a link (VL).",
+    "effective bisection bandwidth": (
+        "Share of their own link that hosts get on average when random pairs between two halves of the fabric talk at once."
+    ),
+    "bisection": "Bandwidth between two halves of the fabric; full means every host can talk at full rate across.",
+    "load": "Share of a link that a pattern needs when every host sends at full rate: 1 is exactly full, 2 takes twice as long.",
+    "shift": "Every host sends to the one k places further on; all shifts together make an all-to-all.",
+    "all-to-all": "Every host sends to every other.",
+    "incast": "Many hosts send to one: its own link is shared by all of them.",
+    "ring allreduce": "Hosts in a ring add up a vector piece by piece: 2 (n - 1) steps of 1/n of it.",
+    "hop": "A switch on the way from host to host.",
+    "rail": "The n-th adapters of all hosts, usually on leaves of their own.",
+    "oversubscription": "Host ports per uplink of a leaf: 1:1 means it can send all of its traffic up.",
+    "engine": "The algorithm that computes forwarding tables, under OpenSM's names.",
+}

@@ -1,0 +1,177 @@
+"""The report as one self-contained HTML file: no script, style, font or picture from anywhere else.
+
+Every text that comes from a file is escaped (Jinja2's autoescape, and ``escape`` in the drawings).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from softib.diags.finding import Severity
+from softib.iba.constants import NodeType
+from softib.report import charts
+from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, ghosts, short_name
+from softib.report.glossary import GLOSSARY
+from softib.report.model import Report
+from softib.report.tiers import Tiers, tiers_of
+from softib.report.words import engine_hint, headline, size_text, structure_facts, tiles, time_text
+from softib.sim.static_network import port_gbps
+
+__all__ = ["to_html"]
+
+MAX_FINDINGS, MAX_SWITCHES, MAX_PROBLEMS, HEAT_ROWS = 1000, 2000, 200, 32
+
+
+def to_html(report: Report) -> str:
+    """The whole page as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("softib.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters.update(term=term, n=lambda v: "–" if v is None else f"{v:,}", size=size_text, ps=time_text)
+    return environment.get_template("report.html.j2").render(r=report, **_context(report))
+
+
+def term(text: str, key: str | None = None) -> Markup:
+    """``text`` with its meaning as a tooltip."""
+    return Markup('<abbr title="{}">{}</abbr>').format(GLOSSARY[key or text], text)
+
+
+def _context(report: Report) -> dict[str, Any]:
+    tiers = _tiers(report)
+    load = relative_load(report)
+    lines = _lines(report, tiers, load)
+    return {
+        "headline": headline(report),
+        "tiles": tiles(report),
+        "engine_hint": engine_hint(report),
+        "drawing": Markup(_drawing(report, tiers, lines)),
+        "speeds": sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)[:5],
+        "load_steps": LOAD_STEPS,
+        "curves": Markup(charts.load_curves(_curves(report))) if report.prediction else "",
+        "curve_names": [name for name, _ in _curves(report)],
+        "heat": Markup(_heat(report, load)),
+        "hops": Markup(charts.hop_bars(report.routing.hops)) if report.routing and report.routing.hops else "",
+        "findings": sorted(report.findings, key=lambda f: -f.severity)[:MAX_FINDINGS],
+        "severities": [(s, n) for s, n in report.by_severity().items()],
+        "codes": Counter(f.code for f in report.findings).most_common(),
+        "switches": _switch_rows(report, tiers, load),
+        "problems": report.problems[:MAX_PROBLEMS],
+        "structure_facts": structure_facts(report.structure),
+        "Severity": Severity,
+        "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),
+    }
+
+
+def relative_load(report: Report) -> np.ndarray | None:
+    """Share of each switch link that uniform traffic at full rate needs (float64[links]), None without prediction."""
+    p = report.prediction
+    if p is None:
+        return None
+    return np.asarray(scaled(report, p.pattern("all-to-all").load) / (p.hosts - 1))
+
+
+def scaled(report: Report, load: np.ndarray) -> np.ndarray:
+    """Flows on each switch link as times of its rate, a flow counted as a typical (median) host's rate."""
+    p = report.prediction
+    assert p is not None
+    links = p.network.n_links
+    return np.asarray(load[:links] * float(np.median(p.network.host_gbps)) / p.network.rate[:links])
+
+
+def _tiers(report: Report) -> Tiers | None:
+    g = report.graph
+    if g is None or not g.n_switches:
+        return None
+    names = [report.fabric.node_name(int(n)) for n in g.switch_node]
+    return tiers_of(g, names, host_counts(report))
+
+
+def host_counts(report: Report) -> np.ndarray:
+    """CA ports of each switch (int64[switches]), SHARP aggregation nodes left out."""
+    from softib.report.endpoints import endpoints_of
+
+    g = report.graph
+    assert g is not None
+    ends = report.prediction.endpoints if report.prediction else endpoints_of(report.fabric, g)
+    return np.bincount(g.end_switch[ends.row], minlength=g.n_switches)
+
+
+def _lines(report: Report, tiers: Tiers | None, load: np.ndarray | None) -> list[Bundle]:
+    if tiers is None or report.graph is None:
+        return []
+    f, g = report.fabric, report.graph
+    missing = ghosts(f, g, tiers, report.findings)
+    return missing + bundles(f, g, tiers, load, port_gbps(f), report.findings)
+
+
+def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
+    if tiers is None or report.graph is None:
+        return ""
+    names: dict[int, list[str]] = {}
+    if report.prediction:
+        g, ends = report.graph, report.prediction.endpoints
+        for row, name in zip(ends.row, ends.name, strict=True):
+            names.setdefault(int(g.end_switch[row]), []).append(name)
+    return draw(report.fabric, report.graph, tiers, lines, names)
+
+
+def _curves(report: Report) -> list[tuple[str, np.ndarray]]:
+    p = report.prediction
+    if p is None:
+        return []
+    text = {
+        "bisection": "random pairs, worst draw",
+        "shift": "worst shift",
+        "all-to-all": "all-to-all (mean of all shifts)",
+    }
+    return [(text[q.name], scaled(report, q.peak) / (p.hosts - 1 if q.name == "all-to-all" else 1))
+            for q in p.patterns if q.name in text]  # fmt: skip
+
+
+def _heat(report: Report, load: np.ndarray | None) -> str:
+    p, g = report.prediction, report.graph
+    if p is None or g is None or load is None or not len(load):
+        return ""
+    most = np.zeros(g.n_switches)
+    np.maximum.at(most, p.network.link_owner, load)
+    rows = []
+    for s in np.argsort(-most, kind="stable")[:HEAT_ROWS]:
+        links = range(int(g.first[s]), int(g.first[s + 1]))
+        name = short_name(report.fabric.node_name(int(g.switch_node[s])))
+        rows.append((name, [(_peer(report, e), float(load[e])) for e in links]))
+    return charts.heat_map([r for r in rows if r[1]])
+
+
+def _peer(report: Report, link: int) -> str:
+    g = report.graph
+    assert g is not None
+    return f"{short_name(report.fabric.node_name(int(g.switch_node[g.peer[link]])))}[{int(g.peer_port[link])}]"
+
+
+def _switch_rows(report: Report, tiers: Tiers | None, load: np.ndarray | None) -> list[dict[str, Any]]:
+    f, g = report.fabric, report.graph
+    if g is None or tiers is None:
+        return [
+            {"name": f.node_name(int(n)), "guid": f"{int(f.node_guid[n]):#018x}", "lid": None, "tier": None,
+             "hosts": None, "links": None, "load": None, "ports": int(f.node_nports[n])}
+            for n in np.flatnonzero(f.node_type == NodeType.SWITCH)[:MAX_SWITCHES]
+        ]  # fmt: skip
+    lid = f.lid
+    most = np.zeros(g.n_switches)
+    if load is not None:
+        np.maximum.at(most, np.repeat(np.arange(g.n_switches), np.diff(g.first)), load)
+    order = np.lexsort((tiers.box, -tiers.tier))[:MAX_SWITCHES]
+    return [
+        {"name": f.node_name(int(g.switch_node[s])), "guid": f"{int(g.switch_guid[s]):#018x}",
+         "lid": int(lid[f.node_base[g.switch_node[s]]]), "tier": int(tiers.tier[s]), "hosts": int(tiers.hosts[s]),
+         "links": int(g.first[s + 1] - g.first[s]), "load": float(most[s]) if load is not None else None,
+         "ports": int(g.switch_nports[s])}
+        for s in order
+    ]  # fmt: skip

@@ -1,0 +1,116 @@
+"""From a proof to what the report and ``softib route`` say about forwarding tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.iba.constants import MAX_HOPS
+from softib.report.model import RoutingPart
+from softib.routing.graph import SwitchGraph
+from softib.routing.quality import Balance, balance
+from softib.routing.verify import Pairs, Proof, port_map, verify
+
+__all__ = ["judge", "part_of", "switch_routes"]
+
+
+def judge(
+    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, engine: str, origin: str,
+    path_sl: np.ndarray | None = None, sl2vl: np.ndarray | None = None, notes: list[str] | None = None,
+) -> tuple[RoutingPart, Proof, Balance]:  # fmt: skip
+    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the tables come from."""
+    proof, even = verify(graph, lft, path_sl, sl2vl), balance(graph, lft)
+    part = part_of(fabric, graph, proof, engine, origin, notes or [])
+    _add_balance(part, fabric, graph, even)
+    return part, proof, even
+
+
+def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: Balance) -> None:
+    """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
+    worst = max((t for t in found.tiers if t.mean), key=lambda t: t.imbalance, default=None)
+    if worst is not None:
+        words = f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
+        part.facts.append(("All-to-all paths on links", words))
+    if found.unused:
+        part.facts.append(("Switch links that no path uses", f"{found.unused:,} of {len(found.paths):,} directions"))
+    part.more["balance"] = {
+        "paths_most": found.most,
+        "paths_mean": found.mean,
+        "unused_links": found.unused,
+        "tiers": [
+            {
+                "low": t.low, "high": t.high, "links": t.links, "least": t.least, "mean": t.mean, "most": t.most,
+                "imbalance": t.imbalance, "worst": [[_name(fabric, graph, s), port, n] for s, port, n in t.worst],
+            }
+            for t in found.tiers
+        ],
+    }  # fmt: skip
+
+
+def part_of(
+    fabric: Fabric, graph: SwitchGraph, proof: Proof, engine: str, origin: str, notes: list[str]
+) -> RoutingPart:
+    """The proof with names instead of rows."""
+    loop = proof.credit_loop
+    return RoutingPart(
+        engine=engine,
+        origin=origin,
+        deadlock_free=proof.deadlock_free,
+        credit_loop=None if loop is None else [(_name(fabric, graph, s), port, vl) for s, port, vl in loop],
+        unreachable=proof.unreachable,
+        loops=proof.ca_ca.loop + proof.ca_switch.loop,
+        hops=proof.hops,
+        switch_unreachable=proof.switch_switch.lost,
+        notes=notes,
+        facts=[
+            ("Virtual lanes in use", str(proof.vls)),
+            ("Channels and their dependencies", f"{proof.channels:,} and {proof.dependencies:,}"),
+        ],
+        more={
+            "pairs": {
+                "ca_ca": _pairs(proof.ca_ca),
+                "ca_switch": _pairs(proof.ca_switch),
+                "switch_switch": _pairs(proof.switch_switch),
+            },
+            "hops_ca": {str(h): n for h, n in sorted(proof.hops_ca.items())},
+            "channels": proof.channels,
+            "dependencies": proof.dependencies,
+            "vls": proof.vls,
+            "failures": [_failure(fabric, graph, f) for f in proof.failures],
+        },
+    )
+
+
+def _name(fabric: Fabric, graph: SwitchGraph, switch: int) -> str:
+    return fabric.node_name(int(graph.switch_node[switch]))
+
+
+def _pairs(pairs: Pairs) -> dict[str, int]:
+    return {"total": pairs.total, "arrived": pairs.arrived, "dead_end": pairs.dead_end, "loop": pairs.loop,
+            "misdelivered": pairs.misdelivered, "dropped": pairs.dropped}  # fmt: skip
+
+
+def _failure(fabric: Fabric, graph: SwitchGraph, f: Any) -> dict[str, Any]:
+    end = fabric.node_name(int(graph.end_node[f.end]))
+    return {"kind": f.kind, "switch": _name(fabric, graph, f.switch), "to": end, "lid": f.lid, "what": f.what}
+
+
+def switch_routes(graph: SwitchGraph, lft: np.ndarray) -> tuple[int, int]:
+    """(arriving, all) routes from every switch to the base LID of every end port but its own port 0."""
+    at = port_map(graph)
+    total = arrived = 0
+    for lids in np.array_split(np.arange(len(graph.end_lid)), max(1, len(graph.end_lid) // 256)):
+        here = np.broadcast_to(np.arange(graph.n_switches)[:, None], (graph.n_switches, len(lids))).copy()
+        going = ~(graph.end_is_switch[lids] & (graph.end_switch[lids] == here))
+        total += int(going.sum())
+        for _ in range(MAX_HOPS + 1):
+            home = going & (here == graph.end_switch[lids])
+            step = at[here, lft[here, graph.end_lid[lids]]]
+            arrived += int((home & (graph.end_is_switch[lids] | (step == -2 - lids))).sum())
+            going &= ~home & (step >= 0)
+            if not going.any():
+                break
+            here = np.where(going, graph.peer[np.maximum(step, 0)], here)
+    return arrived, total

@@ -1,0 +1,180 @@
+"""The report on a terminal: the answer first, then findings, traffic, routing, each a table that fits 80 columns.
+
+Texts of files are shown as text: Rich's markup and control characters in a NodeDescription do nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from softib.diags.finding import Severity
+from softib.report.model import Report, RoutingPart
+from softib.report.words import engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+__all__ = ["print_check", "print_findings", "print_routing", "text", "to_terminal"]
+
+STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
+SHOWN_FINDINGS = 40
+PER_CODE = 8
+"""A code with more findings than this is shown by its first ones and a count."""
+
+
+def _engines(report: Report, console: Console) -> None:
+    """What other engines would give, where the question is open."""
+    if not report.engines:
+        return
+    console.print()
+    right = ("random pairs", "shifts", "no path")
+    table = _table("engine", "random pairs", "shifts", "credit loop", "no path", right=right)
+    for row in report.engines:
+        name = text(row.engine, "bold" if row.used else "")
+        told = ["in use"] if row.used else []
+        told += [f"as {row.tables}"] if row.tables != row.engine else []
+        if told:
+            name.append(f" ({', '.join(told)})")
+        if row.bisection is None or row.shift is None:
+            table.add_row(name, "–", "–", "–", "refused")
+            continue
+        loop = text("none", "green") if row.deadlock_free else text("yes", "bold red")
+        table.add_row(name, percent(row.bisection), percent(row.shift), loop, f"{row.unreachable:,}")
+    console.print(text("Routing engines compared", "bold"))
+    console.print(table)
+    if hint := engine_hint(report):
+        console.print(text(hint, "yellow"))
+    console.print()
+
+
+def to_terminal(report: Report, console: Console) -> None:
+    """Print the whole report."""
+    tone, sentence = headline(report)
+    console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
+    console.print(text(sentence, TONE[tone]))
+    console.print()
+    _tiles(report, console)
+    for note in report.notes:
+        console.print(text(f"note: {note}", "yellow"))
+    _facts("Structure", structure_facts(report.structure), console)
+    if report.bring_up is not None:
+        notes = [("note", n) for n in report.bring_up.notes if report.routing is None or n not in report.routing.notes]
+        _facts("Subnet manager", report.bring_up.facts + notes, console)
+    print_findings(report, console)
+    if report.routing is not None:
+        print_routing(report.routing, console)
+    _traffic(report, console)
+
+
+def print_check(report: Report, console: Console) -> None:
+    """Counts, structure and findings: what ``softib check`` prints."""
+    c = report.counts
+    console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
+    console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
+    for note in report.notes:
+        console.print(text(f"note: {note}", "yellow"))
+    console.print()
+    _facts("Structure", structure_facts(report.structure), console)
+    print_findings(report, console)
+
+
+def text(value: str, style: str = "") -> Text:
+    """``value`` as plain text: no markup, no control characters."""
+    from rich.text import Text
+
+    return Text("".join(c if c.isprintable() or c == "\n" else "�" for c in value), style=style)
+
+
+def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
+
+
+def _tiles(report: Report, console: Console) -> None:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    for t in tiles(report):
+        grid.add_row(text(f"  {t.label}", "dim"), text(t.value, TONE[t.tone]), text(t.note, "dim"))
+    console.print(grid)
+    console.print()
+
+
+def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
+    from rich.table import Table
+
+    if not facts:
+        return
+    console.print(text(title, "bold"))
+    grid = Table.grid(padding=(0, 2))
+    for name, value in facts:
+        grid.add_row(text(f"  {name}", "dim"), text(value))
+    console.print(grid)
+    console.print()
+
+
+def print_findings(report: Report, console: Console) -> None:
+    """The findings, worst first; many of one code are cut short with their number."""
+    by = report.by_severity()
+    count = ", ".join(f"{n:,} {s.name.lower()}" for s, n in by.items() if n)
+    console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
+    if report.findings:
+        table = _table("severity", "code", "finding")
+        total, seen, shown = Counter(f.code for f in report.findings), Counter[str](), 0
+        listed: set[str] = set()
+        for f in sorted(report.findings, key=lambda f: -f.severity):
+            seen[f.code] += 1
+            if shown >= SHOWN_FINDINGS or seen[f.code] > PER_CODE:
+                continue
+            shown += 1
+            listed.add(f.code)
+            line = text(f.message)
+            left = total[f.code] - PER_CODE
+            if seen[f.code] == PER_CODE and left > 0:
+                line.append_text(text(f"\n… and {left:,} more of {f.code}", "dim"))
+            if f.advice and seen[f.code] == 1:
+                line.append_text(text(f"\n{f.advice}", "dim"))
+            table.add_row(text(f.severity.name.lower(), STYLE[f.severity]), text(f.code), line)
+        console.print(table)
+        if hidden := len([c for c in total if c not in listed]):
+            console.print(text(f"{hidden:,} more kinds of finding are not shown here; --json lists all", "dim"))
+    console.print()
+
+
+def print_routing(r: RoutingPart, console: Console) -> None:
+    """Proof and quality of forwarding tables."""
+    facts = [("tables", f"{r.engine_text}; {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
+             ("pairs in circles", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
+    if r.switch_unreachable:
+        facts.append(("switch to switch without a path", f"{r.switch_unreachable:,} (legal for up/down engines)"))
+    if r.credit_loop:
+        facts.append(("the cycle", " → ".join(f"{node}[{port}] VL {vl}" for node, port, vl in r.credit_loop)))
+    if r.hops:
+        total = sum(r.hops.values())
+        facts.append(("hops", ", ".join(f"{h}: {percent(n / total)}" for h, n in sorted(r.hops.items()))))
+    _facts("Routing", facts + r.facts + [("note", n) for n in r.notes], console)
+
+
+def _traffic(report: Report, console: Console) -> None:
+    p = report.prediction
+    if p is None:
+        return
+    console.print(text("Predicted traffic", "bold"), text(f"  {p.hosts:,} host ports", "dim"))
+    right = ("mean rate", "worst", "most flows on a link")
+    table = _table("pattern", "what it does", *right, right=right)
+    for q in p.patterns:
+        table.add_row(q.name, text(q.text), percent(q.relative), percent(q.worst), f"{q.most:,.0f}")
+    console.print(table)
+    _engines(report, console)
+    for name, times in (("ring allreduce", p.allreduce_ps), ("all-to-all", p.all_to_all_ps)):
+        shown = ", ".join(f"{size_text(s)} a host {time_text(t)}" for s, t in times.items())
+        console.print(text(f"ideal {name}: {shown}", "dim"))

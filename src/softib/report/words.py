@@ -1,0 +1,146 @@
+"""The report's sentences and figures, the same on a terminal and on a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from softib.diags.finding import Severity
+from softib.report.model import Report
+
+__all__ = ["Tile", "engine_hint", "headline", "percent", "size_text", "structure_facts", "tiles", "time_text"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure at the top: ``tone`` is ``good``, ``warn``, ``bad`` or empty."""
+
+    label: str
+    value: str
+    note: str
+    tone: str = ""
+    term: str = ""
+
+
+def headline(report: Report) -> tuple[str, str]:
+    """(tone, sentence): the answer before any detail."""
+    by = report.by_severity()
+    errors, warnings = by[Severity.ERROR], by[Severity.WARNING]
+    routing = report.routing
+    if routing is not None and not routing.deadlock_free:
+        first = "Traffic can deadlock: the forwarding tables contain a credit loop"
+        return "bad", f"{first}{_and(errors, warnings)}."
+    if errors:
+        return "bad", f"{_count(errors, 'error')}{_more(warnings)} to look at before traffic runs here."
+    if warnings:
+        return "warn", f"Works, with {_count(warnings, 'warning')}."
+    if report.problems:
+        return "warn", f"No findings, but {_count(len(report.problems), 'record')} could not be read as they stand."
+    if routing is None:
+        return "warn", "No findings, but the fabric could not be brought up; see the notes."
+    return "good", "No findings: every pair of hosts arrives, and no credit loop can form."
+
+
+def _and(errors: int, warnings: int) -> str:
+    return f"; {_count(errors, 'error')}{_more(warnings)} in all" if errors or warnings else ""
+
+
+def _more(warnings: int) -> str:
+    return f" and {_count(warnings, 'warning')}" if warnings else ""
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def tiles(report: Report) -> list[Tile]:
+    """The figures that everybody wants first."""
+    c = report.counts
+    out = [
+        Tile("Switches", _number(c.switches), "", term="switch"),
+        Tile("Channel adapters", _number(c.cas), f"{c.sharp_nodes} of them SHARP" if c.sharp_nodes else "", term="CA"),
+        Tile("Links", _number(c.links), f"{c.system_links:,} between systems" if c.system_links is not None else ""),
+    ]
+    if report.routing is not None:
+        r = report.routing
+        lost = r.unreachable
+        out.append(
+            Tile("Pairs without a path", f"{lost:,}", f"routed by {r.tables or r.engine}", "bad" if lost else "good")
+        )
+        out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
+                        "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",
+                        term="credit loop"))  # fmt: skip
+    if report.prediction is not None:
+        p = report.prediction
+        out.append(Tile("Effective bisection", percent(p.bisection_relative),
+                        f"{_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}",
+                        term="effective bisection bandwidth"))  # fmt: skip
+    return out
+
+
+def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """(name, value) rows about the recognised topology (``diags.structure.summary``)."""
+    if not structure:
+        return []
+    s = structure
+    facts = [("Topology", s["kind"])]
+    if s["tiers"] and s["kind"] in ("fat-tree", "rail-optimized", "dragonfly+"):
+        tiers = [f"{n:,} {name}" for name, n in zip(("leaf", "spine", "core"), s["tiers"].values(), strict=False)]
+        facts.append(("Switches by tier", ", ".join(tiers)))
+    for key, label in (("rails", "Rails"), ("units", "Scalable units"), ("groups", "Groups")):
+        if s[key]:
+            facts.append((label, str(s[key])))
+    if s["dims"]:
+        facts.append(("Dimensions", " × ".join(map(str, s["dims"]))))
+    if s["oversubscription_worst"] is not None:
+        facts.append(("Most oversubscribed leaf", f"{s['oversubscription_worst']:g} : 1"))
+    if s["bisection_percent"] is not None:
+        told = "" if s["bisection_gbps"] is None else f" ({_gbps(s['bisection_gbps'])})"
+        facts.append(("Bisection bandwidth", f"{s['bisection_percent']:.1f} % of full{told}"))
+    return facts + [("Note", note) for note in s["notes"]]
+
+
+def engine_hint(report: Report) -> str:
+    """One sentence where another engine would carry random pairs at least a fifth better, else empty."""
+    used = next((r for r in report.engines if r.used), None)
+    good = [r for r in report.engines if r.bisection is not None and r.deadlock_free and not r.unreachable]
+    if used is None or used.bisection is None or not good:
+        return ""
+    best = max(good, key=lambda r: r.bisection or 0.0)
+    if (best.bisection or 0.0) < 1.2 * used.bisection:
+        return ""
+    return (
+        f"{best.engine} would carry random pairs at {percent(best.bisection or 0.0)} of their links' rate, "
+        f"{used.engine} carries them at {percent(used.bisection)}."
+    )
+
+
+def percent(share: float) -> str:
+    """``41.2 %``; what would round to nothing is ``<0.1 %``."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{100 * share:.1f} %"
+
+
+def _gbps(value: float) -> str:
+    return f"{value / 1000:,.1f} Tb/s" if value >= 10_000 else f"{value:,.0f} Gb/s"
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def time_text(ps: float) -> str:
+    """Picoseconds in a unit that people read."""
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6), ("ns", 1e3)):
+        if ps >= size:
+            return f"{ps / size:.3g} {unit}" if ps / size < 1000 else f"{ps / size:,.0f} {unit}"
+    return f"{ps:.0f} ps"
+
+
+def size_text(octets: int) -> str:
+    """``1 MiB``."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if octets >= size:
+            return f"{octets / size:g} {unit}"
+    return f"{octets} B"

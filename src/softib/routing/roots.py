@@ -1,0 +1,97 @@
+"""Which switches are up: roots given or found, ranks, and the total order from the top down."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.routing.bfs_kernels import distance_to_cas, rank_from, spines
+from softib.routing.graph import SwitchGraph
+from softib.routing.tables import Distances, cas_per_switch, compute_per_switch
+
+__all__ = [
+    "find_spines", "find_tops", "given_roots", "heights", "lost_pairs", "names", "pick_roots", "rank_switches",
+    "top_down",
+]  # fmt: skip
+
+
+def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
+    """Switches (int32, ascending) named by NodeGUID, or by the PortGUID of a CA that hangs on them."""
+    by_guid = {int(g): int(s) for g, s in zip(graph.end_guid, graph.end_switch, strict=True)}
+    by_guid |= {int(g): s for s, g in enumerate(graph.switch_guid)}
+    for g in guids:
+        if g not in by_guid:
+            notes.append(f"root {g:#018x} is not in the fabric; ignored")
+    return np.unique([by_guid[g] for g in guids if g in by_guid]).astype(np.int32)
+
+
+def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
+    """Roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
+
+    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
+    alone takes every switch for a root. Hence one rule more than OpenSM's: a switch that is cabled to a candidate
+    nearer to all CAs is no root.
+    """
+    weight = compute_per_switch(graph)
+    found = np.zeros(graph.n_switches, np.bool_)
+    if not weight.any():
+        return np.empty(0, np.int32)
+    spines(hops, weight, found)
+    total = np.empty(graph.n_switches, np.int64)
+    distance_to_cas(hops, weight, total)
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    beaten = owner[found[graph.peer] & (total[graph.peer] < total[owner])]
+    found[beaten] = False
+    return np.flatnonzero(found).astype(np.int32)
+
+
+def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
+    """The switches farthest from all CAs (int32, ascending); empty where every switch has CAs.
+
+    ``weight`` int[n] says how many CAs a switch has, if not all compute ends count.
+    """
+    height = heights(graph, weight)
+    return np.flatnonzero((height > 0) & (height == height.max(initial=0))).astype(np.int32)
+
+
+def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
+    """Links to the nearest switch that has a CA, int32[n_switches]; -1 where there is none. SHARP nodes do not count.
+
+    ``weight`` as in :func:`find_tops`.
+    """
+    height = np.full(graph.n_switches, -1, np.int32)
+    leaves = np.flatnonzero(compute_per_switch(graph) if weight is None else weight).astype(np.int32)
+    rank_from(graph.first, graph.peer, leaves, height)
+    return height
+
+
+def pick_roots(graph: SwitchGraph, hops: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """In each connected part that ``parts`` bool[n] marks: the switch with most CAs, ties to the smaller GUID."""
+    left, roots = parts.copy(), []
+    for s in np.lexsort((graph.switch_guid, -compute_per_switch(graph))):
+        if left[s]:
+            roots.append(s)
+            left &= hops[s] == 255
+    return np.array(sorted(roots), np.int32)
+
+
+def rank_switches(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
+    """Links to the nearest root, int32[n_switches]; -1 where there is no way to one."""
+    ranks = np.full(graph.n_switches, -1, np.int32)
+    rank_from(graph.first, graph.peer, roots, ranks)
+    return ranks
+
+
+def top_down(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
+    """Switches from the top down: by rank, then by GUID."""
+    return np.lexsort((graph.switch_guid, ranks)).astype(np.int32)
+
+
+def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
+    names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:most]]]
+    return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
+
+
+def lost_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
+    """(CA switch, any switch) pairs that are connected but have no legal way."""
+    leaves = np.flatnonzero(cas_per_switch(graph))
+    return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

@@ -1,0 +1,233 @@
+"""The static layer: loads of every link under a traffic pattern, and what follows from them without a clock.
+
+The cheapest of the three layers: no queues, no time, every flow of a pattern is there at once and a channel is shared
+evenly by the flows that use it. What it says is an upper bound that packets and credits can only lower.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, LimitError
+from softib.sim import static_patterns as patterns
+from softib.sim.static_network import Network, port_gbps
+
+__all__ = [
+    "Bisection",
+    "Loads",
+    "Network",
+    "Shifts",
+    "all_shifts",
+    "all_to_all",
+    "all_to_all_time_ps",
+    "effective_bisection",
+    "flow_rates",
+    "flow_time_ps",
+    "loads",
+    "matrix_loads",
+    "port_gbps",
+    "ring_step_ps",
+]
+
+PS_PER_S = 10**12
+MAX_BYTES = 8 << 30
+"""Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts would take terabytes."""
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What a pattern puts on each channel (``load`` [channels]: flows, or bytes), and how many flows have no path."""
+
+    load: np.ndarray
+    flows: int
+    unrouted: int
+
+    def busy(self, network: Network) -> np.ndarray:
+        """Load per Gb/s of each channel: what orders channels by how long they are busy (float64[channels])."""
+        return np.divide(self.load, network.rate, out=np.zeros(len(self.load)), where=network.rate > 0)
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Loads of shift permutations: ``load`` int32[shifts, channels], ``shifts`` which, ``relative`` float64[shifts]."""
+
+    shifts: np.ndarray
+    load: np.ndarray
+    relative: np.ndarray
+    unrouted: int
+
+    @property
+    def worst_load(self) -> np.ndarray:
+        """Most flows on one channel, by shift."""
+        return np.asarray(self.load.max(axis=1, initial=0))
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """Effective bisection bandwidth over random pairs.
+
+    ``relative``: mean over flows and samples of the flow's rate over what its two hosts' own links can do;
+    ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the sum over all flows of one
+    direction (half of the flows); ``full_gbps``: the same sum if no link inside were shared. ``load`` is the mean
+    over samples of the flows on each channel (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the
+    sample with the smallest rates.
+    """
+
+    samples: np.ndarray
+    gbps: float
+    full_gbps: float
+    load: np.ndarray
+    worst: np.ndarray
+    peak: np.ndarray
+    unrouted: int
+    pairs: int
+
+    @property
+    def relative(self) -> float:
+        """Mean over the samples."""
+        return float(self.samples.mean()) if len(self.samples) else 0.0
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the samples."""
+        return float(self.samples.std()) if len(self.samples) else 0.0
+
+
+def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
+    """Loads of flows ``src[i] → dst[i]``: int64 counts of flows, or float64 sums of ``weight``."""
+    from softib.sim.static_kernels import add_flows
+
+    src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
+    each = np.ones(1, np.int64) if weight is None else np.asarray(weight, np.float64)
+    total = np.zeros(network.n_channels, each.dtype)
+    lost = add_flows(src, dst, each, *network.tables(), total)
+    return Loads(total, len(src), int(lost))
+
+
+def flow_rates(network: Network, src: Any, dst: Any, found: Loads | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(Gb/s, worst channel) of each flow when each channel is shared evenly by the flows on it; 0 and -1 without a path."""
+    from softib.sim.static_kernels import flow_shares
+
+    src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
+    load = (found or loads(network, src, dst)).load
+    share, worst = np.zeros(len(src)), np.zeros(len(src), np.int64)
+    flow_shares(src, dst, np.ones(1, np.int64), *network.tables(), load, network.rate, share, worst)
+    return share, worst
+
+
+def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: bool = True) -> Shifts:
+    """Loads of every channel under shift permutations (default: all ``n-1`` of the hosts in order of their LIDs).
+
+    ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises :class:`LimitError` where the loads,
+    4 octets a shift and channel, exceed :data:`MAX_BYTES`.
+    """
+    from softib.sim.static_kernels import shift_loads, shift_shares
+
+    order = np.arange(network.n_hosts) if order is None else np.asarray(order, np.int64)
+    which = np.arange(1, len(order), dtype=np.int64) if shifts is None else np.asarray(shifts, np.int64)
+    if 4 * len(which) * network.n_channels > MAX_BYTES:
+        raise LimitError(
+            f"the loads of {len(which):,} shifts on {network.n_channels:,} channels take more than {MAX_BYTES >> 30} GiB;"
+            f" sample at most {MAX_BYTES // (4 * network.n_channels):,} shifts"
+        )
+    load = np.zeros((len(which), network.n_channels), np.int32)
+    relative = np.zeros(len(which))
+    tables = network.tables()
+    lost = shift_loads(order, which, *tables, load)
+    if rates:
+        shift_shares(order, which, *tables, load, network.rate, network.host_gbps, relative)
+    return Shifts(which, load, relative, int(lost))
+
+
+def all_to_all(network: Network) -> Loads:
+    """Flows on each channel when every host sends to every other (int64)."""
+    from softib.sim.static_kernels import all_to_all_loads
+
+    n, links = network.n_hosts, network.n_links
+    at, many = np.unique(network.host_switch, return_counts=True)
+    total = np.zeros(network.n_channels, np.int64)
+    lost = int(all_to_all_loads(at, many, *network.tables(), total))
+    # What a host sends leaves by its one injection channel; flows without a path are not sent.
+    total[links : links + n] = n - 1 if not lost else _sent(network)
+    return Loads(total, n * (n - 1), lost)
+
+
+def _sent(network: Network) -> np.ndarray:
+    """Flows that each host can send in an all-to-all where some have no path (int64[hosts])."""
+    sent = np.zeros(network.n_hosts, np.int64)
+    every = np.arange(network.n_hosts)
+    for at in np.unique(network.host_switch):
+        here = np.flatnonzero(network.host_switch == at)
+        # Hosts of one switch reach the same destinations; what each could send to itself does not count.
+        _, worst = flow_rates(network, np.full(network.n_hosts, here[0]), every)
+        reached = worst >= 0
+        sent[here] = reached.sum() - reached[here]
+    return sent
+
+
+def matrix_loads(network: Network, demand: Any) -> Loads:
+    """Bytes on each channel (float64) under a traffic matrix, dense or (source, destination, bytes) columns."""
+    src, dst, size = patterns.matrix(network.n_hosts, demand)
+    return loads(network, src, dst, size) if len(src) else Loads(np.zeros(network.n_channels), 0, 0)
+
+
+def effective_bisection(network: Network, samples: int = 50, seed: int = 0, hosts: Any = None) -> Bisection:
+    """Effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider, Lumsdaine, CLUSTER 2008).
+
+    On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of the path).
+    """
+    rng = np.random.default_rng(seed)
+    pool = np.arange(network.n_hosts) if hosts is None else np.asarray(hosts, np.int64)
+    relative = np.zeros(samples)
+    gbps = full = 0.0
+    total, worst, lost = np.zeros(network.n_channels), np.zeros(network.n_channels, np.int64), 0
+    peak, lowest = worst, np.inf
+    for i in range(samples if len(pool) > 1 else 0):
+        src, dst = patterns.bisection_pairs(pool, rng)
+        found = loads(network, src, dst)
+        rate, _ = flow_rates(network, src, dst, found)
+        best = np.minimum(network.host_gbps[src], network.host_gbps[dst])
+        relative[i] = float(np.divide(rate, best, out=np.zeros(len(rate)), where=best > 0).mean())
+        gbps, full = gbps + rate.sum() / 2, full + best.sum() / 2
+        total += found.load
+        np.maximum(worst, found.load, out=worst)
+        lost += found.unrouted
+        if relative[i] < lowest:
+            peak, lowest = found.load, relative[i]
+    many = max(samples, 1)
+    return Bisection(relative, gbps / many, full / many, total / many, worst, peak, lost, len(pool) // 2)
+
+
+def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
+    """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower bound for the pattern.
+
+    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to tell.
+    """
+    unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
+    if unknown:
+        raise InputError(f"{unknown} channel(s) carry traffic and have no rate; give every link one")
+    busiest = float(found.busy(network).max(initial=0.0))
+    return round(busiest * size_bytes * 8 * (PS_PER_S / 1e9))
+
+
+def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.ndarray | None = None) -> int:
+    """Time of one step of a ring allreduce of ``size_bytes`` a host: a 1/n part to the next host, all at once.
+
+    ``n`` is the length of the (longest) ring; with ``rail`` each rail reduces its own share on its own ring. A whole
+    allreduce is ``2 (n - 1)`` steps (Thakur, Rabenseifner, Gropp 2005).
+    """
+    order = np.arange(network.n_hosts) if order is None else np.asarray(order, np.int64)
+    if len(order) < 2:
+        return 0
+    src, dst = patterns.ring(order, rail)
+    keep = src != dst
+    n = len(order) if rail is None else int(np.unique(rail[order], return_counts=True)[1].max())
+    return flow_time_ps(network, loads(network, src[keep], dst[keep]), size_bytes / n)
+
+
+def all_to_all_time_ps(network: Network, size_bytes: int, found: Loads | None = None) -> int:
+    """Time of an all-to-all in which every host sends ``size_bytes`` to every other, links alone counted."""
+    return flow_time_ps(network, found or all_to_all(network), size_bytes)

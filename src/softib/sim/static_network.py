@@ -1,0 +1,127 @@
+"""What the static layer sees: directed channels, their rates, and the forwarding tables that choose among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.routing.graph import SwitchGraph
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["Network", "port_gbps"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A routed graph as channels.
+
+    Channel ``c`` is, for ``L`` directed switch links (rows of the graph's CSR list) and ``H`` hosts: ``0 … L-1`` the
+    links, ``L … L+H-1`` the injection channel (host → switch) of each host, ``L+H … L+2H-1`` its ejection channel.
+    A *host* is an end port of a channel adapter: a node with one HCA a rail is several hosts.
+    """
+
+    graph: SwitchGraph
+    lft: np.ndarray  # uint8[switches, ≥ max LID + 1]
+    hosts: np.ndarray  # int32[H] rows of graph.end_*
+    host_switch: np.ndarray  # int32[H]
+    host_lid: np.ndarray  # int64[H] base LID
+    chan_at: np.ndarray  # int32[switches, 256]
+    chan_to: np.ndarray  # int32[L + 2H] switch at the far end, -1 = a host
+    rate: np.ndarray  # float64[L + 2H] Gb/s of data
+
+    @classmethod
+    def build(
+        cls,
+        graph: SwitchGraph,
+        lft: np.ndarray,
+        hosts: Any = None,
+        link_gbps: Any = 1.0,
+        host_gbps: Any = 1.0,
+    ) -> Network:
+        """Make the channels of ``graph`` routed by ``lft`` (uint8[switches, LIDs], 255 = no route).
+
+        ``hosts`` are rows of ``graph.end_*`` (default: every CA port, ascending by LID). ``link_gbps`` is a rate, or one
+        per row of the graph's links; ``host_gbps`` a rate, or one per row of ``end_*``. Raises :class:`InputError` where
+        the table does not cover the LIDs.
+        """
+        if lft.shape[0] != graph.n_switches or lft.shape[1] <= graph.max_lid:
+            raise InputError(
+                f"a forwarding table of {lft.shape[0]} switches × {lft.shape[1]} LIDs cannot route "
+                f"{graph.n_switches} switches and LIDs up to {graph.max_lid}"
+            )
+        chosen = np.flatnonzero(~graph.end_is_switch) if hosts is None else np.asarray(hosts)
+        chosen = chosen.astype(np.int32)
+        links, n = len(graph.peer), len(chosen)
+        chan_at = np.full((max(graph.n_switches, 1), 256), -1, np.int32)
+        owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+        chan_at[owner, graph.out_port] = np.arange(links)
+        at, port = graph.end_switch[chosen], graph.end_port[chosen]
+        chan_at[at, port] = links + n + np.arange(n)
+        rate = np.empty(links + 2 * n)
+        rate[:links] = link_gbps
+        rate[links : links + n] = rate[links + n :] = np.broadcast_to(host_gbps, (len(graph.end_lid),))[chosen]
+        return cls(
+            graph=graph, lft=np.ascontiguousarray(lft, np.uint8), hosts=chosen, host_switch=at.astype(np.int32),
+            host_lid=graph.end_lid[chosen].astype(np.int64), chan_at=chan_at,
+            chan_to=np.concatenate([graph.peer, at, np.full(n, -1)]).astype(np.int32), rate=rate,
+        )  # fmt: skip
+
+    @property
+    def n_links(self) -> int:
+        """Directed switch-to-switch channels."""
+        return len(self.graph.peer)
+
+    @property
+    def n_hosts(self) -> int:
+        """Hosts (CA ports)."""
+        return len(self.hosts)
+
+    @property
+    def n_channels(self) -> int:
+        """All directed channels."""
+        return len(self.rate)
+
+    @cached_property
+    def link_owner(self) -> np.ndarray:
+        """Switch that each switch link leaves (int32[L])."""
+        return np.repeat(np.arange(self.graph.n_switches, dtype=np.int32), np.diff(self.graph.first))
+
+    @property
+    def host_gbps(self) -> np.ndarray:
+        """Rate of each host's own link (float64[H])."""
+        return self.rate[self.n_links : self.n_links + self.n_hosts]
+
+    def tables(self) -> tuple[Any, ...]:
+        """The columns that every kernel takes, in its order."""
+        # One channel a switch, injection and ejection: the 63 hops of IBA 14.2.1.2 bind directed routes alone.
+        path = np.empty(self.graph.n_switches + 2, np.int64)
+        return self.host_switch, self.host_lid, self.n_links, self.lft, self.chan_at, self.chan_to, path
+
+    def path(self, source: int, destination: int) -> np.ndarray:
+        """Channels from host ``source`` to host ``destination`` (empty = no route)."""
+        from softib.sim.static_kernels import walk
+
+        switch, lid, links, lft, chan_at, chan_to, buffer = self.tables()
+        last = links + self.n_hosts + destination
+        n = walk(int(switch[source]), int(lid[destination]), last, links + source, lft, chan_at, chan_to, buffer)
+        return np.asarray(buffer[:n]).copy()
+
+
+def port_gbps(fabric: Fabric) -> np.ndarray:
+    """Data rate of each port's link in Gb/s from its active speed and width (float64[ports]; 0 = no link)."""
+    from softib.fabric.power_up import active_speed_codes
+    from softib.iba.rates import LANES_BY_BIT, data_gbps
+    from softib.iba.smp import PortInfo
+
+    lanes = np.zeros(256, np.int64)
+    for bit, count in LANES_BY_BIT.items():
+        lanes[bit] = count
+    width = lanes[PortInfo.link_width_active.get(fabric.port_info)]
+    speed = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
+    return np.asarray(np.where(fabric.linked, data_gbps(speed, width), 0.0))

@@ -1,0 +1,35 @@
+"""Runs the command line in this process: exit code, stdout, stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from softib.cli.main import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one call of ``softib`` gave."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """stdout, which must be JSON and nothing else."""
+        return json.loads(self.out)
+
+
+def softib(*args: object) -> Ran:
+    """Run ``softib ARGS``. An exception that is no exit is a traceback for the user: it is not caught here."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([str(a) for a in args])
+        except SystemExit as leave:
+            code = leave.code
+    return Ran(code if isinstance(code, int) else 1, out.getvalue(), err.getvalue())

@@ -1,0 +1,149 @@
+"""Bad input: one line that says what is wrong and what would be right, exit 2, never a traceback."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import softib
+
+READING = (("report",), ("check",), ("route", "--engine", "minhop"))
+
+
+def one_line(ran) -> str:
+    assert ran.code == 2, (ran.code, ran.out, ran.err)
+    assert ran.out == ""
+    lines = ran.err.splitlines()
+    assert len(lines) == 1, ran.err
+    assert lines[0].startswith("softib: ")
+    assert "Traceback" not in ran.err
+    return lines[0]
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    """A netlist of one switch and two hosts."""
+    path = tmp_path / "small.net"
+    path.write_text('Switch 4 "S1"\n[1] "H1"[1]\n[2] "H2"[1]\n\nHca 1 "H1"\n[1] "S1"[1]\n\nHca 1 "H2"\n[1] "S1"[2]\n')
+    return path
+
+
+def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
+    """What it is → (argument, a word of the line)."""
+    made = {
+        "empty": b"",
+        "blank": b" \n\n\t\n",
+        "random": random.Random(1).randbytes(4096),
+        "prose": b"Dear all,\nplease find attached the fabric.\n",
+        "one-line": b"x" * 2_000_000,
+        "unfinished.yaml": b"topology: {kind: fat-tree, radix:",
+        "list.yaml": b"- 1\n- 2\n",
+        "impossible.yaml": b"topology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n",
+        "kind.yaml": b"topology: {kind: fat-tre, radix: 8}\n",
+        "fault.yaml": b'topology: {kind: fat-tree, radix: 8, levels: 2}\nfaults: [{cable: "nowhere[1]", remove: true}]\n',
+        "huge.yaml": b"topology: {kind: fat-tree, radix: 9999, levels: 3}\n",
+    }
+    out = {}
+    for name, data in made.items():
+        (tmp_path / name).write_bytes(data)
+        out[name] = (str(tmp_path / name), name)
+    out["missing"] = (str(tmp_path / "no" / "such.net"), "no such file")
+    out["missing name"] = ("pod-7", "running")
+    out["directory"] = (str(tmp_path), "directory")
+    out["live"] = ("umad:mlx5_0", "not in this version")
+    return out
+
+
+NAMES = ("empty", "blank", "random", "prose", "one-line", "unfinished.yaml", "list.yaml", "impossible.yaml", "kind.yaml",
+         "fault.yaml", "huge.yaml", "missing", "missing name", "directory", "live")  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", READING, ids=lambda v: v[0])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bad_source_is_one_line(tmp_path, name, verb):
+    argument, word = bad_sources(tmp_path)[name]
+    assert word in one_line(softib(verb[0], argument, *verb[1:]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_convert_and_diff_say_the_same(tmp_path, name, net):
+    argument, word = bad_sources(tmp_path)[name]
+    assert word in one_line(softib("convert", argument, tmp_path / "out.net"))
+    assert not (tmp_path / "out.net").exists()
+    assert word in one_line(softib("diff", net, argument))
+
+
+def test_a_misspelt_file_names_its_neighbour(net):
+    assert str(net) in one_line(softib("check", net.with_name("smal.net")))
+
+
+@pytest.mark.parametrize("verb", ["report", "route"])
+def test_an_unknown_engine_names_the_near_ones_before_any_work(verb, tmp_path):
+    line = one_line(softib(verb, tmp_path / "absent", "--engine", "min-hop"))
+    assert "minhop" in line
+
+
+def test_an_impossible_topology_says_what_would_be_right(tmp_path):
+    path = tmp_path / "f.yaml"
+    path.write_text("topology: {kind: rail-optimized, nodes: 4, radix: 7, rails: 8}\n")
+    line = one_line(softib("report", path))
+    assert f"{path}:1:" in line
+    assert "radix" in line or "rails" in line
+
+
+def test_engine_and_lfts_exclude_each_other(net):
+    assert "one of the two" in one_line(softib("route", net, "--engine", "minhop", "--lfts", net))
+
+
+def test_tables_need_addresses(net):
+    assert "LID" in one_line(softib("route", net, "--lfts", net))
+
+
+@pytest.mark.parametrize("option", ["--plan", "--html"])
+def test_files_beside_the_source_are_checked_too(net, tmp_path, option):
+    given = tmp_path if option == "--html" else tmp_path / "absent.csv"
+    assert str(given) in one_line(softib("report", net, option, given))
+
+
+def test_convert_to_nowhere_and_to_nothing(net, tmp_path):
+    assert "no-such-dir" in one_line(softib("convert", net, tmp_path / "no-such-dir" / "x.net"))
+    assert "suffix" in one_line(softib("convert", net, tmp_path / "x.unknown"))
+    assert "ibsim" in one_line(softib("convert", net, tmp_path / "x", "--to", "ibsm"))
+
+
+@pytest.mark.parametrize(
+    "args", [(), ("--nope",), ("reprot", "x"), ("report",), ("diff", "a"), ("report", "x", "--seed", "-1")]
+)
+def test_usage_is_exit_2_without_a_traceback(args):
+    ran = softib(*args)
+    assert ran.code in (0, 2) if not args else ran.code == 2
+    assert "Traceback" not in ran.err + ran.out
+
+
+def test_a_misspelt_verb_names_the_near_one():
+    assert "report" in one_line(softib("reprot", "x"))
+
+
+def test_a_closed_pipe_is_no_error(net):
+    """``softib check … | head -0``: the reader leaves, nobody complains."""
+    code = f"{sys.executable} -m softib.cli.main check {net} --json | head -c 1"
+    ran = subprocess.run(["bash", "-o", "pipefail", "-c", code], capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in ran.stderr
+    assert "Broken" not in ran.stderr
+
+
+def test_random_bytes_after_a_good_head_are_kept_apart(net, tmp_path):
+    data = net.read_bytes()
+    noise = random.Random(2).randbytes(300)
+    path = tmp_path / "half.net"
+    path.write_bytes(data + noise)
+    ran = softib("check", path, "--json")
+    assert ran.code == 1
+    found = ran.json()
+    assert found["fabric"]["switches"] == 1
+    assert found["problems"]
+    assert all(set(p) == {"file", "line", "reason"} for p in found["problems"])

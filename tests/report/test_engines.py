@@ -1,0 +1,49 @@
+"""The engines compared: laws of full trees, and honest rows for engines that refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from softib.fabric.topologies.registry import generate
+from softib.report.endpoints import endpoints_of
+from softib.report.engines import compare_engines
+from softib.report.model import Report
+from softib.report.words import engine_hint
+from softib.routing.engine import ENGINES
+from tests.report.samples import report_of, with_lids
+
+
+def rows_of(report: Report, used: str = "minhop"):
+    ends = endpoints_of(report.fabric, report.graph)
+    return compare_engines(report.fabric, report.graph, ends, used)
+
+
+def test_ftree_carries_every_shift_of_a_full_tree():
+    """Zahavi 2012: on a full fat tree d-mod-k is free of contention under every shift."""
+    report = report_of(generate("fat-tree", radix=8, levels=3))
+    rows = {r.engine: r for r in rows_of(report)}
+    assert set(rows) == set(ENGINES)
+    assert rows["ftree"].shift == pytest.approx(1.0)
+    assert rows["ftree"].deadlock_free
+    assert all(0 < r.bisection <= 1 for r in rows.values())
+    assert [r.used for r in rows.values()].count(True) == 1
+
+
+def test_a_ring_shows_which_engine_can_deadlock():
+    fabric = generate("ring", switches=5, hosts_per_switch=1)
+    report = report_of(fabric)
+    rows = {r.engine: r for r in rows_of(report)}
+    assert not rows["minhop"].deadlock_free
+    assert rows["updn"].deadlock_free
+
+
+def test_the_hint_names_an_engine_only_where_it_is_safe_and_better():
+    fabric = generate("fat-tree", radix=12, levels=3)
+    report = report_of(fabric)
+    assert with_lids(fabric).n_switches == report.graph.n_switches
+    report.engines = rows_of(report)
+    best = report.engines[0]
+    used = next(r for r in report.engines if r.used)
+    assert (engine_hint(report) != "") == (best.bisection >= 1.2 * used.bisection)
+    report.engines = rows_of(report, used=best.engine)
+    assert engine_hint(report) == ""

@@ -1,0 +1,107 @@
+"""Terminal and JSON: the same figures, safe texts, stable keys."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from softib.cli.output import plain
+from softib.diags.finding import Severity
+from softib.report.as_json import routing_json, to_json
+from softib.report.endpoints import endpoints_of, natural_key
+from softib.report.model import RoutingPart
+from softib.report.terminal import to_terminal
+from softib.report.words import headline, size_text, time_text
+from tests.report.samples import finding, report_of, tree, with_lids
+
+
+def shown(report) -> str:
+    out = io.StringIO()
+    to_terminal(report, Console(file=out, width=100, force_terminal=True))
+    return out.getvalue()
+
+
+def test_names_cannot_write_escape_sequences_or_markup():
+    fabric = tree(prefix="\x1b]0;owned\x07[bold red]")
+    out = shown(report_of(fabric, findings=(finding(fabric, int(fabric.cable_port[0, 0])),)))
+    assert "\x1b]0;" not in out
+    assert "\x07" not in out
+    assert "[bold red]" in out
+
+
+def test_the_terminal_says_the_answer_first():
+    fabric = tree()
+    report = report_of(fabric)
+    report.problems.clear()
+    assert headline(report) == ("good", "No findings: every pair of hosts arrives, and no credit loop can form.")
+    report.findings.append(finding(fabric, int(fabric.cable_port[0, 0]), Severity.WARNING))
+    assert headline(report)[0] == "warn"
+    report.findings.append(finding(fabric, int(fabric.cable_port[0, 0]), Severity.ERROR))
+    assert headline(report)[0] == "bad"
+    assert "1 error and 1 warning" in shown(report)
+
+
+def test_many_findings_of_one_code_are_counted_not_listed():
+    fabric = tree(8, 16, 4)
+    report = report_of(fabric, findings=tuple(finding(fabric, int(p)) for p in fabric.cable_port[:100, 0]))
+    out = shown(report)
+    assert "92 more of link-speed" in out
+    assert out.count("is bad") == 8
+
+
+def test_json_is_json_and_holds_the_keys_of_the_contract():
+    fabric = tree()
+    report = report_of(fabric, findings=(finding(fabric, int(fabric.cable_port[0, 0])),))
+    found = json.loads(json.dumps(plain(to_json(report)), allow_nan=False))
+    assert {"switches", "cas", "sharp_nodes", "links", "system_links"} <= set(found["fabric"])
+    assert found["fabric"]["system_links"] is None
+    assert {"code", "severity", "where", "message"} <= set(found["findings"][0])
+    assert set(found["findings"][0]["where"][0]) == {"node", "guid", "portnum"}
+    assert found["problems"] == [{"file": "pod.net", "line": 7, "reason": "no such port"}]
+    assert {"engine", "deadlock_free", "credit_loop", "unreachable", "hops"} <= set(found["routing"])
+    assert found["routing"]["credit_loop"] is None
+    assert 0 < found["prediction"]["effective_bisection"]["relative"] <= 1
+
+
+def test_a_credit_loop_is_a_list_of_triples():
+    part = RoutingPart("minhop", "test", False, [("a", 3, 0), ("b", 1, 0)], 0, 0, {2: 5, 1: 3})
+    found = routing_json(part)
+    assert found["credit_loop"] == [["a", 3, 0], ["b", 1, 0]]
+    assert list(found["hops"].items()) == [("1", 3), ("2", 5)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(float("nan"), None), (float("inf"), None), (np.float64(0.5), 0.5), (np.arange(2), [0, 1])]
+)
+def test_plain(value, expected):
+    assert plain({"x": value}) == {"x": expected}
+
+
+def test_natural_order_and_rails():
+    assert sorted(["n10", "n9", "n1 mlx5_1", "n1 mlx5_0"], key=natural_key) == ["n1 mlx5_0", "n1 mlx5_1", "n9", "n10"]
+    fabric = tree(2, 4, 1)
+    for i, name in enumerate(
+        ["n1 hca0", "n1 hca1", "n2 hca0", "n2 hca1", "n3 hca0", "n3 hca1", "n4 hca0", "x Aggregation Node"]
+    ):
+        raw = name.encode().ljust(64, b"\0")
+        fabric.node_desc[fabric.cas[i]] = np.frombuffer(raw, np.uint8)
+    ends = endpoints_of(fabric, with_lids(fabric))
+    assert ends.name == ["n1 hca0", "n1 hca1", "n2 hca0", "n2 hca1", "n3 hca0", "n3 hca1", "n4 hca0"]
+    assert ends.rail.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert ends.rails == 2
+
+
+@pytest.mark.parametrize(
+    ("ps", "expected"),
+    [(500, "500 ps"), (1_500, "1.5 ns"), (2_000_000, "2 µs"), (85_800_000_000, "85.8 ms"), (3e15, "3,000 s")],
+)
+def test_times(ps, expected):
+    assert time_text(ps) == expected
+
+
+def test_sizes():
+    assert [size_text(s) for s in (10, 1 << 20, 3 << 29)] == ["10 B", "1 MiB", "1.5 GiB"]
