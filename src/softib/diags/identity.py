@@ -191,8 +191,13 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     empty = [p for _, p in smaller if len(p) == 1 and f.is_switch[p[0]]]
     if len(empty) > MANY and "unlinked" not in view.records:
         smaller = [(r, p) for r, p in smaller if len(p) > 1]
-    for _, part in smaller[: 4 * MANY]:
+    for _, part in smaller[:MANY]:
         yield _isolated(view, part, int(size.max()))
+    if len(smaller) > MANY:
+        nodes = sum(len(p) for _, p in smaller[MANY:])
+        places = [view.node_place(int(p[0])) for _, p in smaller[MANY : 2 * MANY]]
+        yield finding(ISOLATED_PART, places, f"{len(smaller) - MANY} more parts, {nodes} nodes in all, have no link to the "
+                      f"largest part", {"parts": len(smaller) - MANY, "nodes": nodes})  # fmt: skip
 
 
 def _isolated(view: FabricView, part: np.ndarray, main: int) -> Finding:
