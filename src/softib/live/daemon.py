@@ -24,7 +24,9 @@ from softib.live.server import IbsimServer, clock_ps
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
+from softib.live.traffic import Traffic
 from softib.live.umad_server import UmadServer
+from softib.live.verbs_door import VerbsDoor
 
 __all__ = ["Daemon", "Settings"]
 
@@ -55,16 +57,20 @@ class Daemon:
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
         self.fabric.power_on()
-        self.board = Switchboard(AgentPlane(self.fabric))
+        plane = AgentPlane(self.fabric)
+        self.traffic = Traffic(slot.traffic, plane.tables)
+        self.board = Switchboard(plane, self.traffic.cells)
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
+        self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
         self.door = ControlDoor(slot.control, self.selector, self._operations())
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
         self.ready_s: float | None = None
+        self._fold_at = 0.0
         self.stopping = False
 
     # -- life --
@@ -89,17 +95,27 @@ class Daemon:
     def turn(self) -> None:
         """One turn: the manager, then programs."""
         wait_s = IDLE_S
+        self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         if self.manager is not None:
             now_ps = clock_ps()
             if self.manager.wait_s(now_ps) == 0.0:
                 self.manager.run(clock_ps, now_ps)
             wait_s = min(wait_s, self.manager.wait_s(clock_ps()))
-        if self.shared.epoch != self.board.epoch:
-            self.shared.epoch = self.board.epoch
+        self._publish()
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
         self.server.turn(min(wait_s, self.umads.wait_s(clock_ps())))
         self.umads.tick(clock_ps())
+
+    def _publish(self) -> None:
+        """Tell applications what MADs and faults changed, and count what they sent."""
+        if self.shared.epoch != self.board.epoch:
+            self.shared.epoch = self.board.epoch
+            self.verbs.tick()
+        if time.monotonic() >= self._fold_at:
+            self._fold_at = time.monotonic() + IDLE_S
+            self.board.fold(clock_ps())
+            self.board.traps(clock_ps())
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -109,6 +125,8 @@ class Daemon:
         """Close every socket and give the name free."""
         self.server.close()
         self.umads.close()
+        self.verbs.close()
+        self.traffic.close()
         self.door.close()
         self.selector.close()
         self.slot.release()

@@ -7,9 +7,11 @@ The layout is :data:`softib.live.wire.FRAME`: DLID at 0, SLID at 4, QPs at 8 and
 from softib.agents.kernels import serve_addressed
 from softib.iba import constants as c
 from softib.jit import External, kernel
+from softib.live.traffic_kernels import HIGH, fold_cells
 
 SET, RESPONSE, TRAP_REPRESS = int(c.Method.SET), 0x80, int(c.Method.TRAP_REPRESS)
-SUBN_LID, SUBN_DR = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR)
+SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
+PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = 110
 
 REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED = range(6)
@@ -24,6 +26,7 @@ MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
 @kernel(_nrt=False)
 def answer_frames(
     t,
+    v,
     port,
     number,
     now,
@@ -56,8 +59,10 @@ def answer_frames(
     ``replies`` gets what goes back to the client, in the order of the requests: answers, and requests that nobody
     answers, with status 110. ``forwards`` gets what another client must handle (the MAD as it arrives there) and
     ``forward_port`` the end port it is for, ``forward_row`` its row in ``frames``. ``classes`` (uint8[256]) remembers the classes that the client sends.
-    Everything from ``mads`` to ``served`` is scratch.
+    Everything from ``mads`` to ``served`` is scratch. ``v``: :class:`softib.live.traffic.Cells`; what applications sent is
+    in the counters before anybody reads them.
     """
+    asks = False
     for r in range(n):
         f = frames[r]
         # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back.
@@ -69,8 +74,12 @@ def answer_frames(
         fate[r] = 0
         for i in range(256):
             mads[r, i] = f[32 + i]
-        if f[35] == SET and (f[33] == SUBN_DR or f[33] == SUBN_LID):
-            counts[SETS] += 1
+        if f[33] == SUBN_DR or f[33] == SUBN_LID:
+            counts[SETS] += f[35] == SET
+            asks |= f[49] == PORT_INFO
+        asks |= f[33] == PERF
+    if asks and v.head[HIGH]:
+        fold_cells(t, v, now)
     serve_addressed(
         t,
         port,
@@ -142,6 +151,7 @@ def bounce(f, g):
 @kernel(_nrt=False)
 def pump(
     t,
+    v,
     port,
     number,
     now,
@@ -191,6 +201,7 @@ def pump(
         counts[RECEIVED] += 1
         answer_frames(
             t,
+            v,
             port,
             number,
             now,

@@ -64,6 +64,11 @@ class Slot:
         return self.folder / "board"
 
     @property
+    def traffic(self) -> Path:
+        """What applications have sent, by cell."""
+        return self.folder / "traffic"
+
+    @property
     def log(self) -> Path:
         """What a detached daemon prints."""
         return self.folder / "log"
@@ -89,7 +94,7 @@ class Slot:
 
     def clear(self) -> None:
         """Remove what a daemon keeps there, except the lock and the log."""
-        for path in (self.control, self.board):
+        for path in (self.control, self.board, self.traffic):
             path.unlink(missing_ok=True)
 
     def release(self) -> None:

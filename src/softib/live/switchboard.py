@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
 from softib.iba.smp import PortInfo
 from softib.live.client import Client
 from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
+from softib.live.traffic import no_cells
+from softib.live.traffic_kernels import HIGH, fold_cells
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
@@ -47,8 +49,10 @@ class Station(Protocol):
 class Switchboard:
     """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration."""
 
-    def __init__(self, plane: AgentPlane):
+    def __init__(self, plane: AgentPlane, cells: Any = None):
+        """``cells``: what applications count (:class:`softib.live.traffic.Cells`; None: there are none)."""
         self.plane, self.fabric = plane, plane.fabric
+        self.cells = no_cells() if cells is None else cells
         self.stations: dict[int, Station] = {}
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
@@ -73,10 +77,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
+        answer_frames(tables, self.cells, 0, 0, 0, self.frames, 0, classes, *self._scratch)
         bounce(self.frames[0], self._replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
+            pump(tables, self.cells, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
 
     # -- who is there --
 
@@ -106,8 +110,9 @@ class Switchboard:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
         self._counts[:] = 0
         answer_frames(
-            self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
-        )
+            self.plane.tables, self.cells, sender.port, sender.number, now_ps, self.frames, n, sender.classes,
+            *self._scratch,
+        )  # fmt: skip
         self._finish(sender, now_ps)
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
@@ -115,7 +120,7 @@ class Switchboard:
         socket's timeout. Returns how many datagrams were received."""
         self._counts[:] = 0
         pump(
-            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
+            self.plane.tables, self.cells, sender.port, sender.number, now_ps, sender.sock.fileno(),
             0 if wait else socket.MSG_DONTWAIT,
             PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes, *self._scratch,
         )  # fmt: skip
@@ -171,8 +176,14 @@ class Switchboard:
 
     # -- what the fabric and managers in this process send --
 
+    def fold(self, now_ps: int) -> None:
+        """Add what applications have sent to the counters of the ports on the way."""
+        if self.cells.head[HIGH]:
+            fold_cells(self.plane.tables, self.cells, now_ps)
+
     def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
+        self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
         self.epoch += 1
         if delivery is not None:

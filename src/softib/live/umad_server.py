@@ -137,6 +137,7 @@ class UmadServer:
         if op == constant("REFRESH"):
             view = self.views.known.get(asked["view"].decode("utf-8", "replace"))
             if view is not None:
+                self.board.fold(clock_ps())  # counters are read there
                 view.refresh(asked["path"].decode("utf-8", "surrogateescape"))
             return 0, 0, None
         file = self.files.get(int(asked["handle"]))

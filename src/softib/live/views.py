@@ -16,7 +16,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.live.attach import PORT_SUFFIX
-from softib.live.sysfs import DEVICE_FILES, PORT_FILES, table_files
+from softib.live.sysfs import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
 
 __all__ = ["Device", "View", "Views", "host_of"]
 
@@ -79,6 +79,7 @@ class View:
 
     def __post_init__(self) -> None:
         f = self.fabric
+        self._lines["devices"] = lambda: "\n".join(self._device_line(d) for d in self.devices)
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
         for device in self.devices:
             base = f"{CLASS}/{device.name}"
@@ -86,6 +87,11 @@ class View:
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
             for portnum in device.portnums:
                 self._add_port(device, portnum)
+
+    @staticmethod
+    def _device_line(device: Device) -> str:
+        """What ``libsoftib-verbs.so`` reads: name, row of the node, firmware, portnums."""
+        return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
 
     def _add_port(self, device: Device, portnum: int) -> None:
         f = self.fabric
