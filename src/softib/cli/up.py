@@ -60,6 +60,7 @@ def command(
 
             check_engine(chosen)
         daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp), began)
+        del result  # the board has it all: half the memory
     except BaseException:
         slot.release()
         raise

@@ -52,9 +52,9 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
+        fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
-        self.fabric.power_on()
         self.board = Switchboard(AgentPlane(self.fabric))
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
@@ -111,6 +111,7 @@ class Daemon:
         self.umads.close()
         self.door.close()
         self.selector.close()
+        self.shared.close()
         self.slot.release()
 
     # -- what the control socket offers --
