@@ -31,10 +31,7 @@ def root() -> Path:
 
     Raises :class:`InputError` where it is somebody else's, or open to others.
     """
-    told = os.environ.get("XDG_RUNTIME_DIR")
-    shm = Path("/dev/shm")
-    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
-    path = Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
+    path = _root_path()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.lstat()
@@ -43,6 +40,13 @@ def root() -> Path:
     if path.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise InputError(f"{path}: belongs to somebody else or is open to others; remove it, or set XDG_RUNTIME_DIR")
     return path
+
+
+def _root_path() -> Path:
+    told = os.environ.get("XDG_RUNTIME_DIR")
+    shm = Path("/dev/shm")
+    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+    return Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
 
 
 @dataclass
@@ -130,8 +134,10 @@ def claim(name: str) -> Slot:
 
 
 def running() -> list[Slot]:
-    """Every fabric of this user that runs, by name."""
-    slots = []
+    """Every fabric of this user that runs, by name. Makes nothing where none ever ran."""
+    slots: list[Slot] = []
+    if not _root_path().exists():
+        return slots
     with contextlib.suppress(OSError):
         slots = [Slot(p.name, p) for p in sorted(root().iterdir()) if NAME.fullmatch(p.name)]
     return [s for s in slots if s.held()]
