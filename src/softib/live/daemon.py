@@ -18,9 +18,10 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
 from softib.live.board import Board
+from softib.live.clock import clock_ps
 from softib.live.door import ControlDoor
 from softib.live.manager import InternalManager
-from softib.live.server import IbsimServer, clock_ps
+from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
@@ -98,6 +99,7 @@ class Daemon:
             self.shared.epoch = self.board.epoch
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
+        wait_s = min(wait_s, self.board.advance(clock_ps()))
         self.server.turn(min(wait_s, self.umads.wait_s(clock_ps())))
         self.umads.tick(clock_ps())
 

@@ -22,6 +22,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.live.attach import Places
 from softib.live.client import PAUSE_AT, Client
+from softib.live.clock import clock_ps
 from softib.live.desk import Desk
 from softib.live.sockets import Doors
 from softib.live.switchboard import BURST, Switchboard
@@ -35,11 +36,6 @@ PUMP_WAIT_MS = 2
 """How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
 """Bursts of one client in a row before the others have their turn."""
-
-
-def clock_ps() -> int:
-    """The monotonic wall clock in picoseconds."""
-    return time.monotonic_ns() * 1000
 
 
 class IbsimServer:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["Slot", "claim", "find", "root", "running"]
+__all__ = ["Slot", "claim", "find", "free", "root", "running"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
@@ -111,6 +111,18 @@ def check_name(name: str) -> str:
     return name
 
 
+def _taken(name: str) -> InputError:
+    return InputError(f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name")
+
+
+def free(name: str) -> Slot:
+    """The slot of ``name``, which nobody holds now. Raises :class:`InputError` where somebody does."""
+    slot = Slot(check_name(name), root() / name)
+    if slot.held():
+        raise _taken(name)
+    return slot
+
+
 def claim(name: str) -> Slot:
     """Become the one daemon of ``name``; what a dead one left is removed. Raises :class:`InputError` while it runs."""
     slot = Slot(check_name(name), root() / name)
@@ -124,9 +136,7 @@ def claim(name: str) -> Slot:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(fd)
-                raise InputError(
-                    f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
-                ) from None
+                raise _taken(name) from None
             time.sleep(0.02)
     slot.lock = fd
     slot.clear()

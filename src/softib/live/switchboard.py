@@ -12,9 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from softib.agents.plane import AgentPlane, Delivery
-from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
+from softib.iba.constants import LID_PERMISSIVE, Method
 from softib.iba.smp import PortInfo
 from softib.live.client import Client
+from softib.live.clock import clock_ps
 from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
@@ -91,14 +92,14 @@ class Switchboard:
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager."""
-        row = self.fabric.port_info[port : port + 1]
-        cap = int(PortInfo.cap_mask.get(row)[0])
-        issm = any(s.issm and s.port == port for s in self.stations.values())
-        wanted = cap | CapMask.IS_SM if issm else cap & ~CapMask.IS_SM
-        if wanted != cap:
-            PortInfo.cap_mask.set(row, wanted)
+        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager. A change
+        raises trap 144, which tells the master of a manager that came or went."""
+        before = self.fabric.port_info[port].tobytes()
+        now_ps = clock_ps()
+        self.plane.set_is_sm(port, any(s.issm and s.port == port for s in self.stations.values()), now_ps)
+        if self.fabric.port_info[port].tobytes() != before:
             self.epoch += 1
+            self.traps(now_ps)
 
     # -- what programs send --
 
@@ -201,6 +202,13 @@ class Switchboard:
                 _, delivery = self.plane.exchange(made[0], made[1], now_ps)
                 if delivery is not None:
                     self.deliver(delivery)
+
+    def advance(self, now_ps: int) -> float:
+        """Let time pass for the devices (PortSamplesControl); seconds until it must again (infinite: nothing waits)."""
+        if not self.plane.tables.samplers[0, 0]:
+            return float("inf")
+        due_ps = self.plane.advance(now_ps)
+        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:
         """The link at ``port`` fails or comes back; its switches' traps leave at once."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.live.server import clock_ps
+from softib.live.clock import clock_ps
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
 from softib.live.umad_file import Cargo, IssmFile, Pending, UmadFile, tid_of
