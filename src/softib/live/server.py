@@ -100,10 +100,14 @@ class IbsimServer:
         def ready(events: int) -> None:
             if client.gone:
                 return
-            if events & selectors.EVENT_WRITE:
-                client.flush()
-            if events & selectors.EVENT_READ:
-                self._read(client)
+            try:
+                if events & selectors.EVENT_WRITE:
+                    client.flush()
+                if events & selectors.EVENT_READ:
+                    self._read(client)
+            except Exception:
+                self.board.mishap(f"serving pid {client.pid}")
+                client.gone = True
 
         return ready
 
@@ -127,8 +131,14 @@ class IbsimServer:
             except OSError:  # nothing more, or an ICMP error for a UDP client that left
                 return
             asked = Control.parse(message)
-            if asked is not None and source:
-                self._reply(self._answer(asked, source), source)
+            if asked is None or not source:
+                continue
+            try:
+                answer = self._answer(asked, source)
+            except Exception:
+                self.board.mishap("answering on the control channel")
+                answer = asked.refuse()
+            self._reply(answer, source)
 
     def _reply(self, message: bytes, source: Any) -> None:
         with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
