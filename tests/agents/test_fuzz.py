@@ -70,6 +70,7 @@ class Field:
         self.plane.take_notices()
         self.pristine = {c.name: getattr(f, c.name).copy() for c in COLUMNS}
         self.mutants = Mutants(f, self.sender, self.rng)
+        self.owners = np.flatnonzero(~f.is_switch[f.port_node] | (f.port_num == 0))
         self.sent = self.answered = self.demanded = 0
 
     def reset(self) -> None:
@@ -110,6 +111,8 @@ class Field:
         after = self.look()
         wrote = {name for name, octets in after.items() if octets != before[name]}
         assert not wrote & set(HARDWARE), f"{what} wrote {wrote & set(HARDWARE)}"
+        ends = self.owners
+        assert (f.guids[f.guid_base[ends]] == f.port_guid[ends]).all(), f"{what}: the first GUID is read-only (14.2.5.5)"
         # One mutant in a hundred is noise, of whatever attribute it happens to be.
         kinds = {(int(k), int(a)) for k, a in zip(sent[:, 1], get(sent, 16, 2), strict=True)}
         allowed = set().union(*(may_write(Declared(k, a, None)) for k, a in kinds))
