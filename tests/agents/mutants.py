@@ -33,7 +33,13 @@ class Declared:
 
 def _declared() -> list[Declared]:
     found = []
-    for module, klass, at in ((smp, LID, 64), (notice, LID, 64), (perf, PERF, 64), (cc, CC, 64), (mlnx, VENDOR, mlnx.VENDOR_DATA)):
+    for module, klass, at in (
+        (smp, LID, 64),
+        (notice, LID, 64),
+        (perf, PERF, 64),
+        (cc, CC, 64),
+        (mlnx, VENDOR, mlnx.VENDOR_DATA),
+    ):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Structure) and value.attr is not None:
                 start = cc.CC_LOG_AT if klass == CC and value.size > 192 else at

@@ -99,7 +99,11 @@ class Field:
         sent = batch.mad.copy()
         must = self.must_be_answered(sent, what, batch.dlid)
         answers = self.plane.send(batch, self.sender, NOW)
-        self.sent, self.answered, self.demanded = self.sent + n, self.answered + len(answers), self.demanded + int(must.sum())
+        self.sent, self.answered, self.demanded = (
+            self.sent + n,
+            self.answered + len(answers),
+            self.demanded + int(must.sum()),
+        )
         deliveries = sum(len(d.rows) for d in self.plane.take_deliveries())
         self.plane.take_notices()
         assert (batch.mad == sent).all(), f"{what}: requests are not written"
@@ -112,7 +116,9 @@ class Field:
         wrote = {name for name, octets in after.items() if octets != before[name]}
         assert not wrote & set(HARDWARE), f"{what} wrote {wrote & set(HARDWARE)}"
         ends = self.owners
-        assert (f.guids[f.guid_base[ends]] == f.port_guid[ends]).all(), f"{what}: the first GUID is read-only (14.2.5.5)"
+        assert (f.guids[f.guid_base[ends]] == f.port_guid[ends]).all(), (
+            f"{what}: the first GUID is read-only (14.2.5.5)"
+        )
         # One mutant in a hundred is noise, of whatever attribute it happens to be.
         kinds = {(int(k), int(a)) for k, a in zip(sent[:, 1], get(sent, 16, 2), strict=True)}
         allowed = set().union(*(may_write(Declared(k, a, None)) for k, a in kinds))
@@ -120,11 +126,13 @@ class Field:
 
     def answers_fit(self, what: Declared, sent: np.ndarray, got: np.ndarray) -> None:
         """IBA 13.4.5: response bit, transaction, class and attribute of the request; statuses that exist."""
-        assert ((got[:, 3] == 0x81)).all()
+        assert (got[:, 3] == 0x81).all()
         status = get(got, 4, 2) & np.uint64(0x7FFF)
         assert set(np.unique(status).tolist()) <= {0, 0x04, 0x08, 0x0C, 0x1C}, f"{what}: {np.unique(status)}"
         directed = got[:, 1] == DR
-        assert (got[directed, 4] >> 7 == 1).all() and (got[directed, 6] == 0).all(), "14.2.1.2: on its way back, at its end"
+        assert (got[directed, 4] >> 7 == 1).all() and (got[directed, 6] == 0).all(), (
+            "14.2.1.2: on its way back, at its end"
+        )
         request = {k: i for i, k in enumerate(get(sent, 8, 8).tolist())}
         rows = np.array([request[k] for k in get(got, 8, 8).tolist()], int)
         same = [0, 1, 2, 7, *range(16, 24)]
@@ -219,7 +227,9 @@ def test_one_mad_writes_rows_of_its_device_alone(seed, mads):
                     nodes |= set(f.port_node[rows].tolist())
             if len(nodes) > 1:
                 ends = wrote.get("port_info", np.zeros(0, int))
-                assert len(nodes) == 2 and len(ends) and set(wrote) <= {"port_info", "switch_info", "port_mlnx_speed"}, wrote
+                assert (
+                    len(nodes) == 2 and len(ends) and set(wrote) <= {"port_info", "switch_info", "port_mlnx_speed"}
+                ), wrote
                 assert f.port_peer[ends[0]] in ends or len(ends) == 1, "both ends of one cable"
     assert hits > mads // 20
 

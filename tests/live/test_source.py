@@ -52,6 +52,7 @@ def test_tables_that_nobody_mended_are_found(softib, stock):  # noqa: F811
     assert "no port has a LID" in " ".join(said(softib, "check", "one", code=1)["notes"])
     assert "no port has a LID" in softib("route", "one", code=2)
     assert said(softib, "route", "one", "--engine", "minhop")["unreachable"] == 0
+    softib.env["OSM_CACHE_DIR"] = softib.env["OSM_TMP_DIR"] = str(softib.folder)
     softib("run", "--", stock("opensm"), "-o", "-f", str(softib.folder / "log"), "-B")
     whole = lambda: all(s["port_states"]["active"] == 2 * s["links"] for s in softib.status())
     assert wait_for(whole, 20)
