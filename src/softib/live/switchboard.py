@@ -106,11 +106,15 @@ class Switchboard:
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
+        self.answer(sender, n, now_ps)
+        self.finish(sender, now_ps)
+
+    def answer(self, sender: Station, n: int, now_ps: int) -> None:
+        """What :meth:`handle` does before :meth:`finish`."""
         self.counts[:] = 0
         answer_frames(
             self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self.scratch
         )
-        self.finish(sender, now_ps)
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
         """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
