@@ -143,7 +143,7 @@ def frames(running: Running, total: int, seed: int) -> int:
                 c.send()
         until = time.monotonic() + PATIENCE_S
         while any(c.waiting for c in clients) and time.monotonic() < until:
-            if not any([c.read(everybody) for c in clients]):
+            if not sum(c.read(everybody) for c in clients):  # every one of them
                 time.sleep(0.0001)
         left = {c.raw.number: dict(c.waiting) for c in clients if c.waiting}
         assert not left, f"neither answered nor back: {left}"
@@ -237,7 +237,7 @@ def devices(running: Running, total: int, seed: int) -> int:
                 device.send(m, dlid)
         until = time.monotonic() + PATIENCE_S
         while any(d.waiting for d in open_) and time.monotonic() < until:
-            if not any([d.read() for d in open_]):
+            if not sum(d.read() for d in open_):
                 time.sleep(0.0005)
         left = [d.waiting for d in open_ if d.waiting]
         assert not left, f"neither answered nor timed out: {left}"

@@ -28,7 +28,7 @@ from softib.live.sockets import Doors
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
 
-__all__ = ["IbsimServer", "clock_ps"]
+__all__ = ["IbsimServer"]
 
 CHECK_S = 1.0
 """How often it is looked whether clients live still."""
@@ -55,7 +55,6 @@ class IbsimServer:
         self.control = doors.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
-        self._alone = False
         self._check_at = time.monotonic() + CHECK_S
 
     # -- the loop --
@@ -64,7 +63,7 @@ class IbsimServer:
         """Wait for at most ``timeout_s`` and handle everything that is there."""
         wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()))
         ready = self.selector.select(wait)
-        self._alone = len(ready) == 1
+        self.board.alone = len(ready) == 1
         for key, events in ready:
             key.data(events)
         self._settle()
@@ -113,7 +112,7 @@ class IbsimServer:
 
     def _read(self, client: Client) -> None:
         if self.board.pumps and not client.queue:
-            self.board.pump(client, self._alone, clock_ps())
+            self.board.pump(client, self.board.alone, clock_ps())
             return
         for _ in range(ROUNDS):
             n = client.receive(self.board.frames)

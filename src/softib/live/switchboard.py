@@ -57,18 +57,20 @@ class Switchboard:
         self.stations: dict[int, Station] = {}
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
+        self.alone = False
+        """Nobody but one program wants something: the server may wait for it in the kernel."""
         self.frames = np.zeros((BURST, FRAME_SIZE), np.uint8)
         """Where the caller puts a client's datagrams for :meth:`handle`."""
         mads, out = np.zeros((2, BURST, 256), np.uint8)
         rows = lambda dtype: np.zeros(BURST, dtype)
         self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
-        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
-        self._scratch = (
+        self._forward_port, self._forward_row, self.counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
+        self.scratch = (
             mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
             rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
-            self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
+            self._replies, self._forwards, self._forward_port, self._forward_row, self.counts,
         )  # fmt: skip
-        self.sls, self.pkey_indices = self._scratch[9], self._scratch[10]
+        self.sls, self.pkey_indices = self.scratch[9], self.scratch[10]
         """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
         self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
@@ -78,10 +80,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
+        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self.scratch)
         bounce(self.frames[0], self._replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
+            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self.scratch)
 
     # -- who is there --
 
@@ -109,35 +111,40 @@ class Switchboard:
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
-        self._counts[:] = 0
+        if self.answer(sender, n, now_ps):
+            self.finish(sender, now_ps)
+
+    def answer(self, sender: Station, n: int, now_ps: int) -> bool:
+        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
+        self.counts[:] = 0
         try:
             answer_frames(
-                self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
+                self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self.scratch
             )
         except Exception:
             self.mishap("answering requests")
             self._bounce(sender, range(n))
-            return
-        self._finish(sender, now_ps)
+            return False
+        return True
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
         """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
         socket's timeout. Returns how many datagrams were received."""
-        self._counts[:] = 0
+        self.counts[:] = 0
         try:
             pump(
                 self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
                 0 if wait else socket.MSG_DONTWAIT,
                 PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes,
-                *self._scratch,
+                *self.scratch,
             )  # fmt: skip
         except Exception:
             self.mishap("answering requests")
-            self._bounce(sender, range(min(1, int(self._counts[RECEIVED]))))  # the last; the others were answered
-            return int(self._counts[RECEIVED])
-        received = int(self._counts[RECEIVED])
+            self._bounce(sender, range(min(1, int(self.counts[RECEIVED]))))  # the last; the others were answered
+            return int(self.counts[RECEIVED])
+        received = int(self.counts[RECEIVED])
         sender.received += received
-        self._finish(sender, now_ps)
+        self.finish(sender, now_ps)
         return received
 
     def _bounce(self, sender: Station, rows: Iterable[int]) -> None:
@@ -149,9 +156,9 @@ class Switchboard:
                 self.bounced += 1
                 sender.deliver(back)
 
-    def _finish(self, sender: Station, now_ps: int) -> None:
-        """What the kernels leave to do after a burst."""
-        replies, forwards, sets, bounces, sent, received = self._counts.tolist()
+    def finish(self, sender: Station, now_ps: int) -> None:
+        """What the kernels leave to do after a burst (of ``counts``)."""
+        replies, forwards, sets, bounces, sent, received = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
