@@ -20,7 +20,6 @@ import time
 from pathlib import Path
 
 from live_opensm import cpu_s, program
-
 from softib.fabric.formats.registry import write
 from softib.fabric.topologies.registry import generate
 
@@ -44,7 +43,7 @@ def opensm(folder: Path, more: list[str]) -> tuple[float, float, float]:
         used, children = cpu_s(daemon), os.times()
         words = [*SOFTIB, "run", "--fabric", name, *more, "--"]
         # The shell takes the time, so that the start of `softib run` does not count.
-        script = f'b=$(date +%s%N); {program("opensm")} -o -f {log} >/dev/null 2>&1; e=$(date +%s%N); echo $((e-b))'
+        script = f"b=$(date +%s%N); {program('opensm')} -o -f {log} >/dev/null 2>&1; e=$(date +%s%N); echo $((e-b))"
         done = subprocess.run([*words, "sh", "-c", script], env=env, cwd=folder, capture_output=True, text=True,
                               timeout=LIMIT_S, check=True)  # fmt: skip
         after = os.times()
@@ -78,7 +77,9 @@ def main() -> None:
                 time.sleep(0.5)
             print(f"round {i + 1}: {', '.join(line)}; ratio {took['ours'][-1] / took['stock'][-1]:.2f}", flush=True)
     ratios = [a / b for a, b in zip(took["ours"], took["stock"], strict=True)]
-    print(f"ratio of the best {min(took['ours']) / min(took['stock']):.2f}, median ratio {statistics.median(ratios):.2f}")
+    print(
+        f"ratio of the best {min(took['ours']) / min(took['stock']):.2f}, median ratio {statistics.median(ratios):.2f}"
+    )
 
 
 if __name__ == "__main__":
