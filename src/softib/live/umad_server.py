@@ -87,7 +87,15 @@ class UmadServer:
         except OSError:
             message = b""
         asked = ask_of(message)
-        error, value, keep = (errno.EPROTO, 0, None) if asked is None else self._answer(asked, sock)
+        error, value, keep = errno.EPROTO, 0, None
+        try:
+            if asked is not None:
+                error, value, keep = self._answer(asked, sock)
+        except OSError as failed:  # the machine's: a full file system, no descriptor left
+            error = failed.errno or errno.EIO
+        except Exception:
+            self.board.mishap("opening a umad device")
+            error = errno.EIO
         self._leave(sock)
         if keep is not None:  # before the answer: what the program looks at next must know of the file
             keep.watched = selectors.EVENT_READ
@@ -161,13 +169,17 @@ class UmadServer:
 
     def _ready(self, file: UmadFile | IssmFile) -> Callable[[int], None]:
         def ready(events: int) -> None:
-            if events & selectors.EVENT_WRITE:
-                file.flush()
-            if events & selectors.EVENT_READ and not file.gone:
-                if isinstance(file, UmadFile):
-                    self.traffic.read(file)
-                else:
-                    file.gone = not _open_still(file.sock)
+            try:
+                if events & selectors.EVENT_WRITE:
+                    file.flush()
+                if events & selectors.EVENT_READ and not file.gone:
+                    if isinstance(file, UmadFile):
+                        self.traffic.read(file)
+                    else:
+                        file.gone = not _open_still(file.sock)
+            except Exception:
+                self.board.mishap(f"serving pid {file.pid}")
+                file.gone = True
             self.settle(file)
 
         return ready

@@ -16,8 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from softib.live.clock import clock_ps
 from softib.live.kernels import SENT
-from softib.live.server import PUMP_WAIT_MS, ROUNDS, clock_ps
+from softib.live.server import PUMP_WAIT_MS, ROUNDS
 from softib.live.switchboard import BURST, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, Switchboard
 from softib.live.umad_file import Beside, Cargo, Pending, UmadFile, tid_of
 from softib.live.umad_kernels import GONE, LEFT, SPECIAL, from_frames, to_frames, umad_pump
@@ -169,7 +170,9 @@ class UmadTraffic:
             beside = replace(beside, there=there, back=back)
         self.beside = beside
         now_ps = clock_ps()
-        board.answer(file, n, now_ps)
+        if not board.answer(file, n, now_ps):  # a mistake of ours: the requests came back as timed out
+            self.beside = NOTHING
+            return
         self._finish(file, n, now_ps, cargo)
 
     def _finish(self, file: UmadFile, n: int, now_ps: int, cargo: Cargo | None = None) -> None:
