@@ -85,7 +85,10 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
         if wide:
             kind, offset, size = *struct.unpack_from(f"{end}I", head, at), *struct.unpack_from(f"{end}Q", head, at + 8), *struct.unpack_from(f"{end}Q", head, at + 32)  # fmt: skip
         else:
-            kind, offset, size = *struct.unpack_from(f"{end}II", head, at), *struct.unpack_from(f"{end}I", head, at + 16)
+            kind, offset, size = (
+                *struct.unpack_from(f"{end}II", head, at),
+                *struct.unpack_from(f"{end}I", head, at + 16),
+            )
         found.append((kind, offset, size))
     return found
 

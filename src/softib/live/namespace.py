@@ -15,7 +15,16 @@ from pathlib import Path
 __all__ = ["entering"]
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    4096,
+    16384,
+    1 << 18,
+)
 CLASSES = Path("/sys/class")
 
 
@@ -30,7 +39,11 @@ def _libc() -> ctypes.CDLL:
 
 
 def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    args = (*(os.fsencode(t) if t else None for t in (source, target, kind)), ctypes.c_ulong(flags), data.encode() or None)
+    args = (
+        *(os.fsencode(t) if t else None for t in (source, target, kind)),
+        ctypes.c_ulong(flags),
+        data.encode() or None,
+    )
     _failing(f"mount on {target}", _libc().mount(*args))
 
 
