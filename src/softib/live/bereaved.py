@@ -32,11 +32,15 @@ def living(slot: Slot) -> Callable[[], bool]:
     return lambda: slot.held() and mark() == first
 
 
-def wait_with(child: subprocess.Popen[bytes], alive: Callable[[], bool]) -> int:
-    """The child's exit code. It and what it started are terminated where they outlive ``alive``, with one line."""
+def wait_with(
+    child: subprocess.Popen[bytes], alive: Callable[[], bool], look: Callable[[], None] = lambda: None, every_s: float = LOOK_S
+) -> int:
+    """The child's exit code. It and what it started are terminated where they outlive ``alive``, with one line. ``look`` is
+    called every ``every_s`` seconds."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(LOOK_S)
+            return child.wait(every_s)
+        look()
         if not alive():
             break
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -140,7 +140,15 @@ class Daemon:
     # -- what the control socket offers --
 
     def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        return {"status": lambda asked: self.status(), "attach": self._attach, "fault": self._fault, "down": self._down}
+        return {
+            "status": lambda asked: self.status(), "attach": self._attach, "refresh": self._refresh,
+            "fault": self._fault, "down": self._down,
+        }  # fmt: skip
+
+    def _refresh(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
+        view = self.umads.views.known.get(str(asked.get("view")))
+        return {"files": 0 if view is None else view.refresh_all()}
 
     def _down(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.stop()

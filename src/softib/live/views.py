@@ -76,6 +76,7 @@ class View:
     devices: list[Device]
     umads: list[int] = field(default_factory=list)
     _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
+    _shown: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         f = self.fabric
@@ -106,27 +107,33 @@ class View:
 
     def refresh(self, path: str) -> None:
         """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone."""
-        line = self._lines.get(path) or self._lines.get("/".join(p for p in path.split("/") if p not in ("", ".")))
-        if line is not None:
-            self._write(path, line)
+        path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
+        if path in self._lines:
+            self._write(path)
 
-    def _write(self, path: str, line: Callable[[], str]) -> None:
-        text = line()
+    def refresh_all(self) -> int:
+        """Make every file say what is true now; returns how many had not."""
+        return sum(self._write(path) for path in self._lines)
+
+    def _write(self, path: str) -> bool:
+        """Write the file where it is not true already."""
+        text = self._lines[path]()
         octets = f"{text}\n".encode("utf-8", "surrogateescape") if text or not path.startswith("dev/") else b""
+        if self._shown.get(path) == octets:
+            return False
         file = self.folder / path
-        try:
-            if file.read_bytes() == octets:
-                return
-        except OSError:
+        if path not in self._shown:
             file.parent.mkdir(parents=True, exist_ok=True)
         made = self.folder / ".new"
         made.write_bytes(octets)
         made.replace(file)  # who reads at this moment gets the old line or the new one, never half of one
+        self._shown[path] = octets
+        return True
 
     def write(self) -> None:
-        """Every file."""
-        for path, line in self._lines.items():
-            self._write(path, line)
+        """Every file, whatever was there."""
+        self._shown.clear()
+        self.refresh_all()
 
 
 class Views:
