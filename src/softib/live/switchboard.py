@@ -6,7 +6,6 @@ No sockets here: clients are handed in, and each has ``deliver``.
 from __future__ import annotations
 
 import os
-import socket
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from softib.agents.plane import AgentPlane, Delivery
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
 from softib.iba.smp import PortInfo
+from softib.live.burst import BURST, burst_of
 from softib.live.client import Client
 from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
@@ -21,11 +21,10 @@ from softib.mad.batch import MadBatch
 
 __all__ = ["BURST", "Station", "Switchboard"]
 
-BURST = 64
-"""Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
 """Datagrams of one client in a row before the others have their turn; and where there is only one (a turn of the loop
 costs as much as five MADs)."""
+SPINS = int(os.environ.get("SPINS", "0"))
 RESPONSE_BIT = 0x80
 
 
@@ -52,20 +51,11 @@ class Switchboard:
         self.stations: dict[int, Station] = {}
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
-        self.frames = np.zeros((BURST, FRAME_SIZE), np.uint8)
+        self._burst = burst_of()
+        self.frames = self._burst.frames
         """Where the caller puts a client's datagrams for :meth:`handle`."""
-        mads, out = np.zeros((2, BURST, 256), np.uint8)
-        rows = lambda dtype: np.zeros(BURST, dtype)
-        self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
-        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
-        self._scratch = (
-            mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
-            rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
-            self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
-        )  # fmt: skip
-        self.sls, self.pkey_indices = self._scratch[9], self._scratch[10]
+        self.sls, self.pkey_indices = self._burst.sls, self._burst.pkey_indices
         """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
-        self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self._warm()
 
@@ -73,10 +63,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
-        bounce(self.frames[0], self._replies[0])
+        answer_frames(tables, 0, 0, 0, 0, classes, self._burst)
+        bounce(self.frames[0], self._burst.replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
+            pump(tables, 0, 0, 0, -1, 0, 0, 0, classes, self._burst)
 
     # -- who is there --
 
@@ -104,42 +94,41 @@ class Switchboard:
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
-        self._counts[:] = 0
-        answer_frames(
-            self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
-        )
+        self._burst.counts[:] = 0
+        answer_frames(self.plane.tables, sender.port, sender.number, now_ps, n, sender.classes, self._burst)
         self._finish(sender, now_ps)
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
         """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
         socket's timeout. Returns how many datagrams were received."""
-        self._counts[:] = 0
+        self._burst.counts[:] = 0
         pump(
-            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
-            0 if wait else socket.MSG_DONTWAIT,
-            PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes, *self._scratch,
+            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait), SPINS,
+            PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, sender.classes, self._burst,
         )  # fmt: skip
-        received = int(self._counts[RECEIVED])
+        received = int(self._burst.counts[RECEIVED])
         sender.received += received
         self._finish(sender, now_ps)
         return received
 
     def _finish(self, sender: Station, now_ps: int) -> None:
         """What the kernels leave to do after a burst."""
-        replies, forwards, sets, bounces, sent, received = self._counts.tolist()
+        b = self._burst
+        replies, forwards, sets, bounces, sent, received = b.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
         if replies > sent:
-            sender.deliver(self._replies[sent:replies])
+            sender.deliver(b.replies[sent:replies])
         if forwards:
             self._forward_all(sender, forwards)
         if self.plane.tables.notice_count[0]:
             self.traps(now_ps)
 
     def _forward_all(self, sender: Station, n: int) -> None:
-        frames = self._forwards[:n].copy()
-        ports, rows = self._forward_port[:n].tolist(), self._forward_row[:n].tolist()
+        b = self._burst
+        frames = b.forwards[:n].copy()
+        ports, rows = b.forward_port[:n].tolist(), b.forward_row[:n].tolist()
         lid = int(PortInfo.lid.get(self.fabric.port_info[sender.port]))
         heads = frames.view(FRAME)[:, 0]
         heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
