@@ -104,21 +104,12 @@ def bounce(f, g):
 
 
 @kernel(_nrt=False)
-def receive(fd, b, wait, spins):
+def receive(fd, b, wait):
     """Fill ``b.frames`` with what is there; returns how many have the right size, -1 when nothing came.
 
-    With ``wait`` the first is waited for: ``spins`` looks, then asleep for the socket's own timeout.
+    With ``wait`` the first is waited for, for the socket's own timeout; what else is queued then comes with it.
     """
-    most = b.frames.shape[0]
-    got = -1
-    for _ in range(spins if wait else 1):
-        got = recvmmsg(fd, b.heads_at[0], most, MSG_DONTWAIT | MSG_TRUNC, 0)
-        if got > 0:
-            break
-        if wait:
-            sched_yield()
-    if wait and got < 0:
-        got = recvmmsg(fd, b.heads_at[0], most, MSG_WAITFORONE | MSG_TRUNC, 0)
+    got = recvmmsg(fd, b.heads_at[0], b.frames.shape[0], (MSG_WAITFORONE if wait else MSG_DONTWAIT) | MSG_TRUNC, 0)
     if got <= 0:
         return -1
     n = 0
@@ -132,7 +123,7 @@ def receive(fd, b, wait, spins):
 
 
 @kernel(_nrt=False)
-def pump(t, port, number, now, fd, wait, spins, rounds, classes, b):
+def pump(t, port, number, now, fd, wait, rounds, classes, b):
     """Serve one client's socket ``fd`` without going back to Python between its requests: receive, answer, send.
 
     Two system calls a burst. Ends when nothing came, after ``rounds`` bursts, or when the last one needs Python:
@@ -142,7 +133,7 @@ def pump(t, port, number, now, fd, wait, spins, rounds, classes, b):
     counts = b.counts
     for _ in range(rounds):
         counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
-        n = receive(fd, b, wait, spins)
+        n = receive(fd, b, wait)
         if n < 0:
             return
         if n == 0:

@@ -55,6 +55,7 @@ class IbsimServer:
         self.board, self.doors, self.on_change = board, doors, on_change
         self.selector = selector or selectors.DefaultSelector()
         self.places, self.desk = Places(board.fabric), Desk(board.plane)
+        self.places.prepare()
         self.clients: dict[int, Client] = {}
         self.control = doors.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)

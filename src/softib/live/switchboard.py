@@ -22,9 +22,8 @@ from softib.mad.batch import MadBatch
 __all__ = ["BURST", "Station", "Switchboard"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Datagrams of one client in a row before the others have their turn; and where there is only one (a turn of the loop
+"""Bursts of one client in a row before the others have their turn; and where there is only one (a turn of the loop
 costs as much as five MADs)."""
-SPINS = int(os.environ.get("SPINS", "0"))
 RESPONSE_BIT = 0x80
 
 
@@ -66,7 +65,7 @@ class Switchboard:
         answer_frames(tables, 0, 0, 0, 0, classes, self._burst)
         bounce(self.frames[0], self._burst.replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, 0, classes, self._burst)
+            pump(tables, 0, 0, 0, -1, 0, 0, classes, self._burst)
 
     # -- who is there --
 
@@ -103,7 +102,7 @@ class Switchboard:
         socket's timeout. Returns how many datagrams were received."""
         self._burst.counts[:] = 0
         pump(
-            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait), SPINS,
+            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait),
             PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, sender.classes, self._burst,
         )  # fmt: skip
         received = int(self._burst.counts[RECEIVED])
