@@ -13,7 +13,7 @@ __all__ = ["BURST", "COUNTS", "Burst", "burst_of"]
 
 BURST = 64
 """Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
-COUNTS = 6
+COUNTS = 7
 HEAD_WORDS, VECTOR_WORDS = 8, 2
 """``struct mmsghdr`` and ``struct iovec`` of 64-bit Linux (recvmmsg(2)) in 8-octet words."""
 
@@ -27,7 +27,7 @@ Burst: Any = namedtuple(
 
 ``frames`` uint8[n, 288] what was received, with ``sls`` and ``pkey_indices`` uint16[n] of each;
 ``replies`` uint8[n, 288] what goes back to the sender; ``forwards`` uint8[n, 288] what another program must handle,
-``forward_port`` the end port it is for, ``forward_row`` its row in ``frames``; ``counts`` int64[6], see
+``forward_port`` the end port it is for, ``forward_row`` its row in ``frames``; ``counts`` int64[7], see
 ``live.kernels``. The rest is scratch: of the agents (``mads`` to ``served``), and for the system calls that take many
 datagrams: ``…heads`` uint64[n, 8] are ``struct mmsghdr``, ``…vectors`` uint64[n, 2] their ``struct iovec``, ``heads_at``
 uint64[2] the addresses of both arrays of heads.

@@ -12,8 +12,9 @@ SET, RESPONSE, TRAP_REPRESS = int(c.Method.SET), 0x80, int(c.Method.TRAP_REPRESS
 SUBN_LID, SUBN_DR = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR)
 TIMED_OUT = 110
 
-REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED = range(6)
-"""What ``counts`` holds: REPLIES, FORWARDS and SENT of the last burst, the rest summed up until the caller clears it."""
+REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
+"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (datagrams) of the last burst, the rest summed up until the
+caller clears it."""
 
 FRAME_SIZE, FRAME_WORDS = 288, 36
 recvmmsg = External("recvmmsg", "int32", "int32", "uintp", "uint32", "int32", "uintp")
@@ -83,6 +84,7 @@ def reply(b, k, f, a):
     for i in range(32):
         g[i] = 0
     g[0], g[1] = b.dlids[a] >> 8, b.dlids[a] & 255
+    g[2], g[3] = f[2], f[3]  # SL and P_Key index, where the sender put them there
     g[4], g[5] = b.slids[a] >> 8, b.slids[a] & 255
     for i in range(4):
         g[8 + i] = f[12 + i]
@@ -132,13 +134,14 @@ def pump(t, port, number, now, fd, wait, rounds, classes, b):
     """
     counts = b.counts
     for _ in range(rounds):
-        counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
+        counts[REPLIES], counts[FORWARDS], counts[SENT], counts[LAST] = 0, 0, 0, 0
         n = receive(fd, b, wait)
         if n < 0:
             return
         if n == 0:
             continue
         counts[RECEIVED] += n
+        counts[LAST] = n
         answer_frames(t, port, number, now, n, classes, b)
         if counts[REPLIES]:
             sent = sendmmsg(fd, b.heads_at[1], counts[REPLIES], MSG_DONTWAIT | MSG_NOSIGNAL)
