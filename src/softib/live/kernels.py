@@ -35,8 +35,9 @@ def answer_frames(t, port, number, now, n, classes, b):
     """
     for r in range(n):
         f = b.frames[r]
-        # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back.
-        if not f[35] & RESPONSE:
+        # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back; so does
+        # a trap, and the TrapRepress that ends it is a response (IBA 13.4.5).
+        if not f[35] & RESPONSE and f[35] != TRAP_REPRESS:
             classes[f[33]] = 1
             f[40] = (number >> 8) & 255
             f[41] = number & 255

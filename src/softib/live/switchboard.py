@@ -19,6 +19,7 @@ from softib.live.client import Client
 from softib.live.clock import clock_ps
 from softib.live.kernels import LAST, RECEIVED, answer_frames, bounce, pump
 from softib.live.mishap import Mishap, raised
+from softib.live.waiting import Forwarded, Waiting
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
@@ -57,6 +58,7 @@ class Switchboard:
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
         """Nobody but one program wants something: the server may wait for it in the kernel."""
+        self.waiting = Waiting()
         self.burst = burst_of()
         self.frames, self.counts = self.burst.frames, self.burst.counts
         """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
@@ -84,6 +86,7 @@ class Switchboard:
     def leave(self, station: Station) -> None:
         """It is gone; a port without a manager no longer says IsSM."""
         self.stations.pop(station.number, None)
+        self._give_back(self.waiting.left(station.number))
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
@@ -174,14 +177,35 @@ class Switchboard:
                 self._bounce(sender, (rows[i],))
             else:
                 self.forwarded += 1
+                self._remember(frames[i], self.frames[rows[i]], sender, target)
+
+    def _remember(self, handed: np.ndarray, asked: np.ndarray, sender: Station, target: Station) -> None:
+        """A request that ``target`` has now waits for its answer; an answer ends that."""
+        method = int(handed[35])
+        if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
+            self.waiting.answered(handed)
+        elif isinstance(sender, Client) and method != Method.SEND:
+            self.waiting.keep(asked, sender, target.number, clock_ps())
+
+    def _give_back(self, requests: Iterable[Forwarded]) -> None:
+        """Nobody answered these."""
+        for request in requests:
+            back = np.zeros((1, FRAME_SIZE), np.uint8)
+            bounce(request.frame, back[0])
+            self.bounced += 1
+            request.sender.deliver(back)
+
+    def expire(self, now_ps: int) -> None:
+        """Give back what programs did not answer in time; due when :attr:`waiting` says so."""
+        self._give_back(self.waiting.over(now_ps))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Who on ``port`` takes this MAD: a response goes to the client of its TID, a request to the manager there, or
-        else to another program that speaks the class; None where nobody may get it.
+        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
+        request to the manager there, or else to another program that speaks the class; None where nobody may get it.
 
         A program that is no manager never gets its own request: by the TID it would take it for the answer.
         """
-        if mad[3] & RESPONSE_BIT:
+        if mad[3] & RESPONSE_BIT or mad[3] == Method.TRAP_REPRESS:
             asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
             return asked if asked is not None and asked.port == port and asked.takes(mad) else None
         here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
