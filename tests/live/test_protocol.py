@@ -441,3 +441,53 @@ def free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def test_the_repress_of_a_programs_trap_reaches_it(up):
+    """A standby tells the master of its priority by trap 144 and waits: without the TrapRepress OpenSM hangs."""
+    name, _, lid = host(up, 0)
+    sm, standby = Raw(up.base, name, issm=1), Raw(up.base, host(up, 4)[0], issm=1)
+    while not sm.silent():
+        pass  # traps 144 of both ports: IsSM
+    standby.send(mad(0x01, 5, 2, tid=0x7_1234_5678), lid)
+    head, m = sm.receive()
+    assert m[3] == 5 and head["slid"] == host(up, 4)[2] and tid_of(m) == standby.number << 48 | 0x7_1234_5678
+    m = m.copy()
+    m[3] = 7
+    sm.send(m, head["slid"])
+    head, back = standby.receive()
+    assert head["slid"] == lid and bytes(back) == bytes(m)
+    # One that no client sent (a device's has TID 0), or another port's, is consumed.
+    for tid, dlid in ((0, head["dlid"]), (tid_of(m), host(up, 5)[2])):
+        m[8:16] = list(struct.pack(">Q", tid))
+        sm.send(m, dlid)
+    assert standby.silent() and sm.silent(0.1)
+    sm.close()
+    standby.close()
+
+
+def test_what_a_program_swallows_comes_back_after_two_seconds_or_when_it_dies(up):
+    name, _, lid = host(up, 0)
+    sm, asker = Raw(up.base, name, issm=1), Raw(up.base, host(up, 4)[0])
+    while not sm.silent():
+        pass
+    began = time.monotonic()
+    asker.send(mad(0x03, attr=0x11, version=2, tid=1), lid, 1, 1)
+    sm.receive()
+    asker.send(mad(tid=2))
+    assert tid_of(asker.receive()[1]) & 0xFF == 2, "and meanwhile he is served"
+    head, back = asker.receive()
+    assert head["status"] == TIMED_OUT and tid_of(back) & 0xFF == 1 and 1.9 < time.monotonic() - began < 4
+    asker.send(mad(0x03, attr=0x11, version=2, tid=3), lid, 1, 1)
+    _, m = sm.receive()
+    m = m.copy()
+    m[3] = 0x81
+    sm.send(m, host(up, 4)[2], 1, 1)
+    assert asker.receive()[0]["status"] == 0 and asker.silent(2.3), "what was answered does not come back"
+    asker.send(mad(0x03, attr=0x11, version=2, tid=4), lid, 1, 1)
+    sm.receive()
+    began = time.monotonic()
+    sm.close(goodbye=False)
+    head, back = asker.receive()
+    assert head["status"] == TIMED_OUT and tid_of(back) & 0xFF == 4 and time.monotonic() - began < 1.5
+    asker.close()

@@ -51,6 +51,7 @@ class IbsimServer:
         self.board, self.doors, self.on_change = board, doors, on_change
         self.selector = selector or selectors.DefaultSelector()
         self.places, self.desk = Places(board.fabric), Desk(board.plane)
+        self.places.prepare()
         self.clients: dict[int, Client] = {}
         self.control = doors.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
@@ -61,11 +62,12 @@ class IbsimServer:
 
     def turn(self, timeout_s: float) -> None:
         """Wait for at most ``timeout_s`` and handle everything that is there."""
-        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()))
+        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()), self.board.waiting.wait_s(clock_ps()))
         ready = self.selector.select(wait)
         self.board.alone = len(ready) == 1
         for key, events in ready:
             key.data(events)
+        self.board.expire(clock_ps())
         self._settle()
         if time.monotonic() >= self._check_at:
             self._check_at = time.monotonic() + CHECK_S

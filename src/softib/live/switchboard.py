@@ -6,7 +6,6 @@ No sockets here: clients are handed in, and each has ``deliver``.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -15,19 +14,19 @@ import numpy as np
 from softib.agents.plane import AgentPlane, Delivery
 from softib.iba.constants import LID_PERMISSIVE, Method
 from softib.iba.smp import PortInfo
+from softib.live.burst import BURST, burst_of
 from softib.live.client import Client
 from softib.live.clock import clock_ps
-from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
+from softib.live.kernels import LAST, RECEIVED, answer_frames, bounce, pump
 from softib.live.mishap import Mishap, raised
+from softib.live.waiting import Forwarded, Waiting
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
 __all__ = ["BURST", "Station", "Switchboard"]
 
-BURST = 64
-"""Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Datagrams of one client in a row before the others have their turn; and where there is only one (a turn of the loop
+"""Bursts of one client in a row before the others have their turn; and where there is only one (a turn of the loop
 costs as much as five MADs)."""
 RESPONSE_BIT = 0x80
 
@@ -59,20 +58,12 @@ class Switchboard:
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
         """Nobody but one program wants something: the server may wait for it in the kernel."""
-        self.frames = np.zeros((BURST, FRAME_SIZE), np.uint8)
-        """Where the caller puts a client's datagrams for :meth:`handle`."""
-        mads, out = np.zeros((2, BURST, 256), np.uint8)
-        rows = lambda dtype: np.zeros(BURST, dtype)
-        self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
-        self._forward_port, self._forward_row, self.counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
-        self.scratch = (
-            mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
-            rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
-            self._replies, self._forwards, self._forward_port, self._forward_row, self.counts,
-        )  # fmt: skip
-        self.sls, self.pkey_indices = self.scratch[9], self.scratch[10]
+        self.waiting = Waiting()
+        self.burst = burst_of()
+        self.frames, self.counts = self.burst.frames, self.burst.counts
+        """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
+        self.sls, self.pkey_indices = self.burst.sls, self.burst.pkey_indices
         """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
-        self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self._warm()
 
@@ -80,10 +71,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self.scratch)
-        bounce(self.frames[0], self._replies[0])
+        answer_frames(tables, 0, 0, 0, 0, classes, self.burst)
+        bounce(self.frames[0], self.burst.replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self.scratch)
+            pump(tables, 0, 0, 0, -1, 0, 0, classes, self.burst)
 
     # -- who is there --
 
@@ -95,6 +86,7 @@ class Switchboard:
     def leave(self, station: Station) -> None:
         """It is gone; a port without a manager no longer says IsSM."""
         self.stations.pop(station.number, None)
+        self._give_back(self.waiting.left(station.number))
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
@@ -118,9 +110,7 @@ class Switchboard:
         """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
         self.counts[:] = 0
         try:
-            answer_frames(
-                self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self.scratch
-            )
+            answer_frames(self.plane.tables, sender.port, sender.number, now_ps, n, sender.classes, self.burst)
         except Exception:
             self.mishap("answering requests")
             self._bounce(sender, range(n))
@@ -133,14 +123,12 @@ class Switchboard:
         self.counts[:] = 0
         try:
             pump(
-                self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
-                0 if wait else socket.MSG_DONTWAIT,
-                PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes,
-                *self.scratch,
+                self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait),
+                PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, sender.classes, self.burst,
             )  # fmt: skip
         except Exception:
             self.mishap("answering requests")
-            self._bounce(sender, range(min(1, int(self.counts[RECEIVED]))))  # the last; the others were answered
+            self._bounce(sender, range(int(self.counts[LAST])))  # the burst before it was answered
             return int(self.counts[RECEIVED])
         received = int(self.counts[RECEIVED])
         sender.received += received
@@ -158,20 +146,21 @@ class Switchboard:
 
     def finish(self, sender: Station, now_ps: int) -> None:
         """What the kernels leave to do after a burst (of ``counts``)."""
-        replies, forwards, sets, bounces, sent, received = self.counts.tolist()
+        replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
         if replies > sent:
-            sender.deliver(self._replies[sent:replies])
+            sender.deliver(self.burst.replies[sent:replies])
         if forwards:
             self._forward_all(sender, forwards)
         if self.plane.tables.notice_count[0]:
             self.traps(now_ps)
 
     def _forward_all(self, sender: Station, n: int) -> None:
-        frames = self._forwards[:n].copy()
-        ports, rows = self._forward_port[:n].tolist(), self._forward_row[:n].tolist()
+        b = self.burst
+        frames = b.forwards[:n].copy()
+        ports, rows = b.forward_port[:n].tolist(), b.forward_row[:n].tolist()
         lid = int(PortInfo.lid.get(self.fabric.port_info[sender.port]))
         heads = frames.view(FRAME)[:, 0]
         heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
@@ -188,14 +177,35 @@ class Switchboard:
                 self._bounce(sender, (rows[i],))
             else:
                 self.forwarded += 1
+                self._remember(frames[i], self.frames[rows[i]], sender, target)
+
+    def _remember(self, handed: np.ndarray, asked: np.ndarray, sender: Station, target: Station) -> None:
+        """A request that ``target`` has now waits for its answer; an answer ends that."""
+        method = int(handed[35])
+        if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
+            self.waiting.answered(handed)
+        elif isinstance(sender, Client) and method != Method.SEND:
+            self.waiting.keep(asked, sender, target.number, clock_ps())
+
+    def _give_back(self, requests: Iterable[Forwarded]) -> None:
+        """Nobody answered these."""
+        for request in requests:
+            back = np.zeros((1, FRAME_SIZE), np.uint8)
+            bounce(request.frame, back[0])
+            self.bounced += 1
+            request.sender.deliver(back)
+
+    def expire(self, now_ps: int) -> None:
+        """Give back what programs did not answer in time; due when :attr:`waiting` says so."""
+        self._give_back(self.waiting.over(now_ps))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Who on ``port`` takes this MAD: a response goes to the client of its TID, a request to the manager there, or
-        else to another program that speaks the class; None where nobody may get it.
+        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
+        request to the manager there, or else to another program that speaks the class; None where nobody may get it.
 
         A program that is no manager never gets its own request: by the TID it would take it for the answer.
         """
-        if mad[3] & RESPONSE_BIT:
+        if mad[3] & RESPONSE_BIT or mad[3] == Method.TRAP_REPRESS:
             asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
             return asked if asked is not None and asked.port == port and asked.takes(mad) else None
         here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]

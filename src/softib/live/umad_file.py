@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.iba.constants import Method
 from softib.live.switchboard import BURST
 from softib.live.umad_agents import AgentTable
 from softib.live.umad_kernels import from_frames
@@ -106,7 +107,7 @@ class UmadFile:
 
     def takes(self, mad: np.ndarray) -> bool:
         """An answer that is awaited, or something that an agent registered for."""
-        if mad[3] & RESPONSE:
+        if _answers(mad):
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
@@ -129,7 +130,7 @@ class UmadFile:
         cargo, route = None if own else beside.cargo, beside.back if own else beside.there
         for i in range(n):
             mad = frames[i, 32:]
-            if mad[3] & RESPONSE:
+            if _answers(mad):
                 if self._words[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
                 if self.answered is None:
@@ -204,6 +205,11 @@ class UmadFile:
         self.queue.clear()
         for tid in list(self.pending):
             self._forget(tid)
+
+
+def _answers(mad: np.ndarray) -> bool:
+    """Is it the answer to something that a program sent? A TrapRepress answers its trap, as the kernel has it."""
+    return bool(mad[3] & RESPONSE) or int(mad[3]) == Method.TRAP_REPRESS
 
 
 class IssmFile:

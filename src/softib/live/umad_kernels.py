@@ -44,10 +44,10 @@ def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, aw
             f[32 + i] = m[64 + i]
         for i in range(octets, 256):
             f[32 + i] = 0
-        response = f[35] & RESPONSE
+        response = f[35] & RESPONSE or f[35] == TRAP_REPRESS
         if not response:
             f[42], f[43] = 0, agent & 31
-        awaits[r] = not response and f[35] != TRAP_REPRESS and words[r, 2] != 0
+        awaits[r] = not response and words[r, 2] != 0
 
 
 @kernel(_nrt=False)
@@ -112,35 +112,16 @@ def umad_pump(
     answers_at,
     sizes,
     awaits,
-    frames,
-    notices,
     classes,
-    mads,
-    words,
-    out,
-    out_words,
-    rows,
-    slids,
-    dlids,
-    lids,
-    tids,
-    sls,
-    pkey_indices,
-    client_rows,
-    client_ports,
-    fate,
-    served,
-    replies,
-    forwards,
-    forward_port,
-    forward_row,
-    counts,
+    b,
 ):
     """Serve one open umad device's socket ``fd`` without going back to Python between its requests.
 
     As :func:`softib.live.kernels.pump`, for the messages of our own library. ``known`` (uint8[32]) are the registered
-    agents; what others write is dropped. Returns one of IDLE, GONE, SPECIAL, LEFT; ``counts`` are to be finished.
+    agents; what others write is dropped. ``b`` is the switchboard's :data:`softib.live.burst.Burst`. Returns one of
+    IDLE, GONE, SPECIAL, LEFT; ``b.counts`` are to be finished.
     """
+    counts = b.counts
     for _ in range(rounds):
         counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
         got = recv(fd, messages_at, MESSAGE_SIZE, flags | MSG_TRUNC)
@@ -154,42 +135,14 @@ def umad_pump(
         if message_words[0, 4] > MESSAGE_SIZE or messages[0, 32]:
             return SPECIAL
         counts[RECEIVED] += 1
-        to_frames(messages, message_words, sizes, 1, agent_qp, frames, sls, pkey_indices, awaits)
-        answer_frames(
-            t,
-            port,
-            number,
-            now,
-            frames,
-            1,
-            classes,
-            mads,
-            words,
-            out,
-            out_words,
-            rows,
-            slids,
-            dlids,
-            lids,
-            tids,
-            sls,
-            pkey_indices,
-            client_rows,
-            client_ports,
-            fate,
-            served,
-            replies,
-            forwards,
-            forward_port,
-            forward_row,
-            counts,
-        )
-        answered = counts[REPLIES] and not replies[0, 19]
+        to_frames(messages, message_words, sizes, 1, agent_qp, b.frames, b.sls, b.pkey_indices, awaits)
+        answer_frames(t, port, number, now, 1, classes, b)
+        answered = counts[REPLIES] and not b.replies[0, 19]
         if answered:
-            from_frames(replies, 1, kernel_rmpp, answers, answer_words)
+            from_frames(b.replies, 1, kernel_rmpp, answers, answer_words)
             if send(fd, answers_at, MESSAGE_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
                 return LEFT
             counts[SENT] = 1
-        if counts[FORWARDS] or notices[0] or (awaits[0] and not answered):
+        if counts[FORWARDS] or t.notice_count[0] or (awaits[0] and not answered):
             return LEFT
     return IDLE

@@ -50,7 +50,7 @@ class UmadTraffic:
         self._columns = board.frames, board.sls, board.pkey_indices, self._awaits
         self._messages = (
             self._in, self._in_words, self._in.ctypes.data, self._out, self._out.view(np.uint32), self._out.ctypes.data,
-            self._sizes, self._awaits, board.frames, board.plane.tables.notice_count,
+            self._sizes, self._awaits,
         )  # fmt: skip
         self._warm()
 
@@ -63,7 +63,7 @@ class UmadTraffic:
             classes = np.zeros(256, np.uint8)
             tables = octets, octets, octets
             umad_pump(
-                self.board.plane.tables, 0, 0, 0, -1, 0, 0, *tables, *self._messages, classes, *self.board.scratch
+                self.board.plane.tables, 0, 0, 0, -1, 0, 0, *tables, *self._messages, classes, self.board.burst
             )
 
     def adopt(self, file: UmadFile) -> None:
@@ -101,7 +101,7 @@ class UmadTraffic:
         ended = int(umad_pump(
             board.plane.tables, file.port, file.number, now_ps, file.sock.fileno(),
             0 if board.alone else socket.MSG_DONTWAIT, PUMP_ROUNDS if len(board.stations) > 1 else PUMP_ROUNDS_ALONE,
-            table.qp, table.kernel_rmpp, table.known, *self._messages, file.classes, *board.scratch,
+            table.qp, table.kernel_rmpp, table.known, *self._messages, file.classes, board.burst,
         ))  # fmt: skip
         file.gone |= ended == GONE
         if ended == LEFT:
