@@ -61,7 +61,7 @@ def answer_frames(
     for r in range(n):
         f = frames[r]
         # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back.
-        if not f[35] & RESPONSE:
+        if not f[35] & RESPONSE and f[35] != TRAP_REPRESS:  # (a repressed trap is an answer too)
             classes[f[33]] = 1
             f[40] = (number >> 8) & 255
             f[41] = number & 255

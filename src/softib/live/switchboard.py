@@ -195,7 +195,7 @@ class Switchboard:
 
         A program that is no manager never gets its own request: by the TID it would take it for the answer.
         """
-        if mad[3] & RESPONSE_BIT:
+        if mad[3] & RESPONSE_BIT or mad[3] == Method.TRAP_REPRESS:
             asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
             return asked if asked is not None and asked.port == port and asked.takes(mad) else None
         here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]

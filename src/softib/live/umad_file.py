@@ -25,6 +25,8 @@ from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
 __all__ = ["Beside", "Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
 
 RESPONSE = 0x80
+TRAP_REPRESS = 7
+"""The answer to a trap has no response bit; a kernel takes it for one all the same."""
 PKEY_INDEX = 56
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
@@ -106,7 +108,7 @@ class UmadFile:
 
     def takes(self, mad: np.ndarray) -> bool:
         """An answer that is awaited, or something that an agent registered for."""
-        if mad[3] & RESPONSE:
+        if mad[3] & RESPONSE or mad[3] == TRAP_REPRESS:
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
@@ -147,7 +149,7 @@ class UmadFile:
             cargo = beside.cargo
         for i in range(n):
             mad = frames[i, 32:]
-            if mad[3] & RESPONSE:
+            if mad[3] & RESPONSE or mad[3] == TRAP_REPRESS:
                 if self._words[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
                 if self.answered is None:

@@ -44,10 +44,10 @@ def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, aw
             f[32 + i] = m[64 + i]
         for i in range(octets, 256):
             f[32 + i] = 0
-        response = f[35] & RESPONSE
+        response = f[35] & RESPONSE or f[35] == TRAP_REPRESS
         if not response:
             f[42], f[43] = 0, agent & 31
-        awaits[r] = not response and f[35] != TRAP_REPRESS and words[r, 2] != 0
+        awaits[r] = not response and words[r, 2] != 0
 
 
 @kernel(_nrt=False)

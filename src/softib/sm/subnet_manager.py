@@ -246,7 +246,7 @@ class SubnetManager:
             self._sweep_wanted, work.changed = True, False
         if errand == "tell" and work.told == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
-        if errand == "poll" and self.election.failures > self.config.polling_retries:
+        if errand == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
 
     def _fill(self) -> None:
