@@ -137,10 +137,10 @@ def test_statuses(tree):
     assert tree.ask(P, M.GET, sgid=tree.gid(x), dgid=tree.gid(y), pkey=0x1234)[0] == E.NO_RECORDS
     assert tree.ask(sa.NodeRecord, M.GET)[0] == E.TOO_MANY_RECORDS
     assert tree.ask(sa.NodeRecord, M.GET, lid=40_000)[0] == E.NO_RECORDS
-    assert tree.ask(sa.NodeRecord, lid=40_000) [0] == 0
+    assert tree.ask(sa.NodeRecord, lid=40_000)[0] == 0
     assert tree.ask(sa.NodeRecord, M.SET)[0] == 0x0C
     assert tree.ask(sa.PKeyTableRecord)[0] == E.REQ_INVALID
-    assert tree.ask(sa.ServiceRecord, M.SET, service_id=1)[0] == E.REQ_INSUFFICIENT_COMPONENTS
+    assert tree.ask(sa.ServiceRecord, M.SET, service_name="x")[0] == E.REQ_INSUFFICIENT_COMPONENTS
 
 
 def test_keys(tree):
@@ -161,7 +161,7 @@ def test_services_live_as_long_as_their_lease(tree):
     assert status == 0
     status, found = tree.ask(S, service_name="storage")
     assert len(found) == 1 and not S.service_key.get(found).any() and int(S.service_lease.get(found)[0]) == 30
-    assert tree.ask(S, M.DELETE, **offer, service_key=np.array([1, 3], np.uint64))[0] == E.REQ_INVALID
+    assert tree.ask(S, M.DELETE, **offer, service_key=np.array([1, 3], np.uint64))[0] == E.REQ_INVALID, "not its port"
     tree.now_ps += 20 * 10**12
     assert int(S.service_lease.get(tree.ask(S, trusted=True)[1])[0]) == 10
     tree.now_ps += 11 * 10**12
