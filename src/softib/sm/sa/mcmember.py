@@ -172,7 +172,7 @@ class Multicast:
         group = self.groups.groups.get(r.data[:16].tobytes())
         guid, state = int(subnet.end_guid[port]), int(R.join_state.get(r.data))
         member = group.members.get(guid) if group is not None else None
-        if group is None or member is None or not member.join_state & state:
+        if group is None or member is None or state & ~member.join_state:
             return Answer(E.REQ_INVALID)
         if member.proxy is False and r.end != port and not r.trusted:
             return Answer(E.REQ_DENIED)
