@@ -26,6 +26,8 @@ from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
 __all__ = ["Beside", "Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
 
 RESPONSE = 0x80
+TRAP_REPRESS = 7
+"""The answer to a trap has no response bit; a kernel takes it for one all the same."""
 PKEY_INDEX = 56
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
@@ -120,14 +122,32 @@ class UmadFile:
         for at in range(0, len(frames), BURST):
             self._hand_over(frames[at : at + BURST])
 
-    def _hand_over(self, frames: np.ndarray) -> None:
+    def deliver_long(self, frame: np.ndarray, message: bytes) -> None:
+        """Hand over one message (uint8[1, 288] with its first octets) that somebody in this process made.
+
+        An agent that does RMPP itself, or none, gets the first segment alone.
+        """
+        if not self.table.kernel_rmpp[frame[0, 43] & 31]:
+            self.deliver(frame)
+            return
+        fd = os.memfd_create("softib-rmpp", os.MFD_CLOEXEC)
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(message)
+            self._hand_over(frame, Cargo(fd, len(message)))
+        finally:
+            os.close(fd)
+
+    def _hand_over(self, frames: np.ndarray, cargo: Cargo | None = None) -> None:
         n = len(frames)
         if not n:
             return
         from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
         beside = self.beside()
         own = self.answered is not None
-        cargo, route = None if own else beside.cargo, beside.back if own else beside.there
+        route = beside.back if own else beside.there
+        if cargo is None and not own:
+            cargo = beside.cargo
         for i in range(n):
             mad = frames[i, 32:]
             if _answers(mad):

@@ -20,7 +20,7 @@ from typing import Any
 
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
-from softib.live.umad_file import IssmFile, UmadFile
+from softib.live.umad_file import Cargo, IssmFile, UmadFile
 from softib.live.umad_traffic import UmadTraffic
 from softib.live.umad_wire import MESSAGE_SIZE, ask_of, constant, told
 from softib.live.views import Views
@@ -53,6 +53,11 @@ class UmadServer:
         os.chmod(self.path, 0o600)
         self.listener.listen(128)
         selector.register(self.listener, selectors.EVENT_READ, self._accept)
+
+    @property
+    def cargo(self) -> Cargo | None:
+        """The whole of the RMPP message that is being handled."""
+        return self.traffic.beside.cargo
 
     def close(self) -> None:
         """Close every file; programs read EIO from then on."""
