@@ -146,6 +146,7 @@ def test_a_pma_get_shows_what_was_sent_before_it(up):
 
     def ask():
         board, answers = running.daemon.board, []
+        board.fold(0)
         before = int(f.counters["port_rcv_pkts"][z])
         cells = running.daemon.traffic.cells
         cells.counts[1, 8] += 3  # as the program does

@@ -13,7 +13,7 @@ from pathlib import Path
 from softib.errors import InputError
 from softib.preload.build import LIBRARY
 
-__all__ = ["own_library", "run_attached", "stock_library"]
+__all__ = ["own_libraries", "own_library", "run_attached", "stock_library"]
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
@@ -40,6 +40,13 @@ def own_library() -> Path:
     )
 
 
+def own_libraries() -> list[Path]:
+    """What a program is started with: :func:`own_library`, and ``libsoftib-verbs.so`` where it is built."""
+    first = own_library()
+    verbs = first.with_name("libsoftib-verbs.so")
+    return [first, verbs] if verbs.is_file() else [first]
+
+
 def machine_of(path: Path) -> tuple[int, int] | None:
     """(word size, machine) of an ELF file; None for a script."""
     try:
@@ -59,14 +66,15 @@ def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = Fals
     The stock library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
     here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
     """
-    library = stock_library() if stock else own_library()
+    libraries = [stock_library()] if stock else own_libraries()
+    library = libraries[0]
     program = shutil.which(command[0])
     if program is None:
         raise InputError(f"{command[0]}: no such program")
     there, here = machine_of(Path(program)), machine_of(library)
     if there is not None and there != here:
         raise InputError(f"{program} is of another architecture than {library}; the library cannot be loaded into it")
-    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
+    preload = " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))
     if stock and not os.access(".", os.W_OK):
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"

@@ -24,6 +24,8 @@ DEVICE_WORD = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*
 """Second word of a NodeDescription that is the adapter's name on its host (``node-001 mlx5_3``)."""
 ABI_VERSION = 5
 """Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
+UVERBS_ABI = 6
+"""Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
 CLASS = "sys/class/infiniband"
 
 
@@ -81,8 +83,13 @@ class View:
         f = self.fabric
         self._lines["devices"] = lambda: "\n".join(self._device_line(d) for d in self.devices)
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
-        for device in self.devices:
-            base = f"{CLASS}/{device.name}"
+        self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
+        for number, device in enumerate(self.devices):
+            base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
+            self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
+            self._lines[f"{verbs}/abi_version"] = lambda: "1"
+            self._lines[f"{verbs}/dev"] = lambda number=number: f"231:{192 + number}"  # type: ignore[misc]
+            self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
             for portnum in device.portnums:
