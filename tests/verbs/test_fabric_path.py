@@ -185,10 +185,18 @@ def test_partitions(tmp_path):
     set_pkeys(f, entry, 0x8001)
     assert refused(board, a, z, pkey=0x8001)[0] == "ok"
     assert refused(board, a, z, pkey=0x8002) == ("pkey at switch", entry, IN, 1)
+    # On the way in the partition decides, on the way out the membership too.
+    set_pkeys(f, z, 0x8001)
+    set_pkeys(f, entry, 0x0001)
+    assert refused(board, a, z, pkey=0x0001)[0] == refused(board, a, z, pkey=0x8001)[0] == "ok"
+    set_pkeys(f, z, 0x8001, 0x8002)
     PortInfo.partition_enforcement_inbound.set(f.port_info[entry], 0)
     PortInfo.partition_enforcement_outbound.set(f.port_info[exit_], 1)
     set_pkeys(f, exit_, 0x8001)
     assert refused(board, a, z, pkey=0x8002) == ("pkey at switch", exit_, OUT, 2)
+    assert refused(board, a, z, pkey=0x8001)[0] == refused(board, a, z, pkey=0x0001)[0] == "ok"
+    set_pkeys(f, exit_, 0x0001)
+    assert refused(board, a, z, pkey=0x0001)[0] == "pkey at switch"
     assert refused(board, a, z, pkey=0x8001)[0] == "ok"
 
 

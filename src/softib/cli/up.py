@@ -48,18 +48,20 @@ def command(
     began = time.monotonic()
     from softib.cli.source import load
     from softib.live.daemon import Daemon, Settings
-    from softib.live.slots import claim
+    from softib.live.slots import claim, free
 
-    slot = claim(name or _name_of(source))
+    slot = free(name or _name_of(source))  # fail before the work
+    result = load(source, ibnl, node_name_map)
+    print_problems(result.problems)
+    slot = claim(slot.name)
     try:
-        result = load(source, ibnl, node_name_map)
-        print_problems(result.problems)
         chosen = engine or (result.extra.get("sm") or {}).get("engine") or "minhop"
         if sm == "internal":
             from softib.routing.engine import chain as check_engine
 
             check_engine(chosen)
         daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp), began)
+        del result  # the board has it all: half the memory
     except BaseException:
         slot.release()
         raise
@@ -111,14 +113,9 @@ class Line:
 
 def _detached(arguments: list[str], name: str) -> int:
     """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
-    from softib.errors import InputError
-    from softib.live.slots import Slot, check_name, root
+    from softib.live.slots import free
 
-    slot = Slot(check_name(name), root() / name)
-    if slot.held():
-        raise InputError(
-            f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
-        )
+    slot = free(name)
     slot.folder.mkdir(mode=0o700, exist_ok=True)
     read, write = os.pipe()
     again = [a for a in arguments if a != "--detach"]

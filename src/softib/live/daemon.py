@@ -18,9 +18,11 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
 from softib.live.board import Board
+from softib.live.clock import clock_ps
 from softib.live.door import ControlDoor
 from softib.live.manager import InternalManager
-from softib.live.server import IbsimServer, clock_ps
+from softib.live.mishap import Mishaps
+from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
@@ -30,6 +32,7 @@ from softib.live.verbs_door import VerbsDoor
 
 __all__ = ["Daemon", "Settings"]
 
+PAUSE_S = 0.05
 IDLE_S = 0.25
 """Longest wait of the loop: how late a signal is noticed at most."""
 
@@ -54,24 +57,26 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
+        fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
-        self.fabric.power_on()
         plane = AgentPlane(self.fabric)
         self.traffic = Traffic(slot.traffic, plane.tables)
         self.board = Switchboard(plane, self.traffic.cells)
+        self.mishaps = self.board.mishap = Mishaps(slot.log)
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
-        self.door = ControlDoor(slot.control, self.selector, self._operations())
+        self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
         self.ready_s: float | None = None
         self._fold_at = 0.0
         self.stopping = False
+        self.manager_failed = False
 
     # -- life --
 
@@ -93,29 +98,50 @@ class Daemon:
             self.close()
 
     def turn(self) -> None:
-        """One turn: the manager, then programs."""
-        wait_s = IDLE_S
+        """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
-        if self.manager is not None:
-            now_ps = clock_ps()
-            if self.manager.wait_s(now_ps) == 0.0:
-                self.manager.run(clock_ps, now_ps)
-            wait_s = min(wait_s, self.manager.wait_s(clock_ps()))
+        wait_s = min(IDLE_S, self._manage())
         self._publish()
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
-        self.server.turn(min(wait_s, self.umads.wait_s(clock_ps())))
-        self.umads.tick(clock_ps())
+        try:
+            wait_s = min(wait_s, self.board.advance(clock_ps()), self.umads.wait_s(clock_ps()))
+            self.server.turn(wait_s)
+            self.umads.tick(clock_ps())
+        except Exception:
+            self.mishaps("serving")
+            time.sleep(PAUSE_S)  # whatever it is may come again at once
+
+    def _manage(self) -> float:
+        """Let the internal manager work; seconds until it wants to again. One that fails is taken off its port: what
+        it programmed stays. Before the subnet is up nothing is there to keep, so then the failure is the daemon's."""
+        if self.manager is None or self.manager_failed:
+            return IDLE_S
+        now_ps = clock_ps()
+        try:
+            if self.manager.wait_s(now_ps) == 0.0:
+                self.manager.run(clock_ps, now_ps)
+            return self.manager.wait_s(clock_ps())
+        except Exception:
+            if self.ready_s is None:
+                raise
+            self.mishaps("managing the subnet")
+            self.manager_failed = True
+            self.board.leave(self.manager)
+            return IDLE_S
 
     def _publish(self) -> None:
         """Tell applications what MADs and faults changed, and count what they sent."""
-        if self.shared.epoch != self.board.epoch:
-            self.shared.epoch = self.board.epoch
-            self.verbs.tick()
-        if time.monotonic() >= self._fold_at:
-            self._fold_at = time.monotonic() + IDLE_S
-            self.board.fold(clock_ps())
-            self.board.traps(clock_ps())
+        try:
+            if self.shared.epoch != self.board.epoch:
+                self.shared.epoch = self.board.epoch
+                self.verbs.tick()
+            if time.monotonic() >= self._fold_at:
+                self._fold_at = time.monotonic() + IDLE_S
+                self.board.fold(clock_ps())
+                self.board.traps(clock_ps())
+        except Exception:
+            self.mishaps("telling applications")
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -129,6 +155,7 @@ class Daemon:
         self.traffic.close()
         self.door.close()
         self.selector.close()
+        self.shared.close()
         self.slot.release()
 
     # -- what the control socket offers --
@@ -190,7 +217,7 @@ class Daemon:
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
             "sm": self._manager_status(), "clients": clients,
             "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
-            "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
+            "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:
@@ -198,7 +225,8 @@ class Daemon:
             return {"kind": self.settings.sm}
         sm = self.manager.sm
         return {
-            "kind": "internal", "engine": self.settings.engine, "state": sm.state.name, "phase": sm.phase,
+            "kind": "internal", "engine": self.settings.engine,
+            "state": "FAILED" if self.manager_failed else sm.state.name, "phase": sm.phase,
             "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
             "problems": [str(p) for p in sm.report.problems[:20]],
         }  # fmt: skip

@@ -112,6 +112,7 @@ def answer_frames(
             for i in range(32):
                 g[i] = 0
             g[0], g[1] = dlids[a] >> 8, dlids[a] & 255
+            g[2], g[3] = f[2], f[3]  # SL and P_Key index, where the sender put them there
             g[4], g[5] = slids[a] >> 8, slids[a] & 255
             for i in range(4):
                 g[8 + i] = f[12 + i]

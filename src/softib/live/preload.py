@@ -7,13 +7,18 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.live.bereaved import wait_with
 from softib.preload.build import LIBRARY
 
-__all__ = ["own_libraries", "own_library", "run_attached", "stock_library"]
+__all__ = ["PRELOADS", "own_libraries", "own_library", "run_attached", "stock_library"]
+
+PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
+"""What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
+without them. The first must have been built; another that was not is left out."""
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
@@ -41,10 +46,9 @@ def own_library() -> Path:
 
 
 def own_libraries() -> list[Path]:
-    """What a program is started with: :func:`own_library`, and ``libsoftib-verbs.so`` where it is built."""
-    first = own_library()
-    verbs = first.with_name("libsoftib-verbs.so")
-    return [first, verbs] if verbs.is_file() else [first]
+    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`own_library`."""
+    more: tuple[Path, ...] = PRELOADS[1:]
+    return [own_library(), *(library for library in more if library.is_file())]
 
 
 def machine_of(path: Path) -> tuple[int, int] | None:
@@ -59,21 +63,23 @@ def machine_of(path: Path) -> tuple[int, int] | None:
     return head[4], int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
 
 
-def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = False) -> int:
-    """Run ``command`` in this directory with ``env`` and our library, or the stock one; returns its exit code (128 +
+def run_attached(
+    command: Sequence[str], env: dict[str, str], stock: bool = False, alive: Callable[[], bool] = lambda: True
+) -> int:
+    """Run ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
     signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
-    here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
+    here, and programs that wait under it when ``alive`` turns false are ended (under ours they read an error). Raises
+    :class:`InputError` where the program does not exist, or is of another architecture than the library.
     """
     libraries = [stock_library()] if stock else own_libraries()
-    library = libraries[0]
     program = shutil.which(command[0])
     if program is None:
         raise InputError(f"{command[0]}: no such program")
-    there, here = machine_of(Path(program)), machine_of(library)
+    there, here = machine_of(Path(program)), machine_of(libraries[0])
     if there is not None and there != here:
-        raise InputError(f"{program} is of another architecture than {library}; the library cannot be loaded into it")
+        raise InputError(f"{program} is of another architecture than {libraries[0]}; the library cannot be loaded into it")
     preload = " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))
     if stock and not os.access(".", os.W_OK):
         raise InputError(
@@ -85,7 +91,7 @@ def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = Fals
                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
-            code = child.wait()
+            code = wait_with(child, alive) if stock else child.wait()
         finally:
             signal.signal(signal.SIGTERM, terminated)
     except OSError as error:

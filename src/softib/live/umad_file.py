@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from softib.fabric.model import Fabric
 from softib.live.switchboard import BURST
 from softib.live.umad_agents import AgentTable
 from softib.live.umad_kernels import from_frames
+from softib.live.umad_route import ROUTE, pkey_index_at
 from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
 
-__all__ = ["Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
+__all__ = ["Beside", "Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
 
 RESPONSE = 0x80
+PKEY_INDEX = 56
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
 """Messages that wait for a program that does not read; the kernel's own bound (it drops what comes after)."""
@@ -42,6 +45,18 @@ class Cargo:
     def drop(self) -> None:
         """Close the descriptor."""
         os.close(self.fd)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What travels beside the message of a program that is being handled: the ``port`` it sits on (None: it is no
+    program's), the rest of an RMPP message, and what the header says of a GRH on the other side (``there``) and on an
+    agent's answer (``back``), 24 octets each."""
+
+    port: int | None = None
+    cargo: Cargo | None = None
+    there: bytes | None = None
+    back: bytes | None = None
 
 
 @dataclass
@@ -67,10 +82,11 @@ class UmadFile:
     issm = False
 
     def __init__(
-        self, number: int, port: int, sock: socket.socket, name: str, pid: int, cargo: Callable[[], Cargo | None]
-    ):
+        self, fabric: Fabric, number: int, port: int, sock: socket.socket, name: str, pid: int,
+        beside: Callable[[], Beside],
+    ):  # fmt: skip
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
-        self.cargo = cargo
+        self.fabric, self.beside = fabric, beside
         self.gone = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
@@ -78,6 +94,8 @@ class UmadFile:
         self.queue: deque[tuple[bytes, Cargo | None]] = deque()
         self.pending: dict[int, Pending] = {}
         self.lost = 0
+        self.due = 0
+        """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
         """While its own requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
@@ -106,7 +124,9 @@ class UmadFile:
         if not n:
             return
         from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
-        cargo = self.cargo() if self.answered is None else None
+        beside = self.beside()
+        own = self.answered is not None
+        cargo, route = None if own else beside.cargo, beside.back if own else beside.there
         for i in range(n):
             mad = frames[i, 32:]
             if mad[3] & RESPONSE:
@@ -119,8 +139,13 @@ class UmadFile:
                 if taker is None:
                     continue
                 self._words[i, 0] = taker
+            if not own and beside.port is not None:
+                self._out[i, PKEY_INDEX] = pkey_index_at(self.fabric, beside.port, int(frames[i, 3]), self.port) & 255
+            if route is not None:
+                self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if cargo is not None:
                 self._words[i, 4] = HEAD_SIZE + cargo.octets
+                self.send(self._views[i])  # the announcement: see umad.h
                 self.send(self._out[i].tobytes(), cargo)
             else:
                 self.send(self._views[i])
@@ -144,9 +169,9 @@ class UmadFile:
     def _send(self, message: Any, cargo: Cargo | None) -> bool:
         try:
             if cargo is None:
-                self.sock.send(message)
+                self.sock.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             else:
-                socket.send_fds(self.sock, [message], [cargo.fd])
+                socket.send_fds(self.sock, [message], [cargo.fd], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return False
         except OSError:
