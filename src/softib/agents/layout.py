@@ -29,7 +29,7 @@ COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "
 
 FIRMWARE_FIELDS = (
     *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
-    "passed", "touched", "pending", "way", "options", "firmware",
+    "passed", "touched", "pending", "way", "options", "firmware", "reregisters",
 )  # fmt: skip
 
 Tables: Any = namedtuple("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])  # type: ignore[misc]
@@ -46,7 +46,8 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 ``pending`` int64[3] (how many ports, hops on the way, hops of the request), ``way`` int64[2 (switches + 64)] ports that a
 MAD left;
 ``options`` int64[2] (MADs count, additional extended counters are advertised);
-``firmware`` uint8[3] softib's version, the firmware's version of every device.
+``firmware`` uint8[3] softib's version, the firmware's version of every device;
+``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
 """
 
 NOTICE_SLOTS = 4096
@@ -69,6 +70,7 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     )
     columns["options"] = np.array([count_mads, additional_counters], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
+    columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
     columns["trained"] = _trained(fabric)
     columns["notices"] = np.zeros((NOTICE_SLOTS, 4), np.int64)

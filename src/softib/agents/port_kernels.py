@@ -107,6 +107,8 @@ def set_port_info(t, m, ingress, number, now):
     m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
     if status == OK and kind != EXTERNAL:
         m[DATA + REREGISTER_AT] |= reregister
+        if reregister:
+            t.reregisters[port] += np.uint32(1)
     return status
 
 

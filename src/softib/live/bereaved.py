@@ -33,7 +33,10 @@ def living(slot: Slot) -> Callable[[], bool]:
 
 
 def wait_with(
-    child: subprocess.Popen[bytes], alive: Callable[[], bool], look: Callable[[], None] = lambda: None, every_s: float = LOOK_S
+    child: subprocess.Popen[bytes],
+    alive: Callable[[], bool],
+    look: Callable[[], None] = lambda: None,
+    every_s: float = LOOK_S,
 ) -> int:
     """The child's exit code. It and what it started are terminated where they outlive ``alive``, with one line. ``look`` is
     called every ``every_s`` seconds."""

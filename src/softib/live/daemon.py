@@ -26,7 +26,9 @@ from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
+from softib.live.traffic import Traffic
 from softib.live.umad_server import UmadServer
+from softib.live.verbs_door import VerbsDoor
 from softib.sm.config import SmConfig
 
 __all__ = ["Daemon", "Settings"]
@@ -58,18 +60,22 @@ class Daemon:
         fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
-        self.board = Switchboard(AgentPlane(self.fabric))
+        plane = AgentPlane(self.fabric)
+        self.traffic = Traffic(slot.traffic, plane.tables)
+        self.board = Switchboard(plane, self.traffic.cells)
         self.mishaps = self.board.mishap = Mishaps(slot.log)
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
+        self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
         self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.config)
             self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
+        self._fold_at = 0.0
         self.stopping = False
         self.manager_failed = False
 
@@ -94,9 +100,9 @@ class Daemon:
 
     def turn(self) -> None:
         """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
+        self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         wait_s = min(IDLE_S, self._manage())
-        if self.shared.epoch != self.board.epoch:
-            self.shared.epoch = self.board.epoch
+        self._publish()
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
         try:
@@ -125,6 +131,19 @@ class Daemon:
             self.board.leave(self.manager)
             return IDLE_S
 
+    def _publish(self) -> None:
+        """Tell applications what MADs and faults changed, and count what they sent."""
+        try:
+            if self.shared.epoch != self.board.epoch:
+                self.shared.epoch = self.board.epoch
+                self.verbs.tick()
+            if time.monotonic() >= self._fold_at:
+                self._fold_at = time.monotonic() + IDLE_S
+                self.board.fold(clock_ps())
+                self.board.traps(clock_ps())
+        except Exception:
+            self.mishaps("telling applications")
+
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
         self.stopping = True
@@ -133,6 +152,8 @@ class Daemon:
         """Close every socket and give the name free."""
         self.server.close()
         self.umads.close()
+        self.verbs.close()
+        self.traffic.close()
         self.door.close()
         self.selector.close()
         self.shared.close()

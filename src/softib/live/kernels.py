@@ -7,9 +7,11 @@ The layout is :data:`softib.live.wire.FRAME`: DLID at 0, SLID at 4, QPs at 8 and
 from softib.agents.kernels import serve_addressed
 from softib.iba import constants as c
 from softib.jit import External, kernel
+from softib.live.traffic_kernels import HIGH, fold_cells
 
 SET, RESPONSE, TRAP_REPRESS = int(c.Method.SET), 0x80, int(c.Method.TRAP_REPRESS)
-SUBN_LID, SUBN_DR = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR)
+SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
+PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = 110
 
 REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
@@ -26,13 +28,15 @@ OCTETS = 7
 
 
 @kernel(_nrt=False)
-def answer_frames(t, port, number, now, n, classes, b):
+def answer_frames(t, v, port, number, now, n, classes, b):
     """Answer the first ``n`` of ``b.frames`` that client ``number`` on ``port`` sent (``b``: :data:`live.burst.Burst`).
 
     ``b.replies`` gets what goes back to the client, in the order of the requests: answers, and requests that nobody
     answers, with status 110. ``b.forwards`` gets what another client must handle (the MAD as it arrives there).
-    ``classes`` (uint8[256]) remembers the classes that the client sends.
+    ``classes`` (uint8[256]) remembers the classes that the client sends. ``v``: :class:`softib.live.traffic.Cells`;
+    what applications sent is in the counters before anybody reads them.
     """
+    asks = False
     for r in range(n):
         f = b.frames[r]
         # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back; so does
@@ -45,8 +49,12 @@ def answer_frames(t, port, number, now, n, classes, b):
         b.fate[r] = 0
         for i in range(256):
             b.mads[r, i] = f[32 + i]
-        if f[35] == SET and (f[33] == SUBN_DR or f[33] == SUBN_LID):
-            b.counts[SETS] += 1
+        if f[33] == SUBN_DR or f[33] == SUBN_LID:
+            b.counts[SETS] += f[35] == SET
+            asks |= f[49] == PORT_INFO
+        asks |= f[33] == PERF
+    if asks and v.head[HIGH]:
+        fold_cells(t, v, now)
     serve_addressed(
         t, port, now, b.words[:n], b.lids[:n], b.sls[:n], b.pkey_indices[:n], b.out[:n], b.out_words[:n], b.rows[:n],
         b.slids[:n], b.dlids[:n], b.tids[:n], b.client_rows[:n], b.client_ports[:n], b.served,
@@ -126,7 +134,7 @@ def receive(fd, b, wait):
 
 
 @kernel(_nrt=False)
-def pump(t, port, number, now, fd, wait, rounds, classes, b):
+def pump(t, v, port, number, now, fd, wait, rounds, classes, b):
     """Serve one client's socket ``fd`` without going back to Python between its requests: receive, answer, send.
 
     Two system calls a burst. Ends when nothing came, after ``rounds`` bursts, or when the last one needs Python:
@@ -143,7 +151,7 @@ def pump(t, port, number, now, fd, wait, rounds, classes, b):
             continue
         counts[RECEIVED] += n
         counts[LAST] = n
-        answer_frames(t, port, number, now, n, classes, b)
+        answer_frames(t, v, port, number, now, n, classes, b)
         if counts[REPLIES]:
             sent = sendmmsg(fd, b.heads_at[1], counts[REPLIES], MSG_DONTWAIT | MSG_NOSIGNAL)
             counts[SENT] = max(sent, 0)

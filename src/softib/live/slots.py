@@ -70,6 +70,11 @@ class Slot:
         return self.folder / "board"
 
     @property
+    def traffic(self) -> Path:
+        """What applications have sent, by cell."""
+        return self.folder / "traffic"
+
+    @property
     def log(self) -> Path:
         """What a detached daemon prints."""
         return self.folder / "log"

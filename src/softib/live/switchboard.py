@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from softib.live.client import Client
 from softib.live.clock import clock_ps
 from softib.live.kernels import LAST, RECEIVED, answer_frames, bounce, pump
 from softib.live.mishap import Mishap, raised
+from softib.live.traffic import no_cells
+from softib.live.traffic_kernels import HIGH, fold_cells
 from softib.live.waiting import Forwarded, Waiting
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
@@ -49,8 +51,10 @@ class Station(Protocol):
 class Switchboard:
     """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration."""
 
-    def __init__(self, plane: AgentPlane):
+    def __init__(self, plane: AgentPlane, cells: Any = None):
+        """``cells``: what applications count (:class:`softib.live.traffic.Cells`; None: there are none)."""
         self.plane, self.fabric = plane, plane.fabric
+        self.cells = no_cells() if cells is None else cells
         self.mishap: Mishap = raised
         """Called where our own code fails; requests that were under way are bounced."""
         self.stations: dict[int, Station] = {}
@@ -71,10 +75,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, 0, classes, self.burst)
+        answer_frames(tables, self.cells, 0, 0, 0, 0, classes, self.burst)
         bounce(self.frames[0], self.burst.replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, classes, self.burst)
+            pump(tables, self.cells, 0, 0, 0, -1, 0, 0, classes, self.burst)
 
     # -- who is there --
 
@@ -110,7 +114,9 @@ class Switchboard:
         """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
         self.counts[:] = 0
         try:
-            answer_frames(self.plane.tables, sender.port, sender.number, now_ps, n, sender.classes, self.burst)
+            answer_frames(
+                self.plane.tables, self.cells, sender.port, sender.number, now_ps, n, sender.classes, self.burst
+            )
         except Exception:
             self.mishap("answering requests")
             self._bounce(sender, range(n))
@@ -123,7 +129,7 @@ class Switchboard:
         self.counts[:] = 0
         try:
             pump(
-                self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait),
+                self.plane.tables, self.cells, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait),
                 PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, sender.classes, self.burst,
             )  # fmt: skip
         except Exception:
@@ -214,8 +220,14 @@ class Switchboard:
 
     # -- what the fabric and managers in this process send --
 
+    def fold(self, now_ps: int) -> None:
+        """Add what applications have sent to the counters of the ports on the way."""
+        if self.cells.head[HIGH]:
+            fold_cells(self.plane.tables, self.cells, now_ps)
+
     def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
+        self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
         self.epoch += 1
         if delivery is not None:

@@ -95,6 +95,7 @@ IDLE, GONE, SPECIAL, LEFT = range(4)
 @kernel(_nrt=False)
 def umad_pump(
     t,
+    v,
     port,
     number,
     now,
@@ -136,7 +137,7 @@ def umad_pump(
             return SPECIAL
         counts[RECEIVED] += 1
         to_frames(messages, message_words, sizes, 1, agent_qp, b.frames, b.sls, b.pkey_indices, awaits)
-        answer_frames(t, port, number, now, 1, classes, b)
+        answer_frames(t, v, port, number, now, 1, classes, b)
         answered = counts[REPLIES] and not b.replies[0, 19]
         if answered:
             from_frames(b.replies, 1, kernel_rmpp, answers, answer_words)

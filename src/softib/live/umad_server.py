@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from softib.live.clock import clock_ps
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
 from softib.live.umad_file import Cargo, IssmFile, UmadFile
@@ -128,6 +129,7 @@ class UmadServer:
         if op == constant("REFRESH"):
             view = self.views.known.get(asked["view"].decode("utf-8", "replace"))
             if view is not None:
+                self.board.fold(clock_ps())  # counters are read there
                 view.refresh(asked["path"].decode("utf-8", "surrogateescape"))
             return 0, 0, None
         file = self.files.get(int(asked["handle"]))

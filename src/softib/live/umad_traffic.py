@@ -63,7 +63,18 @@ class UmadTraffic:
             classes = np.zeros(256, np.uint8)
             tables = octets, octets, octets
             umad_pump(
-                self.board.plane.tables, 0, 0, 0, -1, 0, 0, *tables, *self._messages, classes, self.board.burst
+                self.board.plane.tables,
+                self.board.cells,
+                0,
+                0,
+                0,
+                -1,
+                0,
+                0,
+                *tables,
+                *self._messages,
+                classes,
+                self.board.burst,
             )
 
     def adopt(self, file: UmadFile) -> None:
@@ -99,7 +110,7 @@ class UmadTraffic:
         now_ps = clock_ps()
         board.counts[:] = 0
         ended = int(umad_pump(
-            board.plane.tables, file.port, file.number, now_ps, file.sock.fileno(),
+            board.plane.tables, board.cells, file.port, file.number, now_ps, file.sock.fileno(),
             0 if board.alone else socket.MSG_DONTWAIT, PUMP_ROUNDS if len(board.stations) > 1 else PUMP_ROUNDS_ALONE,
             table.qp, table.kernel_rmpp, table.known, *self._messages, file.classes, board.burst,
         ))  # fmt: skip

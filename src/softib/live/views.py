@@ -16,7 +16,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.live.attach import PORT_SUFFIX
-from softib.live.sysfs import DEVICE_FILES, PORT_FILES, table_files
+from softib.live.sysfs import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
 
 __all__ = ["Device", "View", "Views", "host_of"]
 
@@ -24,6 +24,8 @@ DEVICE_WORD = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*
 """Second word of a NodeDescription that is the adapter's name on its host (``node-001 mlx5_3``)."""
 ABI_VERSION = 5
 """Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
+UVERBS_ABI = 6
+"""Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
 CLASS = "sys/class/infiniband"
 
 
@@ -80,13 +82,24 @@ class View:
 
     def __post_init__(self) -> None:
         f = self.fabric
+        self._lines["devices"] = lambda: "\n".join(self._device_line(d) for d in self.devices)
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
-        for device in self.devices:
-            base = f"{CLASS}/{device.name}"
+        self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
+        for number, device in enumerate(self.devices):
+            base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
+            self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
+            self._lines[f"{verbs}/abi_version"] = lambda: "1"
+            self._lines[f"{verbs}/dev"] = lambda number=number: f"231:{192 + number}"  # type: ignore[misc]
+            self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
             for portnum in device.portnums:
                 self._add_port(device, portnum)
+
+    @staticmethod
+    def _device_line(device: Device) -> str:
+        """What ``libsoftib-verbs.so`` reads: name, row of the node, firmware, portnums."""
+        return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
 
     def _add_port(self, device: Device, portnum: int) -> None:
         f = self.fabric

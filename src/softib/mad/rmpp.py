@@ -272,14 +272,20 @@ class Receiver(_End):
     def _stop(self, status: RmppStatus, out: list[np.ndarray]) -> None:
         self._abort(status)
         if self._head is not None:
-            out.append(_control(self._head, RmppType.STOP if status == RmppStatus.RESOURCES_EXHAUSTED else RmppType.ABORT, status))
+            out.append(
+                _control(
+                    self._head, RmppType.STOP if status == RmppStatus.RESOURCES_EXHAUSTED else RmppType.ABORT, status
+                )
+            )
 
 
 def _control(head: np.ndarray, kind: RmppType, status: RmppStatus) -> np.ndarray:
     """An ACK, STOP or ABORT of the transaction that ``head`` belongs to: same method and TransactionID (IBA 13.6.2.2)."""
     mad = np.zeros(MAD_SIZE, np.uint8)
     mad[: MadHeader.size] = head[: MadHeader.size]
-    mad[RMPP_HEADER:RMPP_END] = R.pack(version=1, type=int(kind), resp_time=RRESP_NONE, flags=int(RmppFlag.ACTIVE), status=int(status))
+    mad[RMPP_HEADER:RMPP_END] = R.pack(
+        version=1, type=int(kind), resp_time=RRESP_NONE, flags=int(RmppFlag.ACTIVE), status=int(status)
+    )
     return mad
 
 

@@ -44,7 +44,10 @@ class Services:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
         # The GID is believed, as by OpenSM (osmtest registers such as no port has); where a port has it, so must the P_Key be.
-        end, pkey = int(subnet.ends_of_gid(R.service_gid.get(record)[None])[0]), int(R.service_pkey.get(record)) & 0x7FFF
+        end, pkey = (
+            int(subnet.ends_of_gid(R.service_gid.get(record)[None])[0]),
+            int(R.service_pkey.get(record)) & 0x7FFF,
+        )
         if end >= 0 and pkey and not members.has(end, pkey):
             return Answer(SaStatus.REQ_INVALID)
         name = record[:HEAD].tobytes()
