@@ -18,6 +18,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
 from softib.live.board import Board
+from softib.live.cm_server import CmServer
 from softib.live.door import ControlDoor
 from softib.live.manager import InternalManager
 from softib.live.server import IbsimServer, clock_ps
@@ -60,6 +61,7 @@ class Daemon:
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
+        self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views)
         self.door = ControlDoor(slot.control, self.selector, self._operations())
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
@@ -98,8 +100,10 @@ class Daemon:
             self.shared.epoch = self.board.epoch
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
-        self.server.turn(min(wait_s, self.umads.wait_s(clock_ps())))
+        now_ps = clock_ps()
+        self.server.turn(min(wait_s, self.umads.wait_s(now_ps), self.cm.wait_s(now_ps)))
         self.umads.tick(clock_ps())
+        self.cm.tick(clock_ps())
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -109,6 +113,7 @@ class Daemon:
         """Close every socket and give the name free."""
         self.server.close()
         self.umads.close()
+        self.cm.close()
         self.door.close()
         self.selector.close()
         self.slot.release()

@@ -80,7 +80,7 @@ struct softib_cm_ask {
     uint8_t rnr_retry_count;
     uint8_t tos;
     uint8_t join_state;
-    uint8_t reserved[2];
+    uint8_t reserved[6];
     uint8_t source[48];     /* struct sockaddr_in, _in6 or _ib */
     uint8_t target[48];
     uint8_t path[64];       /* SET_PATH: PathRecord */
