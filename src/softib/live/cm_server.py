@@ -19,6 +19,7 @@ import numpy as np
 
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import PortInfo
+from softib.live.attach import default_port
 from softib.live.cm_address import Addresses
 from softib.live.cm_desk import Desk
 from softib.live.cm_endpoint import Endpoint, Event
@@ -104,6 +105,7 @@ class CmServer:
         self.stations: dict[int, CmStation] = {}
         self._ops = {constant(name): name for name in OPS}
         self._next = 0
+        self._warm()
         self.path.unlink(missing_ok=True)
         self.listener_sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener_sock.setblocking(False)
@@ -111,6 +113,10 @@ class CmServer:
         os.chmod(self.path, 0o600)
         self.listener_sock.listen(128)
         selector.register(self.listener_sock, selectors.EVENT_READ, self._accept)
+
+    def _warm(self) -> None:
+        """Compile now, not while the first program waits: what is no MAD goes nowhere."""
+        self.board.plane.exchange(MadBatch.zeros(1), default_port(self.board.fabric))
 
     def close(self) -> None:
         """Close every socket; programs lose their devices."""
