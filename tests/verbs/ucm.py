@@ -110,3 +110,12 @@ class Ucm:
         self.expect(ADDR_RESOLVED)
         self.resolve_route(id_)
         self.expect(ROUTE_RESOLVED)
+
+    def route_by(self, id_: int, ip: str, port: int, path: str) -> None:
+        """Resolve with a path that is known already (RDMA_OPTION_IB_PATH)."""
+        self.resolve_addr(id_, ip, port)
+        self.expect(ADDR_RESOLVED)
+        record = struct.pack("=II", 1 | 2 | 8 | 32, 0) + bytes.fromhex(path)
+        room = ctypes.create_string_buffer(record, len(record))
+        self.write(SET_OPTION, struct.pack("=QIIII", ctypes.addressof(room), id_, 1, 1, len(record)))
+        self.expect(ROUTE_RESOLVED)

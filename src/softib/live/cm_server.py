@@ -230,10 +230,12 @@ class CmServer:
 
     def _answer(self, process: Process, asked: Any, message: bytes) -> None:
         op = self._ops.get(asked.op, "")
-        if op == "POST":
+        if op == "POST":  # the event was counted when it was sent first
             channel = process.channels.get(asked.channel)
             if channel is not None:
-                self._posted(process, channel, message[ask_size() :])
+                self._posted(channel, message[ask_size() :])
+            if asked.answer:
+                process.sock.send(told({}))
             return
         error, e = self.desk.ask(process, op, asked)
         if asked.answer:
@@ -241,7 +243,7 @@ class CmServer:
             with contextlib.suppress(OSError):
                 process.sock.send(told(values | {"error": error, "number": asked.number}))
 
-    def _posted(self, process: Process, channel: Channel, event: bytes) -> None:
+    def _posted(self, channel: Channel, event: bytes) -> None:
         """An event that a program took too early comes back to it."""
         if len(event) == len(told({})):
             self._send(channel, event)

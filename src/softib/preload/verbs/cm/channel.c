@@ -121,19 +121,21 @@ int cm_take(struct cm_channel *channel, int fd, struct softib_cm_told *event)
     return 0;
 }
 
-/* Back to the end of a channel's queue: what the process cannot put there itself, the daemon sends again. */
+/* Back to the end of a channel's queue: what the process cannot put there itself, the daemon sends again. It is there
+ * when this returns. */
 static void post(const struct softib_cm_told *event, uint32_t channel)
 {
     struct {
         struct softib_cm_ask ask;
         struct softib_cm_told event;
     } question;
+    struct softib_cm_told answer;
 
     memset(&question.ask, 0, sizeof question.ask);
     question.ask.op = SOFTIB_CM_POST;
     question.ask.channel = channel;
     question.event = *event;
-    cm_post(&question.ask, sizeof question);
+    cm_tell_more(&question.ask, sizeof question, &answer);
 }
 
 static void reject_child(uint32_t number)

@@ -61,8 +61,8 @@ void cm_unlock(void);
 /* link.c */
 /* Sends `question`; with `answer` not NULL waits for it. Returns 0 or -errno (the daemon's own, too). */
 int cm_tell(struct softib_cm_ask *question, struct softib_cm_told *answer);
-/* Sends a message of another size; nobody answers. */
-int cm_post(const void *message, size_t octets);
+/* The same with something behind the question: `octets` in all. */
+int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_told *answer);
 /* A connection that gets the events of a channel; -errno. */
 int cm_connect_channel(struct cm_channel *channel);
 /* Counts up when this process got another connection (after a fork): what was made before is void. */

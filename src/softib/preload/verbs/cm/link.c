@@ -112,7 +112,7 @@ int cm_connect_channel(struct cm_channel *channel)
     return fd;
 }
 
-int cm_post(const void *message, size_t octets)
+static int say(const void *message, size_t octets)
 {
     ssize_t n;
     int error = linked();
@@ -129,10 +129,15 @@ int cm_post(const void *message, size_t octets)
 
 int cm_tell(struct softib_cm_ask *question, struct softib_cm_told *answer)
 {
+    return cm_tell_more(question, sizeof *question, answer);
+}
+
+int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_told *answer)
+{
     int error;
 
     question->answer = answer != NULL;
-    if ((error = cm_post(question, sizeof *question)) || !answer)
+    if ((error = say(question, octets)) || !answer)
         return error;
     if ((error = hear(link_fd, answer)))
         return error;
