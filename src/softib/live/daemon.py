@@ -66,6 +66,7 @@ class Daemon:
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
+            self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
         self.stopping = False
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import numpy as np
 
 from softib.iba.constants import Method, MgmtClass, SmpAttr
 from softib.live.switchboard import Switchboard
+from softib.live.umad_file import Cargo
 from softib.live.wire import FRAME
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
@@ -16,6 +20,7 @@ __all__ = ["MANAGER_NUMBER", "InternalManager"]
 MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
+RESPONSE = 0x80
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
 
@@ -23,7 +28,8 @@ SLICE_PS = 20_000_000_000
 class InternalManager:
     """A station (see :class:`softib.live.switchboard.Station`) whose program is :class:`SubnetManager`.
 
-    It answers SMInfo and takes traps. Subnet administration it does not answer yet, so such requests are bounced.
+    It answers SMInfo and SA requests, and takes traps. ``cargo`` gives the whole of an RMPP message while its first
+    octets are delivered (None: it is no longer than a MAD).
     """
 
     number = MANAGER_NUMBER
@@ -33,14 +39,17 @@ class InternalManager:
         self.board, self.port = board, port
         self.classes = np.zeros(256, np.uint8)
         self.sm = SubnetManager(SmConfig(engine=engine, lmc=lmc, window=WINDOW, chunk=WINDOW))
+        self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0
         self.ready = False
         board.join(self)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Get and Set of SMInfo, and traps."""
+        """Get and Set of SMInfo, traps, SA requests, and answers to what it reported."""
         klass, method, attr = int(mad[1]), int(mad[3]), int(mad[16]) << 8 | int(mad[17])
+        if klass == MgmtClass.SUBN_ADM:
+            return True
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
             return False
         if attr == SmpAttr.SM_INFO:
@@ -54,6 +63,9 @@ class InternalManager:
         batch.mad[:] = heads["mad"]
         batch.dlid[:], batch.slid[:] = heads["dlid"], heads["slid"]
         batch.qp[:] = heads["sqp"]
+        cargo = self.cargo()
+        if cargo is not None:
+            batch.payload = {0: os.pread(cargo.fd, cargo.octets, 0)}
         self._inbox.append(batch)
 
     def wait_s(self, now_ps: int) -> float:
@@ -71,6 +83,7 @@ class InternalManager:
             self._inbox = []
             outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
             if len(outbox):
+                _stamp(outbox)
                 answers = self.board.send(outbox, self.port, now_ps)
                 self.board.traps(now_ps)
                 if len(answers):
@@ -81,3 +94,9 @@ class InternalManager:
             now_ps = clock()
             if not self._inbox and self._deadline_ps > now_ps:
                 return
+
+
+def _stamp(outbox: MadBatch) -> None:
+    """Put the manager's number into the TIDs of requests: programs that answer them are heard then."""
+    asks = outbox.mad[:, 3] < RESPONSE
+    outbox.mad[asks, 8], outbox.mad[asks, 9] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

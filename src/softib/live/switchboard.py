@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from softib.agents.plane import AgentPlane, Delivery
-from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
+from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass
 from softib.iba.smp import PortInfo
 from softib.live.client import Client
 from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
@@ -180,17 +180,26 @@ class Switchboard:
         return answers
 
     def deliver(self, delivery: Delivery) -> list[int]:
-        """Hand over what reached the ports of programs. Returns the rows that nobody takes."""
-        frames = frames_of(delivery.batch)
+        """Hand over what reached the ports of programs. Returns the rows that nobody takes.
+
+        A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
+        """
+        smi = np.isin(delivery.batch.mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+        frames = frames_of(delivery.batch, np.where(smi, 0, 1))
+        long = delivery.batch.payload or {}
         octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
         untaken = []
         for i, port in enumerate(delivery.ports.tolist()):
             target = self.target(octets[i, 32:], port)
             if target is None:
                 untaken.append(int(delivery.rows[i]))
+                continue
+            whole = getattr(target, "deliver_long", None) if i in long else None
+            if whole is not None:
+                whole(octets[i : i + 1], long[i])
             else:
                 target.deliver(octets[i : i + 1])
-                self.forwarded += 1
+            self.forwarded += 1
         return untaken
 
     def traps(self, now_ps: int) -> None:

@@ -101,12 +101,29 @@ class UmadFile:
         for at in range(0, len(frames), BURST):
             self._hand_over(frames[at : at + BURST])
 
-    def _hand_over(self, frames: np.ndarray) -> None:
+    def deliver_long(self, frame: np.ndarray, message: bytes) -> None:
+        """Hand over one message (uint8[1, 288] with its first octets) that somebody in this process made.
+
+        An agent that does RMPP itself, or none, gets the first segment alone.
+        """
+        if not self.table.kernel_rmpp[frame[0, 43] & 31]:
+            self.deliver(frame)
+            return
+        fd = os.memfd_create("softib-rmpp", os.MFD_CLOEXEC)
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(message)
+            self._hand_over(frame, Cargo(fd, len(message)))
+        finally:
+            os.close(fd)
+
+    def _hand_over(self, frames: np.ndarray, cargo: Cargo | None = None) -> None:
         n = len(frames)
         if not n:
             return
         from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
-        cargo = self.cargo() if self.answered is None else None
+        if cargo is None and self.answered is None:
+            cargo = self.cargo()
         for i in range(n):
             mad = frames[i, 32:]
             if mad[3] & RESPONSE:

@@ -78,6 +78,11 @@ class UmadServer:
         to_frames(self._in, self._in_words, self._sizes, 0, qps, *columns)
         from_frames(self.board.frames, 0, qps, self._in, self._in_words)
 
+    @property
+    def cargo(self) -> Cargo | None:
+        """The whole of the RMPP message that is being handled."""
+        return self._cargo
+
     def close(self) -> None:
         """Close every file; programs read EIO from then on."""
         for file in list(self.files.values()):

@@ -22,7 +22,7 @@ class SmConfig:
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
     between switches, the ``leaf_`` ones for switch ports towards CAs. ``subnet_timeout``, ``hoq_life``,
     ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix
-    of every end port. ``priority``: of SMInfo.
+    of every end port. ``priority``: of SMInfo. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
@@ -35,6 +35,7 @@ class SmConfig:
     timeout_ps: int = TIMEOUT_PS
     retries: int = RETRIES
     mkey: int = 0
+    sa_key: int = 1
     subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
     subnet_timeout: int = 18

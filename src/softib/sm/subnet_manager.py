@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.iba.constants import SMP_DATA, CapMask, PortState, SmpAttr
+from softib.iba.constants import SMP_DATA, CapMask, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
@@ -29,6 +29,9 @@ from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery
 from softib.sm.report import PS_PER_S, SweepReport
+from softib.sm.sa.administrator import Administrator
+from softib.sm.sa.members import Members
+from softib.sm.sa.subnet import Subnet
 from softib.sm.state import SmEvent, SmState, next_state
 
 __all__ = ["PHASES", "SubnetManager"]
@@ -58,6 +61,7 @@ class SubnetManager:
         self.phase = ""
         self._phase_since = 0
         self._sweep_wanted = True
+        self.sa = Administrator(self.config.sa_key)
         self._store = ucast_mgr.LftStore()
         self._queue = RequestQueue(self.database.routes)
         self._discovery = Discovery(self.database, self._queue, self.report, self.config)
@@ -82,8 +86,7 @@ class SubnetManager:
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
             asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
             if asked.any():
-                replies, changed = unasked.answer(inbox[asked], self._sm_info())
-                self._sweep_wanted |= changed
+                replies = self._asked(now_ps, inbox[asked])
                 inbox = inbox[~asked]
         self.transactor.receive(now_ps, inbox)
         try:
@@ -155,8 +158,10 @@ class SubnetManager:
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         report.describe(db)
-        if db.sm_port >= 0:
+        if db.sm_port >= 0 and self.graph is not None and self.routing is not None:
             self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
+            subnet = Subnet(db, self.graph, self.routing, self.config)
+            self.sa.refresh(subnet, Members.everybody(len(subnet)))
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
@@ -248,6 +253,16 @@ class SubnetManager:
         self._discovery.lost(attr, tags, why)
 
     # -- what others ask --
+
+    def _asked(self, now_ps: int, asked: MadBatch) -> MadBatch:
+        """Answers to requests and traps. Who is no master is no administrator."""
+        to_sa = asked.mad[:, 1] == MgmtClass.SUBN_ADM
+        told, changed = unasked.answer(asked[~to_sa], self._sm_info())
+        self._sweep_wanted |= changed
+        if not to_sa.any() or self.state != SmState.MASTER:
+            return told
+        self.sa.sm_info = self._sm_info()
+        return MadBatch.concat([told, self.sa.answer(asked[to_sa], now_ps)])
 
     def _count_subnet(self) -> None:
         db, report = self.database, self.report

@@ -1,0 +1,240 @@
+"""Takes SA requests, gives answers (IBA 15.4). No I/O, no clock; fuzzed requests get a status, never an exception.
+
+Kinds of records that are plain tables stand in ``_KINDS``; those with methods of their own in ``_METHODS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import MadStatus
+from softib.iba.sa import (
+    SA_DATA,
+    GUIDInfoRecord,
+    LFTRecord,
+    LinkRecord,
+    NodeRecord,
+    PathRecord,
+    PortInfoRecord,
+    SaAttr,
+    SaHeader,
+    SaMethod,
+    SaStatus,
+    SMInfoRecord,
+    SwitchInfoRecord,
+)
+from softib.iba.structure import Structure
+from softib.mad.batch import MadBatch
+from softib.sm.sa import guid_info, lft, link, node, port_info, sminfo, switch_info
+from softib.sm.sa.class_port_info import class_port_info
+from softib.sm.sa.match import matching
+from softib.sm.sa.members import Members
+from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
+from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, Paths
+from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["Administrator"]
+
+H = SaHeader
+A, M, E = SaAttr, SaMethod, SaStatus
+SA_CLASS_VERSION = 2
+MULTICAST_PREFIX = 0xFF
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of record that is a table: how it is made, whether it stays the same until the next sweep, and what only
+    the trusted read (``denied``: all of it; ``hidden``: these fields)."""
+
+    record: type[Structure]
+    table: Callable[[Administrator, Request], np.ndarray]
+    lasting: bool = True
+    denied: bool = False
+    hidden: tuple[str, ...] = ()
+
+
+class Administrator:
+    """Answers for the subnet that :meth:`refresh` was told of last; before the first one requests get BUSY.
+
+    ``sm_info`` uint8[64] and ``other_managers`` (port of the database → SMInfo) are what SMInfoRecord tells.
+    """
+
+    def __init__(self, sa_key: int = 1):
+        self.sa_key = sa_key
+        self.subnet: Subnet | None = None
+        self.members = Members.everybody(0)
+        self.paths: Paths | None = None
+        self.sm_info = np.zeros(64, np.uint8)
+        self.other_managers: dict[int, np.ndarray] = {}
+        self._tables: dict[int, np.ndarray] = {}
+
+    def refresh(self, subnet: Subnet, members: Members) -> None:
+        """A sweep ended: from now on this is the subnet."""
+        self.subnet, self.members = subnet, members
+        self.paths = Paths(subnet, members)
+        self._tables.clear()
+
+    # -- batches --
+
+    def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:
+        """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is met with silence."""
+        key = H.sm_key.get(asked.mad)
+        known = (key == 0) | (key == np.uint64(self.sa_key))
+        if not known.all():
+            asked = asked[known]
+        if not len(asked):
+            return MadBatch.zeros(0)
+        reply = reply_to(asked)
+        if self.subnet is None:
+            H.status.set(reply.mad, int(MadStatus.BUSY))
+            return reply
+        todo = np.ones(len(asked), bool)
+        todo[self._path_gets(asked, reply.mad)] = False
+        payload: dict[int, bytes] = {}
+        for i in np.flatnonzero(todo).tolist():
+            long = self._one(asked, i, reply.mad[i], now_ps)
+            if long is not None:
+                payload[i] = long
+        reply.payload = payload or None
+        return reply
+
+    def _path_gets(self, asked: MadBatch, out: np.ndarray) -> np.ndarray:
+        """Answer every Get(PathRecord) that names both ends, all at once; returns their rows."""
+        assert self.paths is not None
+        mad = asked.mad
+        is_get = (
+            (mad[:, 3] == M.GET) & (mad[:, 16] == 0) & (mad[:, 17] == A.PATH_RECORD) & (mad[:, 2] == SA_CLASS_VERSION)
+        )
+        rows = np.flatnonzero(is_get)
+        mask = H.comp_mask.get(mad[rows])
+        both = ((mask & (BIT["sgid"] | BIT["slid"])) > 0) & ((mask & (BIT["dgid"] | BIT["dlid"])) > 0)
+        both &= ~(((mask & BIT["dgid"]) > 0) & (mad[rows, SA_DATA + 8] == MULTICAST_PREFIX))
+        rows, mask = rows[both], mask[both]
+        if not len(rows):
+            return rows
+        q = np.ascontiguousarray(mad[rows, SA_DATA : SA_DATA + 64])
+        source, target, status = self.paths.ends(q, mask)
+        good = np.flatnonzero(status == 0)
+        records, found = self.paths.gets(q[good], mask[good], source[good], target[good])
+        status[good[~found]] = E.NO_RECORDS
+        H.status.set(out, status, rows)
+        done = rows[good[found]]
+        out[done, SA_DATA : SA_DATA + 64] = records[found]
+        H.attr_offset.set(out, 8, done)
+        return rows
+
+    def _one(self, asked: MadBatch, row: int, out: np.ndarray, now_ps: int) -> bytes | None:
+        mad = asked.mad[row]
+        method, attr = int(mad[3]), int(H.attr_id.get(mad))
+        if int(mad[2]) != SA_CLASS_VERSION or int(mad[0]) != 1:
+            fill(out, MadStatus.BAD_VERSION)
+            return None
+        if method not in RESPONSE:
+            fill(out, MadStatus.BAD_METHOD)
+            return None
+        assert self.subnet is not None
+        data = mad[SA_DATA:]
+        if asked.payload and row in asked.payload:
+            data = np.frombuffer(asked.payload[row], np.uint8)[SA_DATA:]
+        lid = int(asked.slid[row])
+        request = Request(
+            method, attr, int(H.attr_mod.get(mad)), int(H.comp_mask.get(mad)), data,
+            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(asked.qp[row]),
+            int(self.subnet.end_of_lid[lid]), now_ps,
+        )  # fmt: skip
+        answer = self._answer(request)
+        if answer.status or answer.records is None:
+            fill(out, answer.status)
+        elif method in (M.GET, M.SET, M.DELETE):
+            self._single(answer.records, out)
+        else:
+            return fill_table(out, answer.records)
+        return None
+
+    def _single(self, records: np.ndarray, out: np.ndarray) -> None:
+        if len(records) == 1:
+            fill(out, 0, records[0])
+        else:
+            fill(out, E.TOO_MANY_RECORDS if len(records) else E.NO_RECORDS)
+
+    # -- one request --
+
+    def _answer(self, r: Request) -> Answer:
+        own = _METHODS.get(r.attr)
+        if own is not None:
+            function = own.get(r.method)
+            return function(self, r) if function else Answer(MadStatus.BAD_ATTRIBUTE)
+        kind = _KINDS.get(r.attr)
+        if kind is None or r.method not in (M.GET, M.GET_TABLE):
+            return Answer(MadStatus.BAD_ATTRIBUTE)
+        return self._from_table(kind, r)
+
+    def _from_table(self, kind: _Kind, r: Request) -> Answer:
+        if kind.denied and not r.trusted:
+            return Answer(E.REQ_INVALID)
+        if kind.lasting:
+            if r.attr not in self._tables:
+                self._tables[r.attr] = kind.table(self, r)
+            table = self._tables[r.attr]
+        else:
+            table = kind.table(self, r)
+        query = r.data[: kind.record.size]
+        pre, skip = None, frozenset[str]()
+        if kind.record is PortInfoRecord:
+            pre, skip = port_info.bits_match(table, r.comp_mask, query, r.modifier)
+        some = table if pre is None else table[pre]
+        rows = matching(kind.record, some, r.comp_mask, query, skip)
+        records = some[rows]
+        if not r.trusted:
+            for name in kind.hidden:
+                kind.record.fields[name].set(records, 0)
+        return Answer(records=records)
+
+    def _class_port_info(self, r: Request) -> Answer:
+        return Answer(records=class_port_info()[None])
+
+    def _path(self, r: Request) -> Answer:
+        assert self.paths is not None
+        q, mask = r.data[None, :64], np.array([r.comp_mask], np.uint64)
+        source, target, status = self.paths.ends(q, mask)
+        if status[0]:
+            nobody = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
+            return Answer(records=PathRecord.zeros(0)) if nobody else Answer(int(status[0]))
+        most = NUMB_PATH_DEFAULT if r.method == M.GET_TABLE else 1
+        if r.method == M.GET_TABLE and mask[0] & BIT["numb_path"]:
+            most = int(PathRecord.numb_path.get(q[0])) or most
+        if r.method == M.GET and ANY in (source[0], target[0]) and len(self.subnet or ()) > 1:
+            return Answer(E.REQ_INSUFFICIENT_COMPONENTS)
+        records = self.paths.table(q, mask, int(source[0]), int(target[0]), most)
+        return Answer(E.NO_RESOURCES) if records is None else Answer(records=records)
+
+    def _sm_info(self) -> np.ndarray:
+        assert self.subnet is not None
+        return sminfo.table(self.subnet, self.sm_info, self.other_managers)
+
+
+_KINDS: dict[int, _Kind] = {
+    A.NODE_RECORD: _Kind(NodeRecord, lambda a, r: node.table(_of(a))),
+    A.PORT_INFO_RECORD: _Kind(PortInfoRecord, lambda a, r: port_info.table(_of(a)), hidden=("mkey",)),
+    A.SWITCH_INFO_RECORD: _Kind(SwitchInfoRecord, lambda a, r: switch_info.table(_of(a))),
+    A.LFT_RECORD: _Kind(LFTRecord, lambda a, r: lft.table(_of(a))),
+    A.SM_INFO_RECORD: _Kind(SMInfoRecord, lambda a, r: a._sm_info(), lasting=False),
+    A.LINK_RECORD: _Kind(LinkRecord, lambda a, r: link.table(_of(a))),
+    A.GUID_INFO_RECORD: _Kind(GUIDInfoRecord, lambda a, r: guid_info.table(_of(a))),
+}
+"""Kinds of records that are tables, by attribute."""
+
+_METHODS: dict[int, dict[int, Callable[[Administrator, Request], Answer]]] = {
+    A.CLASS_PORT_INFO: {M.GET: Administrator._class_port_info},
+    A.PATH_RECORD: {M.GET: Administrator._path, M.GET_TABLE: Administrator._path},
+}
+"""Attributes with rules of their own: method → what answers."""
+
+
+def _of(administrator: Administrator) -> Subnet:
+    assert administrator.subnet is not None
+    return administrator.subnet
