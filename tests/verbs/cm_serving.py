@@ -24,11 +24,11 @@ class CmServing(UmadServing):
 
     def __init__(self, fabric: Fabric, library: Path, umad: Path | None, timing: Timing = Timing(response=13, retries=3)):
         self.cm: CmServer | None = None
+        bring_up(fabric)
         super().__init__(fabric, umad, before=str(library))
         self.do(lambda: self._add(timing))
 
     def _add(self, timing: Timing) -> None:
-        bring_up(self.fabric, plane=self.board.plane)
         self.cm = CmServer(self.board, self.folder, self.server.selector, self.umads.views, timing)
 
     def run(self) -> None:

@@ -6,10 +6,11 @@ import errno
 from collections.abc import Callable
 from typing import Any
 
+from softib.iba.sa import MCMemberRecord
 from softib.live.cm_address import PS, Address, Addresses, group_id
 from softib.live.cm_endpoint import Endpoint, Event
 from softib.live.cm_mads import codec
-from softib.live.cm_path import MCMemberRecord, Path
+from softib.live.cm_path import Path
 from softib.live.cm_sa import SaClient
 
 __all__ = ["MULTICAST_QPN", "UDP_QKEY", "Groups"]

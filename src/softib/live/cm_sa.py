@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import errno
 import heapq
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from softib.iba.constants import MAD_SIZE, Method, MgmtClass
-from softib.live.cm_mads import Head, codec, head_of
-from softib.live.cm_path import MCMemberRecord, PathRecord
+from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.sa import SA_DATA, MCMemberRecord, PathRecord, SaHeader, SaMethod, mask_of
+from softib.iba.structure import Structure
+from softib.live.cm_mads import Head, codec
 
 __all__ = ["SaClient"]
 
-CLASS_VERSION = 2
-PATH_RECORD, MEMBER_RECORD = 0x35, 0x38
-DELETE, DELETE_RESP = 0x15, 0x95
-DATA_AT = 56
 TRIES = 4
 MS_PS = 1_000_000_000
-_SA = struct.Struct(">12x8xHHQ")
-
-DGID, SGID, REVERSIBLE, NUMB_PATH, PKEY = (1 << b for b in (2, 3, 11, 12, 13))
-"""ComponentMask of PathRecord (IBA 15.2.5.16)."""
-M_MGID, M_PORT_GID, M_QKEY, M_TCLASS, M_PKEY, M_SL, M_FLOW, M_JOIN = (1 << b for b in (0, 1, 2, 6, 7, 12, 13, 16))
-"""ComponentMask of MCMemberRecord (IBA 15.2.5.17): what a join that may create the group must name."""
+_mask = cache(mask_of)
+CLASS_VERSION = 2
+"""Of subnet administration (IBA 15.2.1.1)."""
 
 Done = Callable[[bytes | None, int], None]
 """Called with the record's octets, or None and a negative errno."""
@@ -58,31 +53,35 @@ class SaClient:
 
     def path(self, port: int, sgid: bytes, dgid: bytes, pkey: int, timeout_ms: int, done: Done) -> None:
         """A reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any partition that both share."""
-        mask = DGID | SGID | REVERSIBLE | NUMB_PATH | (PKEY if pkey else 0)
-        record = codec(PathRecord).pack(sgid=sgid, dgid=dgid, reversible=1, numb_path=1, pkey=pkey)
-        self._ask(port, Method.GET, PATH_RECORD, mask, record, timeout_ms, done)
+        fields = {"sgid": sgid, "dgid": dgid, "reversible": 1, "numb_path": 1} | ({"pkey": pkey} if pkey else {})
+        self._ask(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
 
     def join(
         self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
     ) -> None:
-        """``gid`` of ``port`` becomes a member of ``mgid``, which is created where it does not exist yet."""
-        mask = M_MGID | M_PORT_GID | M_QKEY | M_TCLASS | M_PKEY | M_SL | M_FLOW | M_JOIN
-        record = codec(MCMemberRecord).pack(mgid=mgid, port_gid=gid, qkey=qkey, pkey=pkey, join_state=state)
-        self._ask(port, Method.SET, MEMBER_RECORD, mask, record, timeout_ms, done)
+        """``gid`` of ``port`` becomes a member of ``mgid``, which is created where it does not exist yet: the fields are
+        those that a creation must name (IBA 15.2.5.17)."""
+        fields = {
+            "mgid": mgid, "port_gid": gid, "qkey": qkey, "tclass": 0, "pkey": pkey, "sl": 0, "flow_label": 0,
+            "join_state": state,
+        }  # fmt: skip
+        self._ask(port, SaMethod.SET, MCMemberRecord, fields, timeout_ms, done)
 
     def leave(self, port: int, gid: bytes, mgid: bytes, state: int, timeout_ms: int) -> None:
         """No longer a member."""
-        mask = M_MGID | M_PORT_GID | M_JOIN
-        record = codec(MCMemberRecord).pack(mgid=mgid, port_gid=gid, join_state=state)
-        self._ask(port, DELETE, MEMBER_RECORD, mask, record, timeout_ms, lambda record, error: None)
+        fields = {"mgid": mgid, "port_gid": gid, "join_state": state}
+        self._ask(port, SaMethod.DELETE, MCMemberRecord, fields, timeout_ms, lambda record, error: None)
 
     def _ask(
-        self, port: int, method: int, attr: int, mask: int, record: bytes, timeout_ms: int, done: Done
+        self, port: int, method: int, record: type[Structure], fields: dict[str, Any], timeout_ms: int, done: Done
     ) -> None:
         self._serial = (self._serial + 1) & 0xFFFFFFFF
         tid = self._number(port) << 48 | self._serial
-        head = head_of(MgmtClass.SUBN_ADM, CLASS_VERSION, method, tid, attr)
-        mad = (head + _SA.pack(0, 0, mask) + record).ljust(MAD_SIZE, b"\0")
+        head = codec(SaHeader).pack(
+            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=method, tid=tid,
+            attr_id=record.attr, comp_mask=_mask(record, *fields),
+        )  # fmt: skip
+        mad = (head + codec(record).pack(**fields)).ljust(MAD_SIZE, b"\0")
         question = Question(port, mad, done, max(timeout_ms, TRIES) * MS_PS // TRIES)
         self.waiting[tid] = question
         self._again(tid, question)
@@ -103,7 +102,7 @@ class SaClient:
         if head.status:
             question.done(None, -errno.EINVAL)  # as the kernel's ib_sa says it, whatever the SA's reason
         else:
-            question.done(mad[DATA_AT:], 0)
+            question.done(mad[SA_DATA:], 0)
 
     def deadline_ps(self) -> int | None:
         """When :meth:`tick` has something to do."""

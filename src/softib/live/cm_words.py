@@ -52,7 +52,7 @@ def request_words(e: Endpoint, p: Param, head: bytes, guid: int, timing: Timing)
         "extended_transport_type": XRC if kind is Transport.EXTENDED else 0, "primary_local_lid": path.slid,
         "primary_remote_lid": path.dlid, "primary_local_gid": path.sgid, "primary_remote_gid": path.dgid,
         "primary_flow_label": path.flow_label, "primary_packet_rate": path.rate,
-        "primary_traffic_class": path.traffic_class, "primary_hop_limit": path.hop_limit, "primary_sl": path.sl,
+        "primary_traffic_class": path.tclass, "primary_hop_limit": path.hop_limit, "primary_sl": path.sl,
         "primary_subnet_local": int(path.hop_limit <= 1), "primary_local_ack_timeout": ack_timeout(path.life_time),
         "private_data": head + p.private_data,
     }  # fmt: skip
