@@ -60,11 +60,11 @@ class CmServing(UmadServing):
         assert self.cm
         return dotted(self.cm.addresses.ip_of(self.port(node)))
 
-    def path(self, source: str, target: str) -> str:
+    def path(self, source: str, target: str, pkey: int = 0xFFFF) -> str:
         """PathRecord between two nodes as the subnet's tables have it, in hexadecimal."""
         assert self.cm
         a, one, two = self.cm.addresses, self.port(source), self.port(target)
-        made = IbPath.made(sgid=a.gid_of(one), dgid=a.gid_of(two), slid=a.lid_of(one), dlid=a.lid_of(two), pkey=0xFFFF,
+        made = IbPath.made(sgid=a.gid_of(one), dgid=a.gid_of(two), slid=a.lid_of(one), dlid=a.lid_of(two), pkey=pkey,
                            sl=0, mtu=5, rate=16, life_time=18)  # fmt: skip
         return made.octets.hex()
 

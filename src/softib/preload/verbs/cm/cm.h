@@ -37,7 +37,9 @@ struct cm_channel {
 /* An id, or a multicast membership of one. */
 struct cm_id {
     struct cm_channel *channel; /* NULL: free */
+    struct cm_id *next;         /* of the same hash of its number */
     struct cm_id *parent;       /* of a membership: the id that joined */
+    uint32_t memberships;
     uint32_t handle, number;
     uint64_t uid;
     uint16_t ps;

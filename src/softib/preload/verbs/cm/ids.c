@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 256, BLOCKS = 256 }; /* librdmacm keeps handles below 65536 */
+enum { BLOCK = 256, BLOCKS = 256, BUCKETS = 4096 }; /* librdmacm keeps handles below 65536 */
 
 static struct cm_id *blocks[BLOCKS];
+static struct cm_id *by_number[BUCKETS];
 static uint32_t used, cursor, last_number;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -67,6 +68,8 @@ struct cm_id *cm_create(struct cm_channel *channel, uint32_t number)
     id->channel = channel;
     id->told = number != 0;
     id->number = number ? number : (last_number = (last_number + 1) % SOFTIB_CM_CHILD);
+    id->next = by_number[id->number % BUCKETS];
+    by_number[id->number % BUCKETS] = id;
     return id;
 }
 
@@ -86,12 +89,11 @@ struct cm_id *cm_find_membership(struct cm_channel *channel, uint32_t handle)
 
 struct cm_id *cm_by_number(uint32_t number)
 {
-    for (uint32_t i = 0; i < used; i++) {
-        struct cm_id *id = place(i);
-        if (id->channel && id->number == number)
-            return id;
-    }
-    return NULL;
+    struct cm_id *id = by_number[number % BUCKETS];
+
+    while (id && id->number != number)
+        id = id->next;
+    return id;
 }
 
 struct cm_id *cm_next_of(struct cm_channel *channel, struct cm_id *after)
@@ -104,8 +106,17 @@ struct cm_id *cm_next_of(struct cm_channel *channel, struct cm_id *after)
 
 void cm_free(struct cm_id *id)
 {
-    for (uint32_t i = 0; i < used; i++)
+    struct cm_id **at = &by_number[id->number % BUCKETS];
+
+    if (id->parent)
+        id->parent->memberships--;
+    for (uint32_t i = 0; id->memberships && i < used; i++)
         if (place(i)->channel && place(i)->parent == id)
-            place(i)->channel = NULL;
+            cm_free(place(i));
+    while (*at && *at != id)
+        at = &(*at)->next;
+    if (*at)
+        *at = id->next;
     id->channel = NULL;
+    id->parent = NULL;
 }

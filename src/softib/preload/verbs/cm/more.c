@@ -24,6 +24,7 @@ static int join(struct cm_call *call, uint32_t handle, uint64_t uid, uint64_t re
     if (!membership)
         return -ENOMEM;
     membership->parent = id;
+    id->memberships++;
     membership->uid = uid;
     membership->ps = id->ps;
     membership->qp_type = id->qp_type;
