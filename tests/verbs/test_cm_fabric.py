@@ -114,7 +114,7 @@ print(e.uid, e.status)
 
 def opensm(served: CmServing, stock, tmp_path, node: str) -> subprocess.Popen:
     env = {**served.environment(node), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
-    words = [stock("opensm"), "-f", str(tmp_path / "opensm.log"), "-e"]
+    words = [stock("opensm"), "-f", str(tmp_path / "opensm.log"), "-e", "-d2"]  # -d2: a log written at once
     sm = subprocess.Popen(words, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     log = tmp_path / "opensm.log"
     assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 30)
