@@ -19,10 +19,14 @@ from tests.live.umad_serving import UmadServing
 ROOT = Path(__file__).resolve().parents[2]
 
 
+QUICK = Timing(response=13, retries=3)
+"""Gives up after 4 * 32 ms."""
+
+
 class CmServing(UmadServing):
     """As :class:`UmadServing`, with rdma_cm; the subnet is up. ``library`` is the one of verbs, ``umad`` that of umad."""
 
-    def __init__(self, fabric: Fabric, library: Path, umad: Path | None, timing: Timing = Timing(response=13, retries=3)):
+    def __init__(self, fabric: Fabric, library: Path, umad: Path | None, timing: Timing = QUICK):
         self.cm: CmServer | None = None
         bring_up(fabric)
         super().__init__(fabric, umad, before=str(library))
@@ -99,5 +103,3 @@ def line(program: subprocess.Popen) -> str:
     """The next line that ``program`` prints."""
     assert program.stdout
     return program.stdout.readline().strip()
-
-

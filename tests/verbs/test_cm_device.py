@@ -104,7 +104,9 @@ assert (e.status, e.private[:7], len(e.private)) == (28, b"go away", 148), e
 
 
 def test_nobody_listens(served):
-    out = served.play(A, CLIENT + "e = u.expect(REJECTED); print(e.status)", port=7003, ip=served.ip(B), path=served.path(A, B))
+    out = served.play(
+        A, CLIENT + "e = u.expect(REJECTED); print(e.status)", port=7003, ip=served.ip(B), path=served.path(A, B)
+    )
     assert out.split() == ["8"]
 
 

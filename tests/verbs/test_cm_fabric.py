@@ -55,7 +55,9 @@ def test_members_of_one_partition_connect(served, mine, theirs):
     """A limited member talks to full ones (IBA 10.9.3); the QP gets the partition's index, wherever it stands."""
     set_pkeys(served, A, 0x7FFF, mine)
     set_pkeys(served, B, 0x7FFF, 0x8004, theirs)
-    one = served.launch(B, SERVER + ACCEPTS + "print(struct.unpack_from('=H', u.attr(e.id, 1), 40 + 64 + 20)[0])", port=8)
+    one = served.launch(
+        B, SERVER + ACCEPTS + "print(struct.unpack_from('=H', u.attr(e.id, 1), 40 + 64 + 20)[0])", port=8
+    )
     assert line(one) == "ready"
     served.play(A, CLIENT + """
 u.expect(CONNECT_RESPONSE)
@@ -103,7 +105,7 @@ u.disconnect(c)
 e = u.expect(DISCONNECTED)
 print(e.uid, e.status)
 """, port=10, ip=served.ip(B), path=served.path(A, B))  # fmt: skip
-    assert line(two) == "connected"
+    assert line(two) == "connected" and line(one) == "established"
     served.do(lambda: served.board.set_link(served.port(B), False, clock_ps()))
     two.stdin.write("now\n")
     two.stdin.flush()

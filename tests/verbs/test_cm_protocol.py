@@ -29,7 +29,7 @@ class Host:
         self.listener: Endpoint | None = None
         self.protocol = Protocol(
             lambda port, service: self.listener if service == SERVICE else None, self.child, self.tell,
-            lambda port: port * 0x100, Timing(response=9, retries=3),
+            lambda port: port * 0x100, timing=Timing(response=9, retries=3),
         )  # fmt: skip
 
     def listen(self, qp_type: int = QpType.RC, backlog: int = 4) -> Endpoint:
@@ -244,7 +244,9 @@ def test_a_program_that_dies_in_any_state_is_told_to_the_other_side(state):
     if state.startswith("DREQ"):
         one.protocol.disconnect(a)
         wire.carry()
-    dead, host, other, peer = (a, one, two, b) if state in ("REQ_SENT", "REP_RCVD", "ESTABLISHED", "DREQ_SENT") else (b, two, one, a)
+    dead, host, other, peer = (
+        (a, one, two, b) if state in ("REQ_SENT", "REP_RCVD", "ESTABLISHED", "DREQ_SENT") else (b, two, one, a)
+    )
     assert dead.state is State[state]
     host.protocol.destroy(dead)
     wire.carry()

@@ -99,7 +99,7 @@ class Ucm:
     def query_addr(self, id_: int):
         """(node GUID, portnum, source, target)"""
         raw = self.write(QUERY, struct.pack("=II", id_, 0), 8 + 8 + 256 + 8)
-        guid, portnum, _, pkey, src, dst = struct.unpack_from(">QBBHHH", raw)
+        guid, portnum = struct.unpack_from(">QB", raw)
         return guid, portnum, raw[16 : 16 + 16], raw[144 : 144 + 16]
 
     def attr(self, id_: int, state: int) -> bytes:

@@ -15,6 +15,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
 from softib.live.sysfs import gid_text
+from softib.live.views import View
 
 __all__ = ["AF_IB", "PS", "Address", "Addresses", "dotted", "group_id", "parse"]
 
@@ -115,6 +116,10 @@ class Addresses:
         if not 0 <= port < f.sizes.ports or not f.port_num[port] or f.is_switch[f.port_node[port]]:
             return None
         return port
+
+    def of_view(self, view: View) -> list[str]:
+        """Addresses of the ports that a program sees."""
+        return [dotted(ip) for ip in map(self.ip_of, view.umads) if self.port_of(ip) is not None]
 
     def gid_of(self, port: int) -> bytes:
         """GID 0 of a port."""

@@ -6,9 +6,12 @@ import errno
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol as Interface
+from typing import Any
+from typing import Protocol as Interface
 
-from softib.live.cm_address import PS, Address, Addresses, group_id, parse
+from softib.iba.cm import CmaHeader
+from softib.live.cm_address import Address, Addresses, group_id, parse
+from softib.live.cm_core import TIMING
 from softib.live.cm_endpoint import Endpoint, Event, Param, State
 from softib.live.cm_group import Groups
 from softib.live.cm_mads import codec
@@ -17,7 +20,6 @@ from softib.live.cm_protocol import Protocol
 from softib.live.cm_sa import SaClient
 from softib.live.cm_services import ALL, Services, service_of
 from softib.live.cm_words import Timing, event_fields
-from softib.iba.cm import CmaHeader
 
 __all__ = ["Desk", "Owner"]
 
@@ -39,13 +41,17 @@ class Desk:
 
     def __init__(
         self, addresses: Addresses, sa: SaClient, post: Callable[[Endpoint, dict[str, Any]], None],
-        timing: Timing = Timing(),
+        timing: Timing = TIMING,
     ):  # fmt: skip
         self.addresses, self.sa, self.post = addresses, sa, post
         self.services = Services()
         f = addresses.fabric
         self.protocol = Protocol(
-            self.services.listener, self._child, self._tell, lambda port: int(f.node_guid[f.port_node[port]]), timing
+            self.services.listener,
+            self._child,
+            self._tell,
+            lambda port: int(f.node_guid[f.port_node[port]]),
+            timing=timing,
         )
         self.groups = Groups(addresses, sa, self._tell)
         self._on: dict[str, Callable[[Endpoint, Any], int]] = {
@@ -288,5 +294,3 @@ class Desk:
             return errno.EINVAL
         self.groups.join(e, parent, address, q.join_state)
         return 0
-
-

@@ -7,7 +7,6 @@ times as much.
 from __future__ import annotations
 
 import struct
-from functools import cache
 from typing import Any
 
 from softib.iba.cm import CLASS_VERSION, MESSAGES
@@ -54,10 +53,15 @@ class Codec:
         return found
 
 
-@cache
+_codecs: dict[type[Structure], Codec] = {}
+
+
 def codec(structure: type[Structure]) -> Codec:
-    """The codec of ``structure``."""
-    return Codec(structure)
+    """The codec of ``structure``, made once."""
+    found = _codecs.get(structure)
+    if found is None:
+        found = _codecs[structure] = Codec(structure)
+    return found
 
 
 class Head:

@@ -74,7 +74,7 @@ def ack_timeout(life_time: int) -> int:
     """Local ACK Timeout for a path: there and back, and the adapter's delay, as an exponent (IBA 12.7.34)."""
     both = life_time + 1
     if both >= CA_ACK_DELAY:
-        both += CA_ACK_DELAY >= both - 1
+        both += both - 1 <= CA_ACK_DELAY
     else:
         both = CA_ACK_DELAY + (both >= CA_ACK_DELAY - 1)
     return min(both, 31)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from softib.iba.cm import CmAttr
+from softib.live.cm_core import Core
 from softib.live.cm_endpoint import Endpoint, Event, State
 from softib.live.cm_mads import Head, cm_mad
 from softib.live.cm_path import ack_timeout
 from softib.live.cm_words import code_ms
 
-if TYPE_CHECKING:
-    from softib.live.cm_protocol import Protocol
-
 __all__ = ["Release"]
 
 
-class Release:
+class Release(Core):
     """The part of :class:`~softib.live.cm_protocol.Protocol` that ends connections."""
 
-    def disconnect(self: Protocol, e: Endpoint) -> None:
+    def disconnect(self, e: Endpoint) -> None:
         """End it, or answer who ended it. Each side is told DISCONNECTED once."""
         if e.state is State.ESTABLISHED:
             e.state = State.DREQ_SENT
@@ -29,11 +25,11 @@ class Release:
             self._drop(e)
             self._rest(e)
 
-    def _drop(self: Protocol, e: Endpoint) -> None:
+    def _drop(self, e: Endpoint) -> None:
         words = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id}
         self._post(e, cm_mad(CmAttr.DREP, e.comm_id, **words))
 
-    def _dreq(self: Protocol, port: int, slid: int, head: Head, said: dict) -> None:
+    def _dreq(self, port: int, slid: int, head: Head, said: dict) -> None:
         e = self.by_id.get(said["remote_comm_id"])
         if e is None or e.peer_comm_id != said["local_comm_id"]:
             # Nobody knows it any more: an answer spares the other side its retries.
@@ -46,7 +42,7 @@ class Release:
         elif e.state is State.TIMEWAIT:
             self._drop(e)
 
-    def _drep(self: Protocol, port: int, slid: int, head: Head, said: dict) -> None:
+    def _drep(self, port: int, slid: int, head: Head, said: dict) -> None:
         e = self.by_id.get(said["remote_comm_id"])
         if e is None or e.state not in (State.DREQ_SENT, State.DREQ_RCVD):
             return
@@ -55,7 +51,7 @@ class Release:
         if waited:
             self.tell(e, Event.DISCONNECTED, 0, {})
 
-    def _rest(self: Protocol, e: Endpoint) -> None:
+    def _rest(self, e: Endpoint) -> None:
         assert e.path is not None
         self._stop(e)
         e.state, e.tries = State.TIMEWAIT, 0

@@ -9,7 +9,6 @@ import errno
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from softib.iba.constants import MAD_SIZE, MgmtClass
@@ -21,7 +20,6 @@ __all__ = ["SaClient"]
 
 TRIES = 4
 MS_PS = 1_000_000_000
-_mask = cache(mask_of)
 CLASS_VERSION = 2
 """Of subnet administration (IBA 15.2.1.1)."""
 
@@ -79,7 +77,7 @@ class SaClient:
         tid = self._number(port) << 48 | self._serial
         head = codec(SaHeader).pack(
             base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=method, tid=tid,
-            attr_id=record.attr, comp_mask=_mask(record, *fields),
+            attr_id=record.attr, comp_mask=mask_of(record, *fields),
         )  # fmt: skip
         mad = (head + codec(record).pack(**fields)).ljust(MAD_SIZE, b"\0")
         question = Question(port, mad, done, max(timeout_ms, TRIES) * MS_PS // TRIES)

@@ -21,6 +21,7 @@ from softib.iba.constants import MgmtClass
 from softib.iba.smp import PortInfo
 from softib.live.attach import default_port
 from softib.live.cm_address import Addresses
+from softib.live.cm_core import TIMING
 from softib.live.cm_desk import Desk
 from softib.live.cm_endpoint import Endpoint, Event
 from softib.live.cm_mads import CM_CLASS
@@ -94,7 +95,7 @@ class CmServer:
 
     def __init__(
         self, board: Switchboard, folder: Path, selector: selectors.BaseSelector, views: Views,
-        timing: Timing = Timing(),
+        timing: Timing = TIMING,
     ):  # fmt: skip
         self.board, self.selector, self.views = board, selector, views
         self.path = folder / "rdma_cm"
@@ -302,7 +303,9 @@ class CmServer:
         if delivery is None:
             return
         if mad[1] == CM_CLASS:
-            self.desk.protocol.arrived(int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes())
+            self.desk.protocol.arrived(
+                int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes()
+            )
         else:
             self.board.deliver(delivery)
 

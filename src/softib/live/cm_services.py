@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 from softib.live.cm_address import AF_IB, PS, Address
 from softib.live.cm_endpoint import Endpoint, State
@@ -80,10 +81,14 @@ class Services:
     def release(self, e: Endpoint) -> None:
         """Whatever ``e`` was bound to is free."""
         for port in e.ports:
-            for table, key in ((self._bound, (port, e.service_id)), (self._masked, port)):
-                here = table.get(key)  # type: ignore[attr-defined]
-                if here and e in here:
-                    here.remove(e)
-                    if not here:
-                        del table[key]  # type: ignore[attr-defined]
+            _remove(self._bound, (port, e.service_id), e)
+            _remove(self._masked, port, e)
         e.ports = ()
+
+
+def _remove(table: dict[Any, list[Endpoint]], key: object, e: Endpoint) -> None:
+    here = table.get(key, [])
+    if e in here:
+        here.remove(e)
+        if not here:
+            del table[key]

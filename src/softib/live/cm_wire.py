@@ -34,13 +34,14 @@ class Layout:
         code += f"{dtype.itemsize - at}x" if dtype.itemsize > at else ""
         self.struct = struct.Struct(code)
         self.size = self.struct.size
-        self.tuple = namedtuple(name, names)  # type: ignore[misc]
+        made: Any = namedtuple(name, names)  # type: ignore[misc]
+        self._make = made._make
         self._defaults = defaults
         self._at = {n: i for i, n in enumerate(names)}
 
     def unpack(self, octets: bytes) -> Any:
         """The structure at the front of ``octets``."""
-        return self.tuple._make(self.struct.unpack_from(octets))
+        return self._make(self.struct.unpack_from(octets))
 
     def pack(self, values: dict[str, Any]) -> bytes:
         """Its octets."""

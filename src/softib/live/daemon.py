@@ -147,6 +147,7 @@ class Daemon:
             env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
         view = self.umads.views.show(node, port, portnum is not None)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
+        env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
         return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
 
     def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:

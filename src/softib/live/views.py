@@ -80,10 +80,13 @@ class View:
     def __post_init__(self) -> None:
         f = self.fabric
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
+        self._lines["dev/infiniband/rdma_cm"] = lambda: ""
         for device in self.devices:
             base = f"{CLASS}/{device.name}"
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
+            self._lines[f"{base}/device/net/lo/address"] = lambda: "00:00:00:00:00:00"
             for portnum in device.portnums:
                 self._add_port(device, portnum)
 
