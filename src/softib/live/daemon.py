@@ -6,7 +6,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
 from softib.live.umad_server import UmadServer
+from softib.sm.config import SmConfig
 
 __all__ = ["Daemon", "Settings"]
 
@@ -36,12 +37,11 @@ IDLE_S = 0.25
 @dataclass(frozen=True)
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
-    UDP port of the loopback instead of abstract Unix sockets."""
+    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager."""
 
     source: str = ""
     sm: str = "internal"
-    engine: str = "minhop"
-    lmc: int = 0
+    config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
 
 
@@ -65,7 +65,7 @@ class Daemon:
         self.door = ControlDoor(slot.control, self.selector, self._operations())
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
-            self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
+            self.manager = InternalManager(self.board, default_port(self.fabric), settings.config)
             self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
         self.stopping = False
@@ -187,7 +187,7 @@ class Daemon:
             return {"kind": self.settings.sm}
         sm = self.manager.sm
         return {
-            "kind": "internal", "engine": self.settings.engine, "state": sm.state.name, "phase": sm.phase,
+            "kind": "internal", "engine": self.settings.config.engine, "state": sm.state.name, "phase": sm.phase,
             "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
             "problems": [str(p) for p in sm.report.problems[:20]],
         }  # fmt: skip

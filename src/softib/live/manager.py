@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,8 @@ MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
 RESPONSE = 0x80
+SWEEP_INTERVAL_PS = 10 * 10**12
+"""How often switches are asked for changes (OpenSM's sweep_interval)."""
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
 
@@ -35,10 +38,10 @@ class InternalManager:
     number = MANAGER_NUMBER
     issm = True
 
-    def __init__(self, board: Switchboard, port: int, engine: str = "minhop", lmc: int = 0):
+    def __init__(self, board: Switchboard, port: int, config: SmConfig):
         self.board, self.port = board, port
         self.classes = np.zeros(256, np.uint8)
-        self.sm = SubnetManager(SmConfig(engine=engine, lmc=lmc, window=WINDOW, chunk=WINDOW))
+        self.sm = SubnetManager(replace(config, window=WINDOW, chunk=WINDOW, sweep_interval_ps=SWEEP_INTERVAL_PS))
         self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0

@@ -12,11 +12,12 @@ import numpy as np
 
 from softib.iba.sa import PathRecord as R
 from softib.iba.sa import SaStatus, Selector, mask_of
+from softib.sm.mcast_mgr import Group
 from softib.sm.sa.members import Members
 from softib.sm.sa.path_kernels import walk
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
-__all__ = ["ANY", "MOST_RECORDS", "Paths"]
+__all__ = ["ANY", "MOST_RECORDS", "Paths", "path_to_group"]
 
 ANY = -1
 MOST_RECORDS = 1 << 20
@@ -201,3 +202,15 @@ def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
     pairs += [(i, j) for i in range(sources) for j in range(targets) if i != j or i >= both]
     chosen = np.array(pairs[:MOST_LID_PAIRS])
     return chosen[:, 0], chosen[:, 1]
+
+
+def path_to_group(subnet: Subnet, group: Group, source: int) -> np.ndarray:
+    """uint8[64]: the path from an end to a multicast group."""
+    exactly = int(Selector.EXACTLY)
+    sgid = np.array([subnet.config.subnet_prefix, int(subnet.end_guid[source])], np.uint64)
+    return R.pack(
+        dgid=np.frombuffer(group.mgid, ">u8").astype(np.uint64), sgid=sgid, dlid=group.mlid, slid=int(subnet.end_lid[source]),
+        flow_label=group.flow_label, hop_limit=group.hop_limit, tclass=group.tclass, reversible=1, pkey=group.pkey, sl=group.sl,
+        mtu_selector=exactly, mtu=group.mtu, rate_selector=exactly, rate=group.rate, packet_life_time_selector=exactly,
+        packet_life_time=group.packet_life_time,
+    )  # fmt: skip

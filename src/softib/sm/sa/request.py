@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.sm.inventory import Need
+
 __all__ = ["Answer", "Request"]
 
 
@@ -30,9 +32,9 @@ class Request:
 class Answer:
     """``records`` uint8[n, size] answer a table; a single answer has one. None: nothing but the status.
 
-    ``wait``: kind of table that must be read from the devices first (then the question is put again).
+    ``wait``: tables that must be read from the devices first (then the question is put again).
     """
 
     status: int = 0
     records: np.ndarray | None = None
-    wait: str = ""
+    wait: Need | None = None
