@@ -46,7 +46,7 @@ class Host:
         other = 3 - self.lid
         path = Path.made(sgid=GIDS[self.lid], dgid=GIDS[other], slid=self.lid, dlid=other, pkey=0xFFFF, sl=0, mtu=5,
                          rate=16, life_time=18)  # fmt: skip
-        return Endpoint(self, 9, 0, 0x0106, qp_type, port=self.lid, path=path, service_id=SERVICE)
+        return Endpoint(self, 9, 0, 0x0106, qp_type, port=self.lid, path=path, target_service=SERVICE)
 
     def seen(self) -> list[Event]:
         return [event for _, event, _, _ in self.events]

@@ -66,6 +66,7 @@ class Address:
 
 def parse(octets: bytes) -> Address | None:
     """The address; None where it is none that means something here (an IPv6 address other than "any" and mapped IPv4)."""
+    octets = octets.ljust(_IB.size, b"\0")
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
     if family == socket.AF_INET:

@@ -12,7 +12,7 @@ from typing import Protocol as Interface
 from softib.iba.cm import CmaHeader
 from softib.live.cm_address import Address, Addresses, group_id, parse
 from softib.live.cm_core import TIMING
-from softib.live.cm_endpoint import Endpoint, Event, Param, State
+from softib.live.cm_endpoint import Endpoint, Event, Param, QpType, State
 from softib.live.cm_group import Groups
 from softib.live.cm_mads import codec
 from softib.live.cm_path import Path, cma_header
@@ -24,6 +24,9 @@ from softib.live.cm_words import Timing, event_fields
 __all__ = ["Desk", "Owner"]
 
 CMA_HEAD = 36
+CHILD = 0x80000000
+"""``SOFTIB_CM_CHILD``: below it stand the numbers that processes give."""
+QP_TYPES = frozenset(QpType)
 
 
 class Owner(Interface):
@@ -68,11 +71,15 @@ class Desk:
             if e is not None:
                 self.destroy(e)
             return 0, e
+        if e is None and (q.number >= CHILD or q.qp_type not in QP_TYPES):
+            return errno.EINVAL, None
         if e is None:
             e = owner.endpoints[q.number] = Endpoint(owner, q.number, q.channel, q.ps, q.qp_type)
         if op == "MIGRATE":
             e.channel = q.other
             return 0, e
+        if self.groups.holds(e):
+            return errno.EINVAL, e
         e.flags = q.flags
         act = self._on.get(op)
         return (act(e, q) if act else errno.ENOSYS), e
@@ -149,7 +156,7 @@ class Desk:
         return self._bind_to(e, address) if address is not None else errno.EADDRNOTAVAIL
 
     def _bind_to(self, e: Endpoint, address: Address) -> int:
-        if e.ports:
+        if e.ports or e.state is not State.IDLE or e.listener is not None:
             return errno.EINVAL
         ports = self.addresses.named(address, e.owner.ports)
         if not ports:
@@ -180,6 +187,8 @@ class Desk:
 
     def _resolve(self, e: Endpoint, source: Address | None, target: Address | None) -> int:
         a = self.addresses
+        if e.state is not State.IDLE or e.path is not None:
+            return errno.EINVAL
         if target is None:
             return errno.EHOSTUNREACH
         if not e.ports and (error := self._bind_to(e, source or Address(target.family, None, pkey=target.pkey))):
@@ -199,7 +208,7 @@ class Desk:
         e.dgid = group_id(target, a.pkeys_of(e.port)[0]) if peer < 0 else a.gid_of(peer)
         if target.family == 27:
             e.source = Address(27, e.sgid, 0, e.service_id, ALL).octets()
-            e.service_id = target.sid
+            e.target_service = target.sid
             e.target = target.octets()
         else:
             bound = e.service_id & 0xFFFF
@@ -214,11 +223,11 @@ class Desk:
         return () if port is None else (port,)
 
     def _resolve_route(self, e: Endpoint, q: Any) -> int:
-        if e.port < 0:
+        if e.port < 0 or e.state is not State.IDLE:
             return errno.EINVAL
 
         def done(record: bytes | None, failure: int) -> None:
-            if e.owner.endpoints.get(e.number) is not e:
+            if e.owner.endpoints.get(e.number) is not e or e.state is not State.IDLE:
                 return
             if record is not None:
                 self._take_path(e, record)
@@ -229,6 +238,8 @@ class Desk:
         return 0
 
     def _set_path(self, e: Endpoint, q: Any) -> int:
+        if e.port < 0 or e.state is not State.IDLE:
+            return errno.EINVAL
         self._take_path(e, q.path)
         return 0
 
@@ -243,6 +254,8 @@ class Desk:
     # -- connections --
 
     def _listen(self, e: Endpoint, q: Any) -> int:
+        if e.state is not State.IDLE:
+            return errno.EINVAL
         if not e.ports and (error := self._bind_to(e, Address(socket.AF_INET, None))):
             return error
         e.backlog = q.other
@@ -260,7 +273,7 @@ class Desk:
             return errno.EINVAL
         head = b""
         if target.family == socket.AF_INET:
-            e.service_id = e.ps << 16 | target.port
+            e.target_service = e.ps << 16 | target.port
             head = cma_header(e.source[4:8], e.target[4:8], source.port)
         self.protocol.connect(e, self._param(q), head)
         return 0
@@ -290,7 +303,7 @@ class Desk:
     def _join(self, e: Endpoint, q: Any) -> int:
         parent = e.owner.endpoints.get(q.other)
         address = parse(q.target)
-        if parent is None or parent.port < 0:
+        if parent is None or parent is e or parent.port < 0 or e.port >= 0 or e.ports or not parent.is_ud:
             return errno.EINVAL
         self.groups.join(e, parent, address, q.join_state)
         return 0

@@ -96,6 +96,8 @@ class Endpoint:
     ports: tuple[int, ...] = ()
     service_id: int = 0
     service_mask: int = (1 << 64) - 1
+    target_service: int = 0
+    """Whom it asks for."""
     source: bytes = b""
     target: bytes = b""
     port: int = -1

@@ -17,7 +17,7 @@ class Sidr(Core):
         assert e.path is not None
         self._name(e)
         e.state = State.SIDR_REQ_SENT
-        words = {"request_id": e.comm_id, "pkey": e.path.pkey, "service_id": e.service_id}
+        words = {"request_id": e.comm_id, "pkey": e.path.pkey, "service_id": e.target_service}
         self._ask(e, cm_mad(CmAttr.SIDR_REQ, e.comm_id, **words, private_data=head + p.private_data))
 
     def _answer_service(self, e: Endpoint, status: SidrStatus, p: Param) -> None:

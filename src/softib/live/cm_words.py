@@ -43,7 +43,7 @@ def request_words(e: Endpoint, p: Param, head: bytes, guid: int, timing: Timing)
     assert path is not None
     kind = {QpType.RC: Transport.RC, QpType.UC: Transport.UC}.get(QpType(e.qp_type), Transport.EXTENDED)
     return {
-        "local_comm_id": e.comm_id, "vendor_id": p.ece_vendor, "service_id": e.service_id, "local_ca_guid": guid,
+        "local_comm_id": e.comm_id, "vendor_id": p.ece_vendor, "service_id": e.target_service, "local_ca_guid": guid,
         "local_qkey": p.qkey, "local_qpn": p.qpn, "responder_resources": p.responder_resources,
         "initiator_depth": p.initiator_depth, "remote_cm_response_timeout": timing.response,
         "transport_service_type": kind, "end_to_end_flow_control": p.flow_control, "starting_psn": p.psn,
