@@ -236,10 +236,36 @@ def test_frames_of_another_size_are_no_requests(served):
     c.close()
 
 
+def manager(up, name):
+    """A client that is a manager; the trap 144 of its own port, which the master (itself) gets, is read."""
+    sm = Raw(up.base, name, issm=1)
+    while not sm.silent(0.1):
+        pass
+    return sm
+
+
+def test_a_manager_that_comes_or_goes_is_told_to_the_master(up):
+    """Trap 144 (IBA 14.2.5.1): CapabilityMask of that port changed."""
+    sm = manager(up, host(up, 0)[0])
+    name, port, lid = host(up, 4)
+    for says in (True, False):
+        if says:
+            other = Raw(up.base, name, issm=1)
+        else:
+            other.close()
+        head, m = sm.receive()
+        assert (m[1], m[3], m[17], int.from_bytes(bytes(m[68:70]), "big"), head["slid"]) == (0x01, 5, 2, 144, lid)
+        details = bytes(m[74:128])
+        assert int.from_bytes(details[2:4], "big") == lid
+        assert bool(int.from_bytes(details[6:10], "big") & CapMask.IS_SM) is says
+        assert bool(int(PortInfo.cap_mask.get(up.fabric.port_info[port])) & CapMask.IS_SM) is says
+    sm.close()
+
+
 def test_a_manager_gets_only_its_classes(up):
     """OpenSM registers 0x01, 0x81, 0x03 (0x04, 0x21 too); a class it did not register kills it."""
     name, _, lid = host(up, 0)
-    sm, other = Raw(up.base, name, issm=1), Raw(up.base, host(up, 4)[0])
+    sm, other = manager(up, name), Raw(up.base, host(up, 4)[0])
     sm.send(mad(0x32))  # its having sent a class does not make it take requests of that class
     sm.receive()
     for klass in (0x32, 0x33, 0x09, 0x05, 0x06):
@@ -300,7 +326,7 @@ def test_directed_sminfo_reaches_the_manager_and_its_response_returns(served):
 
 def test_trap_128_reaches_the_manager(up):
     name, _port, _lid = host(up, 0)
-    sm, quiet = Raw(up.base, name, issm=1), Raw(up.base, name)
+    sm, quiet = manager(up, name), Raw(up.base, name)
     f = up.fabric
     victim = int(f.port_peer[host(up, 5)[1]])
     up.set_link(victim, False)

@@ -67,7 +67,7 @@ def test_sm_info_is_answered():
     assert H.tid.get(out.mad)[0] == np.uint64(0x0123456789ABCDEF)
     assert (out.dlid[0], out.slid[0]) == (7, 1)
     told = SMInfo.unpack(out.mad[0, 64:128].tobytes())
-    assert told["priority"] == 5 and told["sm_state"] == SmState.MASTER and told["sm_key"] == 0
+    assert told["priority"] == 5 and told["sm_state"] == SmState.MASTER and told["sm_key"] == sm.config.sm_key
     assert told["guid"] == int(sm.database.port_guid[sm.database.sm_port]) and told["act_count"] > 0
 
 

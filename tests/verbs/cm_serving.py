@@ -8,11 +8,11 @@ import textwrap
 from pathlib import Path
 
 from softib.fabric.model import Fabric
+from softib.live.clock import clock_ps
 from softib.live.cm_address import dotted
 from softib.live.cm_path import Path as IbPath
 from softib.live.cm_server import CmServer
 from softib.live.cm_words import Timing
-from softib.live.server import clock_ps
 from softib.scenario.bring_up import bring_up
 from tests.live.umad_serving import UmadServing
 

@@ -12,7 +12,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.live.server import clock_ps
+from softib.live.clock import clock_ps
 from tests.live.serving import wait_for
 from tests.verbs.cm_serving import CmServing, ended, line
 from tests.verbs.test_cm_device import ACCEPTS, CLIENT, SERVER, A, B, cm_library

@@ -135,8 +135,8 @@ def arrive(t, m, ingress, now, slid):
         return arrive_gmp(t, m, ingress, now)
     if method & 0x80:
         return FOR_CLIENT
-    if method == TRAP_REPRESS:
-        return SILENT
+    if method == TRAP_REPRESS:  # of a trap that a manager there sent (OpenSM's 144): the device itself waits for none
+        return FOR_CLIENT
     if m[2] != 1:
         turn(m, BAD_VERSION, klass == SUBN_DR)
         return ANSWERED

@@ -49,19 +49,21 @@ def command(
     began = time.monotonic()
     from softib.cli.source import load
     from softib.live.daemon import Daemon, Settings
-    from softib.live.slots import claim
+    from softib.live.slots import claim, free
     from softib.sm.config import SmConfig
 
-    slot = claim(name or _name_of(source))
+    slot = free(name or _name_of(source))  # fail before the work
+    result = load(source, ibnl, node_name_map)
+    print_problems(result.problems)
+    slot = claim(slot.name)
     try:
-        result = load(source, ibnl, node_name_map)
-        print_problems(result.problems)
         told_sm = result.extra.get("sm") or {}
-        chosen = engine or told_sm.get("engine") or "minhop"
         config = SmConfig()
         if sm == "internal":
+            chosen = engine or told_sm.get("engine") or "minhop"
             config = SmConfig(engine=chosen, lmc=lmc, partitions=_partitions(partitions or told_sm.get("partitions")))
         daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp), began)
+        del result  # the board has it all: half the memory
     except BaseException:
         slot.release()
         raise
@@ -127,14 +129,9 @@ class Line:
 
 def _detached(arguments: list[str], name: str) -> int:
     """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
-    from softib.errors import InputError
-    from softib.live.slots import Slot, check_name, root
+    from softib.live.slots import free
 
-    slot = Slot(check_name(name), root() / name)
-    if slot.held():
-        raise InputError(
-            f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
-        )
+    slot = free(name)
     slot.folder.mkdir(mode=0o700, exist_ok=True)
     read, write = os.pipe()
     again = [a for a in arguments if a != "--detach"]

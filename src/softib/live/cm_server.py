@@ -20,6 +20,7 @@ import numpy as np
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import PortInfo
 from softib.live.attach import default_port
+from softib.live.clock import clock_ps
 from softib.live.cm_address import Addresses
 from softib.live.cm_core import TIMING
 from softib.live.cm_desk import Desk
@@ -28,7 +29,6 @@ from softib.live.cm_mads import CM_CLASS
 from softib.live.cm_sa import SaClient
 from softib.live.cm_wire import ask_of, ask_size, constant, hello_of, told
 from softib.live.cm_words import Timing
-from softib.live.server import clock_ps
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.views import Views
 from softib.mad.batch import MadBatch

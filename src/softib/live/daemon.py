@@ -18,10 +18,12 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
 from softib.live.board import Board
+from softib.live.clock import clock_ps
 from softib.live.cm_server import CmServer
 from softib.live.door import ControlDoor
 from softib.live.manager import InternalManager
-from softib.live.server import IbsimServer, clock_ps
+from softib.live.mishap import Mishaps
+from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
@@ -30,6 +32,7 @@ from softib.sm.config import SmConfig
 
 __all__ = ["Daemon", "Settings"]
 
+PAUSE_S = 0.05
 IDLE_S = 0.25
 """Longest wait of the loop: how late a signal is noticed at most."""
 
@@ -53,22 +56,24 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
+        fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
-        self.fabric.power_on()
         self.board = Switchboard(AgentPlane(self.fabric))
+        self.mishaps = self.board.mishap = Mishaps(slot.log)
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views)
-        self.door = ControlDoor(slot.control, self.selector, self._operations())
+        self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.config)
             self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
         self.stopping = False
+        self.manager_failed = False
 
     # -- life --
 
@@ -90,21 +95,39 @@ class Daemon:
             self.close()
 
     def turn(self) -> None:
-        """One turn: the manager, then programs."""
-        wait_s = IDLE_S
-        if self.manager is not None:
-            now_ps = clock_ps()
-            if self.manager.wait_s(now_ps) == 0.0:
-                self.manager.run(clock_ps, now_ps)
-            wait_s = min(wait_s, self.manager.wait_s(clock_ps()))
+        """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
+        wait_s = min(IDLE_S, self._manage())
         if self.shared.epoch != self.board.epoch:
             self.shared.epoch = self.board.epoch
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
+        try:
+            now_ps = clock_ps()
+            wait_s = min(wait_s, self.board.advance(now_ps), self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))
+            self.server.turn(wait_s)
+            self.umads.tick(clock_ps())
+            self.cm.tick(clock_ps())
+        except Exception:
+            self.mishaps("serving")
+            time.sleep(PAUSE_S)  # whatever it is may come again at once
+
+    def _manage(self) -> float:
+        """Let the internal manager work; seconds until it wants to again. One that fails is taken off its port: what
+        it programmed stays. Before the subnet is up nothing is there to keep, so then the failure is the daemon's."""
+        if self.manager is None or self.manager_failed:
+            return IDLE_S
         now_ps = clock_ps()
-        self.server.turn(min(wait_s, self.umads.wait_s(now_ps), self.cm.wait_s(now_ps)))
-        self.umads.tick(clock_ps())
-        self.cm.tick(clock_ps())
+        try:
+            if self.manager.wait_s(now_ps) == 0.0:
+                self.manager.run(clock_ps, now_ps)
+            return self.manager.wait_s(clock_ps())
+        except Exception:
+            if self.ready_s is None:
+                raise
+            self.mishaps("managing the subnet")
+            self.manager_failed = True
+            self.board.leave(self.manager)
+            return IDLE_S
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -117,6 +140,7 @@ class Daemon:
         self.cm.close()
         self.door.close()
         self.selector.close()
+        self.shared.close()
         self.slot.release()
 
     # -- what the control socket offers --
@@ -179,7 +203,7 @@ class Daemon:
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
             "sm": self._manager_status(), "clients": clients,
             "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
-            "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
+            "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:
@@ -187,7 +211,8 @@ class Daemon:
             return {"kind": self.settings.sm}
         sm = self.manager.sm
         return {
-            "kind": "internal", "engine": self.settings.config.engine, "state": sm.state.name, "phase": sm.phase,
+            "kind": "internal", "engine": self.settings.config.engine,
+            "state": "FAILED" if self.manager_failed else sm.state.name, "phase": sm.phase,
             "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
             "problems": [str(p) for p in sm.report.problems[:20]],
         }  # fmt: skip

@@ -61,7 +61,7 @@ def answer_frames(
     for r in range(n):
         f = frames[r]
         # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back.
-        if not f[35] & RESPONSE:
+        if not f[35] & RESPONSE and f[35] != TRAP_REPRESS:  # (a repressed trap is an answer too)
             classes[f[33]] = 1
             f[40] = (number >> 8) & 255
             f[41] = number & 255
@@ -103,6 +103,7 @@ def answer_frames(
             for i in range(32):
                 g[i] = 0
             g[0], g[1] = dlids[a] >> 8, dlids[a] & 255
+            g[2], g[3] = f[2], f[3]  # SL and P_Key index, where the sender put them there
             g[4], g[5] = slids[a] >> 8, slids[a] & 255
             for i in range(4):
                 g[8 + i] = f[12 + i]

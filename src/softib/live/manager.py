@@ -56,7 +56,7 @@ class InternalManager:
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
             return False
         if attr == SmpAttr.SM_INFO:
-            return method in (Method.GET, Method.SET)
+            return method in (Method.GET, Method.SET, Method.GET_RESP)
         return attr == SmpAttr.NOTICE and method == Method.TRAP
 
     def deliver(self, frames: np.ndarray) -> None:

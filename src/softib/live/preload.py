@@ -13,7 +13,11 @@ from pathlib import Path
 from softib.errors import InputError
 from softib.preload.build import LIBRARY
 
-__all__ = ["own_library", "run_attached", "stock_library"]
+__all__ = ["PRELOADS", "own_libraries", "own_library", "run_attached", "stock_library"]
+
+PRELOADS = (LIBRARY,)
+"""What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
+without them. The first must have been built; another that was not is left out."""
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
@@ -40,6 +44,12 @@ def own_library() -> Path:
     )
 
 
+def own_libraries() -> list[Path]:
+    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`own_library`."""
+    more: tuple[Path, ...] = PRELOADS[1:]
+    return [own_library(), *(library for library in more if library.is_file())]
+
+
 def machine_of(path: Path) -> tuple[int, int] | None:
     """(word size, machine) of an ELF file; None for a script."""
     try:
@@ -53,20 +63,20 @@ def machine_of(path: Path) -> tuple[int, int] | None:
 
 
 def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = False) -> int:
-    """Run ``command`` in this directory with ``env`` and our library, or the stock one; returns its exit code (128 +
+    """Run ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
     signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
     here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
     """
-    library = stock_library() if stock else own_library()
+    libraries = [stock_library()] if stock else own_libraries()
     program = shutil.which(command[0])
     if program is None:
         raise InputError(f"{command[0]}: no such program")
-    there, here = machine_of(Path(program)), machine_of(library)
+    there, here = machine_of(Path(program)), machine_of(libraries[0])
     if there is not None and there != here:
-        raise InputError(f"{program} is of another architecture than {library}; the library cannot be loaded into it")
-    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
+        raise InputError(f"{program} is of another architecture than {libraries[0]}; the library cannot be loaded into it")
+    preload = " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))
     if stock and not os.access(".", os.W_OK):
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"

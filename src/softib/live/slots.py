@@ -18,7 +18,7 @@ from pathlib import Path
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["Slot", "claim", "find", "root", "running"]
+__all__ = ["Slot", "claim", "find", "free", "root", "running"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
@@ -31,10 +31,7 @@ def root() -> Path:
 
     Raises :class:`InputError` where it is somebody else's, or open to others.
     """
-    told = os.environ.get("XDG_RUNTIME_DIR")
-    shm = Path("/dev/shm")
-    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
-    path = Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
+    path = _root_path()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.lstat()
@@ -43,6 +40,13 @@ def root() -> Path:
     if path.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise InputError(f"{path}: belongs to somebody else or is open to others; remove it, or set XDG_RUNTIME_DIR")
     return path
+
+
+def _root_path() -> Path:
+    told = os.environ.get("XDG_RUNTIME_DIR")
+    shm = Path("/dev/shm")
+    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+    return Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
 
 
 @dataclass
@@ -107,6 +111,18 @@ def check_name(name: str) -> str:
     return name
 
 
+def _taken(name: str) -> InputError:
+    return InputError(f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name")
+
+
+def free(name: str) -> Slot:
+    """The slot of ``name``, which nobody holds now. Raises :class:`InputError` where somebody does."""
+    slot = Slot(check_name(name), root() / name)
+    if slot.held():
+        raise _taken(name)
+    return slot
+
+
 def claim(name: str) -> Slot:
     """Become the one daemon of ``name``; what a dead one left is removed. Raises :class:`InputError` while it runs."""
     slot = Slot(check_name(name), root() / name)
@@ -120,9 +136,7 @@ def claim(name: str) -> Slot:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(fd)
-                raise InputError(
-                    f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
-                ) from None
+                raise _taken(name) from None
             time.sleep(0.02)
     slot.lock = fd
     slot.clear()
@@ -130,8 +144,10 @@ def claim(name: str) -> Slot:
 
 
 def running() -> list[Slot]:
-    """Every fabric of this user that runs, by name."""
-    slots = []
+    """Every fabric of this user that runs, by name. Makes nothing where none ever ran."""
+    slots: list[Slot] = []
+    if not _root_path().exists():
+        return slots
     with contextlib.suppress(OSError):
         slots = [Slot(p.name, p) for p in sorted(root().iterdir()) if NAME.fullmatch(p.name)]
     return [s for s in slots if s.held()]

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
 
 from softib.agents.plane import AgentPlane, Delivery
-from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass
+from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
 from softib.iba.smp import PortInfo
 from softib.live.client import Client
+from softib.live.clock import clock_ps
 from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
+from softib.live.mishap import Mishap, raised
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
@@ -49,21 +52,25 @@ class Switchboard:
 
     def __init__(self, plane: AgentPlane):
         self.plane, self.fabric = plane, plane.fabric
+        self.mishap: Mishap = raised
+        """Called where our own code fails; requests that were under way are bounced."""
         self.stations: dict[int, Station] = {}
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
+        self.alone = False
+        """Nobody but one program wants something: the server may wait for it in the kernel."""
         self.frames = np.zeros((BURST, FRAME_SIZE), np.uint8)
         """Where the caller puts a client's datagrams for :meth:`handle`."""
         mads, out = np.zeros((2, BURST, 256), np.uint8)
         rows = lambda dtype: np.zeros(BURST, dtype)
         self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
-        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
-        self._scratch = (
+        self._forward_port, self._forward_row, self.counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
+        self.scratch = (
             mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
             rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
-            self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
+            self._replies, self._forwards, self._forward_port, self._forward_row, self.counts,
         )  # fmt: skip
-        self.sls, self.pkey_indices = self._scratch[9], self._scratch[10]
+        self.sls, self.pkey_indices = self.scratch[9], self.scratch[10]
         """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
         self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
@@ -73,10 +80,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
+        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self.scratch)
         bounce(self.frames[0], self._replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
+            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self.scratch)
 
     # -- who is there --
 
@@ -91,42 +98,67 @@ class Switchboard:
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager."""
-        row = self.fabric.port_info[port : port + 1]
-        cap = int(PortInfo.cap_mask.get(row)[0])
-        issm = any(s.issm and s.port == port for s in self.stations.values())
-        wanted = cap | CapMask.IS_SM if issm else cap & ~CapMask.IS_SM
-        if wanted != cap:
-            PortInfo.cap_mask.set(row, wanted)
+        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager. A change
+        raises trap 144, which tells the master of a manager that came or went."""
+        before = self.fabric.port_info[port].tobytes()
+        now_ps = clock_ps()
+        self.plane.set_is_sm(port, any(s.issm and s.port == port for s in self.stations.values()), now_ps)
+        if self.fabric.port_info[port].tobytes() != before:
             self.epoch += 1
+            self.traps(now_ps)
 
     # -- what programs send --
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
-        self._counts[:] = 0
-        answer_frames(
-            self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
-        )
-        self._finish(sender, now_ps)
+        if self.answer(sender, n, now_ps):
+            self.finish(sender, now_ps)
+
+    def answer(self, sender: Station, n: int, now_ps: int) -> bool:
+        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
+        self.counts[:] = 0
+        try:
+            answer_frames(
+                self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self.scratch
+            )
+        except Exception:
+            self.mishap("answering requests")
+            self._bounce(sender, range(n))
+            return False
+        return True
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
         """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
         socket's timeout. Returns how many datagrams were received."""
-        self._counts[:] = 0
-        pump(
-            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
-            0 if wait else socket.MSG_DONTWAIT,
-            PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes, *self._scratch,
-        )  # fmt: skip
-        received = int(self._counts[RECEIVED])
+        self.counts[:] = 0
+        try:
+            pump(
+                self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
+                0 if wait else socket.MSG_DONTWAIT,
+                PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes,
+                *self.scratch,
+            )  # fmt: skip
+        except Exception:
+            self.mishap("answering requests")
+            self._bounce(sender, range(min(1, int(self.counts[RECEIVED]))))  # the last; the others were answered
+            return int(self.counts[RECEIVED])
+        received = int(self.counts[RECEIVED])
         sender.received += received
-        self._finish(sender, now_ps)
+        self.finish(sender, now_ps)
         return received
 
-    def _finish(self, sender: Station, now_ps: int) -> None:
-        """What the kernels leave to do after a burst."""
-        replies, forwards, sets, bounces, sent, received = self._counts.tolist()
+    def _bounce(self, sender: Station, rows: Iterable[int]) -> None:
+        """The requests among ``rows`` of ``frames`` go back as timed out: nobody waits for what failed."""
+        for row in rows:
+            frame, back = self.frames[row], np.zeros((1, FRAME_SIZE), np.uint8)
+            if not frame[35] & RESPONSE_BIT and frame[35] != Method.TRAP_REPRESS:
+                bounce(frame, back[0])
+                self.bounced += 1
+                sender.deliver(back)
+
+    def finish(self, sender: Station, now_ps: int) -> None:
+        """What the kernels leave to do after a burst (of ``counts``)."""
+        replies, forwards, sets, bounces, sent, received = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
@@ -145,16 +177,17 @@ class Switchboard:
         heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
         heads["status"], heads["pad2"], heads["length"] = 0, 0, 256
         for i, port in enumerate(ports):
-            mad = frames[i, 32:]
-            target = self.target(mad, port, sender)
-            if target is not None:
-                target.deliver(frames[i : i + 1])
+            try:
+                target = self.target(frames[i, 32:], port, sender)
+                if target is not None:
+                    target.deliver(frames[i : i + 1])
+            except Exception:
+                self.mishap("handing a MAD over")
+                target = None
+            if target is None:
+                self._bounce(sender, (rows[i],))
+            else:
                 self.forwarded += 1
-            elif not mad[3] & RESPONSE_BIT and mad[3] != Method.TRAP_REPRESS:
-                back = np.zeros((1, FRAME_SIZE), np.uint8)
-                bounce(self.frames[rows[i]], back[0])
-                self.bounced += 1
-                sender.deliver(back)
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
         """Who on ``port`` takes this MAD: a response goes to the client of its TID, a request to the manager there, or
@@ -162,7 +195,7 @@ class Switchboard:
 
         A program that is no manager never gets its own request: by the TID it would take it for the answer.
         """
-        if mad[3] & RESPONSE_BIT:
+        if mad[3] & RESPONSE_BIT or mad[3] == Method.TRAP_REPRESS:
             asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
             return asked if asked is not None and asked.port == port and asked.takes(mad) else None
         here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
@@ -205,11 +238,21 @@ class Switchboard:
     def traps(self, now_ps: int) -> None:
         """Send the traps that devices raised, each to the manager that its port knows."""
         for notice in self.plane.take_notices():
-            made = self.plane.trap(notice)
-            if made is not None:
-                _, delivery = self.plane.exchange(made[0], made[1], now_ps)
-                if delivery is not None:
-                    self.deliver(delivery)
+            try:
+                made = self.plane.trap(notice)
+                if made is not None:
+                    _, delivery = self.plane.exchange(made[0], made[1], now_ps)
+                    if delivery is not None:
+                        self.deliver(delivery)
+            except Exception:
+                self.mishap("sending a trap")
+
+    def advance(self, now_ps: int) -> float:
+        """Let time pass for the devices (PortSamplesControl); seconds until it must again (infinite: nothing waits)."""
+        if not self.plane.tables.samplers[0, 0]:
+            return float("inf")
+        due_ps = self.plane.advance(now_ps)
+        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:
         """The link at ``port`` fails or comes back; its switches' traps leave at once."""

@@ -15,14 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from softib.fabric.model import Fabric
 from softib.live.switchboard import BURST
 from softib.live.umad_agents import AgentTable
 from softib.live.umad_kernels import from_frames
+from softib.live.umad_route import ROUTE, pkey_index_at
 from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
 
-__all__ = ["Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
+__all__ = ["Beside", "Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
 
 RESPONSE = 0x80
+TRAP_REPRESS = 7
+"""The answer to a trap has no response bit; a kernel takes it for one all the same."""
+PKEY_INDEX = 56
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
 """Messages that wait for a program that does not read; the kernel's own bound (it drops what comes after)."""
@@ -42,6 +47,18 @@ class Cargo:
     def drop(self) -> None:
         """Close the descriptor."""
         os.close(self.fd)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What travels beside the message of a program that is being handled: the ``port`` it sits on (None: it is no
+    program's), the rest of an RMPP message, and what the header says of a GRH on the other side (``there``) and on an
+    agent's answer (``back``), 24 octets each."""
+
+    port: int | None = None
+    cargo: Cargo | None = None
+    there: bytes | None = None
+    back: bytes | None = None
 
 
 @dataclass
@@ -67,10 +84,11 @@ class UmadFile:
     issm = False
 
     def __init__(
-        self, number: int, port: int, sock: socket.socket, name: str, pid: int, cargo: Callable[[], Cargo | None]
-    ):
+        self, fabric: Fabric, number: int, port: int, sock: socket.socket, name: str, pid: int,
+        beside: Callable[[], Beside],
+    ):  # fmt: skip
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
-        self.cargo = cargo
+        self.fabric, self.beside = fabric, beside
         self.gone = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
@@ -78,6 +96,8 @@ class UmadFile:
         self.queue: deque[tuple[bytes, Cargo | None]] = deque()
         self.pending: dict[int, Pending] = {}
         self.lost = 0
+        self.due = 0
+        """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
         """While its own requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
@@ -88,7 +108,7 @@ class UmadFile:
 
     def takes(self, mad: np.ndarray) -> bool:
         """An answer that is awaited, or something that an agent registered for."""
-        if mad[3] & RESPONSE:
+        if mad[3] & RESPONSE or mad[3] == TRAP_REPRESS:
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
@@ -122,11 +142,14 @@ class UmadFile:
         if not n:
             return
         from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
-        if cargo is None and self.answered is None:
-            cargo = self.cargo()
+        beside = self.beside()
+        own = self.answered is not None
+        route = beside.back if own else beside.there
+        if cargo is None and not own:
+            cargo = beside.cargo
         for i in range(n):
             mad = frames[i, 32:]
-            if mad[3] & RESPONSE:
+            if mad[3] & RESPONSE or mad[3] == TRAP_REPRESS:
                 if self._words[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
                 if self.answered is None:
@@ -136,8 +159,13 @@ class UmadFile:
                 if taker is None:
                     continue
                 self._words[i, 0] = taker
+            if not own and beside.port is not None:
+                self._out[i, PKEY_INDEX] = pkey_index_at(self.fabric, beside.port, int(frames[i, 3]), self.port) & 255
+            if route is not None:
+                self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if cargo is not None:
                 self._words[i, 4] = HEAD_SIZE + cargo.octets
+                self.send(self._views[i])  # the announcement: see umad.h
                 self.send(self._out[i].tobytes(), cargo)
             else:
                 self.send(self._views[i])
@@ -161,9 +189,9 @@ class UmadFile:
     def _send(self, message: Any, cargo: Cargo | None) -> bool:
         try:
             if cargo is None:
-                self.sock.send(message)
+                self.sock.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             else:
-                socket.send_fds(self.sock, [message], [cargo.fd])
+                socket.send_fds(self.sock, [message], [cargo.fd], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return False
         except OSError:

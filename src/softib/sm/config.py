@@ -23,7 +23,8 @@ class SmConfig:
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
     between switches, the ``leaf_`` ones for switch ports towards CAs. ``subnet_timeout``, ``hoq_life``,
     ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix
-    of every end port. ``priority``: of SMInfo. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
+    of every end port. ``priority``: of SMInfo. ``sm_key``: of SMInfo; a
+    manager with another one is left alone. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
 
     ``partitions``: None programs none (every device keeps the default one). ``sweep_interval_ps``: how often switches are
     asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
@@ -40,6 +41,7 @@ class SmConfig:
     timeout_ps: int = TIMEOUT_PS
     retries: int = RETRIES
     mkey: int = 0
+    sm_key: int = 1
     sa_key: int = 1
     subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0

@@ -41,8 +41,8 @@ class Election:
     """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database. ``polled``: the port
     whose manager a standby watches, ``failures`` how many polls in a row told that it is no master any more."""
 
-    def __init__(self, priority: int):
-        self.priority = priority
+    def __init__(self, priority: int, sm_key: int):
+        self.priority, self.sm_key = priority, sm_key
         self.others: dict[int, np.ndarray] = {}
         self.polled = -1
         self.failures = 0
@@ -69,8 +69,10 @@ class Election:
         queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(what), own.reshape(1, 64))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to Get(SMInfo)."""
+        """Answers to Get(SMInfo). Who has another SM_Key takes no part in the election."""
         for port, info in zip(tags.tolist(), data, strict=True):
+            if int(SMInfo.sm_key.get(info)) != self.sm_key:
+                continue
             self.others[port] = info.copy()
             if port == self.polled and int(SMInfo.sm_state.get(info)) == SmState.MASTER:
                 self.failures = 0

@@ -52,7 +52,7 @@ class SubnetManager:
         self.state = SmState.DISCOVERING
         self.transactor = Transactor(self.config.window, self.config.timeout_ps, self.config.retries)
         self.office = Office(self.config)
-        self.election = Election(self.config.priority)
+        self.election = Election(self.config.priority, self.config.sm_key)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.sweeps = 0
@@ -246,7 +246,7 @@ class SubnetManager:
             self._sweep_wanted, work.changed = True, False
         if errand == "tell" and work.told == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
-        if errand == "poll" and self.election.failures > self.config.polling_retries:
+        if errand == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
 
     def _fill(self) -> None:
@@ -300,7 +300,8 @@ class SubnetManager:
         told = unasked.answer(asked[~to_sa], self._sm_info())
         self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
         for modifier, info in told.controls:
-            self._control(SmControl(modifier), info)
+            if int(SMInfo.sm_key.get(info)) == self.config.sm_key:
+                self._control(SmControl(modifier), info)
         if self.state == SmState.MASTER:
             for notice in told.notices:
                 self.office.forward(notice)
@@ -333,6 +334,7 @@ class SubnetManager:
             self.office.close()  # a new master: everybody subscribes and joins anew
 
     def _sm_info(self) -> np.ndarray:
-        """SMInfo of this manager (IBA 14.2.5.13); the SM_Key stays with those who know it."""
-        return SMInfo.pack(guid=self._sweep.own_guid, act_count=self.transactor.sent & 0xFFFFFFFF, priority=self.config.priority,
+        """SMInfo of this manager (IBA 14.2.5.13). The SM_Key is told to everybody: OpenSM leaves a manager alone that does
+        not show it, and asks without saying who it is."""
+        return SMInfo.pack(guid=self._sweep.own_guid, sm_key=self.config.sm_key, act_count=self.transactor.sent & 0xFFFFFFFF, priority=self.config.priority,
                            sm_state=int(self.state))  # fmt: skip

@@ -191,12 +191,12 @@ class Multicast:
     # -- listing --
 
     def list(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Get, GetTable: the trusted see every member, others every group (IBA 15.4.1.2)."""
+        """Get, GetTable: the trusted see every member, others every group (IBA 15.4.1.2; OpenSM does so too)."""
         rows = []
         for group in sorted(self.groups.groups.values(), key=lambda g: g.mlid):
             if not r.trusted and r.end >= 0 and not members.has(r.end, group.pkey & 0x7FFF):
                 continue
-            if r.trusted and group.members:
+            if r.trusted:
                 prefix = subnet.config.subnet_prefix
                 rows += [group_record(group, (prefix, guid), m) for guid, m in sorted(group.members.items())]
             else:
