@@ -81,7 +81,9 @@ def test_who_lacks_the_key_changes_nothing(tools, level):
     violations = int(PortInfo.mkey_violations.get(f.port_info)[guarded[0]])
     for key in ((), ("-y", "0x1111")):
         for program, what in READS:
-            well, said = tools(program, "-t", "50", *key, "-D", what, leaf, *(("0",) if what == "portinfo" else ()))
+            well, said = tools(
+                program, "-K", "-t", "50", *key, "-D", what, leaf, *(("0",) if what == "portinfo" else ())
+            )
             assert well == (level < 2), (program, what, key, said)
             if what == "portinfo" and well:
                 assert (KEY in said) == (level == 0), "level 1 hides it"
@@ -92,7 +94,7 @@ def test_who_lacks_the_key_changes_nothing(tools, level):
     assert differs(f, after) == set()
     assert int(PortInfo.mkey_violations.get(after.port_info)[guarded[0]]) > violations
     # The owner reads and writes.
-    assert KEY in tools("smpquery", "-y", KEY, "-D", "portinfo", leaf, "0")[1]
+    assert KEY in tools("smpquery", "-K", "-y", KEY, "-D", "portinfo", leaf, "0")[1]
     assert tools("ibportstate", "-y", KEY, "-D", leaf, "3", "disable")[0]
     assert differs(after, tools.fabric()) >= {"port_info"}
 

@@ -27,9 +27,12 @@ def attached(
     fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False
 ) -> int:
     """Exit code of ``program`` on that port. Raises :class:`SoftibError` in one line."""
+    from softib.live.bereaved import living
     from softib.live.preload import run_attached
     from softib.live.remote import ask
     from softib.live.slots import find
 
-    told = ask(find(fabric), "attach", node=node, port=port)
-    return run_attached(program, {**told["env"], "SOFTIB_PLACE": told["place"]}, stock)
+    slot = find(fabric)
+    alive = living(slot)
+    told = ask(slot, "attach", node=node, port=port)
+    return run_attached(program, {**told["env"], "SOFTIB_PLACE": told["place"]}, stock, alive)

@@ -76,6 +76,8 @@ class ControlDoor:
             answer = operation(asked)
             json.dumps(answer)
             return answer
+        except OSError as error:  # the machine's: a full file system, no descriptor left
+            return {"error": f"the daemon: {error.filename or asked['op']}: {error.strerror or error}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}

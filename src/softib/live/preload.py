@@ -7,10 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.live.bereaved import wait_with
 from softib.preload.build import LIBRARY
 
 __all__ = ["PRELOADS", "own_libraries", "own_library", "run_attached", "stock_library"]
@@ -62,12 +63,15 @@ def machine_of(path: Path) -> tuple[int, int] | None:
     return head[4], int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
 
 
-def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = False) -> int:
+def run_attached(
+    command: Sequence[str], env: dict[str, str], stock: bool = False, alive: Callable[[], bool] = lambda: True
+) -> int:
     """Run ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
     signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
-    here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
+    here, and programs that wait under it when ``alive`` turns false are ended (under ours they read an error). Raises
+    :class:`InputError` where the program does not exist, or is of another architecture than the library.
     """
     libraries = [stock_library()] if stock else own_libraries()
     program = shutil.which(command[0])
@@ -87,7 +91,7 @@ def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = Fals
                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
-            code = child.wait()
+            code = wait_with(child, alive) if stock else child.wait()
         finally:
             signal.signal(signal.SIGTERM, terminated)
     except OSError as error:

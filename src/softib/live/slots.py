@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ __all__ = ["Slot", "claim", "find", "free", "root", "running"]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
 CLAIM_S = 0.5
-FILES = ("control", "board", "log")
+KEPT = ("lock", "log")
 
 
 def root() -> Path:
@@ -74,8 +76,12 @@ class Slot:
 
     @property
     def sockname(self) -> str:
-        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``); other users have others."""
-        return f"softib-{os.getuid()}-{self.name}"
+        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``). Other users have others, and so has a
+        fabric of the same name below another runtime directory than the user's own."""
+        base, mine = f"softib-{os.getuid()}-{self.name}", os.environ.get("XDG_RUNTIME_DIR")
+        if not mine or mine == f"/run/user/{os.getuid()}":
+            return base
+        return f"{base}-{hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:8]}"
 
     def held(self) -> bool:
         """True while a daemon lives."""
@@ -92,9 +98,14 @@ class Slot:
         return False
 
     def clear(self) -> None:
-        """Remove what a daemon keeps there, except the lock and the log."""
-        for path in (self.control, self.board):
-            path.unlink(missing_ok=True)
+        """Remove what a daemon keeps there, or a dead one left: everything except the lock and the log."""
+        for path in self.folder.iterdir():
+            if path.name in KEPT:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """The daemon's last act."""

@@ -96,6 +96,8 @@ class UmadServer:
         try:
             if asked is not None:
                 error, value, keep = self._answer(asked, sock)
+        except OSError as failed:  # the machine's: a full file system, no descriptor left
+            error = failed.errno or errno.EIO
         except Exception:
             self.board.mishap("opening a umad device")
             error = errno.EIO
