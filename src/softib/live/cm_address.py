@@ -146,7 +146,12 @@ class Addresses:
         """Its P_Key table."""
         f = self.fabric
         base = int(f.pkey_base[port])
-        return [int(k) for k in f.pkeys[base : base + int(f.pkey_cap[port])]]
+        table: list[int] = f.pkeys[base : base + int(f.pkey_cap[port])].tolist()
+        return table
+
+    def first_pkey(self, port: int) -> int:
+        """The P_Key at index 0."""
+        return int(self.fabric.pkeys[self.fabric.pkey_base[port]])
 
     def pkey_index(self, port: int, pkey: int) -> int | None:
         """Where ``pkey`` stands in the table, full membership first (the low 15 bits decide); None: nowhere."""

@@ -88,8 +88,9 @@ class Desk:
         """The id is gone."""
         e.told = False
         e.owner.endpoints.pop(e.number, None)
-        for child in [c for c in e.owner.endpoints.values() if c.listener is e]:
-            self.destroy(child)
+        if e.state is State.LISTEN:
+            for child in [c for c in e.owner.endpoints.values() if c.listener is e]:
+                self.destroy(child)
         self.groups.forget(e)
         self.protocol.destroy(e)
         self.services.release(e)
@@ -103,7 +104,7 @@ class Desk:
             return told
         a, f = self.addresses, self.addresses.fabric
         guid = int(f.node_guid[f.port_node[e.port]]).to_bytes(8, "big")
-        pkey = e.path.pkey if e.path else e.wanted_pkey or a.pkeys_of(e.port)[0]
+        pkey = e.path.pkey if e.path else e.wanted_pkey or a.first_pkey(e.port)
         told |= {
             "devices": 1, "node_guid": int.from_bytes(guid, sys.byteorder), "portnum": int(f.port_num[e.port]),
             "pkey": pkey, "pkey_index": a.pkey_index(e.port, pkey) or 0, "sgid": e.sgid, "dgid": e.dgid,
@@ -205,7 +206,7 @@ class Desk:
             if not near:
                 return errno.ENODEV
             self._place(e, near[0])
-        e.dgid = group_id(target, a.pkeys_of(e.port)[0]) if peer < 0 else a.gid_of(peer)
+        e.dgid = group_id(target, a.first_pkey(e.port)) if peer < 0 else a.gid_of(peer)
         if target.family == 27:
             e.source = Address(27, e.sgid, 0, e.service_id, ALL).octets()
             e.target_service = target.sid

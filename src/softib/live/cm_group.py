@@ -41,7 +41,7 @@ class Groups:
         e.listener = None
         e.port, e.sgid = parent.port, parent.sgid
         self._parents[e] = parent
-        pkey = parent.wanted_pkey or self.addresses.pkeys_of(e.port)[0]
+        pkey = parent.wanted_pkey or self.addresses.first_pkey(e.port)
         qkey = IPOIB_QKEY if parent.ps == PS.IPOIB else UDP_QKEY
         if address is None or (address.host is not None and not address.is_multicast):
             self._failed(e, -errno.EINVAL)
@@ -82,7 +82,7 @@ class Groups:
 
     def forget(self, e: Endpoint) -> None:
         """``e`` is gone, as a membership or as an id with memberships."""
-        for member in [m for m, parent in self._parents.items() if parent is e]:
+        for member in [m for m, parent in self._parents.items() if parent is e] if e.is_ud else ():
             member.owner.endpoints.pop(member.number, None)
             self.forget(member)
         self._parents.pop(e, None)
