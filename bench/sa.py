@@ -53,7 +53,10 @@ def main() -> None:
     rng = np.random.default_rng(1)
     prefix = np.full(PATHS, office.config.subnet_prefix, np.uint64)
     paths = requests(SaMethod.GET, SaAttr.PATH_RECORD, PATHS, mask_of(PathRecord, "sgid", "dgid"))
-    q = PathRecord.pack(sgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1), dgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1))
+    q = PathRecord.pack(
+        sgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1),
+        dgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1),
+    )
     paths.mad[:, SA_DATA : SA_DATA + 64] = q
     answers = office.answer(paths, 0)
     assert not SaHeader.status.get(answers.mad).any()

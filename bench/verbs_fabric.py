@@ -16,11 +16,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.verbs.fabric_library import BoardInC, Label, Leg, Way
+
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
 from softib.live.traffic import Traffic
 from softib.scenario.bring_up import bring_up
-from tests.verbs.fabric_library import BoardInC, Label, Leg, Way
 
 PAIRS, CELLS = 100_000, 10_000
 

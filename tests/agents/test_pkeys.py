@@ -102,7 +102,9 @@ def test_enforcement_stops_answers_too(lab):
     assert gmp(plane, sm, dlid=1), "the nearest switch is on this side of it"
 
 
-@pytest.mark.parametrize(("mine", "theirs", "fits"), [(0x7FFF, 0xFFFF, True), (0xFFFF, 0x7FFF, True), (0x7FFF, 0x7FFF, False)])
+@pytest.mark.parametrize(
+    ("mine", "theirs", "fits"), [(0x7FFF, 0xFFFF, True), (0xFFFF, 0x7FFF, True), (0x7FFF, 0x7FFF, False)]
+)
 def test_a_limited_member_behind_a_switch_that_enforces(lab, mine, theirs, fits):
     """OpenSM copies a host's P_Keys to the switch port before it: what the host sends comes in, and the answer, which
     carries the responder's key, goes out to it."""

@@ -321,5 +321,7 @@ def test_a_lid_is_unicast(lid, lmc, sm_lid, status):
     assert int(f.lid[sm]) == (7 if status else lid)
     if not status:
         base = lid >> lmc << lmc
-        mine = [x for x in range(max(base - 3, 1), min(base + 12, 0xC000)) if ask(plane, sm, klass=1, attr=0x11, dlid=x)]
+        mine = [
+            x for x in range(max(base - 3, 1), min(base + 12, 0xC000)) if ask(plane, sm, klass=1, attr=0x11, dlid=x)
+        ]
         assert mine == list(range(base, base + (1 << lmc)))

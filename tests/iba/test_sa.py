@@ -12,7 +12,11 @@ from tests.iba.test_tshark import dissect, number
 
 pytestmark = pytest.mark.stock
 
-LEVELS = {f"{x}{y}": f"{x.replace('_', '')}{y.replace('_', '')}" for x in ("mtu", "rate", "packet_life_time") for y in ("", "_selector")}
+LEVELS = {
+    f"{x}{y}": f"{x.replace('_', '')}{y.replace('_', '')}"
+    for x in ("mtu", "rate", "packet_life_time")
+    for y in ("", "_selector")
+}
 COMMON = {**LEVELS, "flow_label": "flowlabel", "hop_limit": "hoplimit", "tclass": "tclass", "pkey": "p_key", "sl": "sl"}
 SHOWN = {
     sa.PathRecord: ("pathrecord", {**COMMON, "dlid": "dlid", "slid": "slid", "raw_traffic": "rawtraffic",
@@ -46,7 +50,9 @@ HEAD = {"rmpp_version": "rmpp.rmppversion", "rmpp_type": "rmpp.rmpptype", "rmpp_
 
 def message(record, octets: np.ndarray, **head: int) -> np.ndarray:
     m = np.zeros(256, np.uint8)
-    m[: sa.SA_DATA] = sa.SaHeader.pack(base_version=1, mgmt_class=3, class_version=2, method=0x81, attr_id=record.attr, **head)
+    m[: sa.SA_DATA] = sa.SaHeader.pack(
+        base_version=1, mgmt_class=3, class_version=2, method=0x81, attr_id=record.attr, **head
+    )
     m[sa.SA_DATA : sa.SA_DATA + len(octets)] = octets[:200]
     return m
 

@@ -102,7 +102,18 @@ def test_perfquery_optional_attributes_answer(option, served, tool):
 
 # -- subnet management --
 
-OPERATIONS = ("nodeinfo", "nodedesc", "portinfo", "portinfoextended", "switchinfo", "pkeys", "sl2vl", "vlarb", "guidinfo", "mlnxextportinfo")
+OPERATIONS = (
+    "nodeinfo",
+    "nodedesc",
+    "portinfo",
+    "portinfoextended",
+    "switchinfo",
+    "pkeys",
+    "sl2vl",
+    "vlarb",
+    "guidinfo",
+    "mlnxextportinfo",
+)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -114,7 +125,9 @@ def test_smpquery_by_lid_and_by_route(operation, served, tool):
     words = [str(int(f.port_num[port]))] if operation not in ("nodeinfo", "nodedesc", "switchinfo", "guidinfo") else []
     by_lid = tool("smpquery", operation, lid, *words)
     by_route = tool("smpquery", "-D", operation, "0" if on_ca else "0,1", *words)
-    body = lambda text: [x for x in text.splitlines() if not x.startswith("#") and "LocalPort:" not in x and "Lid" not in x]
+    body = lambda text: [
+        x for x in text.splitlines() if not x.startswith("#") and "LocalPort:" not in x and "Lid" not in x
+    ]
     assert body(by_lid) == body(by_route) and body(by_lid)
     node = int(f.port_node[port])
     shown = fields(by_lid)
@@ -138,7 +151,7 @@ def test_ibroute_unicast_and_multicast(served, tool):
         f.mft[row, 3, 0] = 0b10110
         shown = re.findall(r"^0x(\w{4})\s+(.*)$", tool("ibroute", "-M", lid), re.M)
         mlids = {int(x, 16): marks for x, marks in shown}
-        assert list(mlids) == [0xC003] and [i for i, x in enumerate(mlids[0xC003].split(" ")) if x] is not None
+        assert list(mlids) == [0xC003]
         assert mlids[0xC003].count("x") == 3
 
 
@@ -147,7 +160,11 @@ def test_ibtracert_and_ibaddr(served, tool):
     ends = [int(f.node_base[n]) + 1 for n in f.cas]
     said = tool("ibtracert", str(int(f.lid[ends[0]])), str(int(f.lid[ends[-1]])))
     hops = re.findall(r"\{(0x\w+)\}", said)
-    assert len(hops) >= 7 and int(hops[0], 16) == int(f.node_guid[f.cas[0]]) and int(hops[-1], 16) == int(f.node_guid[f.cas[-1]])
+    assert (
+        len(hops) >= 7
+        and int(hops[0], 16) == int(f.node_guid[f.cas[0]])
+        and int(hops[-1], 16) == int(f.node_guid[f.cas[-1]])
+    )
     far = int(f.lid[ends[-1]])
     guid = int(f.port_guid[ends[-1]])
     said = tool("ibaddr", str(far))
@@ -161,12 +178,16 @@ def test_ibportstate_query_reset_speed_and_width(served, tool):
     peer = int(f.port_peer[port])
     lid, num = of_switch(f, port)
     said = tool("ibportstate", lid, num, "query")
-    assert "LinkState:.......................Active" in said and "PeerPort" in said.replace(" ", "") or "Peer" in said
+    assert ("LinkState:.......................Active" in said and "PeerPort" in said.replace(" ", "")) or "Peer" in said
     tool("ibportstate", lid, num, "width", "1")
     assert int(PortInfo.link_width_enabled.get(f.port_info[port])) == 1
     tool("ibportstate", lid, num, "reset")
     assert f.port_state[port] == f.port_state[peer] == 2, "trained anew"
-    assert int(PortInfo.link_width_active.get(f.port_info[port])) == int(PortInfo.link_width_active.get(f.port_info[peer])) == 1
+    assert (
+        int(PortInfo.link_width_active.get(f.port_info[port]))
+        == int(PortInfo.link_width_active.get(f.port_info[peer]))
+        == 1
+    )
     tool("ibportstate", lid, num, "width", "3")
     tool("ibportstate", lid, num, "espeed", "1")
     tool("ibportstate", lid, num, "reset")
@@ -178,11 +199,11 @@ def test_ibportstate_query_reset_speed_and_width(served, tool):
     tool("ibportstate", lid, num, "enable")
     assert wait_for(lambda: f.port_state[port] == 2, 2)
     for end in (port, peer):
-        l, n = of_switch(f, end)
-        tool("ibportstate", l, n, "arm")
+        lid, n = of_switch(f, end)
+        tool("ibportstate", lid, n, "arm")
     for end in (port, peer):
-        l, n = of_switch(f, end)
-        tool("ibportstate", l, n, "active")
+        lid, n = of_switch(f, end)
+        tool("ibportstate", lid, n, "active")
     assert f.port_state[port] == f.port_state[peer] == 4
 
 
@@ -200,7 +221,9 @@ def test_ibccquery_and_ibccconfig(served, tool):
     assert int(shown["Threshold"], 16) == 15 and shown["Marking_Rate"] == "77"
 
 
-@pytest.mark.parametrize(("server", "client"), [(("ibping", "-S"), ("ibping", "-c", "3")), (("ibsysstat", "-S"), ("ibsysstat",))])
+@pytest.mark.parametrize(
+    ("server", "client"), [(("ibping", "-S"), ("ibping", "-c", "3")), (("ibsysstat", "-S"), ("ibsysstat",))]
+)
 def test_a_server_on_one_host_and_its_client_on_another(server, client, served, stock, tool, tmp_path):
     f = served.fabric
     there = f.node_name(int(f.cas[5]))

@@ -118,7 +118,7 @@ def test_standby_takes_over(how, serve, managers, stock, tmp_path):
     assert wait_for(lambda: says(low_log, "SUBNET UP"), 60)
     assert master(s, stock, tmp_path, nodes[3])[1:] == (guid[2], 1)
     # A higher priority comes: the master hands over (IBA 14.4.1).
-    high, high_log = managers(s, nodes[1], "-p", "9")
+    high, _ = managers(s, nodes[1], "-p", "9")
     assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[1], 9), 40)
     assert wait_for(lambda: says(low_log, "Entering STANDBY"), 20)
     lids = f.lid[f.end_ports()].copy()

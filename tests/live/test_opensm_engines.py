@@ -115,7 +115,9 @@ SL_CASES = {
 }
 
 
-@pytest.mark.parametrize("engine", [e if e == "torus-2QoS" else pytest.param(e, marks=pytest.mark.slow) for e in SL_CASES])
+@pytest.mark.parametrize(
+    "engine", [e if e == "torus-2QoS" else pytest.param(e, marks=pytest.mark.slow) for e in SL_CASES]
+)
 def test_what_the_sa_tells_and_the_switches_hold_cannot_deadlock(engine, own_library, stock, tmp_path):
     """The SLs that ``saquery -p`` lists, over the SL2VL tables and LFTs in our switches: the proof of the whole."""
     kind, parameters, more = SL_CASES[engine]
@@ -145,7 +147,9 @@ def test_what_the_sa_tells_and_the_switches_hold_cannot_deadlock(engine, own_lib
         assert proof.ca_ca.arrived == proof.ca_ca.total == len(cas) * (len(cas) - 1)
         assert proof.deadlock_free, proof.credit_loop
         one = np.where(sls == NO_VL, NO_VL, 0).astype(np.uint8)
-        assert engine == "lash" or not verify(graph, f.lft, one, vls).deadlock_free, "without the SLs it would not be one"
+        assert engine == "lash" or not verify(graph, f.lft, one, vls).deadlock_free, (
+            "without the SLs it would not be one"
+        )
         assert "ERR" not in log.read_text()
     finally:
         sm.kill()

@@ -53,7 +53,9 @@ def test_qos_tables_are_those_of_the_options(stock, tmp_path):
             texts = [run(tmp_path, env, stock("smpquery"), "-D", what, "0,1", "1")[1] for env in (ours, theirs)]
             seen[what] = texts[0], texts[1]
 
-    done = on_both(stock, fabric(), tmp_path, "-F", str(tmp_path / "conf"), "-Q", "-Y", str(tmp_path / "policy"), then=look)
+    done = on_both(
+        stock, fabric(), tmp_path, "-F", str(tmp_path / "conf"), "-Q", "-Y", str(tmp_path / "policy"), then=look
+    )
     f = done.fabric
     assert done.ours.up and done.theirs.up and not done.ours.complaints - done.theirs.complaints
     held = sl2vl_of(f)
@@ -70,10 +72,16 @@ def test_qos_tables_are_those_of_the_options(stock, tmp_path):
     assert (PortInfo.vl_high_limit.get(f.port_info[f.linked]) == 4).all(), "ibsim forgets it"
     # What the tools read is the same on both, behind the header lines.
     for what, (ours, theirs) in seen.items():
-        rows = [[x for x in text.splitlines() if re.match(r"(ports|VL|WEIGHT|#\s*High|#\s*Low)", x)] for text in (ours, theirs)]
+        rows = [
+            [x for x in text.splitlines() if re.match(r"(ports|VL|WEIGHT|#\s*High|#\s*Low)", x)]
+            for text in (ours, theirs)
+        ]
         assert rows[0] and len(rows[0]) == len(rows[1]), what
     ours, theirs = seen["sl2vl"]
-    assert ours.splitlines()[2:3] and [x for x in ours.splitlines() if " 1: " in x][:1] == [x for x in theirs.splitlines() if " 1: " in x][:1]
+    assert (
+        ours.splitlines()[2:3]
+        and [x for x in ours.splitlines() if " 1: " in x][:1] == [x for x in theirs.splitlines() if " 1: " in x][:1]
+    )
 
 
 def test_partitions(stock, tmp_path):

@@ -156,7 +156,7 @@ def test_where_namespaces_are_not_permitted(one, static_reader):
     if not namespaces("-Ur"):
         pytest.skip("no user namespaces here")
     # Limits are a user namespace's own: in one that may have none, nobody gets one.
-    script = "for k in mnt user; do echo 0 > /proc/sys/user/max_${k}_namespaces; done || exit 77; exec \"$@\""
+    script = 'for k in mnt user; do echo 0 > /proc/sys/user/max_${k}_namespaces; done || exit 77; exec "$@"'
     done = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", script, "sh", *one.words("run", "--ns", "--", str(static_reader))],
         env=one.env, cwd=one.folder, capture_output=True, text=True,
@@ -182,7 +182,9 @@ def test_programs_that_no_library_reaches_are_named(one, static_reader):
     assert re.fullmatch(r"softib: \S+ is statically linked: .* --ns .*\n", done.stderr), done.stderr
 
 
-@pytest.mark.parametrize(("bits", "machine", "says"), [(32, 3, "32-bit x86"), (32, 40, "32-bit ARM"), (64, 183, "AArch64")])
+@pytest.mark.parametrize(
+    ("bits", "machine", "says"), [(32, 3, "32-bit x86"), (32, 40, "32-bit ARM"), (64, 183, "AArch64")]
+)
 def test_a_foreign_architecture_is_one_line(bits, machine, says, one, tmp_path):
     program = executable(tmp_path / "foreign", elf(bits, machine))
     script = executable(tmp_path / "script", f"#!{program}\n".encode())
@@ -216,7 +218,7 @@ def test_killed_stock_programs_leave_no_folders(one, stock):
     for folder in (sub, own):
         folder.mkdir()
     (own / "letter").write_text("mine")
-    seen = 'for i in 1 2 3 4 5 6 7 8 9; do ls -d sys-* 2>/dev/null | grep -v 9999 && break; sleep 0.2; done'
+    seen = "for i in 1 2 3 4 5 6 7 8 9; do ls -d sys-* 2>/dev/null | grep -v 9999 && break; sleep 0.2; done"
     script = (
         f"{stock('opensm')} -f osm1.log >/dev/null & a=$!; {seen}; kill -9 $a; "
         f"cd sub; {stock('opensm')} -f osm2.log >/dev/null & b=$!; cd sub; {seen}; sleep 0.6; kill -9 $b; kill -9 $$"

@@ -14,7 +14,9 @@ H = RmppHeader
 
 
 def message(octets: int, seed: int = 1) -> bytes:
-    head = SaHeader.pack(base_version=1, mgmt_class=3, class_version=2, method=0x92, tid=0x1234, attr_id=0x11, attr_offset=14)
+    head = SaHeader.pack(
+        base_version=1, mgmt_class=3, class_version=2, method=0x92, tid=0x1234, attr_id=0x11, attr_offset=14
+    )
     return head.tobytes() + np.random.default_rng(seed).bytes(octets)
 
 

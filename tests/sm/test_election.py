@@ -29,7 +29,9 @@ def led_by(s: Several, name: str) -> bool:
     """Every end port knows this manager as its master, and every link is up."""
     f, lid = s.fabric, int(PortInfo.lid.get(s.fabric.port_info[s.at[name]]))
     hosts = f.linked & ~f.is_switch[f.port_node]
-    return bool((PortInfo.master_sm_lid.get(f.port_info[hosts]) == lid).all()) and bool((f.port_state[f.linked] == PortState.ACTIVE).all())
+    return bool((PortInfo.master_sm_lid.get(f.port_info[hosts]) == lid).all()) and bool(
+        (f.port_state[f.linked] == PortState.ACTIVE).all()
+    )
 
 
 @pytest.mark.parametrize(("a", "b", "wins"), [(3, 5, "b"), (5, 3, "a"), (4, 4, "a")])

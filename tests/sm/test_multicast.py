@@ -12,7 +12,7 @@ from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import JoinState, SaMethod, SaStatus
 from softib.mad.batch import MadBatch
 from softib.sm.sa.mcmember import broadcast_mgid
-from tests.sm.asking import H, Asked
+from tests.sm.asking import Asked, H
 from tests.sm.test_sa import hosts
 
 M, E, R = SaMethod, SaStatus, sa.MCMemberRecord
@@ -105,7 +105,9 @@ def arrivals_or_less(a: Asked, source: int, mlid: int) -> dict[int, int]:
     down = f.port_state < 2
     before = f.mft.copy()
     for p in np.flatnonzero(down & f.is_switch[f.port_node]).tolist():
-        f.mft[int(f.switch_of_node[f.port_node[p]]), mlid - LID_MCAST_MIN, int(f.port_num[p]) >> 4] &= np.uint16(~(1 << (int(f.port_num[p]) & 15)) & 0xFFFF)
+        f.mft[int(f.switch_of_node[f.port_node[p]]), mlid - LID_MCAST_MIN, int(f.port_num[p]) >> 4] &= np.uint16(
+            ~(1 << (int(f.port_num[p]) & 15)) & 0xFFFF
+        )
     try:
         return arrivals(a, source, mlid)
     finally:
@@ -136,7 +138,9 @@ def test_what_joining_needs():
 
 
 def subscribe(a: Asked, port: int, trap: int, on: int = 1) -> int:
-    inform = sa.InformInfo.pack(lid_range_begin=0xFFFF, is_generic=1, subscribe=on, type=0xFFFF, trap_number=trap, producer_type=0xFFFFFF)
+    inform = sa.InformInfo.pack(
+        lid_range_begin=0xFFFF, is_generic=1, subscribe=on, type=0xFFFF, trap_number=trap, producer_type=0xFFFFFF
+    )
     mad = np.zeros(256, np.uint8)
     mad[:56] = H.pack(base_version=1, mgmt_class=3, class_version=2, method=2, attr_id=3)
     mad[56:92] = inform
@@ -155,7 +159,7 @@ def reports(batch: MadBatch) -> list[tuple[int, int, tuple[int, int]]]:
 
 def test_who_subscribed_hears_of_groups_and_ports():
     a = Asked(generate("fat-tree", radix=4, levels=2))
-    x, y, z = hosts(a)[:3].tolist()
+    _, y, z = hosts(a)[:3].tolist()
     for trap in (64, 65, 66, 67):
         assert subscribe(a, y, trap) == 0
     assert subscribe(a, y, 66) == 0, "twice is once"

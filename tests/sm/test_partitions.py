@@ -90,7 +90,10 @@ def test_without_a_word_of_default_all_are_limited_but_the_manager():
     assert default.pkey == 0x7FFF and default.members == [("ALL", LIMITED), ("SELF", FULL)]
     assert mine.members == [("ALL", FULL)] and mine.name == "mine"
     assert [p.pkey for p in parse_partitions("a:ALL; b:ALL;")] == [0x7FFF, 1, 2], "without a P_Key the lowest free one"
-    assert parse_partitions("x=3:ALL_CAS;\nx=0x8003:SELF=both;")[1].members == [("ALL_CAS", LIMITED), ("SELF", FULL | LIMITED)]
+    assert parse_partitions("x=3:ALL_CAS;\nx=0x8003:SELF=both;")[1].members == [
+        ("ALL_CAS", LIMITED),
+        ("SELF", FULL | LIMITED),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_without_a_word_of_default_all_are_limited_but_the_manager():
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_line(text, says):
-    with pytest.raises(InputError, match=".*") as error:
+    with pytest.raises(InputError) as error:
         parse_partitions(text, "f")
     assert says in str(error.value) and "\n" not in str(error.value)
 

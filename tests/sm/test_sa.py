@@ -13,7 +13,7 @@ from softib.iba.constants import MgmtClass
 from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.sm.sa.match import matching
-from tests.sm.asking import H, Asked
+from tests.sm.asking import Asked, H
 
 M, E = SaMethod, SaStatus
 P = sa.PathRecord
@@ -42,7 +42,13 @@ def test_tables_are_the_fabric(tree):
     lids = {int(lid) for lid in sa.NodeRecord.fields["lid"].get(nodes)}
     ends = np.concatenate([hosts(tree), f.node_base[f.is_switch]])
     assert lids == {tree.lid(p) for p in ends.tolist()}
-    by_lid = dict(zip(sa.NodeRecord.fields["lid"].get(nodes).tolist(), sa.NodeRecord.fields["port_guid"].get(nodes).tolist(), strict=True))
+    by_lid = dict(
+        zip(
+            sa.NodeRecord.fields["lid"].get(nodes).tolist(),
+            sa.NodeRecord.fields["port_guid"].get(nodes).tolist(),
+            strict=True,
+        )
+    )
     assert all(by_lid[tree.lid(p)] == int(f.port_guid[p]) for p in hosts(tree).tolist())
     _, ports = tree.ask(sa.PortInfoRecord)
     assert len(ports) == len(hosts(tree)) + int((f.node_nports[f.is_switch].astype(int) + 1).sum())
@@ -58,7 +64,10 @@ def test_tables_are_the_fabric(tree):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), kind=st.sampled_from([sa.NodeRecord, sa.PortInfoRecord, sa.LinkRecord, sa.PathRecord, sa.ServiceRecord]))
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from([sa.NodeRecord, sa.PortInfoRecord, sa.LinkRecord, sa.PathRecord, sa.ServiceRecord]),
+)
 def test_component_masks_select_what_a_loop_selects(seed, kind):
     """Columns against the definition, record by record and component by component."""
     rng = np.random.default_rng(seed)

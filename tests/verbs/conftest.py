@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.live.conftest import own_library
 from tests.verbs.fabric_up import FabricUp
+
+__all__ = ["own_library", "up"]
 
 
 @pytest.fixture

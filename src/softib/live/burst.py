@@ -22,7 +22,7 @@ Burst: Any = namedtuple(
     ["frames", "sls", "pkey_indices", "replies", "forwards", "forward_port", "forward_row", "counts",
      "mads", "words", "out", "out_words", "rows", "slids", "dlids", "lids", "tids", "client_rows", "client_ports", "fate",
      "served", "in_heads", "in_vectors", "out_heads", "out_vectors", "heads_at"],
-)  # type: ignore[misc] # fmt: skip
+)  # fmt: skip
 """What a call of the kernels reads and writes; every array has a row for each datagram.
 
 ``frames`` uint8[n, 288] what was received, with ``sls`` and ``pkey_indices`` uint16[n] of each;

@@ -19,6 +19,7 @@ from softib.iba.constants import PortState
 from softib.live.attach import default_port
 from softib.live.board import Board
 from softib.live.clock import clock_ps
+from softib.live.cm_server import CmServer
 from softib.live.door import ControlDoor
 from softib.live.manager import InternalManager
 from softib.live.mishap import Mishaps
@@ -69,6 +70,7 @@ class Daemon:
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
+        self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views)
         self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
@@ -106,9 +108,11 @@ class Daemon:
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
         try:
-            wait_s = min(wait_s, self.board.advance(clock_ps()), self.umads.wait_s(clock_ps()))
+            now_ps = clock_ps()
+            wait_s = min(wait_s, self.board.advance(now_ps), self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))
             self.server.turn(wait_s)
             self.umads.tick(clock_ps())
+            self.cm.tick(clock_ps())
         except Exception:
             self.mishaps("serving")
             time.sleep(PAUSE_S)  # whatever it is may come again at once
@@ -154,6 +158,7 @@ class Daemon:
         self.umads.close()
         self.verbs.close()
         self.traffic.close()
+        self.cm.close()
         self.door.close()
         self.selector.close()
         self.shared.close()
@@ -195,6 +200,7 @@ class Daemon:
             env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
         view = self.umads.views.show(node, port, portnum is not None)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
+        env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
         return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
 
     def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -85,6 +85,7 @@ class View:
         self._lines["devices"] = lambda: "\n".join(self._device_line(d) for d in self.devices)
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
         self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
+        self._lines["dev/infiniband/rdma_cm"] = lambda: ""
         for number, device in enumerate(self.devices):
             base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
             self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
@@ -93,6 +94,8 @@ class View:
             self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
+            self._lines[f"{base}/device/net/lo/address"] = lambda: "00:00:00:00:00:00"
             for portnum in device.portnums:
                 self._add_port(device, portnum)
 

@@ -290,4 +290,4 @@ def _control(head: np.ndarray, kind: RmppType, status: RmppStatus) -> np.ndarray
 
 
 def _known(status: int) -> RmppStatus:
-    return RmppStatus(status) if status in iter(RmppStatus) else RmppStatus.UNSPECIFIED
+    return RmppStatus(status) if status in set(RmppStatus) else RmppStatus.UNSPECIFIED
