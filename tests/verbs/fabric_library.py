@@ -123,3 +123,22 @@ def reason(path: Path_) -> str:
 
 def egress(path: Path_) -> list[int]:
     return list(path.egress[: path.links])
+
+
+class Device(ct.Structure):
+    _fields_ = [
+        ("name", ct.c_char * 64), ("node", ct.c_uint32), ("node_guid", ct.c_uint64), ("sys_image_guid", ct.c_uint64),
+        ("vendor_id", ct.c_uint32), ("vendor_part_id", ct.c_uint32), ("hw_ver", ct.c_uint32), ("fw", ct.c_char * 64),
+        ("desc", ct.c_char * 65), ("node_type", ct.c_uint8), ("ports", ct.c_uint8), ("portnums", ct.c_uint8 * 256),
+        ("portnums_n", ct.c_uint),
+    ]  # fmt: skip
+
+
+class Port(ct.Structure):
+    _fields_ = [
+        *((n, ct.c_uint16) for n in ("lid", "sm_lid", "pkey_tbl_len", "gid_tbl_len", "bad_pkeys", "bad_qkeys")),
+        ("cap_mask", ct.c_uint32), ("cap_mask2", ct.c_uint16),
+        *((n, ct.c_uint8) for n in ("state", "phys_state", "lmc", "sm_sl", "subnet_timeout", "init_type_reply",
+                                    "max_vl_num", "max_mtu", "active_mtu", "active_width")),
+        ("active_speed", ct.c_uint32),
+    ]  # fmt: skip

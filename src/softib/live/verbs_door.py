@@ -227,14 +227,16 @@ class VerbsDoor:
             return errno.EINVAL
         if len(process.events) >= SUBSCRIPTIONS:
             return errno.EMFILE
+        fd = os.dup(fds[0])
         try:
-            sock = socket.socket(fileno=os.dup(fds[0]))
-            if sock.type not in (socket.SOCK_SEQPACKET, socket.SOCK_DGRAM):
-                sock.close()
-                return errno.EPROTOTYPE
-            sock.setblocking(False)
+            sock = socket.socket(fileno=fd)
         except OSError as error:
+            os.close(fd)
             return error.errno or errno.EBADF
+        if sock.family != socket.AF_UNIX or sock.type not in (socket.SOCK_SEQPACKET, socket.SOCK_DGRAM):
+            sock.close()
+            return errno.EPROTOTYPE
+        sock.setblocking(False)
         process.events.append((node, sock))
         self.changes.watch(node)
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self._hung_up(process, node, sock))

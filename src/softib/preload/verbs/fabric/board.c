@@ -33,8 +33,10 @@ static const struct softib_column *column(const struct softib_board *head, const
 
         if (strncmp(c->name, name, sizeof c->name))
             continue;
-        if (strncmp(c->dtype, dtype, sizeof c->dtype) || c->ndim < 1 || c->ndim > 4) {
-            snprintf(why, room, "column %s of the board is %.8s, this library wants %s", name, c->dtype, dtype);
+        if (strncmp(c->dtype, dtype, sizeof c->dtype) || c->ndim < 1 || c->ndim > 4 ||
+            c->store != SOFTIB_EAGER) {
+            snprintf(why, room, "column %s of the board is %.8s in store %u, this library wants %s in store %u", name,
+                     c->dtype, c->store, dtype, SOFTIB_EAGER);
             return NULL;
         }
         for (uint32_t d = 0; d < c->ndim; d++)

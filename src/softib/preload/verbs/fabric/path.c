@@ -1,8 +1,6 @@
 /* The walk of one packet, hop by hop. */
 #include "path.h"
 
-#include <string.h>
-
 #include "traffic.h"
 
 bool sv_port_has_pkey(const struct sv_board *b, uint32_t port, unsigned pkey)
@@ -60,10 +58,19 @@ static unsigned vl_of(const struct sv_board *b, uint32_t egress, unsigned in, un
     return sl & 1 ? pair & 15 : pair >> 4;
 }
 
+/*
+ * Does a switch port that enforces partitions on `way` refuse `pkey`? Subnet managers copy a host's table to the switch
+ * port before it: a limited member's packets come in with the very entry, limited, that stands there. So membership is
+ * compared on the way out alone (as softib.agents.pkey_kernels does for MADs).
+ */
 static bool refuses(const struct sv_board *b, uint32_t port, unsigned pkey, unsigned way)
 {
-    return (sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & way) && b->port_num[port] &&
-           sv_is_switch(b, (uint32_t)b->port_node[port]) && !sv_port_has_pkey(b, port, pkey);
+    if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & way) || !b->port_num[port] ||
+        !sv_is_switch(b, (uint32_t)b->port_node[port]))
+        return false;
+    if (way == SV_ENFORCE_IN) /* any entry of the partition: as if the packet were a full member's */
+        return !sv_port_has_pkey(b, port, pkey | SV_PKEY_MEMBER);
+    return !sv_port_has_pkey(b, port, pkey);
 }
 
 bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egress, uint32_t in, struct sv_path *path)

@@ -34,16 +34,26 @@
 #define SOFTIB_CELL_RETIRED 3
 #define SOFTIB_CELL_MORE 4
 
-/* What a lost packet moves at its port (IBA 16.1.3.5, 16.1.4, 14.2.5.6). */
+/*
+ * What a lost packet moves at its port (IBA 16.1.3.5, 16.1.4, 14.2.5.6):
+ * INACTIVE: PortXmitDiscards, PortInactiveDiscards
+ * MTU: PortXmitDiscards, PortNeighborMTUDiscards
+ * DLID_MAPPING: PortRcvSwitchRelayErrors, PortDLIDMappingErrors
+ * VL_MAPPING: PortRcvSwitchRelayErrors, PortVLMappingErrors
+ * XMIT_CONSTRAINT: PortXmitConstraintErrors, trap 259
+ * RCV_CONSTRAINT: PortRcvConstraintErrors, trap 259
+ * PKEY: PKeyViolations, trap 257
+ * QKEY: QKeyViolations, trap 258
+ */
 #define SOFTIB_DROP_NONE 0
-#define SOFTIB_DROP_INACTIVE 1        /* PortXmitDiscards, PortInactiveDiscards */
-#define SOFTIB_DROP_MTU 2             /* PortXmitDiscards, PortNeighborMTUDiscards */
-#define SOFTIB_DROP_DLID_MAPPING 3    /* PortRcvSwitchRelayErrors, PortDLIDMappingErrors */
-#define SOFTIB_DROP_VL_MAPPING 4      /* PortRcvSwitchRelayErrors, PortVLMappingErrors */
-#define SOFTIB_DROP_XMIT_CONSTRAINT 5 /* PortXmitConstraintErrors, trap 259 */
-#define SOFTIB_DROP_RCV_CONSTRAINT 6  /* PortRcvConstraintErrors, trap 259 */
-#define SOFTIB_DROP_PKEY 7            /* PKeyViolations, trap 257 */
-#define SOFTIB_DROP_QKEY 8            /* QKeyViolations, trap 258 */
+#define SOFTIB_DROP_INACTIVE 1
+#define SOFTIB_DROP_MTU 2
+#define SOFTIB_DROP_DLID_MAPPING 3
+#define SOFTIB_DROP_VL_MAPPING 4
+#define SOFTIB_DROP_XMIT_CONSTRAINT 5
+#define SOFTIB_DROP_RCV_CONSTRAINT 6
+#define SOFTIB_DROP_PKEY 7
+#define SOFTIB_DROP_QKEY 8
 
 struct softib_traffic {
     char magic[8];          /* "SOFTIBt" and a NUL */
