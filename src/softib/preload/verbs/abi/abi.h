@@ -95,6 +95,14 @@ struct va_xrcd {
     uint32_t users;
 };
 
+struct va_qp {
+    struct ve_qp q;                 /* first */
+    pthread_spinlock_t receive_lock; /* of who posts receives */
+    struct va_xrcd *xrcd;
+    struct va_qp *root;             /* of a handle that ibv_open_qp made */
+    uint32_t handles;               /* such handles of this one */
+};
+
 extern struct ve_engine va_engine;
 
 static inline struct va_context *va_context(struct ibv_context *context)
@@ -116,6 +124,10 @@ static inline uint32_t va_domain(struct ibv_pd *pd)
 /* A bound datagram socket that every process of the fabric can write to. -errno, or the descriptor. */
 int va_wake_socket(uint32_t *number);
 void va_wake_close(int fd, uint32_t number);
+
+/* A CQ's events come to `ch`; NULL: nowhere. */
+void va_channel_join(struct va_cq *c, struct va_channel *ch);
+void va_channel_leave(struct va_cq *c);
 
 /* Objects whose events may come; an event of another is stale. */
 void va_enroll(void *object);
@@ -145,6 +157,11 @@ int va_req_notify_cq(struct ibv_cq *cq, int solicited);
 struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags);
+
+/* Rings: their sizes are powers of two, as their counters wrap at 2^32. */
+uint32_t va_power_of_two(uint32_t n);
+void va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t place, const struct ibv_recv_wr *wr);
+void va_wake_waiter(uint16_t *waiter);
 
 int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
