@@ -54,7 +54,7 @@ struct va_dm {
     struct ibv_dm dm;
     char *memory;
     size_t length;
-    uint32_t users;
+    struct va_dm *next;
 };
 
 struct va_channel {
@@ -124,6 +124,8 @@ static inline uint32_t va_domain(struct ibv_pd *pd)
 /* A bound datagram socket that every process of the fabric can write to. -errno, or the descriptor. */
 int va_wake_socket(uint32_t *number);
 void va_wake_close(int fd, uint32_t number);
+/* The end that the daemon writes to, -1. */
+int va_wake_writer(uint32_t number);
 
 /* A CQ's events come to `ch`; NULL: nowhere. */
 void va_channel_join(struct va_cq *c, struct va_channel *ch);
@@ -147,6 +149,8 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int va_free_dm(struct ibv_dm *dm);
 struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
+/* A region; also of what the application did not allocate. */
+struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
 struct ibv_td *va_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
@@ -157,6 +161,9 @@ int va_req_notify_cq(struct ibv_cq *cq, int solicited);
 struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags);
+
+/* False: `variable` asks for huge pages and there are none. */
+bool va_pages_there(const char *variable);
 
 /* Rings: their sizes are powers of two, as their counters wrap at 2^32. */
 uint32_t va_power_of_two(uint32_t n);

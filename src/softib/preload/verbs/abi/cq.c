@@ -16,9 +16,11 @@ static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_co
         errno = EINVAL;
         return NULL;
     }
-    c = calloc(1, sizeof *c);
-    if (!c)
+    c = va_pages_there("MLX_CQ_ALLOC_TYPE") ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        errno = ENOMEM;
         return NULL;
+    }
     c->at = vm_alloc(&va_engine.w, sizeof *s);
     s = c->at ? vm_at(&va_engine.w, c->at) : NULL;
     if (s) {

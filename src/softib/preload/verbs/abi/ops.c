@@ -51,26 +51,7 @@ void va_fill_ops(struct verbs_context *v)
     v->close_xrcd = va_close_xrcd;
 }
 
-/* -- what needs a command descriptor or another's memory -- */
-
-VA_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
-{
-    (void)cmd_fd;
-    errno = EOPNOTSUPP; /* a context is a place in this process; its descriptor says nothing to another */
-    return NULL;
-}
-
-VA_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
-{
-    (void)context, (void)handle;
-    errno = EOPNOTSUPP;
-    return NULL;
-}
-
-VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
-{
-    (void)dm;
-}
+/* -- what is not InfiniBand's, or needs nothing here -- */
 
 VA_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid)
 {

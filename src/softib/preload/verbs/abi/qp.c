@@ -10,6 +10,12 @@ static bool has_receives(enum ibv_qp_type type)
     return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
 }
 
+/* A sender never gets its own multicast (10.5.2.2), so to block that is what happens anyway. */
+static bool possible_flags(const struct ibv_qp_init_attr_ex *a)
+{
+    return !a->create_flags || (a->qp_type == IBV_QPT_UD && a->create_flags == IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+}
+
 /* 0, EINVAL or EOPNOTSUPP. */
 static int check_init(const struct ibv_qp_init_attr_ex *a)
 {
@@ -20,7 +26,7 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
     if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD && a->qp_type != IBV_QPT_XRC_SEND &&
         !target)
         return EOPNOTSUPP;
-    if (a->comp_mask & ~known || (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags))
+    if (a->comp_mask & ~known || (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && !possible_flags(a)))
         return EOPNOTSUPP;
     if (target ? !(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) : !(a->comp_mask & IBV_QP_INIT_ATTR_PD))
         return EINVAL;
@@ -106,7 +112,7 @@ struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
     struct ve_qp *q;
     int error = check_init(a);
 
-    if (!error)
+    if (!error && va_pages_there("MLX_QP_ALLOC_TYPE"))
         v = calloc(1, sizeof *v);
     if (!v) {
         errno = error ? error : ENOMEM;
@@ -275,9 +281,17 @@ static struct ve_qp *real(struct ibv_qp *qp)
     return v->root ? &v->root->q : &v->q;
 }
 
+/* Of an XRC QP's missing half nothing is said; the kernel's verbs drop it, and programs count on that (uverbs_cmd.c). */
+static int of_the_half(enum ibv_qp_type type, int mask)
+{
+    if (type == IBV_QPT_XRC_SEND)
+        return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return type == IBV_QPT_XRC_RECV ? mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) : mask;
+}
+
 VA_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    int error = ve_modify(real(qp), attr, mask);
+    int error = ve_modify(real(qp), attr, of_the_half(qp->qp_type, mask));
 
     qp->state = real(qp)->ex.qp_base.state;
     return error ? (errno = error) : 0;
@@ -306,7 +320,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
     return 0;
 }
 
-/* No vendor's options. */
+/* No vendor's options; vendor 0 switches them off. */
 VA_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
     (void)qp;
@@ -317,9 +331,8 @@ VA_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 VA_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-    (void)qp;
-    memset(ece, 0, sizeof *ece);
-    return 0;
+    (void)qp, (void)ece;
+    return errno = EOPNOTSUPP;
 }
 
 /* Data is placed ascending, the last octets last (engine/copy.c): what the flag of the man page promises. */

@@ -82,7 +82,7 @@ static void name_file(struct softib_key *k, const struct ground *g)
     k->file_at = g->file_at;
 }
 
-static struct ibv_mr *make(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
+struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
     struct ground g = { .mapped = true, .writable = true };
     bool implicit = access & IBV_ACCESS_ON_DEMAND && !address && length == SIZE_MAX;
@@ -119,17 +119,17 @@ static struct ibv_mr *make(struct ibv_pd *pd, void *address, size_t length, uint
 
 VA_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
-    return make(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)address, (unsigned)access);
+    return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)address, (unsigned)access);
 }
 
 VA_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, int access)
 {
-    return make(pd, address, length, iova, (unsigned)access);
+    return va_make_mr(pd, address, length, iova, (unsigned)access);
 }
 
 VA_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
-    return make(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+    return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
 }
 
 VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
@@ -195,7 +195,6 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
         mr->pd = pd;
     }
     k->access = rights;
-    mr->lkey = mr->rkey = mr->handle = (mr->lkey & ~0xFFu) | ++k->tag; /* who has the old key has nothing */
     vm_key_publish(k, mr->lkey);
     return 0;
 }
@@ -301,77 +300,4 @@ int va_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
     if (!error)
         mw->rkey = wr.rkey;
     return error ? (errno = error) : 0;
-}
-
-/* -- device memory -- */
-
-static int dm_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
-{
-    struct va_dm *d = (struct va_dm *)dm;
-
-    if (offset > d->length || length > d->length - offset)
-        return EINVAL;
-    memcpy(d->memory + offset, from, length);
-    return 0;
-}
-
-static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
-{
-    struct va_dm *d = (struct va_dm *)dm;
-
-    if (offset > d->length || length > d->length - offset)
-        return EINVAL;
-    memcpy(to, d->memory + offset, length);
-    return 0;
-}
-
-struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
-{
-    struct va_context *c = va_context(context);
-    struct va_dm *d;
-
-    if (attr->comp_mask || !attr->length || attr->length > VA_MAX_DM - c->dm_used) {
-        errno = attr->comp_mask || !attr->length ? EINVAL : ENOMEM;
-        return NULL;
-    }
-    d = calloc(1, sizeof *d);
-    if (!d || posix_memalign((void **)&d->memory, 4096, attr->length)) {
-        free(d);
-        errno = ENOMEM;
-        return NULL;
-    }
-    memset(d->memory, 0, attr->length);
-    d->length = attr->length;
-    c->dm_used += d->length;
-    d->dm = (struct ibv_dm){ .context = context, .memcpy_to_dm = dm_to, .memcpy_from_dm = dm_from };
-    return &d->dm;
-}
-
-int va_free_dm(struct ibv_dm *dm)
-{
-    struct va_dm *d = (struct va_dm *)dm;
-
-    va_context(dm->context)->dm_used -= d->length;
-    free(d->memory);
-    free(d);
-    return 0;
-}
-
-struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access)
-{
-    struct va_dm *d = (struct va_dm *)dm;
-    struct ibv_mr *mr;
-
-    if (offset > d->length || length > d->length - offset || !(access & IBV_ACCESS_ZERO_BASED))
-        return fail(EINVAL);
-    mr = make(pd, d->memory + offset, length, 0, access);
-    if (mr)
-        mr->addr = NULL;
-    return mr;
-}
-
-struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
-{
-    (void)pd;
-    return fail(EOPNOTSUPP);
 }

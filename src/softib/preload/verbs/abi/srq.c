@@ -40,13 +40,15 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     struct softib_srq *s;
     struct va_srq *q;
 
-    if (!attr->max_wr || attr->max_wr > VA_MAX_SEND - 1 || attr->max_sge > VA_MAX_SGES) {
+    if (attr->max_wr > VA_MAX_SEND - 1 || attr->max_sge > VA_MAX_SGES) {
         errno = EINVAL;
         return NULL;
     }
-    q = calloc(1, sizeof *q);
-    if (!q)
+    q = va_pages_there("MLX_SRQ_ALLOC_TYPE") ? calloc(1, sizeof *q) : NULL;
+    if (!q) {
+        errno = ENOMEM;
         return NULL;
+    }
     q->at = vm_alloc(&va_engine.w, sizeof *s);
     s = q->at ? vm_at(&va_engine.w, q->at) : NULL;
     if (s) {

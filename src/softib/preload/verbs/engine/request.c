@@ -60,6 +60,10 @@ struct message {
     struct softib_qp *peer;
     struct softib_srq *srq;
     struct iovec iov[VE_SGES + 2];
+    bool lent;                      /* the XRC target has the SRQ's process, domain and queue for this request */
+    uint16_t own_process;
+    uint32_t own_domain;
+    uint64_t own_srq;
     unsigned iov_n;
     uint64_t length;
 };
@@ -82,11 +86,23 @@ static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
     return lost();
 }
 
+/* An XRC target is itself again. */
+static void give_back(struct message *m)
+{
+    if (!m->lent)
+        return;
+    m->peer->process = m->own_process;
+    m->peer->domain = m->own_domain;
+    m->peer->srq = m->own_srq;
+    m->lent = false;
+}
+
 /* The responder finds the request wrong: its QP breaks, the requester is told `status`. */
 static struct ve_outcome refuse(struct message *m, enum ibv_wc_status status, uint32_t event)
 {
     struct softib_qp *peer = m->peer;
 
+    give_back(m);
     if (peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS); /* dropped; nobody is told (9.8.3) */
     if (event)
@@ -101,6 +117,7 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     struct softib_cqe cqe = { .status = status, .opcode = IBV_WC_RECV };
 
     ve_take_receive(m->q->e, m->peer, m->srq, &cqe, false);
+    give_back(m);
     if (m->peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS);
     ve_break_receiver(m->q->e, m->peer);
@@ -295,6 +312,16 @@ static bool accepts(struct message *m)
     return mine->type == IBV_QPT_UC || peer->rq_psn == m->q->sq_psn;
 }
 
+/* The first request reaches a QP that does not send yet (11.6.3.1). */
+static void establish(struct message *m)
+{
+    struct softib_qp *peer = m->peer;
+
+    if (!peer->established && peer->state == IBV_QPS_RTR)
+        ve_event(m->q->e, peer->process, peer->async, IBV_EVENT_COMM_EST, peer->user);
+    peer->established = 1;
+}
+
 static struct ve_outcome at_peer(struct message *m)
 {
     struct ve_engine *e = m->q->e;
@@ -302,9 +329,6 @@ static struct ve_outcome at_peer(struct message *m)
     struct ve_outcome outcome;
 
     m->srq = ve_srq_of(e, peer);
-    if (!peer->established && peer->state == IBV_QPS_RTR)
-        ve_event(e, peer->process, peer->async, IBV_EVENT_COMM_EST, peer->user);
-    peer->established = 1;
     if (m->srq)
         vm_lock(&e->w, &m->srq->lock);
     outcome = m->kind->reads ? read(m) : m->kind->atomic ? atomic(m) : write_or_send(m);
@@ -315,25 +339,33 @@ static struct ve_outcome at_peer(struct message *m)
     return outcome;
 }
 
-/* The XRC receiver's SRQ is named by the request. */
+/*
+ * Every XRC request names an SRQ; its protection domain and its process are those of the memory, too (IBA A14.3.2). The target
+ * takes them over while it is locked.
+ */
 static struct ve_outcome at_xrc_peer(struct message *m)
 {
     struct ve_engine *e = m->q->e;
-    uint64_t *hazard, srq_at;
+    struct softib_qp *peer = m->peer;
     struct ve_outcome outcome;
-    struct softib_srq *srq = m->kind->receives ? vm_number_hold(&e->w, m->wr->qpn, &hazard) : NULL;
+    uint64_t *hazard;
+    struct softib_srq *srq = vm_number_hold(&e->w, m->wr->qpn, &hazard);
 
-    if (m->kind->receives && (!srq || srq->is != SOFTIB_IS_SRQ || srq->xrcd != m->peer->xrcd)) {
+    if (!srq || srq->is != SOFTIB_IS_SRQ || srq->xrcd != peer->xrcd) {
         if (srq)
             vm_hazard_end(hazard);
         return refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     }
-    srq_at = m->peer->srq;
-    m->peer->srq = srq ? (uint64_t)((char *)srq - e->w.base) : 0;
+    m->own_process = peer->process;
+    m->own_domain = peer->domain;
+    m->own_srq = peer->srq;
+    m->lent = true;
+    peer->process = srq->process;
+    peer->domain = srq->domain;
+    peer->srq = (uint64_t)((char *)srq - e->w.base);
     outcome = at_peer(m);
-    m->peer->srq = srq_at;
-    if (srq)
-        vm_hazard_end(hazard);
+    give_back(m);
+    vm_hazard_end(hazard);
     return outcome;
 }
 
@@ -360,8 +392,10 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     outcome = q->s->type == IBV_QPT_UC ? ve_done(IBV_WC_SUCCESS) : lost();
     if (m.peer && m.peer->is == SOFTIB_IS_QP) {
         vm_lock(&q->e->w, &m.peer->lock);
-        if (accepts(&m))
+        if (accepts(&m)) {
+            establish(&m);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
+        }
         vm_unlock(&m.peer->lock);
     }
     if (m.peer)
