@@ -46,6 +46,11 @@ class Address:
     pkey: int = 0
 
     @property
+    def is_any(self) -> bool:
+        """No address in particular."""
+        return self.host is None or self.host == LOOPBACK
+
+    @property
     def is_multicast(self) -> bool:
         """A group of receivers."""
         return self.host[0] == 0xFF if isinstance(self.host, bytes) else self.host is not None and self.host >> 28 == 14
@@ -162,10 +167,11 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of a host's ``ports`` that ``address`` means: any is all, the loopback's is the first active."""
-        if address.host is None:
+        """Those of a host's ``ports`` that ``address`` means: "any" is all, and the loopback's address is "any".
+
+        So has the kernel's rdma_cm it (drivers/infiniband/core/cma.c, cma_any_addr).
+        """
+        if address.is_any:
             return ports
-        if address.host == LOOPBACK:
-            return tuple(p for p in ports if self.is_active(p))[:1] or ports[:1]
         port = self.port_of_gid(address.host) if isinstance(address.host, bytes) else self.port_of(address.host)
         return (port,) if port in ports else ()

@@ -164,12 +164,12 @@ class Desk:
             return errno.ENODEV if e.owner.ports else errno.EADDRNOTAVAIL
         e.service_id, e.service_mask = service_of(e.ps, address)
         e.ports = ports
-        error = self.services.bind(e, address.host is None)
+        error = self.services.bind(e, address.is_any)
         if error:
             e.ports = ()
             return error
         e.wanted_pkey = address.pkey
-        if address.host is not None:
+        if not address.is_any:
             self._place(e, ports[0])
         e.source = address.octets(e.service_id & 0xFFFF)
         return 0
@@ -186,6 +186,10 @@ class Desk:
             self._tell(e, Event.ADDR_RESOLVED, 0, {})
         return 0
 
+    def _own(self, e: Endpoint) -> tuple[int, ...]:
+        """The ports of its host, those that are up first."""
+        return tuple(sorted(e.owner.ports, key=lambda p: not self.addresses.is_active(p)))
+
     def _resolve(self, e: Endpoint, source: Address | None, target: Address | None) -> int:
         a = self.addresses
         if e.state is not State.IDLE or e.path is not None:
@@ -197,7 +201,7 @@ class Desk:
         if target.is_multicast:
             peer = -1
         else:
-            peers = a.named(target, e.owner.ports if target.host in (None, 127 << 24 | 1) else self._everybody(target))
+            peers = a.named(target, self._own(e) if target.is_any else self._everybody(target))
             if not peers:
                 return errno.EHOSTUNREACH
             peer = peers[0]
