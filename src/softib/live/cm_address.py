@@ -46,8 +46,8 @@ class Address:
     pkey: int = 0
 
     @property
-    def is_any(self) -> bool:
-        """No address in particular."""
+    def is_own(self) -> bool:
+        """The host itself, whatever its addresses are."""
         return self.host is None or self.host == LOOPBACK
 
     @property
@@ -167,11 +167,10 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of a host's ``ports`` that ``address`` means: "any" is all, and the loopback's address is "any".
-
-        So has the kernel's rdma_cm it (drivers/infiniband/core/cma.c, cma_any_addr).
-        """
-        if address.is_any:
+        """Those of a host's ``ports`` that ``address`` means: "any" is all, the loopback's the first active."""
+        if address.host is None:
             return ports
+        if address.host == LOOPBACK:
+            return tuple(p for p in ports if self.is_active(p))[:1] or ports[:1]
         port = self.port_of_gid(address.host) if isinstance(address.host, bytes) else self.port_of(address.host)
         return (port,) if port in ports else ()

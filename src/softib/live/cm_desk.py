@@ -164,13 +164,15 @@ class Desk:
             return errno.ENODEV if e.owner.ports else errno.EADDRNOTAVAIL
         e.service_id, e.service_mask = service_of(e.ps, address)
         e.ports = ports
-        error = self.services.bind(e, address.is_any)
+        error = self.services.bind(e, address.host is None)
         if error:
             e.ports = ()
             return error
         e.wanted_pkey = address.pkey
-        if not address.is_any:
+        if address.host is not None:
             self._place(e, ports[0])
+        if address.is_own and address.host is not None:  # peers must be able to use what it is told
+            address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
         e.source = address.octets(e.service_id & 0xFFFF)
         return 0
 
@@ -201,7 +203,7 @@ class Desk:
         if target.is_multicast:
             peer = -1
         else:
-            peers = a.named(target, self._own(e) if target.is_any else self._everybody(target))
+            peers = a.named(target, self._own(e) if target.is_own else self._everybody(target))
             if not peers:
                 return errno.EHOSTUNREACH
             peer = peers[0]
