@@ -30,7 +30,6 @@ from softib.live.switchboard import Switchboard
 from softib.live.traffic import Traffic
 from softib.live.umad_server import UmadServer
 from softib.live.verbs_door import VerbsDoor
-from softib.live.verbs_memory import VerbsMemory
 from softib.sm.config import SmConfig
 
 __all__ = ["Daemon", "Settings"]
@@ -71,9 +70,6 @@ class Daemon:
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
-        self.memory = VerbsMemory(slot.folder)
-        self.verbs.on_leave.append(lambda process: self.memory.left(process.number))
-        self.verbs.taken = self.memory.dying
         self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views)
         self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
@@ -148,7 +144,6 @@ class Daemon:
             if time.monotonic() >= self._fold_at:
                 self._fold_at = time.monotonic() + IDLE_S
                 self.board.fold(clock_ps())
-                self.memory.tick()
                 self.board.traps(clock_ps())
         except Exception:
             self.mishaps("telling applications")
@@ -162,7 +157,6 @@ class Daemon:
         self.server.close()
         self.umads.close()
         self.verbs.close()
-        self.memory.close()
         self.traffic.close()
         self.cm.close()
         self.door.close()
@@ -237,7 +231,7 @@ class Daemon:
             "nodes": f.sizes.nodes, "switches": f.sizes.switches, "cas": len(f.cas), "links": f.sizes.cables,
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
             "sm": self._manager_status(), "clients": clients,
-            "verbs": {"programs": len(self.verbs.processes), **self.memory.held()},
+            "verbs": {"programs": len(self.verbs.processes), **self.verbs.memory.held()},
             "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
             "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
         }  # fmt: skip

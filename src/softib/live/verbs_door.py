@@ -100,8 +100,6 @@ class VerbsDoor:
         self.on_join: list[Hook] = []
         self.on_leave: list[Hook] = []
         self.changes = PortEvents(board.plane)
-        self.taken: set[int] = set()
-        """Numbers of the dead whose memory is not reaped yet."""
         self._visitors: set[socket.socket] = set()
         self._next = 1
         self.path.unlink(missing_ok=True)
@@ -181,7 +179,7 @@ class VerbsDoor:
         """The next that nobody has; one that was just given up comes last."""
         for _ in range(LAST_NUMBER):
             number, self._next = self._next, self._next % LAST_NUMBER + 1
-            if number not in self.processes and number not in self.taken:
+            if number not in self.processes:
                 return number
         return None
 
