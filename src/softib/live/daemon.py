@@ -145,6 +145,7 @@ class Daemon:
                 self._fold_at = time.monotonic() + IDLE_S
                 self.board.fold(clock_ps())
                 self.board.traps(clock_ps())
+                self.verbs.memory.tick()
         except Exception:
             self.mishaps("telling applications")
 

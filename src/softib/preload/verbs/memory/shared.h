@@ -6,15 +6,20 @@
  * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects name
  * each other by offset from the start of the file. QPNs and keys are unique in the fabric.
  *
- * Locks hold the number of the process that took them, 0 = free: who waits long looks whether it lives. What a lock guards
- * changes by one store at the end, so a lock whose owner died is simply taken over.
+ * Locks hold who took them, 0 = free: number of the process | its generation << 16 (a number is given to another process
+ * some day). Who waits long looks whether it lives. What a lock guards changes by one store at the end, so a lock whose owner
+ * died is simply taken over.
+ *
+ * Everything here is found by its owner, so that the daemon can free what a killed process had: QPNs and SRQ numbers in the
+ * table of numbers, memberships in theirs, chunks in OWNERS, keys in blocks of SOFTIB_VERBS_BLOCK_KEYS with an owner each.
+ * The daemon takes names away first (numbers, keys), waits until no hazard of the living is on the process, and then frees.
  */
 #ifndef SOFTIB_VERBS_SHARED_H
 #define SOFTIB_VERBS_SHARED_H
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 1
+#define SOFTIB_VERBS_VERSION 2
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -22,6 +27,9 @@
 #define SOFTIB_VERBS_NUMBERS_N 0x1000000
 #define SOFTIB_VERBS_MEMBERS 0xA000000
 #define SOFTIB_VERBS_MEMBERS_N 65536
+#define SOFTIB_VERBS_BLOCKS 0x10000000
+#define SOFTIB_VERBS_BLOCKS_N 0x40000
+#define SOFTIB_VERBS_BLOCK_KEYS 64
 #define SOFTIB_VERBS_KEYS 0x40000000
 #define SOFTIB_VERBS_KEYS_N 0x1000000
 #define SOFTIB_VERBS_OWNERS 0x80000000
@@ -35,9 +43,12 @@ struct softib_verbs {
     uint32_t version;
     uint32_t process_high;  /* no process has a number above */
     uint64_t size;
-    uint64_t chunk_next;    /* chunks that were ever taken */
+    uint64_t chunk_high;    /* chunks behind it were never taken */
+    uint64_t chunk_hint;    /* where to look for a free one */
     uint32_t number_next;   /* where to look for a free QPN */
-    uint32_t key_next;      /* ... and for a free key */
+    uint32_t number_high;   /* numbers behind it were never taken */
+    uint32_t block_high;    /* blocks of keys behind it were never taken */
+    uint32_t block_hint;
     uint32_t domain_next;   /* protection and XRC domains so far */
     uint32_t member_lock;
     uint32_t member_high;   /* multicast memberships behind it are free */
@@ -52,7 +63,9 @@ struct softib_process {
     uint32_t wake;          /* futex: work that waits in this process may go on */
     uint32_t sleeping;      /* its timer thread waits */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
-    uint64_t spare[5];
+    uint32_t generation;    /* of its number: 1 .. 65535 */
+    uint32_t reserved;
+    uint64_t spare[4];
 };
 
 struct softib_member {      /* of a multicast group */
