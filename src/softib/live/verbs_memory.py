@@ -147,8 +147,8 @@ class VerbsMemory:
             self._punch(int(run[0]), len(run))
             self.owners[run] = 0
             self.head["chunk_hint"] = min(int(self.head["chunk_hint"][0]), int(run[0]))
-        for name in self._sockets_of(number):
-            name.unlink(missing_ok=True)
+        for socket in self._sockets_of(number):
+            socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
         """Give the memory of chunks back; whoever takes them next finds zeros."""
