@@ -17,7 +17,7 @@ from softib.agents.notice_kernels import local_change, notice, threshold
 from softib.agents.octet_kernels import copy, get16, get32, get64, inner
 from softib.agents.pkey_kernels import partitioned
 from softib.agents.pma_kernels import perf_agent
-from softib.agents.port_kernels import drop, get_port_info, set_port_info, train
+from softib.agents.port_kernels import drop, fail, get_port_info, set_port_info, train
 from softib.agents.route_kernels import (
     ANSWER_LOST,
     FORWARD,
@@ -220,6 +220,12 @@ def set_link(t, port, up, now):
         train(t, port, now)
     else:
         drop(t, port, now)
+
+
+@kernel(_nrt=False)
+def fail_port(t, port, now):
+    """Hardware's doing: the far end of the link at ``port`` has gone; this end goes down."""
+    fail(t, port, now)
 
 
 @kernel(_nrt=False)
