@@ -4,9 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.softib-ready
 # Debian packages of the stock programs that tests compare with. Installed only as root; without them those tests skip.
-STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev
+# The headers (*-dev) are what libsoftib-verbs.so is compiled with.
+STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev libibverbs-dev librdmacm-dev \
+	rdma-core ibverbs-utils rdmacm-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin gcc
 
-.PHONY: help setup demo test test-all lint types contracts stock-tools bench clean
+.PHONY: help setup demo test test-all lint types contracts stock-tools preload bench clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -30,6 +32,10 @@ stock-tools:
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(STOCK) >/dev/null; } \
 	  || echo "not installed; the tests that need them will skip"; fi
 
+# The C libraries again: the first installation may have come before their headers.
+preload: setup stock-tools
+	$(BIN)/python -m softib.preload.build >/dev/null
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,10 +46,10 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
-test: setup stock-tools lint types contracts
+test: setup stock-tools preload lint types contracts
 	$(BIN)/pytest -q
 
-test-all: setup stock-tools lint types contracts
+test-all: setup stock-tools preload lint types contracts
 	$(BIN)/pytest -q -m 'slow or not slow'
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.

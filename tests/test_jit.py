@@ -5,6 +5,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 
 def write_package(root, factor):
     package = root / "pkg"
@@ -56,3 +58,29 @@ def test_edited_callee_in_another_file_is_seen_and_an_unchanged_one_is_cached(tm
     write_package(tmp_path, 10)
     second, other = run(tmp_path)
     assert second == "60" and other != directory
+
+
+def cached_files(root, suffix):
+    return list((root / "cache").rglob(suffix))
+
+
+@pytest.mark.parametrize("suffix", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("damage", [b"", b"junk", bytes(range(256)) * 40])
+def test_a_damaged_cache_costs_compile_time_only(tmp_path, suffix, damage):
+    write_package(tmp_path, 1)
+    run(tmp_path)
+    for path in cached_files(tmp_path, suffix):
+        path.write_bytes(damage)
+    assert run(tmp_path)[0] == "6"
+    assert all(p.read_bytes() != damage for p in cached_files(tmp_path, suffix))
+
+
+def test_a_cache_that_cannot_be_is_one_line_and_no_other_place_is_taken(tmp_path):
+    write_package(tmp_path, 1)
+    (tmp_path / "cache").write_text("a file")
+    code = "from pkg.kernels import total; print(total(4))"
+    env = {**os.environ, "SOFTIB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": f"{tmp_path}:{os.pathsep.join(sys.path)}",
+           "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout == "6\n" and len(done.stderr.splitlines()) == 1 and "compiles anew" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("*.nbi")), "Numba's own next choice would not notice an edited callee"

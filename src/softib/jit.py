@@ -10,6 +10,9 @@ Rules, kept by :func:`kernel`:
   in another file.
 * A kernel file starts with ``# mypy: ignore-errors``: Numba types it from the arguments, not from annotations.
 
+A cache that cannot be used (no room, no permission, a damaged file) costs compile time and one line on stderr, never the
+run. Numba's own next choice, beside the sources, is not taken: it would not notice an edited callee.
+
 ``NUMBA_DISABLE_JIT=1`` runs every kernel as plain Python (for coverage and debuggers).
 ``SOFTIB_CACHE_DIR`` moves the cache (default ``$XDG_CACHE_HOME/softib`` or ``~/.cache/softib``).
 """
@@ -19,8 +22,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shutil
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +64,56 @@ def cache_dir() -> Path:
     return root / "kernels" / sources_hash()
 
 
+class _Cache:
+    """The state of the cache on disk: used, emptied once because of damage, or given up."""
+
+    def __init__(self) -> None:
+        self.kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
+        self.given_up = self.emptied = False
+
+    def usable(self) -> bool:
+        """True when compiled code can be kept; says so where it cannot."""
+        if not self.given_up:
+            folder = cache_dir()
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                if not os.access(folder, os.W_OK):
+                    raise PermissionError("not writable")
+            except OSError as error:
+                self._give_up(error.strerror or str(error))
+        return not self.given_up
+
+    def mend(self, reason: str) -> None:
+        """What Numba wrote or found there is no good: empty it, and where that does not help do without."""
+        if self.emptied:
+            self._give_up(reason)
+        else:
+            shutil.rmtree(cache_dir(), ignore_errors=True)
+        self.emptied = True
+        for k in self.kernels:
+            k._dispatcher = None
+
+    def _give_up(self, reason: str) -> None:
+        self.given_up = True
+        print(
+            f"softib: {cache_dir()}: cannot keep compiled kernels there ({reason}); each run compiles anew",
+            file=sys.stderr,
+        )
+
+
+_CACHE = _Cache()
+
+
+def _from_cache(error: Exception) -> bool:
+    """True when ``error`` was raised while Numba read or wrote its cache, not by a kernel."""
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename.endswith(os.path.join("numba", "core", "caching.py")):
+            return True
+        step = step.tb_next
+    return False
+
+
 class Kernel:
     """A function compiled by Numba at its first call. Calls of other kernels inside it are resolved then."""
 
@@ -68,13 +123,21 @@ class Kernel:
         self.python = function
         self.options = options
         self._dispatcher: Callable[..., Any] | None = None
+        _CACHE.kernels.add(self)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
         dispatcher = self._dispatcher
         if dispatcher is None:
             dispatcher = self.dispatcher()
-        return dispatcher(*args)
+        try:
+            return dispatcher(*args)
+        except Exception as error:
+            if not _from_cache(error):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+        _CACHE.mend(reason)
+        return self(*args)
 
     def dispatcher(self) -> Callable[..., Any]:
         """The Numba dispatcher (made at the first call; the plain function when Numba's JIT is disabled)."""
@@ -120,7 +183,7 @@ def _compile(k: Kernel) -> Callable[..., Any]:
     import numba  # 0.3 s: only where a kernel runs
 
     numba.config.CACHE_DIR = str(cache_dir())  # type: ignore[attr-defined]
-    options = {"cache": True, "nogil": True, **k.options}
+    options = {"cache": _CACHE.usable(), "nogil": True, **k.options}
     function = k.python
     names = set(_all_names(function.__code__))
     replaced = {

@@ -100,3 +100,22 @@ def test_enforcement_stops_answers_too(lab):
     assert not gmp(plane, sm) and f.counters["port_xmit_constraint_errors"][back] == 1
     assert np.count_nonzero(f.counters["port_xmit_constraint_errors"]) == 1
     assert gmp(plane, sm, dlid=1), "the nearest switch is on this side of it"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "fits"), [(0x7FFF, 0xFFFF, True), (0xFFFF, 0x7FFF, True), (0x7FFF, 0x7FFF, False)]
+)
+def test_a_limited_member_behind_a_switch_that_enforces(lab, mine, theirs, fits):
+    """OpenSM copies a host's P_Keys to the switch port before it: what the host sends comes in, and the answer, which
+    carries the responder's key, goes out to it."""
+    f, plane, sm, s, h = lab
+    for host, switch, key in ((sm, s[0], mine), (int(f.port(h[2], 1)), s[2], theirs)):
+        port = int(f.port(switch, 1))
+        table(f, host, key)
+        table(f, port, key)
+        for way in ("inbound", "outbound"):
+            PortInfo.fields[f"partition_enforcement_{way}"].set(f.port_info[port], 1)
+    assert gmp(plane, sm) == fits
+    refused = {w: f.counters[f"port_{w}_constraint_errors"] for w in ("xmit", "rcv")}
+    assert refused["rcv"].sum() == 0
+    assert np.flatnonzero(refused["xmit"]).tolist() == ([] if fits else [int(f.port(s[2], 1))]), "where it would leave"

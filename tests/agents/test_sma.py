@@ -92,7 +92,7 @@ def test_a_disabled_port_cuts_the_link_until_it_polls_again(lab):
 @pytest.mark.parametrize(
     ("fields", "number"),
     [
-        ({"lid": 0xC000}, 0), ({"lid": 0xBFFF, "lmc": 1}, 0), ({"master_sm_lid": 0xC000}, 0),
+        ({"lid": 0xC000}, 0), ({"master_sm_lid": 0xC000}, 0),
         ({"neighbor_mtu": 6}, 7), ({"operational_vls": 5}, 7), ({"link_width_enabled": 8}, 7),
         ({"link_speed_ext_enabled": 4}, 7), ({"port_phys_state": 5, "port_state": 1}, 7),
         ({"port_phys_state": 3, "port_state": 3}, 7), ({"link_down_default_state": 3}, 7),
@@ -303,3 +303,25 @@ def test_mkey_lease_ends_the_protection(lab):
     assert len(plane.send(requests(1, path=TO_SWITCH, mkey=5), sm, 12 * second)) == 1, "the owner stops the lease"
     assert len(plane.send(wrong, sm, 14 * second)) == 0
     assert len(plane.send(wrong, sm, 17 * second)) == 1
+
+
+@pytest.mark.parametrize(
+    ("lid", "lmc", "sm_lid", "status"),
+    [(0, 0, 1, 0x1C), (0xC000, 0, 1, 0x1C), (0xFFFF, 0, 1, 0x1C), (0xBFFF, 0, 1, 0), (5, 0, 0, 0x1C), (5, 0, 0xC000, 0x1C),
+     (0xBFFE, 1, 1, 0), (13, 2, 1, 0)],
+)  # fmt: skip
+def test_a_lid_is_unicast(lid, lmc, sm_lid, status):
+    """0 and multicast LIDs are refused once a port has one, as SMAs do; bits below the LMC do not count."""
+    f, _s, h = line(2)
+    plane, sm = AgentPlane(f), int(f.port(h[0], 1))
+    set_ = lambda **fields: set_port(plane, sm, 1, [], **fields)
+    assert set_(lid=0, master_sm_lid=0)[0] == 0, "what a port without a manager reads, written back"
+    assert set_(lid=7, master_sm_lid=1)[0] == 0
+    assert set_(lid=lid, lmc=lmc, master_sm_lid=sm_lid)[0] == status
+    assert int(f.lid[sm]) == (7 if status else lid)
+    if not status:
+        base = lid >> lmc << lmc
+        mine = [
+            x for x in range(max(base - 3, 1), min(base + 12, 0xC000)) if ask(plane, sm, klass=1, attr=0x11, dlid=x)
+        ]
+        assert mine == list(range(base, base + (1 << lmc)))

@@ -16,7 +16,8 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
-from softib.live.server import IbsimServer, clock_ps
+from softib.live.clock import clock_ps
+from softib.live.server import IbsimServer
 from softib.live.sockets import UnixDoors
 from softib.live.switchboard import Switchboard
 

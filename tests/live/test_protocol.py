@@ -236,10 +236,36 @@ def test_frames_of_another_size_are_no_requests(served):
     c.close()
 
 
+def manager(up, name):
+    """A client that is a manager; the trap 144 of its own port, which the master (itself) gets, is read."""
+    sm = Raw(up.base, name, issm=1)
+    while not sm.silent(0.1):
+        pass
+    return sm
+
+
+def test_a_manager_that_comes_or_goes_is_told_to_the_master(up):
+    """Trap 144 (IBA 14.2.5.1): CapabilityMask of that port changed."""
+    sm = manager(up, host(up, 0)[0])
+    name, port, lid = host(up, 4)
+    for says in (True, False):
+        if says:
+            other = Raw(up.base, name, issm=1)
+        else:
+            other.close()
+        head, m = sm.receive()
+        assert (m[1], m[3], m[17], int.from_bytes(bytes(m[68:70]), "big"), head["slid"]) == (0x01, 5, 2, 144, lid)
+        details = bytes(m[74:128])
+        assert int.from_bytes(details[2:4], "big") == lid
+        assert bool(int.from_bytes(details[6:10], "big") & CapMask.IS_SM) is says
+        assert bool(int(PortInfo.cap_mask.get(up.fabric.port_info[port])) & CapMask.IS_SM) is says
+    sm.close()
+
+
 def test_a_manager_gets_only_its_classes(up):
     """OpenSM registers 0x01, 0x81, 0x03 (0x04, 0x21 too); a class it did not register kills it."""
     name, _, lid = host(up, 0)
-    sm, other = Raw(up.base, name, issm=1), Raw(up.base, host(up, 4)[0])
+    sm, other = manager(up, name), Raw(up.base, host(up, 4)[0])
     sm.send(mad(0x32))  # its having sent a class does not make it take requests of that class
     sm.receive()
     for klass in (0x32, 0x33, 0x09, 0x05, 0x06):
@@ -300,7 +326,7 @@ def test_directed_sminfo_reaches_the_manager_and_its_response_returns(served):
 
 def test_trap_128_reaches_the_manager(up):
     name, _port, _lid = host(up, 0)
-    sm, quiet = Raw(up.base, name, issm=1), Raw(up.base, name)
+    sm, quiet = manager(up, name), Raw(up.base, name)
     f = up.fabric
     victim = int(f.port_peer[host(up, 5)[1]])
     up.set_link(victim, False)
@@ -415,3 +441,53 @@ def free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def test_the_repress_of_a_programs_trap_reaches_it(up):
+    """A standby tells the master of its priority by trap 144 and waits: without the TrapRepress OpenSM hangs."""
+    name, _, lid = host(up, 0)
+    sm, standby = Raw(up.base, name, issm=1), Raw(up.base, host(up, 4)[0], issm=1)
+    while not sm.silent():
+        pass  # traps 144 of both ports: IsSM
+    standby.send(mad(0x01, 5, 2, tid=0x7_1234_5678), lid)
+    head, m = sm.receive()
+    assert m[3] == 5 and head["slid"] == host(up, 4)[2] and tid_of(m) == standby.number << 48 | 0x7_1234_5678
+    m = m.copy()
+    m[3] = 7
+    sm.send(m, head["slid"])
+    head, back = standby.receive()
+    assert head["slid"] == lid and bytes(back) == bytes(m)
+    # One that no client sent (a device's has TID 0), or another port's, is consumed.
+    for tid, dlid in ((0, head["dlid"]), (tid_of(m), host(up, 5)[2])):
+        m[8:16] = list(struct.pack(">Q", tid))
+        sm.send(m, dlid)
+    assert standby.silent() and sm.silent(0.1)
+    sm.close()
+    standby.close()
+
+
+def test_what_a_program_swallows_comes_back_after_two_seconds_or_when_it_dies(up):
+    name, _, lid = host(up, 0)
+    sm, asker = Raw(up.base, name, issm=1), Raw(up.base, host(up, 4)[0])
+    while not sm.silent():
+        pass
+    began = time.monotonic()
+    asker.send(mad(0x03, attr=0x11, version=2, tid=1), lid, 1, 1)
+    sm.receive()
+    asker.send(mad(tid=2))
+    assert tid_of(asker.receive()[1]) & 0xFF == 2, "and meanwhile he is served"
+    head, back = asker.receive()
+    assert head["status"] == TIMED_OUT and tid_of(back) & 0xFF == 1 and 1.9 < time.monotonic() - began < 4
+    asker.send(mad(0x03, attr=0x11, version=2, tid=3), lid, 1, 1)
+    _, m = sm.receive()
+    m = m.copy()
+    m[3] = 0x81
+    sm.send(m, host(up, 4)[2], 1, 1)
+    assert asker.receive()[0]["status"] == 0 and asker.silent(2.3), "what was answered does not come back"
+    asker.send(mad(0x03, attr=0x11, version=2, tid=4), lid, 1, 1)
+    sm.receive()
+    began = time.monotonic()
+    sm.close(goodbye=False)
+    head, back = asker.receive()
+    assert head["status"] == TIMED_OUT and tid_of(back) & 0xFF == 4 and time.monotonic() - began < 1.5
+    asker.close()

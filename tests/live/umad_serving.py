@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from softib.fabric.model import Fabric
-from softib.live.server import clock_ps
+from softib.live.clock import clock_ps
 from softib.live.umad_server import UmadServer
 from softib.live.views import View
 from tests.live.serving import Serving

@@ -3,7 +3,8 @@
 
 import numpy as np
 
-from softib.agents.octet_kernels import clear, copy, get16, get32, inner, put16, put32, same
+from softib.agents.key_kernels import WRONG, key_state, violated
+from softib.agents.octet_kernels import clear, copy, get16, get32, inner, put32, same
 from softib.agents.pma_kernels import class_port_info
 from softib.agents.route_kernels import end_port
 from softib.fabric.columns import CCT_ENTRIES
@@ -39,7 +40,6 @@ ENTRIES_AT, ENTRY = A.entries.byte, cc.CACongestionEntry.size
 CA_MAP_AT = A.control_map.byte
 RESP_TIME = 18
 PS_PER_TICK = 1_024_000
-PS_PER_S = 1_000_000_000_000
 """TimeStamp counts in 1.024 us (A10.4.3.10)."""
 
 
@@ -48,26 +48,9 @@ def key_fits(t, m, end, now):
     """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set is counted and
     starts the lease, at whose end the protect bit falls."""
     info = t.cc_key_info[end]
-    unset = True
-    for i in range(8):
-        if info[i]:
-            unset = False
-    if unset:
+    if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[3] != SET:
         return True
-    until = t.cc_until[end]
-    if until != 0 and now >= until:
-        info[PROTECT_AT] &= 0x7F
-        t.cc_until[end] = 0
-    if same(info, 0, m, KEY_AT, 8):
-        t.cc_until[end] = 0
-        return True
-    if m[3] != SET:
-        return True
-    violations, lease = get16(info, VIOLATIONS_AT), get16(info, LEASE_AT)
-    if violations < 0xFFFF:
-        put16(info, VIOLATIONS_AT, violations + 1)
-    if t.cc_until[end] == 0 and lease > 0:
-        t.cc_until[end] = now + lease * PS_PER_S
+    violated(info, t.cc_until, end, VIOLATIONS_AT, LEASE_AT, now)
     return False
 
 

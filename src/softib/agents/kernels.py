@@ -148,8 +148,8 @@ def arrive(t, m, ingress, now, slid):
         return arrive_gmp(t, m, ingress, now)
     if method & 0x80:
         return FOR_CLIENT
-    if method == TRAP_REPRESS:
-        return SILENT
+    if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
+        return FOR_CLIENT
     if m[2] != 1:
         turn(m, BAD_VERSION, klass == SUBN_DR)
         return ANSWERED

@@ -39,14 +39,24 @@ GSI = 1
 
 
 @inner
-def matches(t, port, pkey):
-    """True when an entry of the table of ``port`` matches ``pkey`` (10.9.1.2); partition 0 is invalid."""
+def matching(t, port, pkey):
+    """The entry of the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none; partition 0 is invalid."""
     if not pkey & PARTITION:
-        return False
+        return np.int64(0)
     base = np.int64(t.pkey_base[port])
     for i in range(np.int64(t.pkey_cap[port])):
         entry = np.int64(t.pkeys[base + i])
         if not (entry ^ pkey) & PARTITION and (entry | pkey) & MEMBER:
+            return entry
+    return np.int64(0)
+
+
+@inner
+def in_partition(t, port, pkey):
+    """True when ``port`` has an entry of the partition of ``pkey``, full or limited."""
+    base = np.int64(t.pkey_base[port])
+    for i in range(np.int64(t.pkey_cap[port])):
+        if pkey & PARTITION and not (np.int64(t.pkeys[base + i]) ^ pkey) & PARTITION:
             return True
     return False
 
@@ -54,10 +64,17 @@ def matches(t, port, pkey):
 @inner
 def refuses(t, port, pkey, way):
     """True when ``port`` is a switch's external port that enforces partitions on ``way`` (in or out) and does not know
-    the P_Key."""
+    the P_Key.
+
+    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a limited member sends
+    comes in with the very entry, limited, that stands there, so membership is compared on the way out alone: there
+    limited to limited ends.
+    """
     if not t.port_info[port, ENFORCE_AT] & way or t.node_type[t.port_node[port]] != SWITCH or t.port_num[port] == 0:
         return False
-    return not matches(t, port, pkey)
+    if way == ENFORCE_IN:
+        return not in_partition(t, port, pkey)
+    return matching(t, port, pkey) == 0
 
 
 @inner
@@ -100,10 +117,31 @@ def tell_end(t, end, pkey, slid, dlid, sl, now):
 
 
 @inner
+def enforced(t, first, last, pkey, slid, dlid, sl, now):
+    """The hop of ``way`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted, and told.
+
+    A packet that is refused as it leaves did not take that hop; one refused as it arrives did.
+    """
+    for i in range(first, last):
+        egress = t.way[i]
+        ingress = np.int64(t.port_peer[egress])
+        if refuses(t, egress, pkey, ENFORCE_OUT):
+            t.counters[egress, XMIT_CONSTRAINT] += np.uint64(1)
+            tell_switch(t, egress, pkey, slid, dlid, sl, now)
+            return np.int64(i)
+        if refuses(t, ingress, pkey, ENFORCE_IN):
+            t.counters[ingress, RCV_CONSTRAINT] += np.uint64(1)
+            tell_switch(t, ingress, pkey, slid, dlid, sl, now)
+            return np.int64(i + 1)
+    return np.int64(-1)
+
+
+@inner
 def partitioned(t, port, at, index, sl, dlid, now):
     """Number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
 
-    The way back is asked too: a request whose answer a switch would refuse is not carried out.
+    The way back is asked too, with the entry of the responder's table that its answer carries: a request whose answer a
+    switch would refuse is not carried out.
     """
     home, end = end_port(t, port), end_port(t, at)
     if index >= np.int64(t.pkey_cap[home]):
@@ -111,18 +149,13 @@ def partitioned(t, port, at, index, sl, dlid, now):
     pkey = np.int64(t.pkeys[np.int64(t.pkey_base[home]) + index])
     slid = get16(t.port_info[home], LID_AT)
     forward, hops = t.pending[FORWARD], t.pending[HOPS]
-    for i in range(hops):
-        egress = t.way[i]
-        ingress = np.int64(t.port_peer[egress])
-        if refuses(t, egress, pkey, ENFORCE_OUT):
-            t.counters[egress, XMIT_CONSTRAINT] += np.uint64(1)
-            tell_switch(t, egress, pkey, slid, dlid, sl, now)
-            return min(np.int64(i), forward)
-        if refuses(t, ingress, pkey, ENFORCE_IN):
-            t.counters[ingress, RCV_CONSTRAINT] += np.uint64(1)
-            tell_switch(t, ingress, pkey, slid, dlid, sl, now)
-            return min(np.int64(i + 1), forward)
-    if end != home and not matches(t, end, pkey):
+    refused = enforced(t, 0, forward, pkey, slid, dlid, sl, now)
+    if refused >= 0:
+        return refused
+    own = matching(t, end, pkey)
+    if end != home and own == 0:
         tell_end(t, end, pkey, slid, dlid, sl, now)
+        return forward
+    if enforced(t, forward, hops, own, dlid, slid, sl, now) >= 0:
         return forward
     return np.int64(-1)

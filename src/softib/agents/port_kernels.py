@@ -17,7 +17,7 @@ SWITCH = int(c.NodeType.SWITCH)
 DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortState.ACTIVE)
 POLLING, DISABLED, LINK_UP = int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
 OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
-LID_MCAST_MIN, LID_UCAST_MAX = c.LID_MCAST_MIN, c.LID_UCAST_MAX
+LID_MCAST_MIN = c.LID_MCAST_MIN
 DATA, SMP_MKEY_AT = c.SMP_DATA, 24
 TRAP_LINK_STATE = 128
 LINK_DOWNED = COUNTER_NAMES.index("link_downed_counter")
@@ -108,6 +108,8 @@ def set_port_info(t, m, ingress, number, now):
     m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
     if status == OK and kind != EXTERNAL:
         m[DATA + REREGISTER_AT] |= reregister
+        if reregister:
+            t.reregisters[port] += np.uint32(1)
     return status
 
 
@@ -118,14 +120,23 @@ def enabled_ok(request, supported, everything):
 
 
 @inner
+def unicast(new, old, at):
+    """True when the LID at ``at`` can be set: unicast, or 0 as it was before any manager came.
+
+    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their ``subn_set_portinfo``), as 14.2.5.6 asks;
+    0 on a port that has none is what ibportstate writes back on a subnet without a manager. Low bits that the LMC covers
+    are ignored where packets are matched (4.1.3), not refused.
+    """
+    lid = get16(new, at)
+    return lid < LID_MCAST_MIN and (lid != 0 or get16(old, at) == 0)
+
+
+@inner
 def valid(t, new, old, kind):
     """True when every component of the request ``new`` is legal for a port that reads ``old``."""
     state, phys = octet(new, STATE_AT) & 15, octet(new, PHYS_AT) >> 4
     if kind != EXTERNAL:
-        lid = get16(new, LID_AT)
-        if lid >= LID_MCAST_MIN or lid + (1 << (octet(new, LMC_AT) & 7)) - 1 > LID_UCAST_MAX:
-            return False
-        if get16(new, SM_LID_AT) >= LID_MCAST_MIN:
+        if not unicast(new, old, LID_AT) or not unicast(new, old, SM_LID_AT):
             return False
     if kind != PORT0:
         if STATE_AFTER_SET[octet(old, STATE_AT) & 15, state] == INVALID:

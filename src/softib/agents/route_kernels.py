@@ -45,9 +45,9 @@ def link_up(t, port):
 
 @inner
 def owns(t, port, lid):
-    """True when ``lid`` is one of the 2^LMC LIDs of an end port (IBA 4.1.3)."""
+    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are equal (IBA 4.1.3)."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
-    return base != 0 and base <= lid < base + (1 << (np.int64(t.port_info[port, LMC_AT]) & 7))
+    return base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0
 
 
 @inner

@@ -1,6 +1,6 @@
 """``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
 
-Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be written;
+Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be written; 70 a bug of ours;
 130 and 141 after Ctrl-C and after a reader of our output that left, as with any program.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import click
 
 from softib import __version__
-from softib.errors import SoftibError
+from softib.errors import SoftibBug, SoftibError
 
 VERBS: dict[str, str] = {
     "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
@@ -74,7 +74,7 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point: every error that is not a bug is one line on stderr."""
+    """Entry point: every error is one line on stderr; a bug of ours leaves its traceback in a file."""
     try:
         code = _run(argv)
         sys.stdout.flush()
@@ -100,13 +100,39 @@ def _run(argv: Sequence[str] | None) -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except SoftibBug as error:
+        return _bug(error)
     except SoftibError as error:
         print(f"softib: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError:
+        raise
+    except Exception as error:
+        return _bug(error)
     except SystemExit:
         # Verbs return their code. Click and Rich leave like this on a broken pipe, with 1: "the answer is bad news".
         return _reader_left()
     return code if isinstance(code, int) else 0
+
+
+def _bug(error: Exception) -> int:
+    """Our own fault: one line, and the traceback in a file that a report can carry. Exit code 70 (EX_SOFTWARE)."""
+    import tempfile
+    import traceback
+
+    said = f"{type(error).__name__}: " if not isinstance(error, SoftibError) else ""
+    line = f"softib: this is a bug in softib: {said}{' '.join(str(error).split())}"
+    if "please report" in line:  # the daemon's, which has the traceback in its log
+        print(line, file=sys.stderr)
+        return SoftibBug.exit_code
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="softib-bug-", suffix=".txt", delete=False) as file:
+            file.write(f"{' '.join(sys.argv)}\nsoftib {__version__}, Python {sys.version}\n{traceback.format_exc()}")
+        line += f"; please report; traceback in {file.name}"
+    except OSError as problem:
+        line += f"; please report (the traceback cannot be kept: {problem.strerror})"
+    print(line, file=sys.stderr)
+    return SoftibBug.exit_code
 
 
 def _reader_left() -> int:

@@ -42,7 +42,7 @@ def command(
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    found = routing.from_file(result, lfts, steps) if lfts else routing.from_engine(result, engine, steps)
+    found = routing.routed(result, engine, lfts, steps)
     if dump:
         from softib.fabric.formats.lft_dump import write_lfts
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from typing import Any
+
 import click
 
 
@@ -12,24 +16,63 @@ import click
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
-@click.argument("program", nargs=-1, required=True)
+@click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
+@click.option(
+    "--refresh", type=click.FloatRange(0.05, 3600), metavar="S",
+    help="Seconds between refreshes of the tree while PROGRAM runs (default: 1 with --ns, else none).",
+)  # fmt: skip
+@click.option(
+    "--sysfs", is_flag=True, help="Print the path of the tree (for options like --path.sysfs) and do nothing else."
+)
+@click.argument("program", nargs=-1)
 def command(
-    fabric: str | None, node: str | None, port: int | None, stock_preload: bool, program: tuple[str, ...]
-) -> int:
+    fabric: str | None, node: str | None, port: int | None, stock_preload: bool, ns: bool, refresh: float | None,
+    sysfs: bool, program: tuple[str, ...],
+) -> int:  # fmt: skip
     """Run PROGRAM attached to NODE: everything over libibumad sees that host's adapters, and nothing else.
 
     Example: softib run --node host-0001 -- ibnetdiscover
     """
-    return attached(fabric, node, port, program, stock_preload)
+    if sysfs:
+        if program:
+            raise click.UsageError(
+                "--sysfs prints a path and runs nothing; leave the program out, or leave out --sysfs"
+            )
+        print(f"{_told(fabric, node, port)['env']['SOFTIB_VIEW']}/sys")
+        return 0
+    if not program:
+        raise click.UsageError("no program; say softib run -- CMD …")
+    if ns and stock_preload:
+        raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
+    return attached(fabric, node, port, program, stock_preload, ns, 1.0 if ns and refresh is None else refresh)
 
 
-def attached(
-    fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False
-) -> int:
-    """Exit code of ``program`` on that port. Raises :class:`SoftibError` in one line."""
-    from softib.live.preload import run_attached
+def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
     from softib.live.remote import ask
     from softib.live.slots import find
 
-    told = ask(find(fabric), "attach", node=node, port=port)
-    return run_attached(program, {**told["env"], "SOFTIB_PLACE": told["place"]}, stock)
+    return ask(find(fabric), "attach", node=node, port=port)
+
+
+def attached(
+    fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False,
+    ns: bool = False, every_s: float | None = None,
+) -> int:  # fmt: skip
+    """Exit code of ``program`` on that port. Raises :class:`SoftibError` in one line."""
+    from softib.errors import SoftibError
+    from softib.live.bereaved import living
+    from softib.live.preload import Manner, run_attached
+    from softib.live.remote import ask
+    from softib.live.slots import find
+
+    slot = find(fabric)
+    alive = living(slot)
+    told = ask(slot, "attach", node=node, port=port)
+    view = os.path.basename(told["env"]["SOFTIB_VIEW"])
+
+    def refresh() -> None:
+        with contextlib.suppress(SoftibError):  # a daemon that is gone leaves what was true last
+            ask(slot, "refresh", view=view)
+
+    env = {**told["env"], "SOFTIB_PLACE": told["place"]}
+    return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))

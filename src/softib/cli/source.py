@@ -1,7 +1,8 @@
 """``SOURCE``: the one argument that every verb takes, and what it may be.
 
-The path of a known format (found by content), a fabric.yaml, ``umad:DEVICE``, or the name of a running fabric. The last
-two are promises of the command line that this version does not keep: it says so in one line.
+The path of a known format (found by content), a fabric.yaml, ``umad:DEVICE``, or the name of a running fabric. Where a
+file and a running fabric have the same name it is the file, and a notice says so (``./NAME`` and another directory tell
+them apart). ``umad:DEVICE`` is a promise that this version does not keep: it says so in one line.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from softib.errors import InputError, UnreadableFile
 
 if TYPE_CHECKING:
     from softib.fabric.formats.base import ReadResult
+    from softib.live.slots import Slot
 
 __all__ = ["load"]
 
@@ -25,6 +29,15 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
     if not source:
         raise InputError("SOURCE is empty; give the path of a file")
     path = Path(source)
+    slot = _running(source)
+    if slot is not None and (path.is_dir() or not path.exists()):
+        if ibnl or node_name_map:
+            raise InputError(f"{source} is a running fabric: --ibnl and --node-name-map belong to files")
+        from softib.live.snapshot import read
+
+        return read(slot)
+    if slot is not None:
+        click.echo(f"softib: {source}: read from the file of that name, not from the running fabric", err=True)
     if path.is_dir():
         raise UnreadableFile(f"{source}: this is a directory; give a file")
     if not path.exists():
@@ -38,12 +51,32 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
     return registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
 
 
+def _running(source: str) -> Slot | None:
+    """The running fabric of that name, if there is one."""
+    if "/" in source:
+        return None
+    return next((s for s in _here() if s.name == source), None)
+
+
+def _here() -> list[Slot]:
+    """Running fabrics; none where their directory cannot be used (which files do not care about)."""
+    from softib.live.slots import running
+
+    try:
+        return running()
+    except InputError:
+        return []
+
+
 def _absent(source: str) -> str:
     from softib.errors import nearest
 
     path = Path(source)
+    near = nearest(path.name, [s.name for s in _here()]) if "/" not in source else []
+    if near:
+        return f"{source}: no such file, nor a running fabric; did you mean {', '.join(near)}?"
     if "/" not in source and "." not in source:
-        return f"{source}: no such file, and reading a running fabric by its name is not in this version; give a file"
+        return f"{source}: no such file, and no fabric of that name is running; 'softib status' lists them"
     try:
         beside = sorted(p.name for p in path.parent.iterdir())[:10_000]
     except OSError:

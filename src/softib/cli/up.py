@@ -32,12 +32,13 @@ LINE_S = 0.5
     "--engine", metavar="E", help="Routing engine of the internal manager (default: the file's, else minhop)."
 )
 @click.option("--lmc", type=click.IntRange(0, 7), default=0, show_default=True, help="LMC of the internal manager.")
+@click.option("--partitions", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf.")
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @source_options
 def command(
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    source: str, name: str | None, sm: str, engine: str | None, lmc: int, partitions: str | None, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -48,18 +49,21 @@ def command(
     began = time.monotonic()
     from softib.cli.source import load
     from softib.live.daemon import Daemon, Settings
-    from softib.live.slots import claim
+    from softib.live.slots import claim, free
+    from softib.sm.config import SmConfig
 
-    slot = claim(name or _name_of(source))
+    slot = free(name or _name_of(source))  # fail before the work
+    result = load(source, ibnl, node_name_map)
+    print_problems(result.problems)
+    slot = claim(slot.name)
     try:
-        result = load(source, ibnl, node_name_map)
-        print_problems(result.problems)
-        chosen = engine or (result.extra.get("sm") or {}).get("engine") or "minhop"
+        told_sm = result.extra.get("sm") or {}
+        config = SmConfig()
         if sm == "internal":
-            from softib.routing.engine import chain as check_engine
-
-            check_engine(chosen)
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, chosen, lmc, udp), began)
+            chosen = engine or told_sm.get("engine") or "minhop"
+            config = SmConfig(engine=chosen, lmc=lmc, partitions=_partitions(partitions or told_sm.get("partitions")))
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp), began)
+        del result  # the board has it all: half the memory
     except BaseException:
         slot.release()
         raise
@@ -67,6 +71,20 @@ def command(
     daemon.run(Line(int(told) if told.isdigit() else None))
     click.echo(f"softib: {slot.name} is down", err=True)
     return 0
+
+
+def _partitions(path: str | None) -> tuple[Any, ...] | None:
+    """The partitions of a file, None without one."""
+    from softib.errors import UnreadableFile
+    from softib.sm.partitions import parse_partitions
+
+    if path is None:
+        return None
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    return tuple(parse_partitions(text, path))
 
 
 def _name_of(source: str) -> str:
@@ -111,14 +129,9 @@ class Line:
 
 def _detached(arguments: list[str], name: str) -> int:
     """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
-    from softib.errors import InputError
-    from softib.live.slots import Slot, check_name, root
+    from softib.live.slots import free
 
-    slot = Slot(check_name(name), root() / name)
-    if slot.held():
-        raise InputError(
-            f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
-        )
+    slot = free(name)
     slot.folder.mkdir(mode=0o700, exist_ok=True)
     read, write = os.pipe()
     again = [a for a in arguments if a != "--detach"]

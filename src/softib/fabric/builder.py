@@ -20,7 +20,7 @@ from softib.errors import LimitError, TopologyError
 from softib.fabric.columns import CableMedium, Sizes
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
-from softib.iba.constants import DEFAULT_PKEY, MAX_SWITCH_PORTS, NodeType
+from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.devices import CA_BY_GENERATION, MELLANOX, SWITCH_BY_GENERATION
 from softib.iba.rates import SPEED_BY_CODE
 
@@ -161,16 +161,12 @@ class FabricBuilder:
         f.pkey_base[:] = _starts(f.pkey_cap)
         f.guid_base[:] = _starts(np.where(on_switch, port0 * SWITCH_GUIDS, CA_GUIDS))
         f.sl2vl_base[:] = _starts(np.where(on_switch, f.node_nports[f.port_node].astype(np.int64) + 1, 1))
-        f.pkeys[f.pkey_base[~on_switch | port0]] = DEFAULT_PKEY
-        f.sl2vl[:] = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
 
     def _place_guids(self, f: Fabric) -> None:
         on_switch = f.is_switch[f.port_node]
         f.port_guid[:] = f.node_guid[f.port_node] + np.where(on_switch, 0, f.port_num).astype(np.uint64)
         for node, portnum, guid in self._port_guids:
             f.port_guid[f.node_base[node] + portnum] = guid
-        owners = ~on_switch | (f.port_num == 0)
-        f.guids[f.guid_base[owners]] = f.port_guid[owners]
 
 
 def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from softib.errors import UnknownName
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
-from softib.iba.constants import NodeType, PhysState, PortState
-from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.constants import NodeType
+from softib.iba.smp import PortInfo
 
 __all__ = ["Fabric", "Source"]
 
@@ -195,26 +195,12 @@ class Fabric:
     def power_on(self) -> None:
         """Put every configuration that MADs write to its power-up default; cabled ports train to INIT.
 
-        IBA 7.2.7 and 14.2.5: LIDs 0, no routes, LinkUp/Init where a cable with both ends is.
+        LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is
+        (:mod:`softib.fabric.power_cycle`).
         """
-        info = self.port_info
-        self.lft[...] = 255
-        self.mft[...] = 0
-        for f in (PortInfo.lid, PortInfo.master_sm_lid, PortInfo.lmc, PortInfo.mkey, PortInfo.master_sm_sl):
-            f.set(info, 0)
-        is_port0 = self.is_switch[self.port_node] & (self.port_num == 0)
-        up = self.linked
-        PortInfo.port_state.set(
-            info, np.where(is_port0, PortState.ACTIVE, np.where(up, PortState.INIT, PortState.DOWN))
-        )
-        PortInfo.port_phys_state.set(info, np.where(is_port0 | up, PhysState.LINK_UP, PhysState.POLLING))
-        SwitchInfo.linear_fdb_top.set(self.switch_info, 0)
-        for column in (self.op_code, self.sample_control, self.sample_ps, self.class_traps, self.cc_key_info,
-                       self.cc_port_setting, self.cc_ca_setting, self.cc_table, self.cc_switch_setting):  # fmt: skip
-            if column.any():  # or pages that nobody wrote would come to life
-                column[...] = 0
-        trained = np.bincount(self.port_node[up], minlength=self.sizes.nodes)[self.switch_node] > 0
-        SwitchInfo.port_state_change.set(self.switch_info, trained)
+        from softib.fabric.power_cycle import reset
+
+        reset(self)
 
     def copy(self) -> Fabric:
         """A fabric with its own arrays."""

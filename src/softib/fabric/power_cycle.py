@@ -1,82 +1,90 @@
-"""A switch that loses its power: what it forgets, and what is in flash.
+"""What a power cycle leaves of a fabric: what the hardware is, and the power-up value of all that MADs write.
 
-GUIDs, capabilities, NodeDescription and cables are the hardware's; everything that a subnet manager wrote is as after
-:mod:`softib.fabric.power_up` again (IBA 14.2.5: power-up values of PortInfo and SwitchInfo), and counters are 0.
+IBA 14.2.5 gives the power-up values ("initialization" of each component); where it leaves them to the vendor they are
+those of :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. What cables carry (active width and speed)
+and what devices are called stays: neither is a manager's.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from softib.errors import InputError
-from softib.fabric.columns import LAZY_COLUMNS
-from softib.fabric.model import Fabric
-from softib.fabric.power_up import VL_CAP, switch_info_image
-from softib.iba.constants import DEFAULT_GID_PREFIX, DEFAULT_PKEY, PhysState, PortState
-from softib.iba.smp import PortInfo, SwitchInfo
+from softib.fabric.power_up import EXTERNAL_HOQ_LIFE, MTU_4096, PHY_ERRORS, SUBNET_TIMEOUT
+from softib.iba.constants import DEFAULT_GID_PREFIX, DEFAULT_PKEY, CapMask, PhysState, PortState
+from softib.iba.smp import PortInfo, PortInfoExtended, SwitchInfo
 
-__all__ = ["forget"]
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
 
-_P, _S = PortInfo, SwitchInfo
-_ZERO = (
-    _P.mkey, _P.lid, _P.master_sm_lid, _P.mkey_lease_period, _P.mkey_protect, _P.lmc, _P.master_sm_sl, _P.init_type,
-    _P.vl_high_limit, _P.vl_stall_count, _P.mkey_violations, _P.pkey_violations, _P.qkey_violations,
-    _P.partition_enforcement_inbound, _P.partition_enforcement_outbound, _P.filter_raw_inbound, _P.filter_raw_outbound,
-)  # fmt: skip
-_SWITCH_CONFIG = (
-    _S.linear_fdb_top, _S.default_port, _S.default_mcast_primary_port, _S.default_mcast_not_primary_port,
-    _S.life_time_value, _S.port_state_change, _S.mcast_fdb_top,
-)  # fmt: skip
-HOQ_LIFE, THRESHOLD, SUBNET_TIMEOUT = 16, 8, 18
-"""As :func:`softib.fabric.power_up.port_info_image` has them."""
-SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
-"""SL n on VL n mod 8, as the builder leaves it."""
+__all__ = ["POWER_UP_SL2VL", "reset"]
+
+POWER_UP_SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
+"""SL n on VL n mod 8: every SL has a VL that the port has."""
+LIFE_TIME = 16
 
 
-def forget(fabric: Fabric, node: int) -> None:
-    """Put switch ``node`` to what it reads right after power-up, all links down. Raises :class:`InputError` for a node
-    that is no switch."""
-    switch = int(fabric.switch_of_node[node])
-    if switch < 0:
-        raise InputError(f"{fabric.node_name(node)} is not a switch")
-    rows = np.array(fabric.ports_of(node, port0=True))
-    port0, external = rows[:1], rows[1:]
-    _ports(fabric, rows, port0, external)
-    fresh = switch_info_image(fabric)[switch : switch + 1]
-    for field in _SWITCH_CONFIG:
-        field.set(fabric.switch_info, int(field.get(fresh)[0]), [switch])
-    fabric.lft[switch], fabric.mft[switch] = 255, 0
-    for port in rows.tolist():
-        base, entries = int(fabric.pkey_base[port]), int(fabric.pkey_cap[port])
-        fabric.pkeys[base : base + entries] = 0
-    fabric.pkeys[fabric.pkey_base[port0]] = DEFAULT_PKEY
-    n = len(external) + 1
-    first = int(fabric.sl2vl_base[port0[0]])
-    fabric.sl2vl[first : first + n * n] = SL2VL
-    fabric.vl_arb[rows] = 0
-    fabric.counters[rows] = np.zeros(1, fabric.counters.dtype)
-    for name in sorted(LAZY_COLUMNS):
-        column = getattr(fabric, name)
-        if len(column) == fabric.sizes.ports and name != "port_info_ext" and column[rows].view(np.uint8).any():
-            column[rows] = np.zeros(1, column.dtype)
-    fabric.cc_switch_setting[switch] = 0
+def reset(f: Fabric) -> None:
+    """Put every configuration that MADs write to its power-up value; cabled ports train to INIT (IBA 7.2.7)."""
+    port0 = f.is_switch[f.port_node] & (f.port_num == 0)
+    external = f.is_switch[f.port_node] & ~port0
+    _port_info(f, port0, external)
+    _switches(f)
+    _tables(f, external)
+    for column in (f.op_code, f.sample_control, f.sample_ps, f.class_traps, f.cc_key_info, f.cc_port_setting,
+                   f.cc_ca_setting, f.cc_table, f.cc_switch_setting, f.vl_arb):  # fmt: skip
+        if column.any():  # or pages that nobody wrote would come to life
+            column[...] = 0
+    if f.port_info_ext.any():
+        for speed in ("fdr", "edr", "hdr", "ndr"):
+            supported = PortInfoExtended.fields[f"{speed}_fec_mode_supported"].get(f.port_info_ext)
+            PortInfoExtended.fields[f"{speed}_fec_mode_enabled"].set(f.port_info_ext, supported)
 
 
-def _ports(fabric: Fabric, rows: np.ndarray, port0: np.ndarray, external: np.ndarray) -> None:
-    info = fabric.port_info
-    for field in _ZERO:
-        field.set(info, 0, rows)
-    _P.gid_prefix.set(info, DEFAULT_GID_PREFIX, rows)
-    _P.subnet_timeout.set(info, SUBNET_TIMEOUT, port0)
-    _P.hoq_life.set(info, HOQ_LIFE, external)
-    _P.local_phy_errors.set(info, THRESHOLD, rows)
-    _P.overrun_errors.set(info, THRESHOLD, rows)
-    _P.link_down_default_state.set(info, PhysState.POLLING, external)
-    _P.operational_vls.set(info, np.minimum(_P.vl_cap.get(info[external]), VL_CAP), external)
-    for kind in ("width", "speed", "speed_ext"):
-        supported = getattr(_P, f"link_{kind}_supported").get(info[external])
-        getattr(_P, f"link_{kind}_enabled").set(info, supported, external)
-    _P.link_speed_ext2_enabled.set(info, _P.link_speed_ext2_supported.get(info[external]), external)
-    fabric.port_mlnx_speed[external, 1] = fabric.port_mlnx_speed[external, 0]
-    _P.port_state.set(info, PortState.DOWN, external)
-    _P.port_phys_state.set(info, PhysState.POLLING, external)
+def _port_info(f: Fabric, port0: np.ndarray, external: np.ndarray) -> None:
+    P, info, up = PortInfo, f.port_info, f.linked
+    for field in (P.mkey, P.lid, P.master_sm_lid, P.mkey_lease_period, P.mkey_protect, P.lmc, P.master_sm_sl, P.init_type,
+                  P.vl_high_limit, P.init_type_reply, P.vl_stall_count, P.partition_enforcement_inbound,
+                  P.partition_enforcement_outbound, P.filter_raw_inbound, P.filter_raw_outbound, P.mkey_violations,
+                  P.pkey_violations, P.qkey_violations, P.client_reregister, P.mcast_pkey_trap_suppression):  # fmt: skip
+        field.set(info, 0)
+    P.gid_prefix.set(info, DEFAULT_GID_PREFIX)
+    P.cap_mask.set(info, P.cap_mask.get(info) & ~np.uint32(CapMask.IS_SM))
+    P.link_width_enabled.set(info, P.link_width_supported.get(info))
+    P.link_speed_enabled.set(info, P.link_speed_supported.get(info))
+    P.link_speed_ext_enabled.set(info, P.link_speed_ext_supported.get(info))
+    P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(info))
+    f.port_mlnx_speed[:, 1] = f.port_mlnx_speed[:, 0]
+    P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING))
+    # NeighborMTU is what the port may send at most; beyond the smallest only where there is a link.
+    P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(info)), 1))
+    P.operational_vls.set(info, np.where(port0, 1, P.vl_cap.get(info)))
+    P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT))
+    P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0))
+    P.local_phy_errors.set(info, PHY_ERRORS)
+    P.overrun_errors.set(info, PHY_ERRORS)
+    P.port_state.set(info, np.where(port0, PortState.ACTIVE, np.where(up, PortState.INIT, PortState.DOWN)))
+    P.port_phys_state.set(info, np.where(port0 | up, PhysState.LINK_UP, PhysState.POLLING))
+
+
+def _switches(f: Fabric) -> None:
+    S, info = SwitchInfo, f.switch_info
+    for field in (S.linear_fdb_top, S.default_port, S.default_mcast_primary_port, S.default_mcast_not_primary_port,
+                  S.mcast_fdb_top):  # fmt: skip
+        field.set(info, 0)
+    S.life_time_value.set(info, LIFE_TIME)
+    trained = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes)[f.switch_node] > 0
+    S.port_state_change.set(info, trained)
+
+
+def _tables(f: Fabric, external: np.ndarray) -> None:
+    """Only the default partition (10.9.1), one GUID an end port, no routes."""
+    f.lft[...] = 255
+    f.mft[...] = 0
+    owners = ~external
+    f.pkeys[...] = 0
+    f.pkeys[f.pkey_base[owners]] = DEFAULT_PKEY
+    f.guids[...] = 0
+    f.guids[f.guid_base[owners]] = f.port_guid[owners]
+    f.sl2vl[...] = POWER_UP_SL2VL

@@ -29,6 +29,9 @@ SWITCH_CAP_MASK = (
 VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
 MTU_4096 = 5
 MCAST_FDB_CAP = 1024
+SUBNET_TIMEOUT, EXTERNAL_HOQ_LIFE = 18, 16
+PHY_ERRORS = 8
+"""Thresholds of local link integrity errors and buffer overruns."""
 
 
 def speed_codes(speed: Any) -> np.ndarray:
@@ -85,11 +88,11 @@ def port_info_image(
     P.vl_arb_high_cap.set(info, np.where(port0, 0, 8))
     P.vl_arb_low_cap.set(info, np.where(port0, 0, 8))
     P.guid_cap.set(info, np.where(external, 0, np.where(port0, 1, 32)))
-    P.subnet_timeout.set(info, np.where(external, 0, 18))
+    P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT))
     P.resp_time_value.set(info, 16)
-    P.hoq_life.set(info, np.where(external, 16, 0))
-    P.local_phy_errors.set(info, 8)
-    P.overrun_errors.set(info, 8)
+    P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0))
+    P.local_phy_errors.set(info, PHY_ERRORS)
+    P.overrun_errors.set(info, PHY_ERRORS)
     mlnx = np.stack([_bits_up_to("mlnx_bit")[supported] & 1, _bits_up_to("mlnx_bit")[supported] & 1,
                      _bit_of("mlnx_bit")[active]], axis=1)  # fmt: skip
     return info, mlnx.astype(np.uint8)

@@ -50,10 +50,10 @@ class Client:
         would be taken for an answer there.
         """
         klass, method = int(mad[1]), int(mad[3])
-        if method & RESPONSE_BIT:
+        if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
             return bool(self.classes[klass])
         if self.issm:
-            return klass in MANAGER_CLASSES and method != Method.TRAP_REPRESS
+            return klass in MANAGER_CLASSES
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, frames: np.ndarray) -> None:

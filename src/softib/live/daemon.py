@@ -6,7 +6,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,23 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
 from softib.live.board import Board
+from softib.live.clock import clock_ps
+from softib.live.cm_server import CmServer
 from softib.live.door import ControlDoor
 from softib.live.manager import InternalManager
-from softib.live.server import IbsimServer, clock_ps
+from softib.live.mishap import Mishaps
+from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
 from softib.live.switchboard import Switchboard
+from softib.live.traffic import Traffic
 from softib.live.umad_server import UmadServer
+from softib.live.verbs_door import VerbsDoor
+from softib.sm.config import SmConfig
 
 __all__ = ["Daemon", "Settings"]
 
+PAUSE_S = 0.05
 IDLE_S = 0.25
 """Longest wait of the loop: how late a signal is noticed at most."""
 
@@ -35,12 +42,11 @@ IDLE_S = 0.25
 @dataclass(frozen=True)
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
-    UDP port of the loopback instead of abstract Unix sockets."""
+    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager."""
 
     source: str = ""
     sm: str = "internal"
-    engine: str = "minhop"
-    lmc: int = 0
+    config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
 
 
@@ -52,20 +58,28 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
+        fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
-        self.fabric.power_on()
-        self.board = Switchboard(AgentPlane(self.fabric))
+        plane = AgentPlane(self.fabric)
+        self.traffic = Traffic(slot.traffic, plane.tables)
+        self.board = Switchboard(plane, self.traffic.cells)
+        self.mishaps = self.board.mishap = Mishaps(slot.log)
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
-        self.door = ControlDoor(slot.control, self.selector, self._operations())
+        self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
+        self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views)
+        self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
-            self.manager = InternalManager(self.board, default_port(self.fabric), settings.engine, settings.lmc)
+            self.manager = InternalManager(self.board, default_port(self.fabric), settings.config)
+            self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
+        self._fold_at = 0.0
         self.stopping = False
+        self.manager_failed = False
 
     # -- life --
 
@@ -87,19 +101,52 @@ class Daemon:
             self.close()
 
     def turn(self) -> None:
-        """One turn: the manager, then programs."""
-        wait_s = IDLE_S
-        if self.manager is not None:
-            now_ps = clock_ps()
-            if self.manager.wait_s(now_ps) == 0.0:
-                self.manager.run(clock_ps, now_ps)
-            wait_s = min(wait_s, self.manager.wait_s(clock_ps()))
-        if self.shared.epoch != self.board.epoch:
-            self.shared.epoch = self.board.epoch
+        """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
+        self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
+        wait_s = min(IDLE_S, self._manage())
+        self._publish()
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
-        self.server.turn(min(wait_s, self.umads.wait_s(clock_ps())))
-        self.umads.tick(clock_ps())
+        try:
+            now_ps = clock_ps()
+            wait_s = min(wait_s, self.board.advance(now_ps), self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))
+            self.server.turn(wait_s)
+            self.umads.tick(clock_ps())
+            self.cm.tick(clock_ps())
+        except Exception:
+            self.mishaps("serving")
+            time.sleep(PAUSE_S)  # whatever it is may come again at once
+
+    def _manage(self) -> float:
+        """Let the internal manager work; seconds until it wants to again. One that fails is taken off its port: what
+        it programmed stays. Before the subnet is up nothing is there to keep, so then the failure is the daemon's."""
+        if self.manager is None or self.manager_failed:
+            return IDLE_S
+        now_ps = clock_ps()
+        try:
+            if self.manager.wait_s(now_ps) == 0.0:
+                self.manager.run(clock_ps, now_ps)
+            return self.manager.wait_s(clock_ps())
+        except Exception:
+            if self.ready_s is None:
+                raise
+            self.mishaps("managing the subnet")
+            self.manager_failed = True
+            self.board.leave(self.manager)
+            return IDLE_S
+
+    def _publish(self) -> None:
+        """Tell applications what MADs and faults changed, and count what they sent."""
+        try:
+            if self.shared.epoch != self.board.epoch:
+                self.shared.epoch = self.board.epoch
+                self.verbs.tick()
+            if time.monotonic() >= self._fold_at:
+                self._fold_at = time.monotonic() + IDLE_S
+                self.board.fold(clock_ps())
+                self.board.traps(clock_ps())
+        except Exception:
+            self.mishaps("telling applications")
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -109,14 +156,26 @@ class Daemon:
         """Close every socket and give the name free."""
         self.server.close()
         self.umads.close()
+        self.verbs.close()
+        self.traffic.close()
+        self.cm.close()
         self.door.close()
         self.selector.close()
+        self.shared.close()
         self.slot.release()
 
     # -- what the control socket offers --
 
     def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        return {"status": lambda asked: self.status(), "attach": self._attach, "fault": self._fault, "down": self._down}
+        return {
+            "status": lambda asked: self.status(), "attach": self._attach, "refresh": self._refresh,
+            "fault": self._fault, "down": self._down,
+        }  # fmt: skip
+
+    def _refresh(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
+        view = self.umads.views.known.get(str(asked.get("view")))
+        return {"files": 0 if view is None else view.refresh_all()}
 
     def _down(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.stop()
@@ -141,6 +200,7 @@ class Daemon:
             env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
         view = self.umads.views.show(node, port, portnum is not None)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
+        env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
         return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
 
     def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +232,7 @@ class Daemon:
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
             "sm": self._manager_status(), "clients": clients,
             "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
-            "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
+            "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:
@@ -180,7 +240,8 @@ class Daemon:
             return {"kind": self.settings.sm}
         sm = self.manager.sm
         return {
-            "kind": "internal", "engine": self.settings.engine, "state": sm.state.name, "phase": sm.phase,
+            "kind": "internal", "engine": self.settings.config.engine,
+            "state": "FAILED" if self.manager_failed else sm.state.name, "phase": sm.phase,
             "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
             "problems": [str(p) for p in sm.report.problems[:20]],
         }  # fmt: skip

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from softib.errors import SoftibError
+from softib.errors import SoftibBug, SoftibError
+from softib.live.mishap import Mishap, raised
 
 __all__ = ["ControlDoor"]
 
@@ -21,11 +22,14 @@ Operation = Callable[[dict[str, Any]], dict[str, Any]]
 class ControlDoor:
     """Listens at ``path`` (mode 0600) and answers each line with what ``operations[line["op"]]`` returns.
 
-    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or too long, too.
+    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or too long, too. What
+    fails otherwise is ours: ``{"error": …, "bug": true}``, and ``mishap`` is told.
     """
 
-    def __init__(self, path: Path, selector: selectors.BaseSelector, operations: dict[str, Operation]):
-        self.path, self.selector, self.operations = path, selector, operations
+    def __init__(
+        self, path: Path, selector: selectors.BaseSelector, operations: dict[str, Operation], mishap: Mishap = raised
+    ):
+        self.path, self.selector, self.operations, self.mishap = path, selector, operations, mishap
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.setblocking(False)
         self.listener.bind(str(path))
@@ -69,9 +73,16 @@ class ControlDoor:
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
         try:
-            return operation(asked)
-        except SoftibError as error:
-            return {"error": str(error)}
+            answer = operation(asked)
+            json.dumps(answer)
+            return answer
+        except OSError as error:  # the machine's: a full file system, no descriptor left
+            return {"error": f"the daemon: {error.filename or asked['op']}: {error.strerror or error}"}
+        except Exception as error:
+            if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
+                return {"error": str(error)}
+            self.mishap(f"doing {asked['op']!r}")
+            return {"error": f"{type(error).__name__} in the daemon: {' '.join(str(error).split())}", "bug": True}
 
     def _say(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
         sock.settimeout(1.0)  # an answer is small; who does not read it loses it

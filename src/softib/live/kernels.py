@@ -7,131 +7,106 @@ The layout is :data:`softib.live.wire.FRAME`: DLID at 0, SLID at 4, QPs at 8 and
 from softib.agents.kernels import serve_addressed
 from softib.iba import constants as c
 from softib.jit import External, kernel
+from softib.live.traffic_kernels import HIGH, fold_cells
 
 SET, RESPONSE, TRAP_REPRESS = int(c.Method.SET), 0x80, int(c.Method.TRAP_REPRESS)
-SUBN_LID, SUBN_DR = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR)
+SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
+PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = 110
 
-REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED = range(6)
-"""What ``counts`` holds: of the last burst, the rest summed up until the caller clears it."""
+REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
+"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (datagrams) of the last burst, the rest summed up until the
+caller clears it."""
 
-FRAME_SIZE = 288
-recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
-send = External("send", "intp", "int32", "uintp", "uintp", "int32")
-MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
+FRAME_SIZE, FRAME_WORDS = 288, 36
+recvmmsg = External("recvmmsg", "int32", "int32", "uintp", "uint32", "int32", "uintp")
+sendmmsg = External("sendmmsg", "int32", "int32", "uintp", "uint32", "int32")
+sched_yield = External("sched_yield", "int32")
+MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_WAITFORONE = 0x20, 0x40, 0x4000, 0x10000
+OCTETS = 7
+"""The word of ``struct mmsghdr`` that says how long the datagram was."""
 
 
 @kernel(_nrt=False)
-def answer_frames(
-    t,
-    port,
-    number,
-    now,
-    frames,
-    n,
-    classes,
-    mads,
-    words,
-    out,
-    out_words,
-    rows,
-    slids,
-    dlids,
-    lids,
-    tids,
-    sls,
-    pkey_indices,
-    client_rows,
-    client_ports,
-    fate,
-    served,
-    replies,
-    forwards,
-    forward_port,
-    forward_row,
-    counts,
-):
-    """Answer the first ``n`` of ``frames`` (uint8[m, 288]) that client ``number`` on ``port`` sent.
+def answer_frames(t, v, port, number, now, n, classes, b):
+    """Answer the first ``n`` of ``b.frames`` that client ``number`` on ``port`` sent (``b``: :data:`live.burst.Burst`).
 
-    ``replies`` gets what goes back to the client, in the order of the requests: answers, and requests that nobody
-    answers, with status 110. ``forwards`` gets what another client must handle (the MAD as it arrives there) and
-    ``forward_port`` the end port it is for, ``forward_row`` its row in ``frames``. ``classes`` (uint8[256]) remembers the classes that the client sends.
-    Everything from ``mads`` to ``served`` is scratch.
+    ``b.replies`` gets what goes back to the client, in the order of the requests: answers, and requests that nobody
+    answers, with status 110. ``b.forwards`` gets what another client must handle (the MAD as it arrives there).
+    ``classes`` (uint8[256]) remembers the classes that the client sends. ``v``: :class:`softib.live.traffic.Cells`;
+    what applications sent is in the counters before anybody reads them.
     """
+    asks = False
     for r in range(n):
-        f = frames[r]
-        # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back.
-        if not f[35] & RESPONSE:
+        f = b.frames[r]
+        # A request carries the client's number in the upper 16 bits of its TID, so that a response finds back; so does
+        # a trap, and the TrapRepress that ends it is a response (IBA 13.4.5).
+        if not f[35] & RESPONSE and f[35] != TRAP_REPRESS:
             classes[f[33]] = 1
             f[40] = (number >> 8) & 255
             f[41] = number & 255
-        lids[r] = int(f[0]) * 256 + int(f[1])
-        fate[r] = 0
+        b.lids[r] = int(f[0]) * 256 + int(f[1])
+        b.fate[r] = 0
         for i in range(256):
-            mads[r, i] = f[32 + i]
-        if f[35] == SET and (f[33] == SUBN_DR or f[33] == SUBN_LID):
-            counts[SETS] += 1
+            b.mads[r, i] = f[32 + i]
+        if f[33] == SUBN_DR or f[33] == SUBN_LID:
+            b.counts[SETS] += f[35] == SET
+            asks |= f[49] == PORT_INFO
+        asks |= f[33] == PERF
+    if asks and v.head[HIGH]:
+        fold_cells(t, v, now)
     serve_addressed(
-        t,
-        port,
-        now,
-        words[:n],
-        lids[:n],
-        sls[:n],
-        pkey_indices[:n],
-        out[:n],
-        out_words[:n],
-        rows[:n],
-        slids[:n],
-        dlids[:n],
-        tids[:n],
-        client_rows[:n],
-        client_ports[:n],
-        served,
-    )
-    for i in range(served[0]):
-        fate[rows[i]] = 1 + i
-    first = n - served[1]
-    for i in range(first, n):
-        fate[client_rows[i]] = -1 - i
+        t, port, now, b.words[:n], b.lids[:n], b.sls[:n], b.pkey_indices[:n], b.out[:n], b.out_words[:n], b.rows[:n],
+        b.slids[:n], b.dlids[:n], b.tids[:n], b.client_rows[:n], b.client_ports[:n], b.served,
+    )  # fmt: skip
+    for i in range(b.served[0]):
+        b.fate[b.rows[i]] = 1 + i
+    for i in range(n - b.served[1], n):
+        b.fate[b.client_rows[i]] = -1 - i
     k, j = 0, 0
     for r in range(n):
-        f = frames[r]
-        if fate[r] > 0:
-            a = fate[r] - 1
-            g = replies[k]
-            for i in range(32):
-                g[i] = 0
-            g[0], g[1] = dlids[a] >> 8, dlids[a] & 255
-            g[4], g[5] = slids[a] >> 8, slids[a] & 255
-            for i in range(4):
-                g[8 + i] = f[12 + i]
-                g[12 + i] = f[8 + i]
-            g[30] = 1  # length 256
-            for i in range(256):
-                g[32 + i] = out[a, i]
+        f = b.frames[r]
+        if b.fate[r] > 0:
+            reply(b, k, f, b.fate[r] - 1)
             k += 1
-        elif fate[r] < 0:
-            a = -1 - fate[r]
-            g = forwards[j]
+        elif b.fate[r] < 0:
+            a = -1 - b.fate[r]
+            g = b.forwards[j]
             for i in range(32):
                 g[i] = f[i]
             for i in range(256):
-                g[32 + i] = out[a, i]
-            forward_port[j] = client_ports[a]
-            forward_row[j] = r
+                g[32 + i] = b.out[a, i]
+            b.forward_port[j] = b.client_ports[a]
+            b.forward_row[j] = r
             j += 1
         elif not f[35] & RESPONSE and f[35] != TRAP_REPRESS:
-            bounce(f, replies[k])
-            counts[BOUNCES] += 1
+            bounce(f, b.replies[k])
+            b.counts[BOUNCES] += 1
             k += 1
-    counts[REPLIES], counts[FORWARDS] = k, j
+    b.counts[REPLIES], b.counts[FORWARDS] = k, j
+
+
+@kernel(_nrt=False)
+def reply(b, k, f, a):
+    """Reply ``k``: answer ``a`` of the agents, addressed to the sender of ``f`` with the QPs swapped."""
+    g = b.replies[k]
+    for i in range(32):
+        g[i] = 0
+    g[0], g[1] = b.dlids[a] >> 8, b.dlids[a] & 255
+    g[2], g[3] = f[2], f[3]  # SL and P_Key index, where the sender put them there
+    g[4], g[5] = b.slids[a] >> 8, b.slids[a] & 255
+    for i in range(4):
+        g[8 + i] = f[12 + i]
+        g[12 + i] = f[8 + i]
+    g[30] = 1  # length 256
+    for i in range(256):
+        g[32 + i] = b.out[a, i]
 
 
 @kernel(_nrt=False)
 def bounce(f, g):
     """Write ``f`` into ``g`` as a send that timed out."""
-    for i in range(288):
+    for i in range(FRAME_SIZE):
         g[i] = f[i]
     for i in range(16, 32):
         g[i] = 0
@@ -140,87 +115,47 @@ def bounce(f, g):
 
 
 @kernel(_nrt=False)
-def pump(
-    t,
-    port,
-    number,
-    now,
-    fd,
-    flags,
-    rounds,
-    frames,
-    frames_at,
-    replies_at,
-    notices,
-    classes,
-    mads,
-    words,
-    out,
-    out_words,
-    rows,
-    slids,
-    dlids,
-    lids,
-    tids,
-    sls,
-    pkey_indices,
-    client_rows,
-    client_ports,
-    fate,
-    served,
-    replies,
-    forwards,
-    forward_port,
-    forward_row,
-    counts,
-):
+def receive(fd, b, wait):
+    """Fill ``b.frames`` with what is there; returns how many have the right size, -1 when nothing came.
+
+    With ``wait`` the first is waited for, for the socket's own timeout; what else is queued then comes with it.
+    """
+    got = recvmmsg(fd, b.heads_at[0], b.frames.shape[0], (MSG_WAITFORONE if wait else MSG_DONTWAIT) | MSG_TRUNC, 0)
+    if got <= 0:
+        return -1
+    n = 0
+    for r in range(got):
+        if b.in_heads[r, OCTETS] & 0xFFFFFFFF == FRAME_SIZE:
+            if n < r:
+                for i in range(FRAME_SIZE):
+                    b.frames[n, i] = b.frames[r, i]
+            n += 1
+    return n
+
+
+@kernel(_nrt=False)
+def pump(t, v, port, number, now, fd, wait, rounds, classes, b):
     """Serve one client's socket ``fd`` without going back to Python between its requests: receive, answer, send.
 
-    Two system calls a MAD, one less than a select loop: the receive itself waits, for the socket's own timeout
-    (``flags`` 0) or not at all (MSG_DONTWAIT). Ends when nothing came, after ``rounds`` datagrams, or when the last one
-    needs Python: something to forward, a trap raised (``notices[0]``), or a reply that the client's queue did not take
-    (``counts[SENT]`` of ``counts[REPLIES]`` replies are sent).
+    Two system calls a burst. Ends when nothing came, after ``rounds`` bursts, or when the last one needs Python:
+    something to forward, a trap raised, or replies that the client's queue did not take (``counts[SENT]`` of
+    ``counts[REPLIES]`` are sent).
     """
+    counts = b.counts
     for _ in range(rounds):
-        counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
-        got = recv(fd, frames_at, FRAME_SIZE, flags | MSG_TRUNC)
-        if got < 0:
+        counts[REPLIES], counts[FORWARDS], counts[SENT], counts[LAST] = 0, 0, 0, 0
+        n = receive(fd, b, wait)
+        if n < 0:
             return
-        if got != FRAME_SIZE:
+        if n == 0:
             continue
-        counts[RECEIVED] += 1
-        answer_frames(
-            t,
-            port,
-            number,
-            now,
-            frames,
-            1,
-            classes,
-            mads,
-            words,
-            out,
-            out_words,
-            rows,
-            slids,
-            dlids,
-            lids,
-            tids,
-            sls,
-            pkey_indices,
-            client_rows,
-            client_ports,
-            fate,
-            served,
-            replies,
-            forwards,
-            forward_port,
-            forward_row,
-            counts,
-        )
+        counts[RECEIVED] += n
+        counts[LAST] = n
+        answer_frames(t, v, port, number, now, n, classes, b)
         if counts[REPLIES]:
-            if send(fd, replies_at, FRAME_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
+            sent = sendmmsg(fd, b.heads_at[1], counts[REPLIES], MSG_DONTWAIT | MSG_NOSIGNAL)
+            counts[SENT] = max(sent, 0)
+            if sent < counts[REPLIES]:
                 return
-            counts[SENT] = 1
-        if counts[FORWARDS] or notices[0]:
+        if counts[FORWARDS] or t.notice_count[0]:
             return

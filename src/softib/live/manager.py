@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from softib.iba.constants import Method, MgmtClass, SmpAttr
 from softib.live.switchboard import Switchboard
+from softib.live.umad_file import Cargo
 from softib.live.wire import FRAME
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
@@ -16,6 +21,9 @@ __all__ = ["MANAGER_NUMBER", "InternalManager"]
 MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
+RESPONSE = 0x80
+SWEEP_INTERVAL_PS = 10 * 10**12
+"""How often switches are asked for changes (OpenSM's sweep_interval)."""
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
 
@@ -23,28 +31,32 @@ SLICE_PS = 20_000_000_000
 class InternalManager:
     """A station (see :class:`softib.live.switchboard.Station`) whose program is :class:`SubnetManager`.
 
-    It answers SMInfo and takes traps. Subnet administration it does not answer yet, so such requests are bounced.
+    It answers SMInfo and SA requests, and takes traps. ``cargo`` gives the whole of an RMPP message while its first
+    octets are delivered (None: it is no longer than a MAD).
     """
 
     number = MANAGER_NUMBER
     issm = True
 
-    def __init__(self, board: Switchboard, port: int, engine: str = "minhop", lmc: int = 0):
+    def __init__(self, board: Switchboard, port: int, config: SmConfig):
         self.board, self.port = board, port
         self.classes = np.zeros(256, np.uint8)
-        self.sm = SubnetManager(SmConfig(engine=engine, lmc=lmc, window=WINDOW, chunk=WINDOW))
+        self.sm = SubnetManager(replace(config, window=WINDOW, chunk=WINDOW, sweep_interval_ps=SWEEP_INTERVAL_PS))
+        self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0
         self.ready = False
         board.join(self)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Get and Set of SMInfo, and traps."""
+        """Get and Set of SMInfo, traps, SA requests, and answers to what it reported."""
         klass, method, attr = int(mad[1]), int(mad[3]), int(mad[16]) << 8 | int(mad[17])
+        if klass == MgmtClass.SUBN_ADM:
+            return True
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
             return False
         if attr == SmpAttr.SM_INFO:
-            return method in (Method.GET, Method.SET)
+            return method in (Method.GET, Method.SET, Method.GET_RESP)
         return attr == SmpAttr.NOTICE and method == Method.TRAP
 
     def deliver(self, frames: np.ndarray) -> None:
@@ -54,6 +66,9 @@ class InternalManager:
         batch.mad[:] = heads["mad"]
         batch.dlid[:], batch.slid[:] = heads["dlid"], heads["slid"]
         batch.qp[:] = heads["sqp"]
+        cargo = self.cargo()
+        if cargo is not None:
+            batch.payload = {0: os.pread(cargo.fd, cargo.octets, 0)}
         self._inbox.append(batch)
 
     def wait_s(self, now_ps: int) -> float:
@@ -71,6 +86,7 @@ class InternalManager:
             self._inbox = []
             outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
             if len(outbox):
+                _stamp(outbox)
                 answers = self.board.send(outbox, self.port, now_ps)
                 self.board.traps(now_ps)
                 if len(answers):
@@ -81,3 +97,9 @@ class InternalManager:
             now_ps = clock()
             if not self._inbox and self._deadline_ps > now_ps:
                 return
+
+
+def _stamp(outbox: MadBatch) -> None:
+    """Put the manager's number into the TIDs of requests: programs that answer them are heard then."""
+    asks = outbox.mad[:, 3] < RESPONSE
+    outbox.mad[asks, 8], outbox.mad[asks, 9] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

@@ -7,19 +7,30 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
+from softib.live.bereaved import wait_with
+from softib.live.executable import look_at
+from softib.live.leftovers import Leftovers
+from softib.live.namespace import entering
 from softib.preload.build import LIBRARY
 
-__all__ = ["own_library", "run_attached", "stock_library"]
+__all__ = ["PRELOADS", "Manner", "own_libraries", "own_library", "run_attached", "stock_library"]
+
+PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
+"""What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
+without them. The first must have been built; another that was not is left out."""
 
 PATTERNS = (
     "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
     "/usr/local/lib*/umad2sim/libumad2sim.so*",
 )  # fmt: skip
-ELF_MAGIC = b"\x7fELF"
+LOOK_S = 0.25
+"""How often it is looked where the programs under the stock library are."""
 
 
 def stock_library() -> Path:
@@ -40,50 +51,106 @@ def own_library() -> Path:
     )
 
 
-def machine_of(path: Path) -> tuple[int, int] | None:
-    """(word size, machine) of an ELF file; None for a script."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(20)
-    except OSError:
-        return None
-    if len(head) < 20 or head[:4] != ELF_MAGIC:
-        return None
-    return head[4], int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
+def own_libraries() -> list[Path]:
+    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`own_library`."""
+    more: tuple[Path, ...] = PRELOADS[1:]
+    return [own_library(), *(library for library in more if library.is_file())]
 
 
-def run_attached(command: Sequence[str], env: dict[str, str], stock: bool = False) -> int:
-    """Run ``command`` in this directory with ``env`` and our library, or the stock one; returns its exit code (128 +
+@dataclass(frozen=True)
+class Manner:
+    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace`` whose /sys/class is the
+    view's; ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` tells whether the fabric
+    is up: programs under the stock library wait for ever when it is not (under ours they read an error)."""
+
+    stock: bool = False
+    namespace: bool = False
+    every_s: float | None = None
+    refresh: Callable[[], None] = lambda: None
+    alive: Callable[[], bool] = lambda: True
+
+
+PLAIN = Manner()
+
+
+def run_attached(command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
+    """Run ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
     signal).
 
-    The stock library makes ``./sys-<pid>`` in the current directory and removes it at exit; one that a crash left is removed
-    here. Raises :class:`InputError` where the program does not exist, or is of another architecture than the library.
+    The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it at exit; those that
+    killed programs left are removed here, and programs that wait under it for a daemon that is gone are ended. Raises :class:`InputError` where the program does not exist, is of another
+    architecture than the library, or where namespaces are not permitted.
     """
-    library = stock_library() if stock else own_library()
     program = shutil.which(command[0])
     if program is None:
         raise InputError(f"{command[0]}: no such program")
-    there, here = machine_of(Path(program)), machine_of(library)
-    if there is not None and there != here:
-        raise InputError(f"{program} is of another architecture than {library}; the library cannot be loaded into it")
-    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
-    if stock and not os.access(".", os.W_OK):
+    if manner.stock and not os.access(".", os.W_OK):
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
         )
+    preload = _preload(Path(program), manner)
+    leftovers = Leftovers() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     try:
-        child = subprocess.Popen([program, *command[1:]], env={**os.environ, **env, "LD_PRELOAD": preload},
-                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+        child = _start(program, command, {**os.environ, **env, **preload}, manner)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
-            code = child.wait()
+            code = _wait(child, manner, leftovers)
         finally:
             signal.signal(signal.SIGTERM, terminated)
     except OSError as error:
         raise InputError(f"{program}: {error.strerror or error}") from None
     finally:
         signal.signal(signal.SIGINT, before)
-    if stock:
-        shutil.rmtree(f"sys-{child.pid}", ignore_errors=True)
+        if leftovers is not None:
+            leftovers.sweep()
     return code if code >= 0 else 128 - code
+
+
+def _preload(program: Path, manner: Manner) -> dict[str, str]:
+    """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse."""
+    libraries = [stock_library()] if manner.stock else own_libraries()
+    there, here = look_at(program), look_at(libraries[0])
+    if there is not None and here is not None:
+        if (there.bits, there.machine) != (here.bits, here.machine):
+            if manner.namespace:
+                return {}
+            raise InputError(
+                f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into it; "
+                f"run a {here.kind} build, or use --ns for what it reads in /sys/class/infiniband"
+            )
+        if there.deaf and not manner.namespace:
+            print(f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
+                  file=sys.stderr)  # fmt: skip
+    return {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+
+
+def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Manner) -> subprocess.Popen[bytes]:
+    told, tell = os.pipe()
+    enter = entering(Path(env["SOFTIB_VIEW"]), tell) if manner.namespace else None
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if enter is not None:
+            enter()
+
+    try:
+        return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare)
+    except subprocess.SubprocessError:
+        words = os.read(told, 1024).decode(errors="replace") if enter else "its start failed"
+        raise InputError(
+            f"this machine permits no mount namespace ({words}); run as root, enable unprivileged user namespaces, or give "
+            f"programs the path $SOFTIB_VIEW/sys (softib run --sysfs)"
+        ) from None
+    finally:
+        os.close(told)
+        os.close(tell)
+
+
+def _wait(child: subprocess.Popen[bytes], manner: Manner, leftovers: Leftovers | None) -> int:
+    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs are noticed."""
+    if leftovers is not None:
+        return wait_with(child, manner.alive, leftovers.look, LOOK_S)
+    if manner.every_s is not None:
+        return wait_with(child, lambda: True, manner.refresh, manner.every_s)
+    return child.wait()

@@ -6,7 +6,7 @@ import json
 import socket
 from typing import Any
 
-from softib.errors import InputError, PeerError
+from softib.errors import InputError, PeerError, SoftibBug
 from softib.live.slots import Slot
 
 __all__ = ["ask"]
@@ -18,7 +18,8 @@ PATIENCE_S = 30.0
 def ask(slot: Slot, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """The daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's own words where it refuses, :class:`PeerError` where it does not answer.
+    Raises :class:`InputError` with the daemon's own words where it refuses, :class:`SoftibBug` where it met one of ours,
+    :class:`PeerError` where it does not answer.
     """
     line = json.dumps({"op": op, **more}).encode() + b"\n"
     got = b""
@@ -35,6 +36,8 @@ def ask(slot: Slot, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dic
         answer = json.loads(got)
     except (OSError, ValueError) as error:
         raise PeerError(f"the daemon of {slot.name!r} does not answer: {error or type(error).__name__}") from None
+    if "error" in answer and answer.get("bug"):
+        raise SoftibBug(f"{answer['error']}; please report; traceback in {slot.log}")
     if "error" in answer:
         raise InputError(answer["error"])
     return dict(answer)

@@ -22,12 +22,13 @@ from typing import Any
 from softib.errors import InputError
 from softib.live.attach import Places
 from softib.live.client import PAUSE_AT, Client
+from softib.live.clock import clock_ps
 from softib.live.desk import Desk
 from softib.live.sockets import Doors
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
 
-__all__ = ["IbsimServer", "clock_ps"]
+__all__ = ["IbsimServer"]
 
 CHECK_S = 1.0
 """How often it is looked whether clients live still."""
@@ -35,11 +36,6 @@ PUMP_WAIT_MS = 2
 """How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
 """Bursts of one client in a row before the others have their turn."""
-
-
-def clock_ps() -> int:
-    """The monotonic wall clock in picoseconds."""
-    return time.monotonic_ns() * 1000
 
 
 class IbsimServer:
@@ -55,22 +51,23 @@ class IbsimServer:
         self.board, self.doors, self.on_change = board, doors, on_change
         self.selector = selector or selectors.DefaultSelector()
         self.places, self.desk = Places(board.fabric), Desk(board.plane)
+        self.places.prepare()
         self.clients: dict[int, Client] = {}
         self.control = doors.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
-        self._alone = False
         self._check_at = time.monotonic() + CHECK_S
 
     # -- the loop --
 
     def turn(self, timeout_s: float) -> None:
         """Wait for at most ``timeout_s`` and handle everything that is there."""
-        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()))
+        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()), self.board.waiting.wait_s(clock_ps()))
         ready = self.selector.select(wait)
-        self._alone = len(ready) == 1
+        self.board.alone = len(ready) == 1
         for key, events in ready:
             key.data(events)
+        self.board.expire(clock_ps())
         self._settle()
         if time.monotonic() >= self._check_at:
             self._check_at = time.monotonic() + CHECK_S
@@ -104,16 +101,20 @@ class IbsimServer:
         def ready(events: int) -> None:
             if client.gone:
                 return
-            if events & selectors.EVENT_WRITE:
-                client.flush()
-            if events & selectors.EVENT_READ:
-                self._read(client)
+            try:
+                if events & selectors.EVENT_WRITE:
+                    client.flush()
+                if events & selectors.EVENT_READ:
+                    self._read(client)
+            except Exception:
+                self.board.mishap(f"serving pid {client.pid}")
+                client.gone = True
 
         return ready
 
     def _read(self, client: Client) -> None:
         if self.board.pumps and not client.queue:
-            self.board.pump(client, self._alone, clock_ps())
+            self.board.pump(client, self.board.alone, clock_ps())
             return
         for _ in range(ROUNDS):
             n = client.receive(self.board.frames)
@@ -131,8 +132,14 @@ class IbsimServer:
             except OSError:  # nothing more, or an ICMP error for a UDP client that left
                 return
             asked = Control.parse(message)
-            if asked is not None and source:
-                self._reply(self._answer(asked, source), source)
+            if asked is None or not source:
+                continue
+            try:
+                answer = self._answer(asked, source)
+            except Exception:
+                self.board.mishap("answering on the control channel")
+                answer = asked.refuse()
+            self._reply(answer, source)
 
     def _reply(self, message: bytes, source: Any) -> None:
         with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,12 +20,12 @@ from pathlib import Path
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["Slot", "claim", "find", "root", "running"]
+__all__ = ["Slot", "claim", "find", "free", "root", "running"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
 CLAIM_S = 0.5
-FILES = ("control", "board", "log")
+KEPT = ("lock", "log")
 
 
 def root() -> Path:
@@ -31,10 +33,7 @@ def root() -> Path:
 
     Raises :class:`InputError` where it is somebody else's, or open to others.
     """
-    told = os.environ.get("XDG_RUNTIME_DIR")
-    shm = Path("/dev/shm")
-    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
-    path = Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
+    path = _root_path()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.lstat()
@@ -43,6 +42,13 @@ def root() -> Path:
     if path.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise InputError(f"{path}: belongs to somebody else or is open to others; remove it, or set XDG_RUNTIME_DIR")
     return path
+
+
+def _root_path() -> Path:
+    told = os.environ.get("XDG_RUNTIME_DIR")
+    shm = Path("/dev/shm")
+    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+    return Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
 
 
 @dataclass
@@ -64,14 +70,23 @@ class Slot:
         return self.folder / "board"
 
     @property
+    def traffic(self) -> Path:
+        """What applications have sent, by cell."""
+        return self.folder / "traffic"
+
+    @property
     def log(self) -> Path:
         """What a detached daemon prints."""
         return self.folder / "log"
 
     @property
     def sockname(self) -> str:
-        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``); other users have others."""
-        return f"softib-{os.getuid()}-{self.name}"
+        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``). Other users have others, and so has a
+        fabric of the same name below another runtime directory than the user's own."""
+        base, mine = f"softib-{os.getuid()}-{self.name}", os.environ.get("XDG_RUNTIME_DIR")
+        if not mine or mine == f"/run/user/{os.getuid()}":
+            return base
+        return f"{base}-{hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:8]}"
 
     def held(self) -> bool:
         """True while a daemon lives."""
@@ -88,9 +103,14 @@ class Slot:
         return False
 
     def clear(self) -> None:
-        """Remove what a daemon keeps there, except the lock and the log."""
-        for path in (self.control, self.board):
-            path.unlink(missing_ok=True)
+        """Remove what a daemon keeps there, or a dead one left: everything except the lock and the log."""
+        for path in self.folder.iterdir():
+            if path.name in KEPT:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """The daemon's last act."""
@@ -107,6 +127,18 @@ def check_name(name: str) -> str:
     return name
 
 
+def _taken(name: str) -> InputError:
+    return InputError(f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name")
+
+
+def free(name: str) -> Slot:
+    """The slot of ``name``, which nobody holds now. Raises :class:`InputError` where somebody does."""
+    slot = Slot(check_name(name), root() / name)
+    if slot.held():
+        raise _taken(name)
+    return slot
+
+
 def claim(name: str) -> Slot:
     """Become the one daemon of ``name``; what a dead one left is removed. Raises :class:`InputError` while it runs."""
     slot = Slot(check_name(name), root() / name)
@@ -120,9 +152,7 @@ def claim(name: str) -> Slot:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(fd)
-                raise InputError(
-                    f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name"
-                ) from None
+                raise _taken(name) from None
             time.sleep(0.02)
     slot.lock = fd
     slot.clear()
@@ -130,8 +160,10 @@ def claim(name: str) -> Slot:
 
 
 def running() -> list[Slot]:
-    """Every fabric of this user that runs, by name."""
-    slots = []
+    """Every fabric of this user that runs, by name. Makes nothing where none ever ran."""
+    slots: list[Slot] = []
+    if not _root_path().exists():
+        return slots
     with contextlib.suppress(OSError):
         slots = [Slot(p.name, p) for p in sorted(root().iterdir()) if NAME.fullmatch(p.name)]
     return [s for s in slots if s.held()]

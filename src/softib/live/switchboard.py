@@ -6,25 +6,29 @@ No sockets here: clients are handed in, and each has ``deliver``.
 from __future__ import annotations
 
 import os
-import socket
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import numpy as np
 
 from softib.agents.plane import AgentPlane, Delivery
-from softib.iba.constants import LID_PERMISSIVE, CapMask, Method
+from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
 from softib.iba.smp import PortInfo
+from softib.live.burst import BURST, burst_of
 from softib.live.client import Client
-from softib.live.kernels import RECEIVED, answer_frames, bounce, pump
+from softib.live.clock import clock_ps
+from softib.live.kernels import LAST, RECEIVED, answer_frames, bounce, pump
+from softib.live.mishap import Mishap, raised
+from softib.live.traffic import no_cells
+from softib.live.traffic_kernels import HIGH, fold_cells
+from softib.live.waiting import Forwarded, Waiting
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
 
 __all__ = ["BURST", "Station", "Switchboard"]
 
-BURST = 64
-"""Datagrams that are answered in one call: more than a socket's queue holds (10), so a burst is drained at once."""
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Datagrams of one client in a row before the others have their turn; and where there is only one (a turn of the loop
+"""Bursts of one client in a row before the others have their turn; and where there is only one (a turn of the loop
 costs as much as five MADs)."""
 RESPONSE_BIT = 0x80
 
@@ -47,25 +51,23 @@ class Station(Protocol):
 class Switchboard:
     """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration."""
 
-    def __init__(self, plane: AgentPlane):
+    def __init__(self, plane: AgentPlane, cells: Any = None):
+        """``cells``: what applications count (:class:`softib.live.traffic.Cells`; None: there are none)."""
         self.plane, self.fabric = plane, plane.fabric
+        self.cells = no_cells() if cells is None else cells
+        self.mishap: Mishap = raised
+        """Called where our own code fails; requests that were under way are bounced."""
         self.stations: dict[int, Station] = {}
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
-        self.frames = np.zeros((BURST, FRAME_SIZE), np.uint8)
-        """Where the caller puts a client's datagrams for :meth:`handle`."""
-        mads, out = np.zeros((2, BURST, 256), np.uint8)
-        rows = lambda dtype: np.zeros(BURST, dtype)
-        self._replies, self._forwards = np.zeros((2, BURST, FRAME_SIZE), np.uint8)
-        self._forward_port, self._forward_row, self._counts = rows(np.int64), rows(np.int64), np.zeros(6, np.int64)
-        self._scratch = (
-            mads, mads.view(np.uint64), out, out.view(np.uint64), rows(np.int64), rows(np.uint16), rows(np.uint16),
-            rows(np.uint16), rows(np.uint64), rows(np.uint8), rows(np.uint16), rows(np.int64), rows(np.int64), rows(np.int64), np.zeros(2, np.int64),
-            self._replies, self._forwards, self._forward_port, self._forward_row, self._counts,
-        )  # fmt: skip
-        self.sls, self.pkey_indices = self._scratch[9], self._scratch[10]
+        self.alone = False
+        """Nobody but one program wants something: the server may wait for it in the kernel."""
+        self.waiting = Waiting()
+        self.burst = burst_of()
+        self.frames, self.counts = self.burst.frames, self.burst.counts
+        """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
+        self.sls, self.pkey_indices = self.burst.sls, self.burst.pkey_indices
         """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
-        self._buffers = (self.frames, self.frames.ctypes.data, self._replies.ctypes.data, plane.tables.notice_count)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self._warm()
 
@@ -73,10 +75,10 @@ class Switchboard:
         """Compile now, not while the first client waits."""
         classes = np.zeros(256, np.uint8)
         tables = self.plane.tables
-        answer_frames(tables, 0, 0, 0, self.frames, 0, classes, *self._scratch)
-        bounce(self.frames[0], self._replies[0])
+        answer_frames(tables, self.cells, 0, 0, 0, 0, classes, self.burst)
+        bounce(self.frames[0], self.burst.replies[0])
         if self.pumps:
-            pump(tables, 0, 0, 0, -1, 0, 0, *self._buffers, classes, *self._scratch)
+            pump(tables, self.cells, 0, 0, 0, -1, 0, 0, classes, self.burst)
 
     # -- who is there --
 
@@ -88,81 +90,128 @@ class Switchboard:
     def leave(self, station: Station) -> None:
         """It is gone; a port without a manager no longer says IsSM."""
         self.stations.pop(station.number, None)
+        self._give_back(self.waiting.left(station.number))
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager."""
-        row = self.fabric.port_info[port : port + 1]
-        cap = int(PortInfo.cap_mask.get(row)[0])
-        issm = any(s.issm and s.port == port for s in self.stations.values())
-        wanted = cap | CapMask.IS_SM if issm else cap & ~CapMask.IS_SM
-        if wanted != cap:
-            PortInfo.cap_mask.set(row, wanted)
+        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager. A change
+        raises trap 144, which tells the master of a manager that came or went."""
+        before = self.fabric.port_info[port].tobytes()
+        now_ps = clock_ps()
+        self.plane.set_is_sm(port, any(s.issm and s.port == port for s in self.stations.values()), now_ps)
+        if self.fabric.port_info[port].tobytes() != before:
             self.epoch += 1
+            self.traps(now_ps)
 
     # -- what programs send --
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
         """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
-        self._counts[:] = 0
-        answer_frames(
-            self.plane.tables, sender.port, sender.number, now_ps, self.frames, n, sender.classes, *self._scratch
-        )
-        self._finish(sender, now_ps)
+        if self.answer(sender, n, now_ps):
+            self.finish(sender, now_ps)
+
+    def answer(self, sender: Station, n: int, now_ps: int) -> bool:
+        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
+        self.counts[:] = 0
+        try:
+            answer_frames(
+                self.plane.tables, self.cells, sender.port, sender.number, now_ps, n, sender.classes, self.burst
+            )
+        except Exception:
+            self.mishap("answering requests")
+            self._bounce(sender, range(n))
+            return False
+        return True
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
         """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
         socket's timeout. Returns how many datagrams were received."""
-        self._counts[:] = 0
-        pump(
-            self.plane.tables, sender.port, sender.number, now_ps, sender.sock.fileno(),
-            0 if wait else socket.MSG_DONTWAIT,
-            PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, *self._buffers, sender.classes, *self._scratch,
-        )  # fmt: skip
-        received = int(self._counts[RECEIVED])
+        self.counts[:] = 0
+        try:
+            pump(
+                self.plane.tables, self.cells, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait),
+                PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, sender.classes, self.burst,
+            )  # fmt: skip
+        except Exception:
+            self.mishap("answering requests")
+            self._bounce(sender, range(int(self.counts[LAST])))  # the burst before it was answered
+            return int(self.counts[RECEIVED])
+        received = int(self.counts[RECEIVED])
         sender.received += received
-        self._finish(sender, now_ps)
+        self.finish(sender, now_ps)
         return received
 
-    def _finish(self, sender: Station, now_ps: int) -> None:
-        """What the kernels leave to do after a burst."""
-        replies, forwards, sets, bounces, sent, received = self._counts.tolist()
+    def _bounce(self, sender: Station, rows: Iterable[int]) -> None:
+        """The requests among ``rows`` of ``frames`` go back as timed out: nobody waits for what failed."""
+        for row in rows:
+            frame, back = self.frames[row], np.zeros((1, FRAME_SIZE), np.uint8)
+            if not frame[35] & RESPONSE_BIT and frame[35] != Method.TRAP_REPRESS:
+                bounce(frame, back[0])
+                self.bounced += 1
+                sender.deliver(back)
+
+    def finish(self, sender: Station, now_ps: int) -> None:
+        """What the kernels leave to do after a burst (of ``counts``)."""
+        replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
         if replies > sent:
-            sender.deliver(self._replies[sent:replies])
+            sender.deliver(self.burst.replies[sent:replies])
         if forwards:
             self._forward_all(sender, forwards)
         if self.plane.tables.notice_count[0]:
             self.traps(now_ps)
 
     def _forward_all(self, sender: Station, n: int) -> None:
-        frames = self._forwards[:n].copy()
-        ports, rows = self._forward_port[:n].tolist(), self._forward_row[:n].tolist()
+        b = self.burst
+        frames = b.forwards[:n].copy()
+        ports, rows = b.forward_port[:n].tolist(), b.forward_row[:n].tolist()
         lid = int(PortInfo.lid.get(self.fabric.port_info[sender.port]))
         heads = frames.view(FRAME)[:, 0]
         heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
         heads["status"], heads["pad2"], heads["length"] = 0, 0, 256
         for i, port in enumerate(ports):
-            mad = frames[i, 32:]
-            target = self.target(mad, port, sender)
-            if target is not None:
-                target.deliver(frames[i : i + 1])
+            try:
+                target = self.target(frames[i, 32:], port, sender)
+                if target is not None:
+                    target.deliver(frames[i : i + 1])
+            except Exception:
+                self.mishap("handing a MAD over")
+                target = None
+            if target is None:
+                self._bounce(sender, (rows[i],))
+            else:
                 self.forwarded += 1
-            elif not mad[3] & RESPONSE_BIT and mad[3] != Method.TRAP_REPRESS:
-                back = np.zeros((1, FRAME_SIZE), np.uint8)
-                bounce(self.frames[rows[i]], back[0])
-                self.bounced += 1
-                sender.deliver(back)
+                self._remember(frames[i], self.frames[rows[i]], sender, target)
+
+    def _remember(self, handed: np.ndarray, asked: np.ndarray, sender: Station, target: Station) -> None:
+        """A request that ``target`` has now waits for its answer; an answer ends that."""
+        method = int(handed[35])
+        if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
+            self.waiting.answered(handed)
+        elif isinstance(sender, Client) and method != Method.SEND:
+            self.waiting.keep(asked, sender, target.number, clock_ps())
+
+    def _give_back(self, requests: Iterable[Forwarded]) -> None:
+        """Nobody answered these."""
+        for request in requests:
+            back = np.zeros((1, FRAME_SIZE), np.uint8)
+            bounce(request.frame, back[0])
+            self.bounced += 1
+            request.sender.deliver(back)
+
+    def expire(self, now_ps: int) -> None:
+        """Give back what programs did not answer in time; due when :attr:`waiting` says so."""
+        self._give_back(self.waiting.over(now_ps))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Who on ``port`` takes this MAD: a response goes to the client of its TID, a request to the manager there, or
-        else to another program that speaks the class; None where nobody may get it.
+        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
+        request to the manager there, or else to another program that speaks the class; None where nobody may get it.
 
         A program that is no manager never gets its own request: by the TID it would take it for the answer.
         """
-        if mad[3] & RESPONSE_BIT:
+        if mad[3] & RESPONSE_BIT or mad[3] == Method.TRAP_REPRESS:
             asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
             return asked if asked is not None and asked.port == port and asked.takes(mad) else None
         here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
@@ -171,8 +220,14 @@ class Switchboard:
 
     # -- what the fabric and managers in this process send --
 
+    def fold(self, now_ps: int) -> None:
+        """Add what applications have sent to the counters of the ports on the way."""
+        if self.cells.head[HIGH]:
+            fold_cells(self.plane.tables, self.cells, now_ps)
+
     def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
+        self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
         self.epoch += 1
         if delivery is not None:
@@ -180,27 +235,46 @@ class Switchboard:
         return answers
 
     def deliver(self, delivery: Delivery) -> list[int]:
-        """Hand over what reached the ports of programs. Returns the rows that nobody takes."""
-        frames = frames_of(delivery.batch)
+        """Hand over what reached the ports of programs. Returns the rows that nobody takes.
+
+        A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
+        """
+        smi = np.isin(delivery.batch.mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+        frames = frames_of(delivery.batch, np.where(smi, 0, 1))
+        long = delivery.batch.payload or {}
         octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
         untaken = []
         for i, port in enumerate(delivery.ports.tolist()):
             target = self.target(octets[i, 32:], port)
             if target is None:
                 untaken.append(int(delivery.rows[i]))
+                continue
+            whole = getattr(target, "deliver_long", None) if i in long else None
+            if whole is not None:
+                whole(octets[i : i + 1], long[i])
             else:
                 target.deliver(octets[i : i + 1])
-                self.forwarded += 1
+            self.forwarded += 1
         return untaken
 
     def traps(self, now_ps: int) -> None:
         """Send the traps that devices raised, each to the manager that its port knows."""
         for notice in self.plane.take_notices():
-            made = self.plane.trap(notice)
-            if made is not None:
-                _, delivery = self.plane.exchange(made[0], made[1], now_ps)
-                if delivery is not None:
-                    self.deliver(delivery)
+            try:
+                made = self.plane.trap(notice)
+                if made is not None:
+                    _, delivery = self.plane.exchange(made[0], made[1], now_ps)
+                    if delivery is not None:
+                        self.deliver(delivery)
+            except Exception:
+                self.mishap("sending a trap")
+
+    def advance(self, now_ps: int) -> float:
+        """Let time pass for the devices (PortSamplesControl); seconds until it must again (infinite: nothing waits)."""
+        if not self.plane.tables.samplers[0, 0]:
+            return float("inf")
+        due_ps = self.plane.advance(now_ps)
+        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:
         """The link at ``port`` fails or comes back; its switches' traps leave at once."""

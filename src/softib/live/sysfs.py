@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softib import __version__
+from softib.agents.vendor_kernels import PSID
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType, PhysState, PortState
@@ -28,12 +30,19 @@ STATE_NAMES = {
     PortState.NO_CHANGE: "NOP", PortState.DOWN: "DOWN", PortState.INIT: "INIT", PortState.ARMED: "ARMED",
     PortState.ACTIVE: "ACTIVE",
 }  # fmt: skip
-FIRMWARE = "1.0.0"
+FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
+"""What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5 writes it."""
+BOARD = PSID.tobytes().rstrip(b"\0").decode()
+"""The agent's PSID (General Info)."""
 TENTHS = {
     "SDR": 25, "DDR": 50, "QDR": 100, "FDR10": 100, "FDR": 140, "EDR": 250, "HDR": 500, "NDR": 1000, "XDR": 2000,
     "GDR": 4000,
 }  # fmt: skip
 """Gb/s of a lane as the kernel counts them, in tenths."""
+
+LIFESPAN_MS = "10"
+"""How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of transports are counted
+by nobody yet, and a zero would be a lie. node_exporter wants the directory where a device is called mlx5_*."""
 
 Text = Callable[[Fabric, int], str]
 
@@ -93,7 +102,7 @@ DEVICE_FILES: dict[str, Text] = {
     "fw_ver": lambda f, n: FIRMWARE,
     "hw_rev": lambda f, n: f"{int(f.revision[n]):x}",
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
-    "board_id": lambda f, n: f"softib{int(f.device_id[n]):010d}",
+    "board_id": lambda f, n: BOARD,
 }
 """File of a device → its line for a node's row."""
 
@@ -131,6 +140,7 @@ PORT_FILES: dict[str, Text] = {
     "phys_state": _named("port_phys_state", PHYS_NAMES),
     "rate": rate_text,
     "link_layer": lambda f, port: "InfiniBand",
+    "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in _COUNTERS},
 }
 """File of a port → its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables: :func:`table_files`."""
@@ -145,5 +155,11 @@ def table_files(f: Fabric, port: int) -> dict[str, Text]:
     def gid(i: int) -> Text:
         return lambda f, port: gid_text(f, port, i)
 
+    kind = lambda f, port: "IB/RoCE v1"
     gids = int(np.asarray(PortInfo.guid_cap.get(f.port_info[port]))) or 1
-    return {f"gids/{i}": gid(i) for i in range(gids)} | {f"pkeys/{i}": pkey(i) for i in range(int(f.pkey_cap[port]))}
+    types = {f"gid_attrs/types/{i}": kind for i in range(gids)}
+    return (
+        types
+        | {f"gids/{i}": gid(i) for i in range(gids)}
+        | {f"pkeys/{i}": pkey(i) for i in range(int(f.pkey_cap[port]))}
+    )

@@ -55,12 +55,13 @@ class Agent:
 
 
 class AgentTable:
-    """The agents of one open file, by number. ``qp`` and ``kernel_rmpp`` (uint8[32]) are for the kernels."""
+    """The agents of one open file, by number. ``qp``, ``kernel_rmpp`` and ``known`` (uint8[32]) are for the kernels."""
 
     def __init__(self) -> None:
         self.agents: dict[int, Agent] = {}
         self.qp = np.zeros(AGENTS, np.uint8)
         self.kernel_rmpp = np.zeros(AGENTS, np.uint8)
+        self.known = np.zeros(AGENTS, np.uint8)
 
     def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
         """(errno, number) of a new agent; ``others`` are those of all files on the port."""
@@ -79,12 +80,15 @@ class AgentTable:
         if number is None:
             return errno.ENOMEM, 0
         self.agents[number] = agent
-        self.qp[number], self.kernel_rmpp[number] = agent.qpn, agent.kernel_rmpp
+        self.qp[number], self.kernel_rmpp[number], self.known[number] = agent.qpn, agent.kernel_rmpp, 1
         return 0, number
 
     def remove(self, number: int) -> int:
         """errno of taking it away."""
-        return 0 if self.agents.pop(number, None) else errno.EINVAL
+        if self.agents.pop(number, None) is None:
+            return errno.EINVAL
+        self.known[number] = 0
+        return 0
 
     def taker(self, mad: np.ndarray) -> int | None:
         """Number of the agent that takes this unsolicited MAD."""

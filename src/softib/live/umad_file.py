@@ -15,14 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from softib.fabric.model import Fabric
+from softib.iba.constants import Method
 from softib.live.switchboard import BURST
 from softib.live.umad_agents import AgentTable
 from softib.live.umad_kernels import from_frames
+from softib.live.umad_route import ROUTE, pkey_index_at
 from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE
 
-__all__ = ["Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
+__all__ = ["Beside", "Cargo", "IssmFile", "Pending", "UmadFile", "tid_of"]
 
 RESPONSE = 0x80
+TRAP_REPRESS = 7
+"""The answer to a trap has no response bit; a kernel takes it for one all the same."""
+PKEY_INDEX = 56
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
 """Messages that wait for a program that does not read; the kernel's own bound (it drops what comes after)."""
@@ -42,6 +48,18 @@ class Cargo:
     def drop(self) -> None:
         """Close the descriptor."""
         os.close(self.fd)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What travels beside the message of a program that is being handled: the ``port`` it sits on (None: it is no
+    program's), the rest of an RMPP message, and what the header says of a GRH on the other side (``there``) and on an
+    agent's answer (``back``), 24 octets each."""
+
+    port: int | None = None
+    cargo: Cargo | None = None
+    there: bytes | None = None
+    back: bytes | None = None
 
 
 @dataclass
@@ -67,10 +85,11 @@ class UmadFile:
     issm = False
 
     def __init__(
-        self, number: int, port: int, sock: socket.socket, name: str, pid: int, cargo: Callable[[], Cargo | None]
-    ):
+        self, fabric: Fabric, number: int, port: int, sock: socket.socket, name: str, pid: int,
+        beside: Callable[[], Beside],
+    ):  # fmt: skip
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
-        self.cargo = cargo
+        self.fabric, self.beside = fabric, beside
         self.gone = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
@@ -78,6 +97,8 @@ class UmadFile:
         self.queue: deque[tuple[bytes, Cargo | None]] = deque()
         self.pending: dict[int, Pending] = {}
         self.lost = 0
+        self.due = 0
+        """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
         """While its own requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
@@ -88,7 +109,7 @@ class UmadFile:
 
     def takes(self, mad: np.ndarray) -> bool:
         """An answer that is awaited, or something that an agent registered for."""
-        if mad[3] & RESPONSE:
+        if _answers(mad):
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
@@ -101,15 +122,35 @@ class UmadFile:
         for at in range(0, len(frames), BURST):
             self._hand_over(frames[at : at + BURST])
 
-    def _hand_over(self, frames: np.ndarray) -> None:
+    def deliver_long(self, frame: np.ndarray, message: bytes) -> None:
+        """Hand over one message (uint8[1, 288] with its first octets) that somebody in this process made.
+
+        An agent that does RMPP itself, or none, gets the first segment alone.
+        """
+        if not self.table.kernel_rmpp[frame[0, 43] & 31]:
+            self.deliver(frame)
+            return
+        fd = os.memfd_create("softib-rmpp", os.MFD_CLOEXEC)
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(message)
+            self._hand_over(frame, Cargo(fd, len(message)))
+        finally:
+            os.close(fd)
+
+    def _hand_over(self, frames: np.ndarray, cargo: Cargo | None = None) -> None:
         n = len(frames)
         if not n:
             return
         from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
-        cargo = self.cargo() if self.answered is None else None
+        beside = self.beside()
+        own = self.answered is not None
+        route = beside.back if own else beside.there
+        if cargo is None and not own:
+            cargo = beside.cargo
         for i in range(n):
             mad = frames[i, 32:]
-            if mad[3] & RESPONSE:
+            if _answers(mad):
                 if self._words[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
                 if self.answered is None:
@@ -119,8 +160,13 @@ class UmadFile:
                 if taker is None:
                     continue
                 self._words[i, 0] = taker
+            if not own and beside.port is not None:
+                self._out[i, PKEY_INDEX] = pkey_index_at(self.fabric, beside.port, int(frames[i, 3]), self.port) & 255
+            if route is not None:
+                self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if cargo is not None:
                 self._words[i, 4] = HEAD_SIZE + cargo.octets
+                self.send(self._views[i])  # the announcement: see umad.h
                 self.send(self._out[i].tobytes(), cargo)
             else:
                 self.send(self._views[i])
@@ -144,9 +190,9 @@ class UmadFile:
     def _send(self, message: Any, cargo: Cargo | None) -> bool:
         try:
             if cargo is None:
-                self.sock.send(message)
+                self.sock.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             else:
-                socket.send_fds(self.sock, [message], [cargo.fd])
+                socket.send_fds(self.sock, [message], [cargo.fd], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return False
         except OSError:
@@ -179,6 +225,11 @@ class UmadFile:
         self.queue.clear()
         for tid in list(self.pending):
             self._forget(tid)
+
+
+def _answers(mad: np.ndarray) -> bool:
+    """Is it the answer to something that a program sent? A TrapRepress answers its trap, as the kernel has it."""
+    return bool(mad[3] & RESPONSE) or int(mad[3]) == Method.TRAP_REPRESS
 
 
 class IssmFile:

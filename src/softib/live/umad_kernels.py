@@ -2,10 +2,11 @@
 """umad messages (64 octets of the kernel's header, 256 of MAD) to and from the switchboard's datagrams.
 
 Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big endian), SL 30,
-P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as words.
+grh_present 32, P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as words.
 """
 
-from softib.jit import kernel
+from softib.jit import External, kernel
+from softib.live.kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer_frames
 
 RESPONSE = 0x80
 TRAP_REPRESS = 7
@@ -20,7 +21,8 @@ def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, aw
     """The first ``n`` of ``messages`` (uint8[m, 320], ``words`` the same octets as uint32[m, 80]) into ``frames``.
 
     ``sizes`` are the octets that came. The agent goes into the TID (bits 32-47), where the switchboard lets it be.
-    The SL stands in octet 2 of the datagram too, where another program finds it (stock clients do not look there).
+    SL and P_Key index stand in octets 2 and 3 of the datagram too, where another program finds them (stock clients do
+    not look there).
     ``awaits`` says which rows are requests whose sender waits for an answer.
     """
     for r in range(n):
@@ -29,6 +31,7 @@ def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, aw
             f[i] = 0
         f[0], f[1], f[2] = m[28], m[29], m[30] & 15
         sls[r], pkey_indices[r] = m[30] & 15, words[r, 14] & 0xFFFF
+        f[3] = min(words[r, 14] & 0xFFFF, 255)
         if f[0] == 255 and f[1] == 255:
             f[4] = f[5] = 255
         for i in range(4):
@@ -41,10 +44,10 @@ def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, aw
             f[32 + i] = m[64 + i]
         for i in range(octets, 256):
             f[32 + i] = 0
-        response = f[35] & RESPONSE
+        response = f[35] & RESPONSE or f[35] == TRAP_REPRESS
         if not response:
             f[42], f[43] = 0, agent & 31
-        awaits[r] = not response and f[35] != TRAP_REPRESS and words[r, 2] != 0
+        awaits[r] = not response and words[r, 2] != 0
 
 
 @kernel(_nrt=False)
@@ -76,4 +79,71 @@ def from_frames(frames, n, kernel_rmpp, messages, words):
         if f[15]:
             for i in range(4):
                 m[24 + i] = WELL_KNOWN_QKEY[i]
-        m[28], m[29], m[30] = f[4], f[5], f[2]
+        m[28], m[29], m[30] = f[4], f[5], f[2] & 15
+        m[56] = f[3]
+
+
+MESSAGE_SIZE, LEAST_MESSAGE = 320, 64 + 36
+recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
+send = External("send", "intp", "int32", "uintp", "uintp", "int32")
+MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
+IDLE, GONE, SPECIAL, LEFT = range(4)
+"""How :func:`umad_pump` ends: nothing more came; the program closed the file; the message in row 0 is one for Python
+(with a GRH, or the announcement of an RMPP message); the rest of the message in row 0 is Python's."""
+
+
+@kernel(_nrt=False)
+def umad_pump(
+    t,
+    v,
+    port,
+    number,
+    now,
+    fd,
+    flags,
+    rounds,
+    agent_qp,
+    kernel_rmpp,
+    known,
+    messages,
+    message_words,
+    messages_at,
+    answers,
+    answer_words,
+    answers_at,
+    sizes,
+    awaits,
+    classes,
+    b,
+):
+    """Serve one open umad device's socket ``fd`` without going back to Python between its requests.
+
+    As :func:`softib.live.kernels.pump`, for the messages of our own library. ``known`` (uint8[32]) are the registered
+    agents; what others write is dropped. ``b`` is the switchboard's :data:`softib.live.burst.Burst`. Returns one of
+    IDLE, GONE, SPECIAL, LEFT; ``b.counts`` are to be finished.
+    """
+    counts = b.counts
+    for _ in range(rounds):
+        counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
+        got = recv(fd, messages_at, MESSAGE_SIZE, flags | MSG_TRUNC)
+        if got < 0:
+            return IDLE
+        if got == 0:
+            return GONE
+        if got > MESSAGE_SIZE or got < LEAST_MESSAGE or message_words[0, 0] > 31 or not known[message_words[0, 0]]:
+            continue
+        sizes[0] = got
+        if message_words[0, 4] > MESSAGE_SIZE or messages[0, 32]:
+            return SPECIAL
+        counts[RECEIVED] += 1
+        to_frames(messages, message_words, sizes, 1, agent_qp, b.frames, b.sls, b.pkey_indices, awaits)
+        answer_frames(t, v, port, number, now, 1, classes, b)
+        answered = counts[REPLIES] and not b.replies[0, 19]
+        if answered:
+            from_frames(b.replies, 1, kernel_rmpp, answers, answer_words)
+            if send(fd, answers_at, MESSAGE_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
+                return LEFT
+            counts[SENT] = 1
+        if counts[FORWARDS] or t.notice_count[0] or (awaits[0] and not answered):
+            return LEFT
+    return IDLE

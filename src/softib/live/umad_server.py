@@ -1,16 +1,14 @@
 """Serves programs under ``libsoftib-umad.so``: the daemon's side is what the kernel's user_mad driver is on a host.
 
 Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's directory
-(``preload/umad/umad.h``). Registrations, retries, timeouts and RMPP messages are kept here; the MADs themselves go the
-way of everybody's, through the switchboard.
+(``preload/umad/umad.h``). Files and registrations are kept here; what is written to them is the business of
+:mod:`softib.live.umad_traffic`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import heapq
-import itertools
 import os
 import selectors
 import shutil
@@ -20,23 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from softib.live.server import clock_ps
+from softib.live.clock import clock_ps
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
-from softib.live.umad_file import Cargo, IssmFile, Pending, UmadFile, tid_of
-from softib.live.umad_kernels import from_frames, to_frames
-from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE, ask_of, constant, told, types
+from softib.live.umad_file import Cargo, IssmFile, UmadFile
+from softib.live.umad_traffic import UmadTraffic
+from softib.live.umad_wire import MESSAGE_SIZE, ask_of, constant, told
 from softib.live.views import Views
 
 __all__ = ["UmadServer"]
 
-ROUNDS = 8
-"""Bursts of one file in a row before the others have their turn."""
-LEAST_MESSAGE = HEAD_SIZE + 36
-MS_PS = 1_000_000_000
-RIGHTS = socket.CMSG_SPACE(4 * struct.calcsize("i"))
 FIRST_NUMBER, LAST_NUMBER = 0x8000, 0xFFFE
 """Numbers of files; clients of ibsim's protocol begin at 1."""
 
@@ -54,15 +45,8 @@ class UmadServer:
         self.views = Views(board.fabric, folder / "hosts")
         self.files: dict[int, UmadFile | IssmFile] = {}
         self._visitors: set[socket.socket] = set()
-        self._timers: list[tuple[int, int, int, int]] = []
-        self._order = itertools.count()
         self._next = FIRST_NUMBER
-        self._cargo: Cargo | None = None
-        self._in = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
-        self._in_words = self._in.view(np.uint32)
-        self._rows = [row.data for row in self._in]
-        self._sizes, self._awaits = np.zeros(BURST, np.int64), np.zeros(BURST, np.uint8)
-        self._warm()
+        self.traffic = UmadTraffic(board, self.files)
         self.path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.setblocking(False)
@@ -71,12 +55,10 @@ class UmadServer:
         self.listener.listen(128)
         selector.register(self.listener, selectors.EVENT_READ, self._accept)
 
-    def _warm(self) -> None:
-        """Compile now, not while the first program waits."""
-        qps = np.zeros(32, np.uint8)
-        columns = self.board.frames, self.board.sls, self.board.pkey_indices, self._awaits
-        to_frames(self._in, self._in_words, self._sizes, 0, qps, *columns)
-        from_frames(self.board.frames, 0, qps, self._in, self._in_words)
+    @property
+    def cargo(self) -> Cargo | None:
+        """The whole of the RMPP message that is being handled."""
+        return self.traffic.beside.cargo
 
     def close(self) -> None:
         """Close every file; programs read EIO from then on."""
@@ -105,23 +87,33 @@ class UmadServer:
 
     def _hear(self, sock: socket.socket) -> None:
         try:
-            message = sock.recv(MESSAGE_SIZE * 4)
+            message = sock.recv(MESSAGE_SIZE * 4, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         except OSError:
             message = b""
         asked = ask_of(message)
-        error, value, keep = (errno.EPROTO, 0, None) if asked is None else self._answer(asked, sock)
+        error, value, keep = errno.EPROTO, 0, None
+        try:
+            if asked is not None:
+                error, value, keep = self._answer(asked, sock)
+        except OSError as failed:  # the machine's: a full file system, no descriptor left
+            error = failed.errno or errno.EIO
+        except Exception:
+            self.board.mishap("opening a umad device")
+            error = errno.EIO
         self._leave(sock)
         if keep is not None:  # before the answer: what the program looks at next must know of the file
             keep.watched = selectors.EVENT_READ
             self.files[keep.number] = keep
+            if isinstance(keep, UmadFile):
+                self.traffic.adopt(keep)
             self.selector.register(sock, selectors.EVENT_READ, self._ready(keep))
             self.board.join(keep)
             self.on_change()
         if message:
             with contextlib.suppress(OSError):  # it left; the file's first read tells
-                sock.send(told(error, value))
+                sock.send(told(error, value), socket.MSG_DONTWAIT)
         if keep is None:
             sock.close()
 
@@ -137,6 +129,7 @@ class UmadServer:
         if op == constant("REFRESH"):
             view = self.views.known.get(asked["view"].decode("utf-8", "replace"))
             if view is not None:
+                self.board.fold(clock_ps())  # counters are read there
                 view.refresh(asked["path"].decode("utf-8", "surrogateescape"))
             return 0, 0, None
         file = self.files.get(int(asked["handle"]))
@@ -170,7 +163,7 @@ class UmadServer:
         name = self.board.fabric.node_name(int(self.board.fabric.port_node[port]))
         if issm:
             return 0, number, IssmFile(number, port, sock, name, pid)
-        return 0, number, UmadFile(number, port, sock, name, pid, lambda: self._cargo)
+        return 0, number, UmadFile(self.board.fabric, number, port, sock, name, pid, lambda: self.traffic.beside)
 
     def _number(self) -> int | None:
         for _ in range(FIRST_NUMBER, LAST_NUMBER + 1):
@@ -183,13 +176,17 @@ class UmadServer:
 
     def _ready(self, file: UmadFile | IssmFile) -> Callable[[int], None]:
         def ready(events: int) -> None:
-            if events & selectors.EVENT_WRITE:
-                file.flush()
-            if events & selectors.EVENT_READ and not file.gone:
-                if isinstance(file, UmadFile):
-                    self._read(file)
-                else:
-                    file.gone = not _open_still(file.sock)
+            try:
+                if events & selectors.EVENT_WRITE:
+                    file.flush()
+                if events & selectors.EVENT_READ and not file.gone:
+                    if isinstance(file, UmadFile):
+                        self.traffic.read(file)
+                    else:
+                        file.gone = not _open_still(file.sock)
+            except Exception:
+                self.board.mishap(f"serving pid {file.pid}")
+                file.gone = True
             self.settle(file)
 
         return ready
@@ -213,115 +210,22 @@ class UmadServer:
         self.board.leave(file)
         self.on_change()
 
-    def _read(self, file: UmadFile) -> None:
-        for _ in range(ROUNDS):
-            n = 0
-            while n < BURST:
-                size, cargo = self._receive(file, n)
-                if size < 0:
-                    break
-                if cargo is None:
-                    self._sizes[n] = size
-                    n += size >= LEAST_MESSAGE
-                    continue
-                self._handle(file, n)
-                self._in[0] = self._in[n]
-                self._sizes[0], n = size, 0
-                self._handle(file, 1, cargo)
-                cargo.drop()
-            self._handle(file, n)
-            if n < BURST or file.gone:
-                return
-
-    def _receive(self, file: UmadFile, row: int) -> tuple[int, Cargo | None]:
-        """Octets of the next message, now in ``row``; -1 when there is none. The caller drops the cargo."""
-        try:
-            size, beside, _, _ = file.sock.recvmsg_into([self._rows[row]], RIGHTS, socket.MSG_CMSG_CLOEXEC)
-        except BlockingIOError:
-            return -1, None
-        except OSError:
-            size, beside = 0, []
-        if not size:
-            file.gone = True
-            return -1, None
-        fds = [fd for _, kind, data in beside if kind == socket.SCM_RIGHTS
-               for fd in struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])]  # fmt: skip
-        octets = int(self._in_words[row, 4]) - HEAD_SIZE
-        wanted = 1 if size == MESSAGE_SIZE and 256 < octets <= constant("LONGEST") else 0
-        for fd in fds[wanted:]:
-            os.close(fd)
-        return size, Cargo(fds[0], octets) if fds[:wanted] else None
-
-    def _handle(self, file: UmadFile, n: int, cargo: Cargo | None = None) -> None:
-        """The first ``n`` messages in ``_in`` go out into the fabric; requests that got no answer at once are kept."""
-        if not n:
-            return
-        board = self.board
-        columns = board.frames, board.sls, board.pkey_indices, self._awaits
-        to_frames(self._in, self._in_words, self._sizes, n, file.table.qp, *columns)
-        requests = self.board.frames[:n].copy() if self._awaits[:n].any() else None
-        file.answered, self._cargo = [], cargo
-        now_ps = clock_ps()
-        try:
-            self.board.handle(file, n, now_ps)
-        finally:
-            answered, file.answered, self._cargo = file.answered, None, None
-            board.sls[:n] = board.pkey_indices[:n] = 0
-        if requests is None or len(answered) == n:
-            return
-        left = set(answered)
-        for row in np.flatnonzero(self._awaits[:n]).tolist():
-            tid = tid_of(requests[row, 32:]) & ~(0xFFFF << 48) | file.number << 48
-            if tid not in left:
-                self._keep(file, tid, self._in[row, : int(self._sizes[row])].tobytes(), cargo, now_ps)
-
     # -- time --
-
-    def _keep(self, file: UmadFile, tid: int, message: bytes, cargo: Cargo | None, now_ps: int) -> None:
-        """This request waits for its answer."""
-        old = file.pending.pop(tid, None)
-        if old is not None and old.cargo is not None:
-            old.cargo.drop()
-        head = np.frombuffer(message, types()["softib_umad_head"], 1)[0]
-        timeout_ps = int(head["timeout_ms"]) * MS_PS
-        waits = Pending(message, cargo.keep() if cargo else None, timeout_ps, int(head["retries"]), now_ps + timeout_ps)
-        file.pending[tid] = waits
-        heapq.heappush(self._timers, (waits.deadline_ps, next(self._order), file.number, tid))
 
     def wait_s(self, now_ps: int) -> float:
         """Seconds until a request's time is over (infinite: none waits)."""
-        return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
+        return self.traffic.wait_s(now_ps)
 
     def tick(self, now_ps: int) -> None:
-        """Send again, or give back, whose time is over."""
-        while self._timers and self._timers[0][0] <= now_ps:
-            deadline_ps, _, number, tid = heapq.heappop(self._timers)
-            file = self.files.get(number)
-            waits = file.pending.get(tid) if isinstance(file, UmadFile) else None
-            if waits is None or waits.deadline_ps != deadline_ps or not isinstance(file, UmadFile):
-                continue  # answered meanwhile
-            del file.pending[tid]
-            if waits.tries:
-                self._again(file, tid, waits, now_ps)
-            else:
-                file.time_out(tid, waits)
-            if waits.cargo is not None:
-                waits.cargo.drop()
+        """Send again, or give back, whose time is over; drop who is gone."""
+        self.traffic.tick(now_ps)
         for file in list(self.files.values()):
             self.settle(file)
-
-    def _again(self, file: UmadFile, tid: int, waits: Pending, now_ps: int) -> None:
-        self._in[0, : len(waits.message)] = np.frombuffer(waits.message, np.uint8)
-        self._sizes[0] = len(waits.message)
-        self._handle(file, 1, waits.cargo)
-        again = file.pending.get(tid)
-        if again is not None:
-            again.tries = waits.tries - 1
 
 
 def _open_still(sock: socket.socket) -> bool:
     try:
-        return bool(sock.recv(MESSAGE_SIZE))
+        return bool(sock.recv(MESSAGE_SIZE, socket.MSG_DONTWAIT))
     except BlockingIOError:
         return True
     except OSError:

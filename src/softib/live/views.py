@@ -16,7 +16,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.live.attach import PORT_SUFFIX
-from softib.live.sysfs import DEVICE_FILES, PORT_FILES, table_files
+from softib.live.sysfs import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
 
 __all__ = ["Device", "View", "Views", "host_of"]
 
@@ -24,6 +24,8 @@ DEVICE_WORD = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*
 """Second word of a NodeDescription that is the adapter's name on its host (``node-001 mlx5_3``)."""
 ABI_VERSION = 5
 """Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
+UVERBS_ABI = 6
+"""Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
 CLASS = "sys/class/infiniband"
 
 
@@ -76,16 +78,31 @@ class View:
     devices: list[Device]
     umads: list[int] = field(default_factory=list)
     _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
+    _shown: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         f = self.fabric
+        self._lines["devices"] = lambda: "\n".join(self._device_line(d) for d in self.devices)
         self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
-        for device in self.devices:
-            base = f"{CLASS}/{device.name}"
+        self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
+        self._lines["dev/infiniband/rdma_cm"] = lambda: ""
+        for number, device in enumerate(self.devices):
+            base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
+            self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
+            self._lines[f"{verbs}/abi_version"] = lambda: "1"
+            self._lines[f"{verbs}/dev"] = lambda number=number: f"231:{192 + number}"  # type: ignore[misc]
+            self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
+            self._lines[f"{base}/device/net/lo/address"] = lambda: "00:00:00:00:00:00"
             for portnum in device.portnums:
                 self._add_port(device, portnum)
+
+    @staticmethod
+    def _device_line(device: Device) -> str:
+        """What ``libsoftib-verbs.so`` reads: name, row of the node, firmware, portnums."""
+        return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
 
     def _add_port(self, device: Device, portnum: int) -> None:
         f = self.fabric
@@ -106,27 +123,33 @@ class View:
 
     def refresh(self, path: str) -> None:
         """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone."""
-        line = self._lines.get(path) or self._lines.get("/".join(p for p in path.split("/") if p not in ("", ".")))
-        if line is not None:
-            self._write(path, line)
+        path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
+        if path in self._lines:
+            self._write(path)
 
-    def _write(self, path: str, line: Callable[[], str]) -> None:
-        text = line()
+    def refresh_all(self) -> int:
+        """Make every file say what is true now; returns how many had not."""
+        return sum(self._write(path) for path in self._lines)
+
+    def _write(self, path: str) -> bool:
+        """Write the file where it is not true already."""
+        text = self._lines[path]()
         octets = f"{text}\n".encode("utf-8", "surrogateescape") if text or not path.startswith("dev/") else b""
+        if self._shown.get(path) == octets:
+            return False
         file = self.folder / path
-        try:
-            if file.read_bytes() == octets:
-                return
-        except OSError:
+        if path not in self._shown:
             file.parent.mkdir(parents=True, exist_ok=True)
         made = self.folder / ".new"
         made.write_bytes(octets)
         made.replace(file)  # who reads at this moment gets the old line or the new one, never half of one
+        self._shown[path] = octets
+        return True
 
     def write(self) -> None:
-        """Every file."""
-        for path, line in self._lines.items():
-            self._write(path, line)
+        """Every file, whatever was there."""
+        self._shown.clear()
+        self.refresh_all()
 
 
 class Views:

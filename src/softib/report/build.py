@@ -81,7 +81,7 @@ def _route(
     report: Report, result: ReadResult, engine: str | None, lfts: str | None, steps: Steps
 ) -> routed.Routed | None:
     try:
-        found = routed.from_file(result, lfts, steps) if lfts else routed.from_engine(result, engine, steps)
+        found = routed.routed(result, engine, lfts, steps)
     except InputError:
         raise
     except (LimitError, PeerError) as error:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
-from softib.iba.smp import PortInfo
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.iba.smp import PortInfo, SwitchInfo
 from softib.report.model import BringUpPart, RoutingPart
 from softib.report.routing_part import judge
 from softib.routing.engine import RouteOptions
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from softib.routing.verify import Proof
     from softib.scenario.bring_up import BringUp
 
-__all__ = ["DEFAULT_ENGINE", "Routed", "check_choice", "from_engine", "from_file"]
+__all__ = ["DEFAULT_ENGINE", "Routed", "check_choice", "from_engine", "from_file", "routed"]
 
 DEFAULT_ENGINE = "ftree,updn"
 """Where nobody names an engine: the one for trees, and where the fabric is none, one that cannot deadlock."""
 
+RUNNING = "running"
+"""Format of a source that is a running fabric."""
 Steps = Callable[[str], AbstractContextManager[None]]
 
 
@@ -55,6 +58,35 @@ def check_choice(engine: str | None, lfts: str | None) -> None:
         raise InputError("--engine computes tables and --lfts reads them; give one of the two")
     if engine is not None:
         chain(engine)
+
+
+def routed(result: ReadResult, engine: str | None, lfts: str | None, steps: Steps) -> Routed:
+    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new ones (``engine``
+    given, or nothing else there)."""
+    if lfts:
+        return from_file(result, lfts, steps)
+    if result.format == RUNNING and engine is None:
+        return as_programmed(result, steps)
+    return from_engine(result, engine, steps)
+
+
+def as_programmed(result: ReadResult, steps: Steps) -> Routed:
+    """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each.
+
+    The paths' SLs are the SA's knowledge, so all are taken as SL 0. Raises :class:`PeerError` where no LID was given yet.
+    """
+    from softib.scenario.graph_view import graph_of
+
+    fabric = result.fabric
+    if not fabric.lid.any():
+        raise PeerError("no port has a LID: no subnet manager was there yet (an engine given routes a copy of it)")
+    with steps("proof"):
+        graph = graph_of(fabric)
+        lft = fabric.lft[:, : graph.lft_size].copy()
+        top = SwitchInfo.linear_fdb_top.get(fabric.switch_info)
+        lft[np.arange(lft.shape[1]) > top[:, None]] = LFT_NO_ROUTE
+        part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches")
+    return Routed(fabric, graph, lft, part, proof, even)
 
 
 def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:

@@ -152,7 +152,15 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     ranks = told.ranks
     if ranks is not None and len(ranks) == len(order):
         ranks = np.where(found, ranks[at], -1)
-    routing = Routing(told.engine, lft, told.path_sl, told.sl2vl, ranks, told.roots, list(told.notes))
+    path_sl, sl2vl = told.path_sl, told.sl2vl
+    if path_sl is not None:  # rows of end ports are ascending by LID in both, but the manager's may be fewer
+        end = np.searchsorted(sm.graph.end_lid, graph.end_lid)
+        end = np.minimum(end, max(len(sm.graph.end_lid) - 1, 0))
+        known = sm.graph.end_lid[end] == graph.end_lid
+        path_sl = np.where(known[:, None] & known, path_sl[np.ix_(end, end)], 0).astype(np.uint8)
+    if sl2vl is not None and np.ndim(sl2vl) > 1 and np.shape(sl2vl)[0] == len(order) > 1:
+        sl2vl = np.asarray(sl2vl)[at]
+    routing = Routing(told.engine, lft, path_sl, sl2vl, ranks, told.roots, list(told.notes))
     return graph, routing
 
 

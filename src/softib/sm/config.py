@@ -8,6 +8,7 @@ from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import RouteOptions, chain
+from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 
 __all__ = ["SmConfig"]
 
@@ -22,7 +23,12 @@ class SmConfig:
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
     between switches, the ``leaf_`` ones for switch ports towards CAs. ``subnet_timeout``, ``hoq_life``,
     ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix
-    of every end port. ``priority``: of SMInfo.
+    of every end port. ``priority``: of SMInfo. ``sm_key``: of SMInfo; a
+    manager with another one is left alone. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
+
+    ``partitions``: None programs none (every device keeps the default one). ``sweep_interval_ps``: how often switches are
+    asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
+    and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
@@ -35,8 +41,14 @@ class SmConfig:
     timeout_ps: int = TIMEOUT_PS
     retries: int = RETRIES
     mkey: int = 0
+    sm_key: int = 1
+    sa_key: int = 1
     subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
+    partitions: tuple[Partition, ...] | None = None
+    sweep_interval_ps: int = 0
+    polling_timeout_ps: int = 10 * 10**12
+    polling_retries: int = 4
     subnet_timeout: int = 18
     packet_life_time: int = 0x12
     hoq_life: int = 0x12
@@ -46,6 +58,11 @@ class SmConfig:
     max_op_vls: int = 5
     local_phy_errors: int = 8
     overrun_errors: int = 8
+
+    @property
+    def known_partitions(self) -> tuple[Partition, ...]:
+        """The partitions there are: those of the file, or the default one."""
+        return tuple(DEFAULT_PARTITIONS) if self.partitions is None else self.partitions
 
     def __post_init__(self) -> None:
         chain(self.engine)

@@ -25,6 +25,7 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "vendor_id": (np.uint32, (), 0),
     "device_id": (np.uint16, (), 0),
     "revision": (np.uint32, (), 0),
+    "node_info": (np.uint8, (64,), 0),
     "node_desc": (np.uint8, (64,), 0),
     "node_route": (np.int32, (), 0),
     "node_entered": (np.bool_, (), 0),
@@ -97,6 +98,7 @@ class Database:
             ("node_type", node_type), ("node_nports", nports), ("node_guid", guid), ("revision", NodeInfo.revision.get(info)),
             ("sys_guid", NodeInfo.sys_guid.get(info)), ("vendor_id", NodeInfo.vendor_id.get(info)),
             ("device_id", NodeInfo.device_id.get(info)), ("node_route", route),
+            ("node_info", info),
         ):  # fmt: skip
             self._node[name][nodes] = values
         is_switch = node_type == NodeType.SWITCH

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import PortState, SmpAttr
+from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 
-__all__ = ["linked", "queue_config", "queue_state", "wanted_port_info"]
+__all__ = ["enforce", "linked", "queue_config", "queue_state", "wanted_port_info"]
 
 P = PortInfo
 NO_CHANGE_FIELDS = (
@@ -31,14 +31,19 @@ def linked(db: Database) -> np.ndarray:
     return rows[up[db.port_peer[rows]]]
 
 
-def wanted_port_info(db: Database, config: SmConfig) -> np.ndarray:
+def wanted_port_info(db: Database, config: SmConfig, reregister: bool = False) -> np.ndarray:
     """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal ``db.port_info``.
 
+    ``reregister``: CA ports that can are told that their subscriptions and groups are forgotten (IBA 14.4.1, 14.2.5.6).
     A link's MTU and VLs are the smaller of what its two ends can do.
     """
     wanted = db.port_info.copy()
+    P.client_reregister.set(wanted, 0)  # what a device still shows of the last time
     ends = db.end_ports()
     _set_end_ports(wanted, db, ends, config)
+    if reregister:
+        can = ends[(P.cap_mask.get(wanted[ends]) & CapMask.CLIENT_REREGISTER > 0) & (db.port_num[ends] > 0)]
+        P.client_reregister.set(wanted, 1, can)
     rows = linked(db)
     peer = db.port_peer[rows]
     info, far = db.port_info[rows], db.port_info[peer]
@@ -73,16 +78,26 @@ def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: S
     wanted[ends] = new
 
 
+def enforce(wanted: np.ndarray, ports: np.ndarray) -> None:
+    """Switch ports ``ports`` check the P_Keys of what comes in and goes out."""
+    P.partition_enforcement_inbound.set(wanted, 1, ports)
+    P.partition_enforcement_outbound.set(wanted, 1, ports)
+
+
 def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray) -> None:
     """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports."""
-    rows = ports[(wanted[ports] != db.port_info[ports]).any(axis=1)]
+    held = db.port_info[ports]
+    P.client_reregister.set(held, 0)
+    rows = ports[(wanted[ports] != held).any(axis=1)]
     _queue(db, queue, rows, wanted[rows], PortState.NO_CHANGE)
 
 
 def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
     """Put a Set(PortInfo) that takes ``ports`` from the state below to ``state``. Tags are ports."""
     rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
-    _queue(db, queue, rows, db.port_info[rows], state)
+    image = db.port_info[rows]
+    P.client_reregister.set(image, 0)
+    _queue(db, queue, rows, image, state)
 
 
 def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarray, state: PortState) -> None:

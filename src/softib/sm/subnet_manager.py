@@ -7,67 +7,77 @@
 
 A sweep is a list of phases; each one puts requests into the queue when it is entered, and the next one is entered when
 all of them are answered or given up. The first sweep starts with the first ``step``; a trap or :meth:`request_sweep`
-starts another one, which looks at everything anew, keeps LIDs, and sends only what is not as wanted.
+starts another one, which looks at everything anew, keeps LIDs, and sends only what is not as wanted. Between sweeps the
+manager runs errands (``errands``): it programs multicast groups, reads tables, polls. As a master it is the subnet
+administrator too (``office``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.iba.constants import SMP_DATA, CapMask, PortState, SmpAttr
-from softib.iba.smp import PortInfo, SMInfo
+from softib.iba.constants import SMP_DATA, MgmtClass, SmpAttr
+from softib.iba.smp import SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
-from softib.mad.transactor import Completed, Transactor
+from softib.mad.transactor import NEVER_PS, Completed, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm import lid_mgr, link_mgr, ucast_mgr, unasked
+from softib.sm import ucast_mgr, unasked
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery
+from softib.sm.election import EVENT_OF, Election, SmControl
+from softib.sm.errands import Errands
+from softib.sm.office import Office
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.state import SmEvent, SmState, next_state
+from softib.sm.sweep import PHASES, Sweep
 
 __all__ = ["PHASES", "SubnetManager"]
 
-PHASES = ("discover", "lids", "route", "tables", "tops", "ports", "arm", "activate")
-"""``discover`` asks; ``lids`` configures end ports; ``route`` only computes; ``tables`` and ``tops`` program switches;
-``ports`` configures switch ports; ``arm`` and ``activate`` take the links up."""
 RESPONSE_BIT = 0x80
-STATUS_BITS = 0x7FFF
+SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 
 class SubnetManager:
-    """Discovers a subnet, gives LIDs, routes, programs the switches and brings the links up.
+    """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and administers it.
 
     Public: ``database`` (what MADs told), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
-    before the first routing), ``phase`` (name, or "" between sweeps).
+    before the first routing), ``phase`` (name, or "" between sweeps), ``office`` (subnet administration), ``election``.
     """
 
     def __init__(self, config: SmConfig | None = None):
         self.config = config or SmConfig()
         self.state = SmState.DISCOVERING
         self.transactor = Transactor(self.config.window, self.config.timeout_ps, self.config.retries)
-        self.database, self.report = Database(), SweepReport()
+        self.office = Office(self.config)
+        self.election = Election(self.config.priority, self.config.sm_key)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.sweeps = 0
         self.phase = ""
-        self._phase_since = 0
+        self._phase_since = self._look_ps = self._now_ps = 0
         self._sweep_wanted = True
+        self._to_tell: list[tuple[int, SmControl]] = []
         self._store = ucast_mgr.LftStore()
-        self._queue = RequestQueue(self.database.routes)
-        self._discovery = Discovery(self.database, self._queue, self.report, self.config)
-        self._tables = np.zeros((0, 64), np.uint8)
-        self._wanted = np.zeros((0, 64), np.uint8)
+        self._errands = Errands(self.election, self.office.groups)
+        self._sweep = self._new_sweep()
+        self._queue = self._sweep.queue
         self._before = (0, 0, 0)
-        self._enter: dict[str, Callable[[], None]] = {
-            "discover": self._discovery.start, "lids": self._lids, "route": self._route, "tables": self._send_tables,
-            "tops": self._tops, "ports": self._ports, "arm": self._arm, "activate": self._activate,
-        }  # fmt: skip
+
+    def _new_sweep(self) -> Sweep:
+        return Sweep(self.config, self._store, self.office.groups, self.election, self.office.subnet is None)
+
+    @property
+    def database(self) -> Database:
+        """What MADs told in the current or last sweep."""
+        return self._sweep.database
+
+    @property
+    def report(self) -> SweepReport:
+        """Of the current or last sweep."""
+        return self._sweep.report
 
     # -- the surface --
 
@@ -77,14 +87,18 @@ class SubnetManager:
         Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs, tables too short), and
         whatever a routing engine raises; the sweep is given up then, and :meth:`request_sweep` starts a new one.
         """
+        self._now_ps = now_ps
         replies = MadBatch.zeros(0)
         if inbox is not None and len(inbox):
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
             asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
             if asked.any():
-                replies, changed = unasked.answer(inbox[asked], self._sm_info())
-                self._sweep_wanted |= changed
+                replies = self._asked(now_ps, inbox[asked])
                 inbox = inbox[~asked]
+            acknowledged = inbox.mad[:, 1] == MgmtClass.SUBN_ADM
+            if acknowledged.any():
+                self.office.acknowledged(now_ps, inbox[acknowledged])
+                inbox = inbox[~acknowledged]
         self.transactor.receive(now_ps, inbox)
         try:
             for done in self.transactor.completed():
@@ -97,7 +111,11 @@ class SubnetManager:
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
             deadline_ps = now_ps  # the next phase: each starts in a step of its own, so that its time is its own
-        return MadBatch.concat([replies, outbox]) if len(replies) else outbox, deadline_ps
+        elif not self.phase:
+            deadline_ps = min(deadline_ps, self._due_ps())
+        more, office_ps = self.office.send(now_ps)
+        extra = [b for b in (replies, more) if len(b)]
+        return (MadBatch.concat([*extra, outbox]) if extra else outbox), min(deadline_ps, office_ps)
 
     def request_sweep(self) -> None:
         """Look at the subnet again, after the current sweep if there is one."""
@@ -105,40 +123,80 @@ class SubnetManager:
 
     @property
     def settled(self) -> bool:
-        """True when no sweep is under way or wanted: every port that can be is ACTIVE."""
-        return not self.phase and not self._sweep_wanted
+        """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or another manager is master."""
+        return not self.phase and not self._wanted()
 
     @property
     def waiting(self) -> int:
         """Requests of this phase that are not built yet (for progress)."""
         return len(self._queue)
 
-    # -- the sweep --
+    # -- what to do next --
+
+    def _wanted(self) -> str:
+        """The first phase of what shall be done at once, "" for nothing."""
+        if self._to_tell:
+            return "tell"
+        if self.state not in SWEEPS_IN:
+            return ""
+        if self._sweep_wanted:
+            return PHASES[0]
+        if self.state == SmState.MASTER and self.office.subnet is not None:
+            return "groups" if self.office.groups.changed else "read" if self.office.waiting else ""
+        return ""
+
+    def _due_ps(self) -> int:
+        """When the switches, or the master, shall be asked again."""
+        if self.state == SmState.STANDBY:
+            return self._look_ps
+        periodic = self.state == SmState.MASTER and self.config.sweep_interval_ps
+        return self._look_ps if periodic else NEVER_PS
 
     def _advance(self, now_ps: int) -> None:
-        if len(self._queue) or self.transactor.busy or self.settled:
+        if len(self._queue) or self.transactor.busy:
             return
-        if not self.phase:
+        if self.phase in PHASES:
+            self._next_phase(now_ps)
+        elif self.phase:
+            self._errand_done()
+        elif self._wanted() == PHASES[0]:
             self._begin()
-            following = PHASES[0]
+            self._enter(now_ps, PHASES[0])
+        elif self._wanted():
+            self._run(now_ps, self._wanted())
+        elif now_ps >= self._due_ps():
+            standby = self.state == SmState.STANDBY
+            self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
+            self._run(now_ps, "poll" if standby else "light")
+
+    def _next_phase(self, now_ps: int) -> None:
+        self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
+        if (
+            self.phase == "managers"
+            and self.state == SmState.DISCOVERING
+            and self.election.stands_back(self._sweep.own_guid)
+        ):
+            self.phase, self._look_ps = "", now_ps + self.config.polling_timeout_ps
+            self.state = next_state(self.state, SmEvent.MASTER_FOUND)
+        elif self.phase == PHASES[-1] or (self.database.sm_port < 0 and self.phase != PHASES[0]):
+            self._end(now_ps)
         else:
-            self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
-            if self.phase == PHASES[-1] or self.database.sm_port < 0:
-                self._end()
-                return
-            following = PHASES[PHASES.index(self.phase) + 1]
-        self.phase, self._phase_since = following, now_ps
-        self._enter[following]()
+            self._enter(now_ps, PHASES[PHASES.index(self.phase) + 1])
+
+    def _enter(self, now_ps: int, phase: str) -> None:
+        self.phase, self._phase_since = phase, now_ps
+        self._sweep.enter(phase)
+        self.graph, self.routing = self._sweep.graph or self.graph, self._sweep.routing or self.routing
+
+    # -- sweeps --
 
     def _begin(self) -> None:
         self._sweep_wanted = False
         if self.sweeps:
             self.state = next_state(self.state, SmEvent.TOPOLOGY_CHANGED)
         self.sweeps += 1
-        self.database, self.report = Database(), SweepReport()
-        self._queue = RequestQueue(self.database.routes, self.config.mkey)
-        self._discovery = Discovery(self.database, self._queue, self.report, self.config)
-        self._enter["discover"] = self._discovery.start
+        self._sweep = self._new_sweep()
+        self._queue = self._sweep.queue
         self._before = (self.transactor.retried, self.transactor.timeouts, self.transactor.strays)
 
     def _give_up(self) -> None:
@@ -146,17 +204,50 @@ class SubnetManager:
         self.transactor.abandon()
         self._queue = RequestQueue(self.database.routes)
 
-    def _end(self) -> None:
+    def _end(self, now_ps: int) -> None:
         self.phase = ""
-        db, report = self.database, self.report
-        rows = link_mgr.linked(db)
-        report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
-        report.count(self._queue.built)
+        sweep, report = self._sweep, self.report
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
-        report.describe(db)
-        if db.sm_port >= 0:
-            self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
+        sweep.finish(self._queue.built)
+        if self.database.sm_port < 0 or sweep.subnet is None:
+            return
+        self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
+        self._look_ps = now_ps + self.config.sweep_interval_ps
+        self.office.open(sweep.subnet, sweep.members())
+        heir = self.election.heir(sweep.own_guid)
+        if heir >= 0:
+            self._to_tell.append((heir, SmControl.HANDOVER))
+
+    # -- errands --
+
+    def _run(self, now_ps: int, errand: str) -> None:
+        self.phase, self._phase_since = errand, now_ps
+        db, work, office = self.database, self._errands, self.office
+        self._queue = queue = RequestQueue(db.routes, self.config.mkey)
+        if errand == "tell":
+            port, what = self._to_tell.pop(0)
+            self.election.polled = port if what == SmControl.HANDOVER else self.election.polled
+            work.tell(db, queue, port, what, self._sm_info())
+        elif errand == "groups" and office.subnet is not None:
+            work.program(office.subnet, queue)
+        elif errand == "read" and office.subnet is not None:
+            work.reading(office.subnet, queue, office.waiting[0].need)
+        elif errand == "poll":
+            work.poll(db, queue)
+        else:
+            work.light(db, queue)
+
+    def _errand_done(self) -> None:
+        errand, self.phase, work = self.phase, "", self._errands
+        if errand == "read" and work.read is not None:
+            self.office.was_read(self.office.waiting[0].need, work.read.table)
+        if work.changed:
+            self._sweep_wanted, work.changed = True, False
+        if errand == "tell" and work.told == SmControl.HANDOVER:
+            self._event(SmEvent.ACKNOWLEDGED)
+        if errand == "poll" and self.election.failures >= self.config.polling_retries:
+            self._event(SmEvent.POLLING_TIMEOUT)
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
@@ -165,39 +256,6 @@ class SubnetManager:
             batch, tags = self._queue.take(most)
             self.transactor.submit(batch, tags)
             most -= len(batch)
-
-    # -- what entering a phase does --
-
-    def _lids(self) -> None:
-        self._discovery.finish()
-        db = self.database
-        if db.sm_port < 0:
-            return
-        lid_mgr.assign(db, self.config.lmc)
-        self._count_subnet()
-        self._wanted = link_mgr.wanted_port_info(db, self.config)
-        link_mgr.queue_config(db, self._queue, self._wanted, db.end_ports())
-
-    def _route(self) -> None:
-        self.graph, self.routing = ucast_mgr.route_subnet(self.database, self.config.engine, self.config.options)
-        self.report.notes += self.routing.notes
-
-    def _send_tables(self) -> None:
-        assert self.graph is not None and self.routing is not None
-        self._tables = ucast_mgr.queue_blocks(self.database, self._queue, self.graph, self.routing.lft, self._store)
-
-    def _tops(self) -> None:
-        assert self.graph is not None
-        ucast_mgr.queue_tops(self.database, self._queue, self.graph, self.config.packet_life_time)
-
-    def _ports(self) -> None:
-        link_mgr.queue_config(self.database, self._queue, self._wanted, link_mgr.linked(self.database))
-
-    def _arm(self) -> None:
-        link_mgr.queue_state(self.database, self._queue, link_mgr.linked(self.database), PortState.ARMED)
-
-    def _activate(self) -> None:
-        link_mgr.queue_state(self.database, self._queue, link_mgr.linked(self.database), PortState.ACTIVE)
 
     # -- answers --
 
@@ -209,63 +267,74 @@ class SubnetManager:
             attr = (mad[:, 16].astype(np.uint16) << 8) | mad[:, 17]
         if done.timed_out:
             for a in np.unique(attr).tolist():
-                self._lost(a, tags[attr == a], "is not answered")
+                self._lost(a, tags[attr == a], False)
             return
         refused = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
         if refused.any():
             for a in np.unique(attr[refused]).tolist():
-                self._refused(a, tags[refused & (attr == a)])
+                self._lost(a, tags[refused & (attr == a)], True)
             mad, tags, attr = mad[~refused], tags[~refused], attr[~refused]
-            if not len(mad):
-                return
-        first = int(attr[0])
-        if (attr == first).all():
-            self._heard(first, tags, mad[:, SMP_DATA : SMP_DATA + 64])
-            return
-        for a in np.unique(attr).tolist():
-            rows = attr == a
+        for a in [int(attr[0])] if len(attr) and (attr == attr[0]).all() else np.unique(attr).tolist():
+            rows = slice(None) if attr[0] == a and (attr == a).all() else attr == a
             self._heard(a, tags[rows], mad[rows, SMP_DATA : SMP_DATA + 64])
 
     def _heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        if self.phase == "discover":
-            self._discovery.handle(attr, tags, data)
-        elif attr == SmpAttr.PORT_INFO:
-            self.database.port_info[tags] = data
-        elif attr == SmpAttr.SWITCH_INFO:
-            self.database.switch_info[tags] = data
+        if self._queue is self._sweep.queue:
+            self._sweep.heard(self.phase, attr, tags, data)
+        else:
+            self._errands.heard(self.phase, tags, data)
 
-    def _refused(self, attr: int, tags: np.ndarray) -> None:
-        kind = f"{'Get' if self.phase == 'discover' else 'Set'} {SmpAttr(attr).name}"
-        self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
-        self._lost(attr, tags, "is refused")
-
-    def _lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        if attr == SmpAttr.LFT:
-            assert self.graph is not None
-            switches = np.unique(tags // (self._tables.shape[1] // 64))
-            self._store.forget(self.graph.switch_guid[switches].tolist())
-            tags = self.graph.switch_node[switches]
-        self._discovery.lost(attr, tags, why)
+    def _lost(self, attr: int, tags: np.ndarray, refused: bool) -> None:
+        if self._queue is not self._sweep.queue:
+            self._errands.lost(self.phase, self.database, tags)
+        elif refused:
+            self._sweep.refused(self.phase, attr, tags)
+        else:
+            self._sweep.lost(self.phase, attr, tags, "is not answered")
 
     # -- what others ask --
 
-    def _count_subnet(self) -> None:
-        db, report = self.database, self.report
-        report.nodes, report.switches = db.n_nodes, int(db.is_switch.sum())
-        report.cas = report.nodes - report.switches
-        peer = db.port_peer
-        rows = np.flatnonzero(peer >= 0)
-        report.links = int((rows <= peer[rows]).sum())
-        report.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
-        is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
-        is_sm[db.sm_port] = False
-        report.notes += [
-            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
-        ]
+    def _asked(self, now_ps: int, asked: MadBatch) -> MadBatch:
+        """Answers to requests and traps. Who is no master is no administrator."""
+        to_sa = asked.mad[:, 1] == MgmtClass.SUBN_ADM
+        told = unasked.answer(asked[~to_sa], self._sm_info())
+        self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
+        for modifier, info in told.controls:
+            if int(SMInfo.sm_key.get(info)) == self.config.sm_key:
+                self._control(SmControl(modifier), info)
+        if self.state == SmState.MASTER:
+            for notice in told.notices:
+                self.office.forward(notice)
+            if to_sa.any():
+                self.office.sm_info(self._sm_info(), self.election.others)
+                return MadBatch.concat([told.replies, self.office.answer(asked[to_sa], now_ps)])
+        return told.replies
+
+    def _control(self, what: SmControl, info: np.ndarray) -> None:
+        """Set(SMInfo) of another manager (IBA 14.4.1)."""
+        port = self.election.port_of(int(SMInfo.guid.get(info)))
+        if what == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
+            self._to_tell += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
+            self._sweep_wanted = True
+        if what == SmControl.ACKNOWLEDGE and port >= 0:
+            self.election.polled = port
+        self._event(EVENT_OF[what])
+
+    def _event(self, event: SmEvent) -> None:
+        before, self.state = self.state, next_state(self.state, event)
+        if before == self.state:
+            return
+        if before == SmState.MASTER:
+            self._give_up()
+            self.office.close()
+            self.election.failures = 0
+            self._look_ps = self._now_ps + self.config.polling_timeout_ps
+        self._sweep_wanted = self.state in SWEEPS_IN
+        if event == SmEvent.HANDOVER:
+            self.office.close()  # a new master: everybody subscribes and joins anew
 
     def _sm_info(self) -> np.ndarray:
-        """SMInfo of this manager (IBA 14.2.5.13); the SM_Key stays with those who know it."""
-        db = self.database
-        guid = int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
-        return SMInfo.pack(guid=guid, act_count=self.transactor.sent & 0xFFFFFFFF, priority=self.config.priority,
+        """SMInfo of this manager (IBA 14.2.5.13). The SM_Key is told to everybody: OpenSM leaves a manager alone that does
+        not show it, and asks without saying who it is."""
+        return SMInfo.pack(guid=self._sweep.own_guid, sm_key=self.config.sm_key, act_count=self.transactor.sent & 0xFFFFFFFF, priority=self.config.priority,
                            sm_state=int(self.state))  # fmt: skip

@@ -1,6 +1,8 @@
-"""MADs that nobody asked for: other managers' SMInfo questions and devices' traps (IBA 14.2.5.13, 13.4.9)."""
+"""MADs that nobody asked for: other managers' SMInfo and devices' traps (IBA 14.2.5.13, 14.4.1, 13.4.9)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,18 +11,30 @@ from softib.iba.notice import Notice
 from softib.iba.smp import MadHeader, SMInfo
 from softib.mad.batch import MadBatch
 
-__all__ = ["SWEEP_TRAPS", "answer"]
+__all__ = ["SWEEP_TRAPS", "Unasked", "answer"]
 
 SWEEP_TRAPS = (128, 129, 130, 131, 144)
 """Link state, link integrity, buffer overrun, flow control watchdog, capabilities changed: look at the subnet again."""
 DIRECTION_BIT = 0x8000
+LAST_CONTROL = 5
 
 
-def answer(asked: MadBatch, sm_info: np.ndarray) -> tuple[MadBatch, bool]:
-    """Answers to ``asked`` (SMP requests and traps), and whether one of the traps calls for a sweep.
+@dataclass
+class Unasked:
+    """``replies`` to send; ``sweep``: a trap calls for one; ``notices`` uint8[n, 64] with the LIDs that sent them;
+    ``controls``: (modifier, SMInfo of the sender) of each Set(SMInfo)."""
 
-    ``sm_info`` uint8[64] is what Get(SMInfo) answers. A Set(SMInfo) changes nothing yet (no election): it is refused as a
-    method that is not supported. What is neither question nor trap is left without an answer.
+    replies: MadBatch
+    sweep: bool
+    notices: np.ndarray
+    controls: list[tuple[int, np.ndarray]]
+
+
+def answer(asked: MadBatch, sm_info: np.ndarray) -> Unasked:
+    """What ``asked`` (SMP requests and traps) mean, and the answers to them.
+
+    ``sm_info`` uint8[64] is what SMInfo answers. A Set(SMInfo) with a modifier that means nothing is refused as a bad
+    field. What is neither question nor trap is left without an answer.
     """
     mad = asked.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
@@ -33,11 +47,14 @@ def answer(asked: MadBatch, sm_info: np.ndarray) -> tuple[MadBatch, bool]:
     reply = asked[rows]
     reply.mad = reply.mad.copy()
     reply.dlid, reply.slid = asked.slid[rows].copy(), asked.dlid[rows].copy()
-    was_trap = trap[rows]
-    is_set = method[rows] == Method.SET
-    status = np.where(is_set, MadStatus.BAD_METHOD, MadStatus.OK)
+    was_trap, is_set = trap[rows], method[rows] == Method.SET
+    modifier = MadHeader.attr_mod.get(mad[rows])
+    bad = is_set & ((modifier < 1) | (modifier > LAST_CONTROL))
+    status = np.where(bad, MadStatus.BAD_FIELD, MadStatus.OK)
     directed = MadHeader.mgmt_class.get(reply.mad) == MgmtClass.SUBN_DR
     MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
     MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
+    told = mad[rows][:, SMP_DATA : SMP_DATA + SMInfo.size]
+    controls = [(int(modifier[i]), told[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
     reply.mad[~was_trap, SMP_DATA : SMP_DATA + SMInfo.size] = sm_info
-    return reply, bool(np.isin(numbers, SWEEP_TRAPS).any())
+    return Unasked(reply, bool(np.isin(numbers, SWEEP_TRAPS).any()), notices.copy(), controls)

@@ -2,6 +2,9 @@
 #include "inner.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #undef stat
@@ -40,21 +43,61 @@ EXCHANGED(int, scandir, (const char *path, struct dirent ***to, int (*pick)(cons
     int (*order)(const struct dirent **, const struct dirent **)), FIRST, path, to, pick, order)
 EXCHANGED(int, scandir64, (const char *path, struct dirent64 ***to, int (*pick)(const struct dirent64 *),
     int (*order)(const struct dirent64 **, const struct dirent64 **)), FIRST, path, to, pick, order)
-EXCHANGED(int, stat, (const char *path, struct stat *to), FIRST, path, to)
-EXCHANGED(int, lstat, (const char *path, struct stat *to), FIRST, path, to)
-EXCHANGED(int, fstatat, (int at, const char *path, struct stat *to, int flags), AFTER(at), path, to, flags)
-EXCHANGED(int, stat64, (const char *path, struct stat64 *to), FIRST, path, to)
-EXCHANGED(int, lstat64, (const char *path, struct stat64 *to), FIRST, path, to)
-EXCHANGED(int, fstatat64, (int at, const char *path, struct stat64 *to, int flags), AFTER(at), path, to, flags)
-EXCHANGED(int, __xstat, (int v, const char *path, struct stat *to), AFTER(v), path, to)
-EXCHANGED(int, __lxstat, (int v, const char *path, struct stat *to), AFTER(v), path, to)
-EXCHANGED(int, __fxstatat, (int v, int at, const char *path, struct stat *to, int flags), AFTER(v, at), path, to, flags)
-EXCHANGED(int, __xstat64, (int v, const char *path, struct stat64 *to), AFTER(v), path, to)
-EXCHANGED(int, __lxstat64, (int v, const char *path, struct stat64 *to), AFTER(v), path, to)
-EXCHANGED(int, __fxstatat64, (int v, int at, const char *path, struct stat64 *to, int flags), AFTER(v, at), path, to,
-    flags)
-EXCHANGED(int, statx, (int at, const char *restrict path, int flags, unsigned mask, struct statx *restrict to),
-    AFTER(at), path, flags, mask, to)
+/* What lies in the view's dev/infiniband is a file; programs look for character devices (major 231, as a kernel's). */
+#define DEVICES "/dev/infiniband/"
+#define MAJOR 231
+
+static bool is_device(const char *path, unsigned *minor)
+{
+    if (!view_folder() || !path || strncmp(path, DEVICES, sizeof DEVICES - 1) || !path[sizeof DEVICES - 1])
+        return false;
+    const char *name = path + sizeof DEVICES - 1, *digits = name + strcspn(name, "0123456789");
+
+    /* The kernel's first minors: umad 0, issm 64, uverbs 192. */
+    *minor = (unsigned)atoi(digits) + (*name == 'i' ? 64 : !strncmp(name, "uv", 2) ? 192 : 0);
+    return true;
+}
+
+#define EXCHANGED_STAT(name, parameters, before, ...) \
+    PUBLIC int name parameters \
+    { \
+        char room_[PATH_ROOM]; \
+        unsigned minor_; \
+        int done_ = real()->name(before mapped(path, room_), to __VA_OPT__(, ) __VA_ARGS__); \
+        if (!done_ && S_ISREG(to->st_mode) && is_device(path, &minor_)) { \
+            to->st_mode = (to->st_mode & ~(mode_t)S_IFMT) | S_IFCHR; \
+            to->st_rdev = makedev(MAJOR, minor_); \
+        } \
+        return done_; \
+    }
+
+EXCHANGED_STAT(stat, (const char *path, struct stat *to), FIRST)
+EXCHANGED_STAT(lstat, (const char *path, struct stat *to), FIRST)
+EXCHANGED_STAT(fstatat, (int at, const char *path, struct stat *to, int flags), AFTER(at), flags)
+EXCHANGED_STAT(stat64, (const char *path, struct stat64 *to), FIRST)
+EXCHANGED_STAT(lstat64, (const char *path, struct stat64 *to), FIRST)
+EXCHANGED_STAT(fstatat64, (int at, const char *path, struct stat64 *to, int flags), AFTER(at), flags)
+EXCHANGED_STAT(__xstat, (int v, const char *path, struct stat *to), AFTER(v))
+EXCHANGED_STAT(__lxstat, (int v, const char *path, struct stat *to), AFTER(v))
+EXCHANGED_STAT(__fxstatat, (int v, int at, const char *path, struct stat *to, int flags), AFTER(v, at), flags)
+EXCHANGED_STAT(__xstat64, (int v, const char *path, struct stat64 *to), AFTER(v))
+EXCHANGED_STAT(__lxstat64, (int v, const char *path, struct stat64 *to), AFTER(v))
+EXCHANGED_STAT(__fxstatat64, (int v, int at, const char *path, struct stat64 *to, int flags), AFTER(v, at), flags)
+
+PUBLIC int statx(int at, const char *restrict path, int flags, unsigned mask, struct statx *restrict to)
+{
+    char room[PATH_ROOM];
+    unsigned minor;
+    int done = real()->statx(at, mapped(path, room), flags, mask, to);
+
+    if (!done && S_ISREG(to->stx_mode) && is_device(path, &minor)) {
+        to->stx_mode = (uint16_t)((to->stx_mode & ~S_IFMT) | S_IFCHR);
+        to->stx_rdev_major = MAJOR;
+        to->stx_rdev_minor = minor;
+    }
+    return done;
+}
+
 EXCHANGED(int, access, (const char *path, int mode), FIRST, path, mode)
 EXCHANGED(int, euidaccess, (const char *path, int mode), FIRST, path, mode)
 EXCHANGED(int, faccessat, (int at, const char *path, int mode, int flags), AFTER(at), path, mode, flags)

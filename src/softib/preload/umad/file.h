@@ -5,9 +5,15 @@
 #include "inner.h"
 
 #include <errno.h>
+#include <sys/uio.h>
 
 struct agent {
     bool used, kernel_rmpp;
+};
+
+struct message {
+    struct softib_umad_head head;
+    uint8_t mad[SOFTIB_UMAD_MAD];
 };
 
 struct file {
@@ -18,8 +24,18 @@ struct file {
     size_t head; /* OLD_HEAD, or SOFTIB_UMAD_HEAD after ENABLE_PKEY */
     bool spoken; /* something was done with it */
     pthread_mutex_t reading, changing;
+    bool due; /* `announced` was read, its whole was not */
+    struct message announced;
     struct agent agents[SOFTIB_UMAD_AGENTS];
 };
+
+/* message.c: one message on the connection. Both return 0 or -errno; `payload` is -1, or a descriptor beside it. */
+int message_receive(int fd, struct message *m, size_t *size, int *payload, int flags);
+int message_send(int fd, const struct iovec *parts, int count, int payload);
+/* A file that holds a whole MAD whose first segment is `first`. Returns its descriptor or -errno. */
+int payload_of(const uint8_t *mad, size_t length, const uint8_t *first);
+/* Takes `length` octets of `payload` and closes it. */
+int payload_read(int payload, uint8_t *to, size_t length);
 
 static inline int fail(int error)
 {

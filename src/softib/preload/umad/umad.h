@@ -7,8 +7,10 @@
  *
  * - OPEN turns the connection into a umad file: from then on each message, both ways, is a softib_umad_head (the layout
  *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
- *   head counts the head and the MAD. An RMPP message is longer than fits: then a file descriptor travels beside the
- *   first 256 octets (SCM_RIGHTS) whose content is the whole MAD, `length` - 64 octets from its start.
+ *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 octets come twice, first
+ *   as they are (the announcement: `length` says more than there is), then with a file descriptor beside them (SCM_RIGHTS)
+ *   whose content is the whole MAD, `length` - 64 octets from its start. So nobody needs to look for descriptors, or to
+ *   peek, before an announcement; and a reader whose buffer is too small leaves the second in the queue.
  * - ISSM turns it into an issm file: the port says IsSM as long as the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single questions; the connection is closed after the answer.
  *
@@ -21,7 +23,7 @@
 #include <stdint.h>
 
 #define SOFTIB_UMAD_MAGIC 0x64616d75
-#define SOFTIB_UMAD_VERSION 2
+#define SOFTIB_UMAD_VERSION 3
 
 #define SOFTIB_UMAD_OPEN 1
 #define SOFTIB_UMAD_ISSM 2

@@ -1,0 +1,93 @@
+"""Communication management and SA MADs as octets, one at a time, from their declarations in ``iba``.
+
+One Python integer holds the structure: a connection costs five of these, and NumPy's cost for each field would be ten
+times as much.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from softib.iba.cm import CLASS_VERSION, MESSAGES
+from softib.iba.constants import MAD_SIZE, Method
+from softib.iba.structure import Structure
+
+__all__ = ["CM_CLASS", "Head", "cm_mad", "codec", "head_of", "parse_cm"]
+
+CM_CLASS = 0x07
+"""MgmtClass of communication management (IBA 13.4.4)."""
+_HEAD = struct.Struct(">BBBBHHQHHI")
+HEAD_SIZE = 24
+_NAMES = ("base", "klass", "version", "method", "status", "specific", "tid", "attr", "_reserved", "modifier")
+
+
+class Codec:
+    """Octets ↔ fields of one structure; arrays of octets are ``bytes``."""
+
+    def __init__(self, structure: type[Structure]):
+        self.size = structure.size
+        bits = self.size * 8
+        self._fields = {}
+        for f in structure.named():
+            octets = f.width // 8 if f.count > 1 or f.is_text else 0
+            self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
+
+    def pack(self, **values: Any) -> bytes:
+        """Its octets; values beyond a field's width lose their high bits, octets are padded with zeros."""
+        whole = 0
+        for name, value in values.items():
+            shift, mask, octets = self._fields[name]
+            if octets:
+                value = int.from_bytes(value[:octets].ljust(octets, b"\0"), "big")
+            whole |= (value & mask) << shift
+        return whole.to_bytes(self.size, "big")
+
+    def unpack(self, octets: bytes) -> dict[str, Any]:
+        """All named fields of the octets at the front."""
+        whole = int.from_bytes(octets[: self.size], "big")
+        found: dict[str, Any] = {}
+        for name, (shift, mask, size) in self._fields.items():
+            value = (whole >> shift) & mask
+            found[name] = value.to_bytes(size, "big") if size else value
+        return found
+
+
+_codecs: dict[type[Structure], Codec] = {}
+
+
+def codec(structure: type[Structure]) -> Codec:
+    """The codec of ``structure``, made once."""
+    found = _codecs.get(structure)
+    if found is None:
+        found = _codecs[structure] = Codec(structure)
+    return found
+
+
+class Head:
+    """MADHeader (IBA 13.4.3) of octets."""
+
+    __slots__ = _NAMES
+
+    def __init__(self, mad: bytes):
+        (self.base, self.klass, self.version, self.method, self.status, self.specific, self.tid, self.attr,
+         self._reserved, self.modifier) = _HEAD.unpack_from(mad)  # fmt: skip
+
+
+def head_of(klass: int, version: int, method: int, tid: int, attr: int, modifier: int = 0) -> bytes:
+    """The 24 octets of MADHeader."""
+    return _HEAD.pack(1, klass, version, method, 0, 0, tid, attr, 0, modifier)
+
+
+def cm_mad(attr: int, tid: int, modifier: int = 0, **fields: Any) -> bytes:
+    """A whole MAD of communication management: ``attr`` is a :class:`~softib.iba.cm.CmAttr`."""
+    body = codec(MESSAGES[attr]).pack(**fields)
+    return (head_of(CM_CLASS, CLASS_VERSION, Method.SEND, tid, attr, modifier) + body).ljust(MAD_SIZE, b"\0")
+
+
+def parse_cm(mad: bytes) -> tuple[Head, dict[str, Any]] | None:
+    """Header and fields; None where it is no message of this class that is known."""
+    head = Head(mad)
+    if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
+        return None
+    return head, codec(MESSAGES[head.attr]).unpack(mad[HEAD_SIZE:])

@@ -1,0 +1,94 @@
+"""A mount namespace in which ``/sys/class/infiniband`` is a fabric's: for programs that no preload library reaches.
+
+sysfs lets nobody make a directory, and a machine without adapters has no ``/sys/class/infiniband``. So ``/sys/class``
+becomes a small file system of its own whose directories are the machine's, and beside them the fabric's. Source of the
+calls: namespaces(7), user_namespaces(7), mount(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["entering"]
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    4096,
+    16384,
+    1 << 18,
+)
+CLASSES = Path("/sys/class")
+
+
+def _failing(what: str, result: int) -> None:
+    if result:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    args = (
+        *(os.fsencode(t) if t else None for t in (source, target, kind)),
+        ctypes.c_ulong(flags),
+        data.encode() or None,
+    )
+    _failing(f"mount on {target}", _libc().mount(*args))
+
+
+def _unshare() -> None:
+    """A mount namespace of our own, where that is not allowed in a user namespace of our own."""
+    uid, gid = os.getuid(), os.getgid()
+    libc = _libc()
+    if libc.unshare(CLONE_NEWNS) == 0:
+        return
+    _failing("unshare", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
+    Path("/proc/self/setgroups").write_text("deny")  # what must be before a gid_map without privilege
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+
+
+def _enter(tree: Path) -> None:
+    _unshare()
+    _mount("", "/", "", MS_REC | MS_PRIVATE)  # what is mounted from here on is seen by this program alone
+    fabric = tree / CLASSES.relative_to("/")
+    ours = sorted(p.name for p in fabric.iterdir())
+    machine = os.open(CLASSES, os.O_PATH | os.O_DIRECTORY)
+    try:
+        theirs = sorted(set(os.listdir(CLASSES)) - set(ours))
+        _mount("softib", str(CLASSES), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=1m")
+        for name in theirs:
+            (CLASSES / name).mkdir()
+            _mount(f"/proc/self/fd/{machine}/{name}", str(CLASSES / name), "", MS_BIND | MS_REC)
+    finally:
+        os.close(machine)
+    for name in ours:
+        target = str(CLASSES / name)
+        os.mkdir(target)
+        _mount(str(fabric / name), target, "", MS_BIND)
+        _mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def entering(tree: Path, tell: int) -> Callable[[], None]:
+    """What a child calls before it becomes the program: its ``/sys/class`` shows ``tree``. An error's words go to the
+    descriptor ``tell``, and the child ends (with ``OSError``)."""
+
+    def enter() -> None:
+        try:
+            _enter(tree)
+        except OSError as error:
+            os.write(tell, (error.strerror or str(error)).encode())
+            raise
+
+    return enter

@@ -1,0 +1,80 @@
+"""A running fabric as any other source: a copy of its board at one moment.
+
+What discovery would find is what counts: a cable whose ends are not LinkUp (failed, disabled, far end dead) is not in
+the copy, as ``ibnetdiscover`` would not list it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from softib.errors import PeerError
+from softib.fabric.formats.base import ReadResult
+from softib.fabric.model import Fabric, Source
+from softib.fabric.plugging import delete_cables
+from softib.iba.constants import CapMask, PhysState
+from softib.iba.smp import PortInfo
+from softib.live.board import Board
+from softib.live.remote import ask
+from softib.live.slots import Slot
+
+__all__ = ["FORMAT", "read"]
+
+FORMAT = "running"
+RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "lfts", "sm", "unlinked"})
+PATIENCE_S = 15.0
+PAUSE_S = 0.1
+
+
+def read(slot: Slot) -> ReadResult:
+    """The fabric of ``slot``, in memory of its own: tables, states and counters as they stand.
+
+    Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
+    """
+    fabric = _still(slot)
+    told = fabric.source.records & {"lengths"}
+    fabric.source = Source(FORMAT, f"the running fabric {slot.name!r}", RECORDS | told, sms=_managers(fabric))
+    delete_cables(fabric, _down(fabric))
+    return ReadResult(fabric, [], FORMAT)
+
+
+def _still(slot: Slot) -> Fabric:
+    """A copy during which nothing was configured: the epoch that the daemon tells is the same before and after.
+
+    (The one on the board lags a turn of the daemon's loop behind what it writes.)
+    """
+    until = time.monotonic() + PATIENCE_S
+    before = ask(slot, "status")["epoch"]
+    while True:
+        fabric = Board.snapshot(slot.board)
+        after = ask(slot, "status")["epoch"]
+        if before == after:
+            return fabric
+        if time.monotonic() > until:
+            raise PeerError(
+                f"the configuration of {slot.name!r} changes all the time; try again when its subnet manager is done"
+            )
+        before = after
+        time.sleep(PAUSE_S)
+
+
+def _down(f: Fabric) -> np.ndarray:
+    """Cables that carry nothing. One with an unknown far end counts by the end that there is."""
+    up = PortInfo.port_phys_state.get(f.port_info) == PhysState.LINK_UP
+    return np.flatnonzero(~np.where(f.cable_port >= 0, up[f.cable_port], True).all(axis=1))
+
+
+def _managers(f: Fabric) -> list[dict[str, object]]:
+    """Ports that say IsSM. The master is the one whose LID the others hold as that of their manager."""
+    ends = f.end_ports()
+    info = f.port_info[ends]
+    masters = np.bincount(PortInfo.master_sm_lid.get(info), minlength=1)
+    masters[0] = 0
+    lid = int(masters.argmax()) if masters.any() else -1
+    return [
+        {"node": int(f.port_node[p]), "portnum": int(f.port_num[p]), "priority": None, "guid": int(f.port_guid[p]),
+         "state": "master" if int(f.lid[p]) == lid else "standby"}
+        for p in ends[(PortInfo.cap_mask.get(info) & CapMask.IS_SM) > 0].tolist()
+    ]  # fmt: skip

@@ -1,0 +1,101 @@
+"""What applications send over the running fabric: the file ``traffic``, and its way into the counters of the ports.
+
+Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the cells up, port by port,
+when somebody asks: before a PMA Get is answered, before a counter is read in sysfs, and a few times a second.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections import namedtuple
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.live.c_header import define, structures
+from softib.live.traffic_kernels import fold_cells, free_chunks, retire_chunks
+
+__all__ = ["HEADER", "Cells", "Traffic", "no_cells"]
+
+HEADER = Path(__file__).resolve().parent.parent / "preload" / "verbs" / "fabric" / "traffic.h"
+MAGIC = b"SOFTIBt"
+CHUNKS = 1 << 14
+"""Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
+
+Cells: Any = namedtuple("Cells", ["head", "cells", "counts", "seen", "watch"])
+"""The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
+uint64[cells, 32] the same octets, ``seen`` uint64[cells, 5] what was added of each cell (packets forward and back, words
+forward and back, time of the last trap), ``watch`` uint8[chunks] 1 = was dirty at the last look."""
+
+
+@cache
+def constant(name: str) -> int:
+    """``SOFTIB_`` + ``name``."""
+    return define(HEADER, f"SOFTIB_{name}")
+
+
+def _cells(octets: np.ndarray, chunks: int) -> Any:
+    size, each = constant("CHUNK_OCTETS"), constant("CELL_OCTETS")
+    n = chunks * constant("CHUNK_CELLS")
+    body = octets[size:].reshape(n, each)
+    return Cells(
+        octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
+        np.zeros((n, 5), np.uint64), np.zeros(chunks, np.uint8),
+    )  # fmt: skip
+
+
+def no_cells() -> Any:
+    """Of a fabric without applications."""
+    return _cells(np.zeros(constant("CHUNK_OCTETS"), np.uint8), 0)
+
+
+class Traffic:
+    """The traffic file at ``path``, made anew (mode 0600). ``tables`` are the agents' (``AgentPlane.tables``): their
+    counters grow. Raises :class:`InputError` where the file cannot be made."""
+
+    def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
+        self.path, self.tables = path, tables
+        size = (chunks + 1) * constant("CHUNK_OCTETS")
+        path.unlink(missing_ok=True)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.truncate(fd, size)
+                os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
+                self.memory = mmap.mmap(fd, size)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        octets = np.frombuffer(self.memory, np.uint8)
+        self.cells = _cells(octets, chunks)
+        head = octets[: structures(HEADER)["softib_traffic"].itemsize].view(structures(HEADER)["softib_traffic"])
+        head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
+        head["pid"] = os.getpid()
+        head["magic"] = MAGIC
+        self.head = head
+        fold_cells(self.tables, self.cells, 0)  # compiled now, not while somebody waits
+        self.release(0xFFFFFFFF)
+
+    def fold(self, now_ps: int) -> int:
+        """Add what is new to the counters; violations raise their traps. Returns how many cells had something new."""
+        return int(fold_cells(self.tables, self.cells, int(now_ps)))
+
+    def release(self, process: int, now_ps: int = 0) -> None:
+        """Process number ``process`` is dead: what it counted is added, its chunks are free."""
+        retire_chunks(self.cells, np.uint32(process))
+        self.fold(now_ps)
+        free_chunks(self.cells, np.uint32(process))
+
+    def owners(self) -> set[int]:
+        """Numbers of the processes that own chunks."""
+        used = int(self.head["high"][0])
+        return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
+
+    def close(self) -> None:
+        """Remove the file; who still maps it counts for nobody."""
+        self.path.unlink(missing_ok=True)

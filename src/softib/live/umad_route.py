@@ -1,0 +1,78 @@
+"""Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them (IBA 8.3, 13.5.4).
+
+A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and which of its own GIDs
+the packet was for. A GRH for a GID that the port at the DLID does not have is dropped there (IBA 9.6.1.2.3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.iba.smp import PortInfo
+
+__all__ = ["ROUTE", "pkey_index_at", "routes_of"]
+
+ROUTE = slice(32, 56)
+"""grh_present, gid_index, hop_limit, traffic_class, gid, flow_label in ``softib_umad_head``."""
+QPN = slice(20, 24)
+LINK_LOCAL = 0xFE80_0000_0000_0000
+ANSWERS_HOPS = 0xFF
+"""HopLmt of a response with a GRH (IBA 13.5.4.4)."""
+
+Route = bytes
+
+
+def _port_at(f: Fabric, lid: int) -> int | None:
+    ends = f.end_ports()
+    low = f.lid[ends].astype(np.int64)
+    hit = ends[
+        (low > 0) & (low <= lid) & (lid < low + (1 << np.asarray(PortInfo.lmc.get(f.port_info[ends]), np.int64)))
+    ]
+    return int(hit[0]) if len(hit) else None
+
+
+def _gid(f: Fabric, port: int, index: int) -> bytes:
+    """GID ``index`` of ``port``; zeros where the table has none."""
+    if index >= max(1, int(PortInfo.guid_cap.get(f.port_info[port]))):
+        return bytes(16)
+    guid = int(f.guids[f.guid_base[port] + index])
+    return (int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid).to_bytes(16, "big")
+
+
+def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
+    """Which GID of ``port`` this is; the link-local prefix is every port's (IBA 4.1.1)."""
+    prefix, guid = int.from_bytes(gid[:8], "big"), np.uint64(int.from_bytes(gid[8:], "big"))
+    if prefix not in (LINK_LOCAL, int(PortInfo.gid_prefix.get(f.port_info[port]))) or not guid:
+        return None
+    base, n = int(f.guid_base[port]), max(1, int(PortInfo.guid_cap.get(f.port_info[port])))
+    hits = np.flatnonzero(f.guids[base : base + n] == guid)
+    return int(hits[0]) if len(hits) else None
+
+
+def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
+    """What the header says of the route of ``message``, which a program on ``port`` wrote with a GRH: (where it arrives,
+    on an agent's answer to it). (None, None): nobody there has that GID. SMPs have no GRH (IBA 14.2.1.1): zeros.
+    """
+    if not message[QPN].any():
+        return bytes(24), bytes(24)
+    told = message[ROUTE].tobytes()
+    there = _port_at(f, int(message[28]) << 8 | int(message[29]))
+    index = None if there is None else _index_of(f, there, told[4:20])
+    if index is None:
+        return None, None
+    arrives = bytes((1, index)) + told[2:4] + _gid(f, port, told[1]) + told[20:]
+    return arrives, bytes((1, told[1], ANSWERS_HOPS)) + told[3:]
+
+
+def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
+    """Index in the table of port ``there`` of the partition that stands at ``index`` of port ``here``; 0 where it is not."""
+    n = int(f.pkey_cap[there])
+    if index >= int(f.pkey_cap[here]):
+        return 0
+    pkey = int(f.pkeys[f.pkey_base[here] + index]) & 0x7FFF
+    table = f.pkeys[f.pkey_base[there] : int(f.pkey_base[there]) + n] & np.uint16(0x7FFF)
+    if index < n and int(table[index]) == pkey:
+        return index
+    hits = np.flatnonzero(table == pkey)
+    return int(hits[0]) if len(hits) else 0

@@ -1,0 +1,171 @@
+/* What the kernel's driver does to a read and a write of a umad device. */
+#include "file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { GONE_US = 100000 };
+enum { MAD_HEAD = 24, LEAST_MAD = 36 };
+
+/* Octets of the MAD in a message: what its head says, as far as that may be. */
+static size_t octets_of(const struct message *m)
+{
+    if (m->head.status || m->head.length < SOFTIB_UMAD_HEAD)
+        return MAD_HEAD; /* a request that comes back is its header alone */
+    return m->head.length - SOFTIB_UMAD_HEAD;
+}
+
+/* The head and the first segment, as far as there is one, as the program sees them. */
+static void show(struct file *file, struct message *m, size_t length, uint8_t *to)
+{
+    m->head.length = (uint32_t)(file->head + length);
+    memcpy(to, &m->head, file->head);
+    memcpy(to + file->head, m->mad, length < SOFTIB_UMAD_MAD ? length : SOFTIB_UMAD_MAD);
+}
+
+/* The message that was announced: whole, when it fits; else the program sees the length and comes again. */
+static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t count)
+{
+    size_t length = octets_of(&file->announced), size;
+    struct message m = file->announced;
+    int payload, error;
+
+    if (length > SOFTIB_UMAD_LONGEST)
+        return -EIO;
+    if (count < file->head + SOFTIB_UMAD_MAD)
+        return -EINVAL;
+    if (count < file->head + length) {
+        show(file, &m, length, to);
+        return -ENOSPC;
+    }
+    if ((error = message_receive(fd, &m, &size, &payload, 0)))
+        return error;
+    file->due = false;
+    if (payload < 0) { /* another process with this device took the whole; this is the next message */
+        length = octets_of(&m);
+        if (length > SOFTIB_UMAD_MAD) {
+            file->announced = m;
+            file->due = true;
+            return -EAGAIN;
+        }
+        show(file, &m, length, to);
+        return (ssize_t)(file->head + length);
+    }
+    if (octets_of(&m) != length) {
+        real()->close(payload);
+        return -EAGAIN;
+    }
+    if ((error = payload_read(payload, to + file->head, length)))
+        return error;
+    show(file, &m, length, to);
+    return (ssize_t)(file->head + length);
+}
+
+/* The next message, if it fits into `count` octets; it stays in the queue when it does not. */
+static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
+{
+    bool roomy = count >= file->head + SOFTIB_UMAD_MAD; /* whatever comes, its first segment fits */
+    struct message m;
+    size_t size;
+    int payload, error;
+
+    if (file->due)
+        return take_announced(file, fd, to, count);
+    if ((error = message_receive(fd, &m, &size, &payload, roomy ? 0 : MSG_PEEK)))
+        return error;
+    size_t length = octets_of(&m);
+    if (payload >= 0) { /* another process with this device took the announcement */
+        real()->close(payload);
+        return -EAGAIN;
+    }
+    if (length > SOFTIB_UMAD_MAD) {
+        if (!roomy)
+            return -EINVAL;
+        file->announced = m;
+        file->due = true;
+        return take_announced(file, fd, to, count);
+    }
+    if (size < SOFTIB_UMAD_HEAD + length)
+        memset((uint8_t *)&m + size, 0, sizeof m - size);
+    if (count < file->head + length)
+        return -EINVAL;
+    if (!roomy && (error = message_receive(fd, &m, &size, &payload, 0)))
+        return error;
+    show(file, &m, length, to);
+    return (ssize_t)(file->head + length);
+}
+
+ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
+{
+    if (file->kind != 'u' || count < file->head)
+        return fail(EINVAL);
+    for (;;) {
+        int cancelling;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+        pthread_mutex_lock(&file->reading);
+        ssize_t n = take(file, fd, buffer, count);
+        pthread_mutex_unlock(&file->reading);
+        pthread_setcancelstate(cancelling, NULL);
+        if (n == -EIO)
+            usleep(GONE_US); /* a program that reads on and logs each error would fill the disk */
+        if (n != -EAGAIN && n != -EINTR)
+            return n < 0 ? fail((int)-n) : n;
+        if (n == -EAGAIN && real()->fcntl(fd, F_GETFL) & O_NONBLOCK)
+            return fail(EAGAIN);
+        struct pollfd wait = { fd, POLLIN, 0 };
+        if (poll(&wait, 1, -1) < 0)
+            return -1;
+        if (file_of(fd) != file)
+            return fail(EBADF);
+    }
+}
+
+/* An RMPP message: announced, then whole (umad.h). */
+static int write_long(int fd, struct message *m, const uint8_t *mad, size_t length)
+{
+    struct iovec part = { m, sizeof *m };
+    int payload = payload_of(mad, length, m->mad);
+
+    if (payload < 0)
+        return payload;
+    int error = message_send(fd, &part, 1, -1);
+    if (!error)
+        error = message_send(fd, &part, 1, payload);
+    real()->close(payload);
+    return error;
+}
+
+ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count)
+{
+    struct message m;
+    int error;
+
+    if (file->kind != 'u' || count < file->head + LEAST_MAD || count > SOFTIB_UMAD_LONGEST)
+        return fail(EINVAL);
+    size_t length = count - file->head, first = length < SOFTIB_UMAD_MAD ? length : SOFTIB_UMAD_MAD;
+    const uint8_t *mad = (const uint8_t *)buffer + file->head;
+    memcpy(&m.head, buffer, file->head);
+    memset((uint8_t *)&m.head + file->head, 0, SOFTIB_UMAD_HEAD - file->head);
+    if (m.head.id >= SOFTIB_UMAD_AGENTS || !file->agents[m.head.id].used)
+        return fail(EINVAL);
+    bool rmpp = file->agents[m.head.id].kernel_rmpp && rmpp_is_active(mad);
+    if (length > SOFTIB_UMAD_MAD && !rmpp)
+        return fail(EINVAL);
+    m.head.length = (uint32_t)(SOFTIB_UMAD_HEAD + length);
+    file->spoken = true;
+    if (rmpp) {
+        memcpy(m.mad, mad, first);
+        rmpp_first_segment(m.mad, length);
+        mad = m.mad;
+    }
+    if (length > SOFTIB_UMAD_MAD)
+        error = write_long(fd, &m, (const uint8_t *)buffer + file->head, length);
+    else {
+        struct iovec parts[2] = { { &m.head, SOFTIB_UMAD_HEAD }, { (void *)mad, length } };
+        error = message_send(fd, parts, 2, -1);
+    }
+    return error ? fail(-error) : (ssize_t)count;
+}

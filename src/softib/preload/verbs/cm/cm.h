@@ -1,0 +1,129 @@
+/* What the parts of the rdma_cm device share. Everything here is guarded by one lock, cm_lock(), save the daemon's socket. */
+#ifndef SOFTIB_CM_H
+#define SOFTIB_CM_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <sys/socket.h>
+
+#include <rdma/rdma_user_cm.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire.h"
+
+/* enum rdma_cm_event_type of librdmacm's ABI (rdma_cma.h); the kernel's header has no name for them. */
+enum cm_event {
+    CM_ADDR_RESOLVED, CM_ADDR_ERROR, CM_ROUTE_RESOLVED, CM_ROUTE_ERROR, CM_CONNECT_REQUEST, CM_CONNECT_RESPONSE,
+    CM_CONNECT_ERROR, CM_UNREACHABLE, CM_REJECTED, CM_ESTABLISHED, CM_DISCONNECTED, CM_DEVICE_REMOVAL,
+    CM_MULTICAST_JOIN, CM_MULTICAST_ERROR, CM_ADDR_CHANGE, CM_TIMEWAIT_EXIT
+};
+
+enum { CM_QPT_RC = 2, CM_QPT_UC = 3, CM_QPT_UD = 4, CM_QPT_XRC_SEND = 9, CM_QPT_XRC_RECV = 10 };
+
+/* An open /dev/infiniband/rdma_cm. */
+struct cm_channel {
+    struct cm_channel *next; /* among the spare ones */
+    int fd;                  /* one of its descriptors */
+    int users;               /* descriptors of it in this process */
+    uint32_t number;         /* the daemon's */
+    uint32_t generation;     /* of the connection to the daemon that it belongs to */
+};
+
+/* An id, or a multicast membership of one. */
+struct cm_id {
+    struct cm_channel *channel; /* NULL: free */
+    struct cm_id *next;         /* of the same hash of its number */
+    struct cm_id *parent;       /* of a membership: the id that joined */
+    uint32_t memberships;
+    uint32_t handle, number;
+    uint64_t uid;
+    uint16_t ps;
+    uint8_t qp_type, flags, tos;
+    bool told;                  /* the daemon knows it */
+    bool bound, listening, connecting, accepted, removed;
+    uint8_t ack_timeout, min_rnr_timer;
+    bool has_ack_timeout;
+    uint32_t events_reported;   /* by GET_EVENT */
+    uint32_t received;          /* taken off the channel's socket */
+    uint32_t qkey;
+    uint32_t psn;               /* where this side starts */
+    uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
+    bool has_peer;              /* remote: QP number and PSN of the other side are known */
+    struct softib_cm_told at;   /* addresses, device, path and the other side, as last told */
+};
+
+void cm_lock(void);
+void cm_unlock(void);
+
+/* link.c */
+/* Sends `question`; with `answer` not NULL waits for it. Returns 0 or -errno (the daemon's own, too). */
+int cm_tell(struct softib_cm_ask *question, struct softib_cm_told *answer);
+/* The same with something behind the question: `octets` in all. */
+int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_told *answer);
+/* A connection that gets the events of a channel; -errno. */
+int cm_connect_channel(struct cm_channel *channel);
+/* Counts up when this process got another connection (after a fork): what was made before is void. */
+uint32_t cm_generation(void);
+
+/* ids.c */
+struct cm_id *cm_create(struct cm_channel *channel, uint32_t number); /* number 0: a new one; NULL: out of memory */
+struct cm_id *cm_find(struct cm_channel *channel, uint32_t handle);   /* an id; NULL: none of this channel */
+struct cm_id *cm_find_membership(struct cm_channel *channel, uint32_t handle);
+struct cm_id *cm_by_number(uint32_t number);
+struct cm_id *cm_next_of(struct cm_channel *channel, struct cm_id *after);
+void cm_free(struct cm_id *id);
+
+/* channel.c */
+struct cm_channel *cm_channel_of(int fd);
+int cm_open(int flags);
+void cm_close(int fd);
+void cm_dup(int from, int to);
+/* The next event; 0, -EAGAIN, or -EIO when the daemon is gone. */
+int cm_take(struct cm_channel *channel, int fd, struct softib_cm_told *event);
+/* All events of `id` that are on their way are dropped, or go to channel `to`. */
+void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to);
+
+/* memory.c: the program's memory, which may not be there. 0 or -EFAULT. */
+int cm_get(void *to, uint64_t from, size_t octets);
+int cm_put(uint64_t to, const void *from, size_t octets);
+
+/* commands.c */
+ssize_t cm_write(struct cm_channel *channel, int fd, const void *buffer, size_t count);
+void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op);
+
+/* What a command handler gets: its channel, the command (zero-padded), and how much room the answer has. */
+struct cm_call {
+    struct cm_channel *channel;
+    int fd;
+    const void *command;
+    size_t in, out;
+};
+
+/* events.c, query.c, qp_attr.c, mcast.c: handlers; each returns 0 or -errno. */
+int cm_get_event(struct cm_call *call);
+int cm_query(struct cm_call *call);
+int cm_query_route(struct cm_call *call);
+int cm_init_qp_attr(struct cm_call *call);
+int cm_join_ip(struct cm_call *call);
+int cm_join(struct cm_call *call);
+int cm_leave(struct cm_call *call);
+int cm_set_option(struct cm_call *call);
+int cm_migrate(struct cm_call *call);
+
+/* path.c: PathRecord (IBA 15.2.5.16) as the SA sends it. */
+struct cm_path {
+    uint8_t dgid[16], sgid[16];
+    uint16_t dlid, slid, pkey;
+    uint32_t flow_label;
+    uint8_t hop_limit, traffic_class, reversible, numb_path, sl, mtu, rate, life_time, preference;
+    uint8_t mtu_selector, rate_selector, life_time_selector;
+};
+void cm_read_path(const uint8_t record[64], struct cm_path *path);
+void cm_fill_ah(const struct softib_cm_told *at, struct ib_uverbs_ah_attr *ah);
+
+#endif

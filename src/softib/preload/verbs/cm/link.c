@@ -1,0 +1,145 @@
+/* The connection of this process to the daemon, made when it is first needed, and made anew in a forked child. */
+#include "cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+static int link_fd = -1;
+static pid_t owner;
+static uint32_t process, generation;
+
+/* The daemon's socket lies beside that of the umad devices. */
+static int open_socket(void)
+{
+    const char *umad = getenv("SOFTIB_UMAD"), *slash = umad ? strrchr(umad, '/') : NULL;
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+
+    if (!slash || (size_t)snprintf(to.sun_path, sizeof to.sun_path, "%.*s/rdma_cm", (int)(slash - umad), umad)
+                      >= sizeof to.sun_path)
+        return -ENOENT;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)&to, sizeof to)) {
+        int error = errno;
+        cm_real()->close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+static int hear(int fd, struct softib_cm_told *told)
+{
+    ssize_t n;
+
+    do
+        n = recv(fd, told, sizeof *told, 0);
+    while (n < 0 && errno == EINTR);
+    return n == sizeof *told ? 0 : n < 0 ? -errno : -EIO;
+}
+
+static int greet(int fd, struct softib_cm_hello *hello, uint32_t *number)
+{
+    struct softib_cm_told told;
+    const char *view = getenv("SOFTIB_VIEW");
+    int error;
+
+    hello->magic = SOFTIB_CM_MAGIC;
+    hello->version = SOFTIB_CM_VERSION;
+    if (view && strrchr(view, '/'))
+        snprintf(hello->view, sizeof hello->view, "%s", strrchr(view, '/') + 1);
+    if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) < 0)
+        return -errno;
+    if ((error = hear(fd, &told)))
+        return error;
+    *number = told.number;
+    return -(int)told.error;
+}
+
+static int linked(void)
+{
+    struct softib_cm_hello hello = { .kind = SOFTIB_CM_PROCESS };
+
+    if (link_fd >= 0 && owner == getpid())
+        return 0;
+    if (link_fd >= 0)
+        cm_real()->close(link_fd);
+    link_fd = -1;
+    int fd = open_socket();
+    if (fd < 0)
+        return fd;
+    int error = greet(fd, &hello, &process);
+    if (error) {
+        cm_real()->close(fd);
+        return error;
+    }
+    link_fd = fd;
+    owner = getpid();
+    generation++;
+    return 0;
+}
+
+uint32_t cm_generation(void)
+{
+    return link_fd >= 0 && owner == getpid() ? generation : generation + 1;
+}
+
+int cm_connect_channel(struct cm_channel *channel)
+{
+    struct softib_cm_hello hello = { .kind = SOFTIB_CM_CHANNEL };
+    int error = linked();
+
+    if (error)
+        return error;
+    int fd = open_socket();
+    if (fd < 0)
+        return fd;
+    hello.process = process;
+    if ((error = greet(fd, &hello, &channel->number))) {
+        cm_real()->close(fd);
+        return error;
+    }
+    channel->generation = generation;
+    return fd;
+}
+
+static int say(const void *message, size_t octets)
+{
+    ssize_t n;
+    int error = linked();
+
+    if (error)
+        return error;
+    do
+        n = send(link_fd, message, octets, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EPIPE || errno == ECONNRESET ? -EIO : -errno;
+    return 0;
+}
+
+int cm_tell(struct softib_cm_ask *question, struct softib_cm_told *answer)
+{
+    return cm_tell_more(question, sizeof *question, answer);
+}
+
+int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_told *answer)
+{
+    int error;
+
+    question->answer = answer != NULL;
+    if ((error = say(question, octets)) || !answer)
+        return error;
+    if ((error = hear(link_fd, answer)))
+        return error;
+    return -(int)answer->error;
+}

@@ -1,0 +1,126 @@
+/*
+ * What the rdma_cm device of libsoftib-verbs.so and the daemon say to each other. This header is the only declaration;
+ * softib.live.cm_wire reads it.
+ *
+ * The daemon listens on the SOCK_SEQPACKET socket `rdma_cm` in the fabric's directory. Every connection starts with a
+ * softib_cm_hello, which gets one softib_cm_told (`error`, `number`).
+ *
+ * - PROCESS: one a process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
+ *   softib_cm_told. Who closes it, or dies, has destroyed all its ids.
+ * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this connection, so poll, epoll,
+ *   fcntl, dup and close work without us. The daemon sends the events of its ids: a softib_cm_told each.
+ *
+ * `number` names an id or a multicast membership: the process numbers what it creates below SOFTIB_CM_CHILD, the daemon
+ * numbers the ids of connection requests above. Integers are the machine's own; GIDs, paths and socket addresses are as
+ * on the wire.
+ */
+#ifndef SOFTIB_CM_WIRE_H
+#define SOFTIB_CM_WIRE_H
+
+#include <stdint.h>
+
+#define SOFTIB_CM_MAGIC 0x616d6372
+#define SOFTIB_CM_VERSION 1
+
+#define SOFTIB_CM_PROCESS 1
+#define SOFTIB_CM_CHANNEL 2
+
+#define SOFTIB_CM_CHILD 0x80000000
+
+#define SOFTIB_CM_DESTROY 1
+#define SOFTIB_CM_BIND 2
+#define SOFTIB_CM_RESOLVE_ADDR 3
+#define SOFTIB_CM_RESOLVE_ROUTE 4
+#define SOFTIB_CM_LISTEN 5
+#define SOFTIB_CM_CONNECT 6
+#define SOFTIB_CM_ACCEPT 7
+#define SOFTIB_CM_READY 8
+#define SOFTIB_CM_REJECT 9
+#define SOFTIB_CM_DISCONNECT 10
+#define SOFTIB_CM_NOTIFY 11
+#define SOFTIB_CM_JOIN 12
+#define SOFTIB_CM_LEAVE 13
+#define SOFTIB_CM_MIGRATE 14
+#define SOFTIB_CM_POST 15
+#define SOFTIB_CM_SET_PATH 16
+
+/* Flags of an id. */
+#define SOFTIB_CM_REUSE 1
+#define SOFTIB_CM_AF_ONLY 2
+
+struct softib_cm_hello {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t kind;
+    uint32_t process;       /* CHANNEL: what PROCESS was told */
+    char view[64];          /* PROCESS: which HCAs it sees */
+};
+
+struct softib_cm_ask {
+    uint32_t op;
+    uint32_t answer;
+    uint32_t number;
+    uint32_t channel;
+    uint32_t other;         /* LISTEN: backlog; REJECT: reason; NOTIFY: event; JOIN: number of the id; MIGRATE: channel */
+    uint32_t timeout_ms;
+    uint32_t qpn;
+    uint32_t qkey;
+    uint32_t psn;
+    uint32_t ece_vendor;
+    uint32_t ece_options;
+    uint16_t ps;
+    uint16_t private_length;
+    uint8_t qp_type;
+    uint8_t flags;
+    uint8_t srq;
+    uint8_t responder_resources;
+    uint8_t initiator_depth;
+    uint8_t flow_control;
+    uint8_t retry_count;
+    uint8_t rnr_retry_count;
+    uint8_t tos;
+    uint8_t join_state;
+    uint8_t reserved[6];
+    uint8_t source[48];     /* struct sockaddr_in, _in6 or _ib */
+    uint8_t target[48];
+    uint8_t path[64];       /* SET_PATH: PathRecord */
+    uint8_t private_data[256];
+};
+
+struct softib_cm_told {
+    uint32_t error;         /* answers: errno; events: status (a negative errno, or a reason of the CM) */
+    uint32_t number;
+    uint32_t event;         /* enum rdma_cm_event_type */
+    uint32_t listener;      /* CONNECT_REQUEST: who listens; MULTICAST_*: the id that joined */
+    uint32_t sent;          /* answers: events sent so far about `number` */
+    uint32_t qpn;
+    uint32_t qkey;
+    uint32_t psn;
+    uint32_t ece_vendor;
+    uint32_t ece_options;
+    uint32_t devices;       /* 1: node_guid, portnum and GIDs mean something */
+    uint32_t paths;         /* 1: path means something */
+    uint64_t node_guid;     /* big endian */
+    uint16_t pkey;
+    uint16_t pkey_index;
+    uint8_t portnum;
+    uint8_t gid_index;
+    uint8_t is_global;
+    uint8_t path_bits;
+    uint8_t ack_timeout;
+    uint8_t srq;
+    uint8_t responder_resources;
+    uint8_t initiator_depth;
+    uint8_t flow_control;
+    uint8_t retry_count;
+    uint8_t rnr_retry_count;
+    uint8_t private_length;
+    uint8_t sgid[16];
+    uint8_t dgid[16];
+    uint8_t source[48];
+    uint8_t target[48];
+    uint8_t path[64];
+    uint8_t private_data[256];
+};
+
+#endif

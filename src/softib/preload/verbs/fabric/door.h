@@ -1,0 +1,66 @@
+/*
+ * What libsoftib-verbs.so and the daemon of a running fabric say to each other. This header is the only declaration;
+ * softib.live.verbs_door reads it into NumPy dtypes.
+ *
+ * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once, says
+ * softib_door_hello and gets one softib_door_told with its number: 1 .. 65535, unique among the living. The connection
+ * stays; who closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
+ * softib_door_ask, which gets one softib_door_told.
+ *
+ * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
+ *   a softib_event there whenever something happens to the ports of node `node`. It never waits: an event that the
+ *   socket does not take is lost, as one is on an HCA whose event queue is full. When the reading end is closed the
+ *   daemon lets go.
+ * - FOLD: every count of the traffic file is in the counters of the ports when the answer comes.
+ *
+ * Integers are the machine's own.
+ */
+#ifndef SOFTIB_DOOR_H
+#define SOFTIB_DOOR_H
+
+#include <stdint.h>
+
+#define SOFTIB_DOOR_MAGIC 0x73627276
+#define SOFTIB_DOOR_VERSION 1
+
+#define SOFTIB_DOOR_SUBSCRIBE 1
+#define SOFTIB_DOOR_FOLD 2
+
+/* enum ibv_event_type of libibverbs. */
+#define SOFTIB_EVENT_DEVICE_FATAL 8
+#define SOFTIB_EVENT_PORT_ACTIVE 9
+#define SOFTIB_EVENT_PORT_ERR 10
+#define SOFTIB_EVENT_LID_CHANGE 11
+#define SOFTIB_EVENT_PKEY_CHANGE 12
+#define SOFTIB_EVENT_SM_CHANGE 13
+#define SOFTIB_EVENT_CLIENT_REREGISTER 17
+#define SOFTIB_EVENT_GID_CHANGE 18
+
+struct softib_door_hello {
+    uint32_t magic;         /* SOFTIB_DOOR_MAGIC */
+    uint32_t version;       /* SOFTIB_DOOR_VERSION */
+    uint32_t board;         /* SOFTIB_BOARD_VERSION that the library reads */
+    uint32_t pid;           /* the daemon believes the kernel (SO_PEERCRED), and remembers this one */
+    uint64_t started;       /* of the process: field 22 of /proc/PID/stat */
+    char view[64];          /* which HCAs the program sees */
+};
+
+struct softib_door_ask {
+    uint32_t op;
+    uint32_t node;          /* SUBSCRIBE: row of the node */
+};
+
+struct softib_door_told {
+    uint32_t magic;
+    uint32_t version;       /* of the daemon */
+    uint32_t error;         /* errno, 0 = done */
+    uint32_t number;        /* hello: of the process */
+};
+
+struct softib_event {
+    uint32_t type;          /* SOFTIB_EVENT_*, enum ibv_event_type */
+    uint32_t portnum;
+    uint64_t element;       /* events of the program's own objects, which its library writes itself */
+};
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * The fabric as the engine and the ABI see it: the devices of this program's node, their ports, the way of a QP, and what
+ * passes on it. Everything is read from the board of the running fabric at the moment of the call.
+ *
+ * Functions that can fail return 0 or -errno. All may be called by any thread; a sv_flow is guarded by its QP's lock.
+ */
+#ifndef SOFTIB_VERBS_FABRIC_H
+#define SOFTIB_VERBS_FABRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cells.h"
+#include "door.h"
+#include "map.h"
+#include "path.h"
+#include "words.h"
+
+/* -- the connection -- */
+
+/*
+ * Joins the fabric that the environment names (SOFTIB_UMAD: its socket for umad devices, in whose folder everything lies;
+ * SOFTIB_VIEW: what this program sees), once; in a forked child anew, with a number of its own. -ENODEV where there is
+ * none; then, and at another version, one line on stderr says why (SOFTIB_QUIET=1: it does not).
+ */
+int sv_fabric_join(void);
+/* The board, NULL before sv_fabric_join. */
+extern struct sv_board sv_board;
+/* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
+uint32_t sv_fabric_process(void);
+const char *sv_fabric_folder(void);
+/* What must happen in a child before it joins anew; sv_fabric_join calls it there. */
+void sv_fabric_at_fork(void (*forget)(void));
+/* False when the daemon is gone. Looks at the connection only (a system call). */
+bool sv_fabric_lives(void);
+/* The daemon has added all counts to the counters of the ports. */
+int sv_fabric_fold(void);
+
+/* -- devices -- */
+
+struct sv_device {
+    char name[64];
+    uint32_t node;          /* row */
+    uint64_t node_guid, sys_image_guid; /* native byte order */
+    uint32_t vendor_id, vendor_part_id, hw_ver;
+    char fw[64], desc[65];
+    uint8_t node_type;      /* 1 CA, 2 switch */
+    uint8_t ports;          /* phys_port_cnt */
+    uint8_t portnums[256];  /* of those that the program sees, ascending; all others answer as they are, too */
+    unsigned portnums_n;
+};
+
+/* In the order of the host: mlx5_0, mlx5_1 .. Valid for the life of the process. */
+unsigned sv_devices(const struct sv_device **devices);
+/* Events of the device's ports are written to `fd`, a softib_event each; the caller keeps its own copy of it. */
+int sv_device_events(const struct sv_device *device, int fd);
+/* Row of a port; SV_NO_PORT where the device has no such portnum. */
+uint32_t sv_port_row(const struct sv_device *device, unsigned portnum);
+
+/* -- ports -- */
+
+struct sv_port {
+    uint16_t lid, sm_lid, pkey_tbl_len, gid_tbl_len, bad_pkeys, bad_qkeys;
+    uint32_t cap_mask;
+    uint16_t cap_mask2;
+    uint8_t state, phys_state, lmc, sm_sl, subnet_timeout, init_type_reply, max_vl_num;
+    uint8_t max_mtu, active_mtu; /* codes */
+    uint8_t active_width;
+    uint32_t active_speed;       /* as ibv_port_attr.active_speed: 1 SDR .. 128 NDR, 256 XDR */
+};
+
+void sv_port_read(uint32_t port, struct sv_port *attributes);
+/* GID `index`, big endian: prefix and PortGUID, then alias GUIDs; zeros where the table has none. -EINVAL beyond it. */
+int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16]);
+/* P_Key `index`, native byte order. -EINVAL beyond the table. */
+int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey);
+/* Each CA port owns one address of 127.64.0.0/10 (native byte order): the network's first address + 1 + its row. */
+uint32_t sv_addr_of_port(uint32_t port);
+uint32_t sv_port_of_addr(uint32_t address); /* SV_NO_PORT: none's */
+
+/* -- the way of a QP, or of an address handle, and back -- */
+
+struct sv_flow {
+    uint64_t epoch;
+    uint32_t dest;              /* row of the port at the other end */
+    uint8_t reason[2];          /* enum sv_reason, forward and back */
+    uint8_t mtu, vl;
+    uint16_t links[2];
+    struct softib_cell *cell;   /* NULL: never looked up, or the traffic file is full */
+};
+
+/*
+ * Walks again. `back` is NULL for datagrams. The cell is kept where the way is the same; else the old one is retired and
+ * a new one counts. 0, or -ENOSPC: the flow works, but is not counted.
+ */
+int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2]);
+/* Multicast: the flow counts on every link of `tree`. */
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_way *way, const uint32_t qp[2]);
+/* The flow is not used any more. */
+void sv_flow_end(struct sv_flow *flow);
+
+/* Must the flow be walked again? */
+static inline bool sv_flow_is_stale(const struct sv_flow *flow)
+{
+    return flow->epoch != sv_board_epoch(&sv_board);
+}
+
+/* A message passes (or is lost on the way, where the flow says so): direction 0 forward, 1 back. */
+static inline void sv_flow_count(struct sv_flow *flow, unsigned way, struct sv_words words)
+{
+    if (flow->cell)
+        sv_cell_count(flow->cell, way, words.packets, words.words);
+}
+
+/* A datagram reached `port` with a Q_Key that its QP does not have: QKeyViolations and trap 258 there. */
+void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2]);
+
+#endif

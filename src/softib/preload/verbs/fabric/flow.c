@@ -1,0 +1,102 @@
+/* A way and the cell that counts on it. */
+#include "inner.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+static struct sv_leg leg_of(const struct sv_path *path)
+{
+    return (struct sv_leg){ path->egress, path->links, path->drop, path->counter };
+}
+
+/* Puts the flow on a cell that counts on `legs`. */
+static int settle(struct sv_flow *flow, const struct sv_leg legs[2], const struct sv_label *label)
+{
+    if (flow->cell && sv_cell_is_on(sv_fabric_cells, flow->cell, legs))
+        return 0;
+    sv_flow_end(flow);
+    flow->cell = sv_cell_new(sv_fabric_cells, legs, label);
+    return flow->cell ? 0 : -ENOSPC;
+}
+
+int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2])
+{
+    struct sv_path paths[2];
+    struct sv_leg legs[2] = { 0 };
+    struct sv_label label = {
+        .key = forward->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, forward->port), .dlid = forward->dlid,
+        .sl = forward->sl,
+    };
+
+    sv_path_walk(&sv_board, forward, &paths[0]);
+    flow->epoch = paths[0].epoch;
+    flow->dest = paths[0].dest;
+    flow->mtu = paths[0].mtu;
+    flow->vl = paths[0].vl;
+    legs[0] = leg_of(&paths[0]);
+    if (back) {
+        sv_path_walk(&sv_board, back, &paths[1]);
+        legs[1] = leg_of(&paths[1]);
+    } else {
+        legs[1].drop = SV_NO_PORT;
+    }
+    for (int way = 0; way < 2; way++) {
+        flow->reason[way] = way && !back ? SV_OK : (uint8_t)paths[way].reason;
+        flow->links[way] = (uint16_t)legs[way].links;
+    }
+    return settle(flow, legs, &label);
+}
+
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_way *way, const uint32_t qp[2])
+{
+    struct sv_leg legs[2] = { { tree->egress, tree->links_n, SV_NO_PORT, SOFTIB_DROP_NONE },
+                              { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
+    struct sv_label label = {
+        .key = way->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, way->port), .dlid = way->dlid,
+        .sl = way->sl, .multicast = true,
+    };
+
+    flow->epoch = tree->epoch;
+    flow->dest = SV_NO_PORT;
+    flow->reason[0] = (uint8_t)tree->reason;
+    flow->reason[1] = SV_OK;
+    flow->links[0] = (uint16_t)(tree->links_n > UINT16_MAX ? UINT16_MAX : tree->links_n);
+    flow->links[1] = 0;
+    flow->mtu = 5;
+    flow->vl = 0;
+    return settle(flow, legs, &label);
+}
+
+void sv_flow_end(struct sv_flow *flow)
+{
+    if (flow->cell)
+        sv_cell_retire(flow->cell);
+    flow->cell = NULL;
+}
+
+void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2])
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct softib_cell *cell; /* of the last violation: the same program mostly errs again */
+    static uint32_t owner;
+    struct sv_leg legs[2] = { { NULL, 0, port, SOFTIB_DROP_QKEY }, { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
+    struct sv_label label = {
+        .key = qkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, way->port), .dlid = way->dlid, .sl = way->sl,
+    };
+
+    pthread_mutex_lock(&lock);
+    if (owner != sv_fabric_process()) /* a forked child does not write the parent's cell */
+        cell = NULL;
+    owner = sv_fabric_process();
+    if (cell && (cell->drop[0] != port || cell->key != qkey || memcmp(cell->qp, label.qp, sizeof label.qp) ||
+                 cell->slid != label.slid || cell->dlid != label.dlid)) {
+        sv_cell_retire(cell);
+        cell = NULL;
+    }
+    if (!cell)
+        cell = sv_cell_new(sv_fabric_cells, legs, &label);
+    if (cell)
+        sv_cell_count(cell, 0, 1, 0);
+    pthread_mutex_unlock(&lock);
+}

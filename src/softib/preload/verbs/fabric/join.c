@@ -1,0 +1,165 @@
+/* This process becomes one of the fabric's: once, and once more in each forked child. */
+#include "inner.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct sv_board sv_board;
+struct sv_cells *sv_fabric_cells;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int link_fd = -1;
+static uint32_t process;
+static char folder[SV_PATH_ROOM];
+static bool watched, told;
+static void (*forget)(void);
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The connection is the parent's: held here, it would keep a dead parent alive. */
+static void in_child(void)
+{
+    if (link_fd >= 0)
+        close(link_fd);
+    link_fd = -1;
+    process = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Folder of the fabric and name of the view, from the environment. */
+static int find_fabric(const char **view, char *why, size_t room)
+{
+    const char *umad = getenv("SOFTIB_UMAD"), *slash = umad ? strrchr(umad, '/') : NULL;
+
+    *view = getenv("SOFTIB_VIEW");
+    if (!slash || !*view || !strrchr(*view, '/')) {
+        snprintf(why, room, "SOFTIB_UMAD and SOFTIB_VIEW name no running fabric; start the program with 'softib run'");
+        return -ENODEV;
+    }
+    if ((size_t)snprintf(folder, sizeof folder, "%.*s", (int)(slash - umad), umad) >= sizeof folder - 16) {
+        snprintf(why, room, "SOFTIB_UMAD is longer than a path can be");
+        return -ENAMETOOLONG;
+    }
+    return 0;
+}
+
+static int join(char *why, size_t room)
+{
+    char path[SV_PATH_ROOM + 16];
+    const char *view;
+    int fd, error = find_fabric(&view, why, room);
+
+    if (error)
+        return error;
+    snprintf(path, sizeof path, "%s/verbs.sock", folder);
+    fd = sv_link_open(path, strrchr(view, '/') + 1, &process, why, room);
+    if (fd < 0)
+        return fd;
+    if (!sv_board.head) {
+        snprintf(path, sizeof path, "%s/board", folder);
+        error = sv_board_map(&sv_board, path, why, room);
+    }
+    if (!error)
+        error = sv_devices_read(view, why, room);
+    if (!error && sv_fabric_cells) {
+        sv_cells_renumber(sv_fabric_cells, process);
+        if (forget)
+            forget();
+    } else if (!error) {
+        snprintf(path, sizeof path, "%s/traffic", folder);
+        error = sv_cells_open(&sv_fabric_cells, path, process, why, room);
+    }
+    if (error) {
+        close(fd);
+        process = 0;
+        return error;
+    }
+    link_fd = fd;
+    if (!watched)
+        pthread_atfork(before_fork, after_fork, in_child);
+    watched = true;
+    return 0;
+}
+
+static void tell(const char *why)
+{
+    const char *quiet = getenv("SOFTIB_QUIET");
+
+    if (!told && !(quiet && *quiet && strcmp(quiet, "0")))
+        fprintf(stderr, "softib: no InfiniBand devices: %s\n", why);
+    told = true;
+}
+
+int sv_fabric_join(void)
+{
+    char why[SV_PATH_ROOM + 256] = "";
+    int error = 0;
+
+    if (__atomic_load_n(&link_fd, __ATOMIC_ACQUIRE) >= 0)
+        return 0;
+    pthread_mutex_lock(&lock);
+    if (link_fd < 0) {
+        error = join(why, sizeof why);
+        if (error)
+            tell(why);
+    }
+    pthread_mutex_unlock(&lock);
+    return error ? -ENODEV : 0;
+}
+
+uint32_t sv_fabric_process(void)
+{
+    return process;
+}
+
+const char *sv_fabric_folder(void)
+{
+    return folder;
+}
+
+void sv_fabric_at_fork(void (*call)(void))
+{
+    forget = call;
+}
+
+bool sv_fabric_lives(void)
+{
+    char octet;
+
+    return link_fd >= 0 && recv(link_fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static int ask(const struct softib_door_ask *question, int with)
+{
+    int error = sv_fabric_join();
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    error = link_fd < 0 ? -ENODEV : sv_link_ask(link_fd, question, with);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+int sv_fabric_fold(void)
+{
+    return ask(&(struct softib_door_ask){ .op = SOFTIB_DOOR_FOLD }, -1);
+}
+
+int sv_device_events(const struct sv_device *device, int fd)
+{
+    return ask(&(struct softib_door_ask){ .op = SOFTIB_DOOR_SUBSCRIBE, .node = device->node }, fd);
+}

@@ -1,0 +1,121 @@
+/* The board in C: a running fabric's arrays, mapped read-only. What each array means: softib/fabric/columns.py. */
+#ifndef SOFTIB_VERBS_MAP_H
+#define SOFTIB_VERBS_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../board.h"
+#include "attributes.h"
+
+/* X(C type of an element, name, dtype, octets of an element after the first dimension, which dimension is `rows`). */
+#define SV_COLUMNS(X) \
+    X(uint8_t, node_type, "|u1", nodes) \
+    X(uint8_t, node_nports, "|u1", nodes) \
+    X(int32_t, node_base, "<i4", nodes) \
+    X(uint64_t, node_guid, "<u8", nodes) \
+    X(uint64_t, sys_guid, "<u8", nodes) \
+    X(uint32_t, vendor_id, "<u4", nodes) \
+    X(uint16_t, device_id, "<u2", nodes) \
+    X(uint32_t, revision, "<u4", nodes) \
+    X(uint8_t, node_desc, "|u1", nodes) \
+    X(int32_t, switch_of_node, "<i4", nodes) \
+    X(int32_t, port_node, "<i4", ports) \
+    X(uint8_t, port_num, "|u1", ports) \
+    X(uint64_t, port_guid, "<u8", ports) \
+    X(int32_t, port_peer, "<i4", ports) \
+    X(int32_t, port_cable, "<i4", ports) \
+    X(uint8_t, port_info, "|u1", ports) \
+    X(uint8_t, port_mlnx_speed, "|u1", ports) \
+    X(int32_t, pkey_base, "<i4", ports) \
+    X(uint16_t, pkey_cap, "<u2", ports) \
+    X(int32_t, guid_base, "<i4", ports) \
+    X(int32_t, sl2vl_base, "<i4", ports) \
+    X(float, cable_length_m, "<f4", cables) \
+    X(double, cable_ber, "<f8", cables) \
+    X(uint8_t, switch_info, "|u1", switches) \
+    X(uint8_t, lft, "|u1", switches) \
+    X(uint16_t, mft, "<u2", switches) \
+    X(uint16_t, pkeys, "<u2", pkeys) \
+    X(uint64_t, guids, "<u8", guids) \
+    X(uint8_t, sl2vl, "|u1", sl2vl_rows)
+
+struct sv_board {
+    const struct softib_board *head;
+    uint64_t nodes, ports, cables, switches, pkeys_n, guids_n, sl2vl_rows;
+    uint64_t lft_cap, mlids, mft_positions;
+#define X(type, name, dtype, rows) const type *name;
+    SV_COLUMNS(X)
+#undef X
+};
+
+/* Maps the file at `path`. Returns 0, or -errno with a line in `why` that says what is wrong (EPROTO: another version). */
+int sv_board_map(struct sv_board *board, const char *path, char *why, size_t room);
+void sv_board_unmap(struct sv_board *board);
+
+/*
+ * Changes of the configuration so far. Whoever caches a path keeps the epoch that he read BEFORE he walked it, and walks
+ * again when it moved. The daemon writes tables first and the epoch behind them, in the same turn: what a walk sees in
+ * between is what packets meet while tables are being written, old entries beside new ones, and it is walked again.
+ */
+static inline uint64_t sv_board_epoch(const struct sv_board *board)
+{
+    return __atomic_load_n(&board->head->epoch, __ATOMIC_ACQUIRE);
+}
+
+/* -- PortInfo, SwitchInfo: wire images, big endian -- */
+
+static inline const uint8_t *sv_port_info(const struct sv_board *b, uint32_t port)
+{
+    return b->port_info + 64 * (size_t)port;
+}
+
+static inline uint16_t sv_get16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+static inline uint32_t sv_get32(const uint8_t *at)
+{
+    return (uint32_t)sv_get16(at) << 16 | sv_get16(at + 2);
+}
+
+static inline uint64_t sv_get64(const uint8_t *at)
+{
+    return (uint64_t)sv_get32(at) << 32 | sv_get32(at + 4);
+}
+
+static inline uint16_t sv_lid(const struct sv_board *b, uint32_t port)
+{
+    return sv_get16(sv_port_info(b, port) + SV_LID_AT);
+}
+
+static inline unsigned sv_lmc(const struct sv_board *b, uint32_t port)
+{
+    return sv_port_info(b, port)[SV_LMC_AT] & 7;
+}
+
+static inline unsigned sv_state(const struct sv_board *b, uint32_t port)
+{
+    return sv_port_info(b, port)[SV_STATE_AT] & 15;
+}
+
+static inline unsigned sv_phys_state(const struct sv_board *b, uint32_t port)
+{
+    return sv_port_info(b, port)[SV_PHYS_STATE_AT] >> 4;
+}
+
+/* Is `lid` one of the 2^LMC LIDs of an end port (IBA 4.1.3)? */
+static inline int sv_owns(const struct sv_board *b, uint32_t port, unsigned lid)
+{
+    unsigned base = sv_lid(b, port);
+
+    return base && base <= lid && lid < base + (1u << sv_lmc(b, port));
+}
+
+static inline int sv_is_switch(const struct sv_board *b, uint32_t node)
+{
+    return b->node_type[node] == SV_NODE_SWITCH;
+}
+
+#endif

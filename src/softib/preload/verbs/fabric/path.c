@@ -1,0 +1,175 @@
+/* The walk of one packet, hop by hop. */
+#include "path.h"
+
+#include "traffic.h"
+
+bool sv_port_has_pkey(const struct sv_board *b, uint32_t port, unsigned pkey)
+{
+    const uint16_t *entry = b->pkeys + b->pkey_base[port];
+
+    for (unsigned i = 0; i < b->pkey_cap[port]; i++)
+        if (sv_pkeys_match(entry[i], pkey))
+            return true;
+    return false;
+}
+
+bool sv_port_has_gid(const struct sv_board *b, uint32_t port, const uint8_t gid[16])
+{
+    const uint8_t *info = sv_port_info(b, port);
+    uint64_t prefix = sv_get64(gid), guid = sv_get64(gid + 8);
+    unsigned n = info[SV_GUID_CAP_AT] ? info[SV_GUID_CAP_AT] : 1;
+
+    /* Every port answers to the default subnet prefix too (IBA 4.1.1). */
+    if (!guid || (prefix != sv_get64(info + SV_GID_PREFIX_AT) && prefix != 0xFE80000000000000ull))
+        return false;
+    for (unsigned i = 0; i < n && (uint64_t)b->guid_base[port] + i < b->guids_n; i++)
+        if (b->guids[b->guid_base[port] + i] == guid)
+            return true;
+    return false;
+}
+
+static bool lost(struct sv_path *path, enum sv_reason reason, uint32_t drop, unsigned counter)
+{
+    path->reason = reason;
+    path->drop = drop;
+    path->counter = (uint8_t)counter;
+    return false;
+}
+
+/* Data VLs by PortInfo.OperationalVLs (14.2.5.6); 0 was never set: what the port can do. */
+static unsigned data_vls(const uint8_t *info)
+{
+    static const uint8_t vls[16] = { 1, 1, 2, 4, 8, 15 };
+    unsigned code = info[SV_OPERATIONAL_VLS_AT] >> 4;
+
+    return vls[code ? code : info[SV_VL_CAP_AT] >> 4];
+}
+
+/* VL of `sl` on the link behind `egress`, for a packet that came in by portnum `in` of a switch (CA: 0). */
+static unsigned vl_of(const struct sv_board *b, uint32_t egress, unsigned in, unsigned sl)
+{
+    uint64_t row = (uint64_t)b->sl2vl_base[egress];
+
+    if (sv_is_switch(b, (uint32_t)b->port_node[egress]))
+        row += in;
+    if (row >= b->sl2vl_rows)
+        return 15;
+    unsigned pair = b->sl2vl[8 * row + (sl >> 1 & 7)];
+    return sl & 1 ? pair & 15 : pair >> 4;
+}
+
+/*
+ * Does a switch port that enforces partitions on `way` refuse `pkey`? Subnet managers copy a host's table to the switch
+ * port before it: a limited member's packets come in with the very entry, limited, that stands there. So membership is
+ * compared on the way out alone (as softib.agents.pkey_kernels does for MADs).
+ */
+static bool refuses(const struct sv_board *b, uint32_t port, unsigned pkey, unsigned way)
+{
+    if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & way) || !b->port_num[port] ||
+        !sv_is_switch(b, (uint32_t)b->port_node[port]))
+        return false;
+    if (way == SV_ENFORCE_IN) /* any entry of the partition: as if the packet were a full member's */
+        return !sv_port_has_pkey(b, port, pkey | SV_PKEY_MEMBER);
+    return !sv_port_has_pkey(b, port, pkey);
+}
+
+bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egress, uint32_t in, struct sv_path *path)
+{
+    int64_t peer = b->port_peer[egress];
+    bool from_switch = sv_is_switch(b, (uint32_t)b->port_node[egress]);
+    const uint8_t *info = sv_port_info(b, egress);
+    /* Only a switch counts what it cannot send: the HCA's own send queue does not move. */
+    uint32_t here = from_switch ? egress : SV_NO_PORT;
+
+    if (peer < 0 || info[SV_PHYS_STATE_AT] >> 4 != SV_PHYS_LINK_UP ||
+        sv_phys_state(b, (uint32_t)peer) != SV_PHYS_LINK_UP)
+        return lost(path, SV_LINK_DOWN, here, SOFTIB_DROP_INACTIVE);
+    if ((info[SV_STATE_AT] & 15) < SV_PORT_ACTIVE || sv_state(b, (uint32_t)peer) < SV_PORT_ARMED)
+        return lost(path, SV_PORT_NOT_ACTIVE, here, SOFTIB_DROP_INACTIVE);
+    unsigned vl = vl_of(b, egress, in == SV_NO_PORT ? 0 : b->port_num[in], way->sl);
+    if (vl == 15 || vl >= data_vls(info))
+        return lost(path, SV_NO_VL, in != SV_NO_PORT && from_switch ? in : SV_NO_PORT, SOFTIB_DROP_VL_MAPPING);
+    unsigned mtu = info[SV_NEIGHBOR_MTU_AT] >> 4;
+    if (mtu && mtu < path->mtu)
+        path->mtu = (uint8_t)mtu;
+    if (way->mtu > path->mtu)
+        return lost(path, SV_MTU, here, SOFTIB_DROP_MTU);
+    if (refuses(b, egress, way->pkey, SV_ENFORCE_OUT))
+        return lost(path, SV_PKEY_SWITCH, egress, SOFTIB_DROP_XMIT_CONSTRAINT);
+    if (!path->links)
+        path->vl = (uint8_t)vl;
+    if (path->links == SV_PATH_LINKS)
+        return lost(path, SV_LOOP, SV_NO_PORT, SOFTIB_DROP_NONE);
+    path->egress[path->links++] = egress;
+    if (refuses(b, (uint32_t)peer, way->pkey, SV_ENFORCE_IN))
+        return lost(path, SV_PKEY_SWITCH, (uint32_t)peer, SOFTIB_DROP_RCV_CONSTRAINT);
+    return true;
+}
+
+/* Port by which switch `node` forwards `lid`, SV_NO_PORT: nowhere. */
+static uint32_t lookup(const struct sv_board *b, uint32_t node, unsigned lid)
+{
+    uint32_t row = (uint32_t)b->switch_of_node[node];
+    unsigned out;
+
+    if (lid > sv_get16(b->switch_info + 64 * (size_t)row + SV_LINEAR_FDB_TOP_AT) || lid >= b->lft_cap)
+        return SV_NO_PORT;
+    out = b->lft[row * b->lft_cap + lid];
+    return out > b->node_nports[node] ? SV_NO_PORT : (uint32_t)(b->node_base[node] + (int32_t)out);
+}
+
+/* From `way->port` to the port that owns the DLID. */
+static bool travel(const struct sv_board *b, const struct sv_way *way, struct sv_path *path)
+{
+    uint32_t at = way->port, node = (uint32_t)b->port_node[at], in = SV_NO_PORT, egress = at;
+
+    if (!way->dlid || way->dlid >= SV_LID_MCAST_MIN)
+        return lost(path, SV_NO_ROUTE, SV_NO_PORT, SOFTIB_DROP_NONE);
+    if (sv_state(b, at) < SV_PORT_ACTIVE)
+        return lost(path, SV_PORT_NOT_ACTIVE, SV_NO_PORT, SOFTIB_DROP_NONE);
+    if (sv_owns(b, at, way->dlid)) {
+        path->dest = at;
+        return true;
+    }
+    if (sv_is_switch(b, node))
+        egress = lookup(b, node, way->dlid);
+    for (;;) {
+        if (egress == SV_NO_PORT)
+            return lost(path, SV_NO_ROUTE, in, SOFTIB_DROP_DLID_MAPPING);
+        if (!sv_cross(b, way, egress, in, path))
+            return false;
+        in = (uint32_t)b->port_peer[egress];
+        node = (uint32_t)b->port_node[in];
+        if (!sv_is_switch(b, node)) {
+            if (!sv_owns(b, in, way->dlid))
+                return lost(path, SV_NO_ROUTE, SV_NO_PORT, SOFTIB_DROP_NONE);
+            path->dest = in;
+            return true;
+        }
+        egress = lookup(b, node, way->dlid);
+        if (egress == (uint32_t)b->node_base[node]) {
+            if (!sv_owns(b, egress, way->dlid))
+                return lost(path, SV_NO_ROUTE, in, SOFTIB_DROP_DLID_MAPPING);
+            path->dest = egress;
+            return true;
+        }
+    }
+}
+
+enum sv_reason sv_path_walk(const struct sv_board *b, const struct sv_way *way, struct sv_path *path)
+{
+    path->epoch = sv_board_epoch(b);
+    path->reason = SV_OK;
+    path->dest = path->drop = SV_NO_PORT;
+    path->counter = SOFTIB_DROP_NONE;
+    path->mtu = 5;
+    path->vl = 0;
+    path->links = 0;
+    if (!travel(b, way, path))
+        return path->reason;
+    if (way->is_global && !sv_port_has_gid(b, path->dest, way->dgid))
+        lost(path, SV_GID, SV_NO_PORT, SOFTIB_DROP_NONE);
+    else if (way->dest_pkey ? !sv_pkeys_match(way->dest_pkey, way->pkey) : !sv_port_has_pkey(b, path->dest, way->pkey))
+        lost(path, SV_PKEY, path->dest, SOFTIB_DROP_PKEY);
+    return path->reason;
+}

@@ -1,0 +1,84 @@
+/*
+ * The way of a packet through the fabric's own tables: which ports it leaves, where it ends, and where and why it is lost.
+ *
+ * Packets leave a port that is ACTIVE and enter one that is ARMED or ACTIVE (IBA 7.2.7); switches look up the DLID in
+ * their linear table (18.2.4.3), the VL of each link in SL2VL (7.6.6), and check P_Keys where they enforce partitions
+ * (18.2.4.2); the end port owns the DLID (4.1.3) and its QP has a P_Key that matches (10.9.1.2).
+ */
+#ifndef SOFTIB_VERBS_PATH_H
+#define SOFTIB_VERBS_PATH_H
+
+#include <stdbool.h>
+
+#include "map.h"
+
+#define SV_PATH_LINKS 128
+#define SV_NO_PORT 0xFFFFFFFFu
+
+enum sv_reason {
+    SV_OK,
+    SV_PORT_NOT_ACTIVE, /* the port itself, or another on the way, is not up */
+    SV_LINK_DOWN,       /* no cable, or a link without a physical connection */
+    SV_NO_ROUTE,        /* a switch has no entry for the DLID, or it leads to somebody else */
+    SV_LOOP,            /* more links than SV_PATH_LINKS: the tables lead in a circle */
+    SV_NO_VL,           /* SL2VL names VL15, or one that the link does not have: the packet is dropped (7.6.6) */
+    SV_MTU,             /* a link carries less than the path MTU */
+    SV_PKEY,            /* the receiver's P_Key does not match */
+    SV_PKEY_SWITCH,     /* a switch port that enforces partitions does not know the P_Key */
+    SV_GID              /* the end port does not own the GRH's DGID */
+};
+
+/* What a sender asks for. */
+struct sv_way {
+    uint32_t port;      /* row of the port that it leaves */
+    uint16_t dlid;
+    uint16_t pkey;      /* of the packet, native byte order */
+    uint16_t dest_pkey; /* of the receiving QP; 0 = any entry of its port's table does */
+    uint8_t sl;
+    uint8_t mtu;        /* code of the path MTU (1: 256 .. 5: 4096); 0 = whatever fits */
+    bool is_global;
+    uint8_t dgid[16];   /* is_global */
+};
+
+struct sv_path {
+    uint64_t epoch;     /* of the board before the walk */
+    enum sv_reason reason;
+    uint32_t dest;      /* row of the end port, SV_NO_PORT when it is not reached */
+    uint32_t drop;      /* row of the port at which packets are lost; SV_NO_PORT: they are not, or leave no trace */
+    uint8_t counter;    /* which counter of `drop` they move: SOFTIB_DROP_* of traffic.h */
+    uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
+    uint8_t vl;         /* on the first link */
+    uint16_t links;     /* links that packets pass, up to the loss */
+    uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
+};
+
+/* Walks. Returns path->reason. A DLID of the port itself is a loopback without links. */
+enum sv_reason sv_path_walk(const struct sv_board *board, const struct sv_way *way, struct sv_path *path);
+
+/* Both 15 bits equal and one of the two a full member (10.9.1.2); partition 0 matches nothing. */
+static inline bool sv_pkeys_match(unsigned a, unsigned b)
+{
+    return (a & SV_PKEY_PARTITION) && !((a ^ b) & SV_PKEY_PARTITION) && ((a | b) & SV_PKEY_MEMBER);
+}
+
+bool sv_port_has_pkey(const struct sv_board *board, uint32_t port, unsigned pkey);
+bool sv_port_has_gid(const struct sv_board *board, uint32_t port, const uint8_t gid[16]);
+
+/* A multicast group's tree from one port: who gets a copy, and the links that carry one. */
+struct sv_tree {
+    uint64_t epoch;
+    enum sv_reason reason;
+    uint32_t dests_n, links_n;
+    uint32_t *dests;    /* end ports that a copy reaches, without the sender's own */
+    uint32_t *egress;   /* rows of the ports that a copy leaves */
+};
+
+/* Walks the tree of `way->dlid` (a multicast LID; IBA 18.2.4.3.3). Returns 0 or -ENOMEM; free with sv_tree_free. */
+int sv_tree_walk(const struct sv_board *board, const struct sv_way *way, struct sv_tree *tree);
+void sv_tree_free(struct sv_tree *tree);
+
+/* One link, used by both walks: may a packet of `way` cross from `egress`? Fills path->reason, drop and counter. */
+bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egress, uint32_t ingress_at_sender,
+              struct sv_path *path);
+
+#endif

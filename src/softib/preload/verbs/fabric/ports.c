@@ -1,0 +1,90 @@
+/* What a port is at this moment, read from the board. */
+#include "inner.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NETWORK (127u << 24 | 64u << 16) /* 127.64.0.0/10 */
+#define EXTENDED_SPEED_BIT 4             /* FDR 16, EDR 32, HDR 64, NDR 128 in ibv_port_attr.active_speed */
+#define XDR 256
+
+/* ibv_port_attr.active_speed: the kernel's codes (SDR 1, DDR 2, QDR 4, FDR10 8, FDR 16, …, XDR 256). */
+static uint32_t speed_of(const uint8_t *info)
+{
+    uint32_t extended = info[SV_SPEED_EXT_ACTIVE_AT] >> 4;
+
+    if (info[SV_EXT2_AT] >> 5 & 3)
+        return XDR;
+    return extended ? extended << EXTENDED_SPEED_BIT : info[SV_SPEED_ACTIVE_AT] >> 4;
+}
+
+static uint16_t gids_of(const uint8_t *info)
+{
+    return info[SV_GUID_CAP_AT] ? info[SV_GUID_CAP_AT] : 1;
+}
+
+void sv_port_read(uint32_t port, struct sv_port *p)
+{
+    const uint8_t *info = sv_port_info(&sv_board, port);
+
+    memset(p, 0, sizeof *p);
+    p->lid = sv_get16(info + SV_LID_AT);
+    p->sm_lid = sv_get16(info + SV_MASTER_SM_LID_AT);
+    p->pkey_tbl_len = sv_board.pkey_cap[port];
+    p->gid_tbl_len = gids_of(info);
+    p->bad_pkeys = sv_get16(info + SV_PKEY_VIOLATIONS_AT);
+    p->bad_qkeys = sv_get16(info + SV_QKEY_VIOLATIONS_AT);
+    p->cap_mask = sv_get32(info + SV_CAP_MASK_AT);
+    p->cap_mask2 = sv_get16(info + SV_CAP_MASK2_AT);
+    p->state = info[SV_STATE_AT] & 15;
+    p->phys_state = info[SV_PHYS_STATE_AT] >> 4;
+    p->lmc = info[SV_LMC_AT] & 7;
+    p->sm_sl = info[SV_NEIGHBOR_MTU_AT] & 15;
+    p->subnet_timeout = info[SV_SUBNET_TIMEOUT_AT] & 31;
+    p->init_type_reply = info[SV_INIT_TYPE_REPLY_AT] >> 4;
+    p->max_vl_num = info[SV_VL_CAP_AT] >> 4;
+    p->max_mtu = info[SV_INIT_TYPE_REPLY_AT] & 15;
+    p->active_mtu = info[SV_NEIGHBOR_MTU_AT] >> 4;
+    p->active_width = info[SV_LINK_WIDTH_ACTIVE_AT];
+    p->active_speed = sv_board.port_mlnx_speed[3 * (size_t)port + 2] & 1 ? 8 : speed_of(info);
+}
+
+int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])
+{
+    const uint8_t *info = sv_port_info(&sv_board, port);
+    uint64_t at = (uint64_t)sv_board.guid_base[port] + index;
+
+    memset(gid, 0, 16);
+    if (index >= gids_of(info))
+        return -EINVAL;
+    if (at >= sv_board.guids_n || !sv_board.guids[at])
+        return 0;
+    uint64_t guid = __builtin_bswap64(sv_board.guids[at]);
+
+    memcpy(gid, info + SV_GID_PREFIX_AT, 8);
+    memcpy(gid + 8, &guid, 8);
+    return 0;
+}
+
+int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey)
+{
+    if (index >= sv_board.pkey_cap[port])
+        return -EINVAL;
+    *pkey = sv_board.pkeys[sv_board.pkey_base[port] + (int32_t)index];
+    return 0;
+}
+
+uint32_t sv_addr_of_port(uint32_t port)
+{
+    return NETWORK + 1 + port;
+}
+
+uint32_t sv_port_of_addr(uint32_t address)
+{
+    uint32_t port = address - NETWORK - 1;
+
+    if (port >= sv_board.ports || !sv_board.port_num[port] ||
+        sv_is_switch(&sv_board, (uint32_t)sv_board.port_node[port]))
+        return SV_NO_PORT;
+    return port;
+}

@@ -1,0 +1,92 @@
+/*
+ * The file `traffic` of a running fabric: what applications have sent, on which ways. This header is the only declaration
+ * of its layout; softib.live.traffic reads it into NumPy dtypes.
+ *
+ * A softib_traffic fills the first SOFTIB_CHUNK_OCTETS. Chunks of SOFTIB_CHUNK_CELLS cells of SOFTIB_CELL_OCTETS follow;
+ * cell 0 of each is its softib_chunk. A chunk belongs to one process, which claims it with a compare-and-swap of `owner`
+ * (0 -> its number); only the daemon gives it back, when that process is dead.
+ *
+ * A cell counts what passes one way in both directions: 0 forward, 1 back. Its life is a chain of single stores:
+ * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
+ * which has added the rest to the counters of the ports). So nothing is lost or counted twice when a process is killed.
+ * `packets` and `words` only grow while LIVE. Who has counted sets the chunk's `dirty` when it reads 0; the daemon clears
+ * it, adds what is new, and looks once more at the next time: a count that was under way is found then at the latest.
+ *
+ * `egress` are the port rows that packets leave, forward ones first; each peer (port_peer of the board) receives. Where a
+ * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
+ * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
+ * counter moves too.
+ */
+#ifndef SOFTIB_TRAFFIC_H
+#define SOFTIB_TRAFFIC_H
+
+#include <stdint.h>
+
+#define SOFTIB_TRAFFIC_VERSION 1
+#define SOFTIB_CELL_OCTETS 256
+#define SOFTIB_CHUNK_CELLS 64
+#define SOFTIB_CHUNK_OCTETS 16384
+#define SOFTIB_CELL_LINKS 40
+
+#define SOFTIB_CELL_FREE 0
+#define SOFTIB_CELL_TAKEN 1
+#define SOFTIB_CELL_LIVE 2
+#define SOFTIB_CELL_RETIRED 3
+#define SOFTIB_CELL_MORE 4
+
+/*
+ * What a lost packet moves at its port (IBA 16.1.3.5, 16.1.4, 14.2.5.6):
+ * INACTIVE: PortXmitDiscards, PortInactiveDiscards
+ * MTU: PortXmitDiscards, PortNeighborMTUDiscards
+ * DLID_MAPPING: PortRcvSwitchRelayErrors, PortDLIDMappingErrors
+ * VL_MAPPING: PortRcvSwitchRelayErrors, PortVLMappingErrors
+ * XMIT_CONSTRAINT: PortXmitConstraintErrors, trap 259
+ * RCV_CONSTRAINT: PortRcvConstraintErrors, trap 259
+ * PKEY: PKeyViolations, trap 257
+ * QKEY: QKeyViolations, trap 258
+ */
+#define SOFTIB_DROP_NONE 0
+#define SOFTIB_DROP_INACTIVE 1
+#define SOFTIB_DROP_MTU 2
+#define SOFTIB_DROP_DLID_MAPPING 3
+#define SOFTIB_DROP_VL_MAPPING 4
+#define SOFTIB_DROP_XMIT_CONSTRAINT 5
+#define SOFTIB_DROP_RCV_CONSTRAINT 6
+#define SOFTIB_DROP_PKEY 7
+#define SOFTIB_DROP_QKEY 8
+
+struct softib_traffic {
+    char magic[8];          /* "SOFTIBt" and a NUL */
+    uint32_t version;       /* SOFTIB_TRAFFIC_VERSION */
+    uint32_t chunks;        /* room */
+    uint64_t size;          /* octets of the file */
+    uint32_t high;          /* chunks that were ever claimed, at least: those behind it are untouched */
+    uint32_t pid;           /* process of the daemon */
+};
+
+struct softib_chunk {
+    uint32_t owner;         /* process number, 0 = nobody's */
+    uint32_t dirty;         /* 1: something was counted, or a cell changed its state */
+};
+
+struct softib_cell {
+    uint32_t state;         /* SOFTIB_CELL_* */
+    uint32_t more;          /* cell with further ports, 0 = none */
+    uint32_t place;         /* of the cell in its chunk: 1 .. SOFTIB_CHUNK_CELLS - 1 */
+    uint32_t links[2];      /* that packets pass, forward and back */
+    uint32_t drop[2];       /* port row at which they are lost */
+    uint8_t counter[2];     /* SOFTIB_DROP_* */
+    uint8_t multicast;
+    uint8_t sl;
+    uint16_t slid;
+    uint16_t dlid;
+    uint32_t key;           /* P_Key or Q_Key, for traps */
+    uint32_t qp[2];         /* of sender and receiver, for traps */
+    uint32_t reserved;
+    uint64_t spare;
+    uint64_t packets[2];
+    uint64_t words[2];      /* of 4 octets, LRH to ICRC */
+    uint32_t egress[40];    /* SOFTIB_CELL_LINKS */
+};
+
+#endif

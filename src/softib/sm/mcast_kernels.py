@@ -1,0 +1,44 @@
+# mypy: ignore-errors
+"""Spanning trees of multicast groups over the switch graph."""
+
+from softib.jit import kernel
+
+
+@kernel(_nrt=False)
+def breadth_first(first, peer, root, hops, parent, queue):
+    """``hops`` int32[switches] from ``root`` (-1: not reached) and ``parent``: the link (row of the graph) by which each
+    switch was reached, from the nearer switch (-1 at the root). ``queue`` int32[switches] is scratch."""
+    for s in range(len(hops)):
+        hops[s], parent[s] = -1, -1
+    hops[root] = 0
+    queue[0] = root
+    n, at = 1, 0
+    while at < n:
+        s = queue[at]
+        at += 1
+        for e in range(first[s], first[s + 1]):
+            p = peer[e]
+            if hops[p] < 0:
+                hops[p], parent[p] = hops[s] + 1, e
+                queue[n] = p
+                n += 1
+
+
+@kernel(_nrt=False)
+def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
+    """Ports of the tree that joins ``members`` (int32[k], switches) to the root that ``parent`` was made from.
+
+    ``source_of`` int32[links]: the switch that a link leaves; ``masks`` uint16[switches, 16] gets the ports at both ends;
+    ``marked`` bool[switches] is scratch and tells who is in the tree.
+    """
+    for i in range(len(members)):
+        s = members[i]
+        while not marked[s]:
+            marked[s] = True
+            e = parent[s]
+            if e < 0:
+                break
+            up, here = out_port[e], peer_port[e]
+            masks[s, here >> 4] |= 1 << (here & 15)
+            s = source_of[e]
+            masks[s, up >> 4] |= 1 << (up & 15)

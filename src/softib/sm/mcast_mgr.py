@@ -1,0 +1,199 @@
+"""Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables (IBA 14.4.3, 14.2.5.12).
+
+A tree is rooted half-way between the two members that are farthest apart (found by two searches), so no member is
+farther from another than needed. Members that only send reach the tree, and nothing is delivered to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN, MFT_BLOCK, MFT_PORTS, SmpAttr
+from softib.iba.sa import JoinState
+from softib.iba.smp import SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.mcast_kernels import breadth_first, mark_tree
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["Group", "McastManager", "Member"]
+
+POSITIONS = 16
+RECEIVES = JoinState.FULL | JoinState.NON
+
+
+@dataclass
+class Member:
+    """Bits of :class:`~softib.iba.sa.JoinState`, and whether somebody else joined the port."""
+
+    join_state: int
+    proxy: bool = False
+
+
+@dataclass
+class Group:
+    """One multicast group. ``mgid`` are its 16 octets; ``kept``: it exists without members (a partition's own).
+
+    ``members`` are by PortGUID.
+    """
+
+    mgid: bytes
+    mlid: int
+    qkey: int = 0
+    mtu: int = 4
+    rate: int = 3
+    packet_life_time: int = 18
+    pkey: int = 0xFFFF
+    sl: int = 0
+    tclass: int = 0
+    flow_label: int = 0
+    hop_limit: int = 0
+    kept: bool = False
+    members: dict[int, Member] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> int:
+        """Scope of the MGID."""
+        return self.mgid[1] & 15
+
+
+class McastManager:
+    """Groups by MGID. ``changed`` MLIDs wait to be programmed."""
+
+    def __init__(self) -> None:
+        self.groups: dict[bytes, Group] = {}
+        self.changed: set[int] = set()
+        self._used: set[int] = set()
+        self._told: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
+
+    # -- groups --
+
+    def clear(self) -> None:
+        """Forget every group; what switches were told is known no more, another manager may write it."""
+        self.groups.clear()
+        self.changed.clear()
+        self._used.clear()
+        self._told.clear()
+
+    def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
+        """A new group with the lowest free MLID; None where ``limit`` MLIDs are used up."""
+        top = min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
+        mlid = next((m for m in range(LID_MCAST_MIN, top + 1) if m not in self._used), None)
+        if mlid is None:
+            return None
+        self._used.add(mlid)
+        group = Group(mgid, mlid, **values)  # type: ignore[arg-type]
+        self.groups[mgid] = group
+        return group
+
+    def remove(self, group: Group) -> None:
+        """It is gone; its MLID is free again."""
+        del self.groups[group.mgid]
+        self._used.discard(group.mlid)
+        self.changed.add(group.mlid)
+
+    def gone(self, guids: set[int]) -> list[Group]:
+        """Ports that left the subnet are no members any more. Returns the groups that ended with it."""
+        ended = []
+        for group in list(self.groups.values()):
+            left = guids & group.members.keys()
+            for guid in left:
+                del group.members[guid]
+            if left:
+                self.changed.add(group.mlid)
+                if not has_full(group):
+                    self.remove(group)
+                    ended.append(group)
+        return ended
+
+    def forget_switch(self, guid: int) -> None:
+        """A switch was reset: what it holds is unknown."""
+        self._told.pop(guid, None)
+
+    # -- tables --
+
+    def limit(self, subnet: Subnet) -> int:
+        """MLIDs that every switch has room for."""
+        caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
+        return int(caps.min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
+
+    def masks(self, subnet: Subnet, group: Group) -> np.ndarray:
+        """uint16[switches of the graph, 16]: ports that forward ``group``, bit p of position k = port 16k + p."""
+        graph = subnet.graph
+        out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
+        guids = np.array(sorted(group.members), np.uint64)
+        ends = subnet.ends_of_guid(guids)
+        row = subnet.graph_end[ends]
+        there = (ends >= 0) & (row >= 0)
+        row, guids = row[there], guids[there]
+        if not len(row):
+            return out
+        at, port = graph.end_switch[row], graph.end_port[row].astype(np.int64)
+        members = np.unique(at).astype(np.int32)
+        n = graph.n_switches
+        hops, parent, queue = (np.empty(n, np.int32) for _ in range(3))
+        source_of = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.first))
+        search = lambda root: breadth_first(graph.first, graph.peer, root, hops, parent, queue)
+        search(int(members[0]))
+        search(int(members[np.argmax(hops[members])]))
+        root = int(members[np.argmax(hops[members])])
+        for _ in range(int(hops[root]) // 2):
+            root = int(source_of[parent[root]])
+        search(root)
+        mark_tree(parent, source_of, graph.out_port, graph.peer_port, members, out, np.zeros(n, bool))
+        receives = np.array([bool(group.members[g].join_state & RECEIVES) for g in guids.tolist()])
+        np.bitwise_or.at(out, (at[receives], port[receives] >> 4), (1 << (port[receives] & 15)).astype(np.uint16))
+        return out
+
+    def queue_blocks(self, subnet: Subnet, queue: RequestQueue, everything: bool) -> None:
+        """Put a Set for each block that a switch does not hold yet: of the MLIDs that ``changed``, or of all."""
+        mlids = sorted(
+            {g.mlid for g in self.groups.values() if g.members} | self.changed if everything else self.changed
+        )
+        self.changed.clear()
+        graph = subnet.graph
+        if not mlids or not graph.n_switches:
+            return
+        rows = -(-(mlids[-1] - LID_MCAST_MIN + 1) // MFT_BLOCK) * MFT_BLOCK
+        guids = graph.switch_guid.tolist()
+        known = np.array([g in self._told for g in guids])
+        told = self._tables(guids, rows)
+        wanted = told.copy()
+        by_mlid = {g.mlid: g for g in self.groups.values()}
+        for mlid in mlids:
+            group = by_mlid.get(mlid)
+            wanted[:, mlid - LID_MCAST_MIN] = 0 if group is None else self.masks(subnet, group)
+        blocks = wanted.shape[1] // MFT_BLOCK
+        shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
+        # What an unknown switch holds is another manager's: every block with an MLID of ours is written.
+        differ = (wanted != told).reshape(shape).any(axis=2) | ~known[:, None, None]
+        switch, block, position = np.nonzero(differ)
+        positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)
+        keep = position < positions
+        switch, block, position = switch[keep], block[keep], position[keep]
+        data = wanted.reshape(shape)[switch, block, :, position].astype(">u2")
+        nodes = graph.switch_node[switch]
+        queue.set(SmpAttr.MFT, subnet.db.port_route[subnet.db.node_base[nodes]], nodes.astype(np.int64),
+                  (position << 28 | block).astype(np.uint32), np.ascontiguousarray(data).view(np.uint8).reshape(-1, 64))  # fmt: skip
+        for i, guid in enumerate(graph.switch_guid.tolist()):
+            self._told[guid] = wanted[i]
+
+    def _tables(self, guids: list[int], rows: int) -> np.ndarray:
+        known = [self._told.get(g) for g in guids]
+        rows = max([rows, *(len(k) for k in known if k is not None)])
+        out = np.zeros((len(guids), rows, POSITIONS), np.uint16)
+        for i, table in enumerate(known):
+            if table is not None:
+                out[i, : len(table)] = table
+        return out
+
+    def table_of(self, guid: int) -> np.ndarray:
+        """uint16[MLIDs, 16]: what a switch was told."""
+        return self._told.get(guid, np.zeros((0, POSITIONS), np.uint16))
+
+
+def has_full(group: Group) -> bool:
+    """Does the group live: has it a full member, or is it kept?"""
+    full = JoinState.FULL | JoinState.SEND_ONLY_FULL
+    return group.kept or any(m.join_state & full for m in group.members.values())

@@ -1,0 +1,152 @@
+"""Partitions: who is a member, what every P_Key table shall hold, and which switch ports enforce it (IBA 10.9, 14.2.5.7).
+
+An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0`` partition, stands first. A
+switch port towards a CA holds what the CA holds and checks both ways, as far as the switch can.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
+from softib.iba.smp import SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.database import Database
+from softib.sm.inventory import pkey_blocks
+from softib.sm.partitions import Partition
+from softib.sm.sa.members import FULL, LIMITED, Members
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["PkeyManager", "members_of"]
+
+FULL_BIT = 0x8000
+
+
+def states(db: Database, ports: np.ndarray, partitions: list[Partition]) -> np.ndarray:
+    """uint8[partitions, ports]: LIMITED and FULL bits of end ports."""
+    kind = db.node_type[db.port_node[ports]]
+    guid = db.port_guid[ports]
+    everybody = np.ones(len(ports), bool)
+    who = {
+        "ALL": everybody, "ALL_CAS": kind == NodeType.CA, "ALL_SWITCHES": kind == NodeType.SWITCH,
+        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": ports == db.sm_port,
+    }  # fmt: skip
+    out = np.zeros((len(partitions), len(ports)), np.uint8)
+    order = np.argsort(guid, kind="stable")
+    for row, partition in enumerate(partitions):
+        for member, bits in partition.members:
+            if isinstance(member, str):
+                out[row, who[member]] |= np.uint8(bits)
+            else:
+                lo, hi = np.searchsorted(guid[order], np.array([member, member], np.uint64), side="left")[0], 0
+                hi = int(np.searchsorted(guid[order], np.uint64(member), side="right"))
+                out[row, order[lo:hi]] |= np.uint8(bits)
+    # Who was named full and limited is full; only "both" said in one breath is both.
+    both = np.zeros_like(out, bool)
+    for row, partition in enumerate(partitions):
+        for member, bits in partition.members:
+            if bits == FULL | LIMITED:
+                both[row] |= who[member] if isinstance(member, str) else guid == np.uint64(member)
+    return np.where((out == FULL | LIMITED) & ~both, FULL, out).astype(np.uint8)
+
+
+def members_of(subnet: Subnet, partitions: list[Partition]) -> Members:
+    """Memberships of the subnet's end ports; the default partition is preferred, then the order of the file."""
+    pkeys = np.array([p.pkey for p in partitions], np.uint16)
+    sl = np.array([p.sl for p in partitions], np.uint8)
+    return Members(pkeys, states(subnet.db, subnet.end_port, partitions), sl)
+
+
+class PkeyManager:
+    """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`."""
+
+    def __init__(self, db: Database, partitions: list[Partition]):
+        self.db, self.partitions = db, partitions
+        ends = db.end_ports()
+        leaf = np.flatnonzero(db.external & (db.port_peer >= 0))
+        leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
+        self.leaf = leaf[self._enforces(leaf)]
+        """Switch ports that check P_Keys for the CA behind them."""
+        self.ports = np.concatenate([ends, self.leaf])
+        self.blocks = pkey_blocks(db, self.ports)
+        self._first = np.cumsum(self.blocks) - self.blocks
+        self._held = np.zeros((int(self.blocks.sum()), PKEY_BLOCK), np.uint16)
+        self.notes: list[str] = []
+        self.refused = np.zeros(0, np.int64)
+
+    def _enforces(self, ports: np.ndarray) -> np.ndarray:
+        info = self.db.switch_info[self.db.port_node[ports]]
+        can = (SwitchInfo.inbound_enforcement_cap.get(info) > 0) & (SwitchInfo.outbound_enforcement_cap.get(info) > 0)
+        return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(port, block, modifier) of each block."""
+        port = np.repeat(self.ports, self.blocks)
+        block = np.arange(len(port)) - np.repeat(self._first, self.blocks)
+        number = np.where(self.db.external[port], self.db.port_num[port], 0).astype(np.int64)
+        return port, block, block | number << 16
+
+    def ask(self, queue: RequestQueue) -> None:
+        """Queue a Get for every block."""
+        port, _, modifier = self._rows()
+        queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port], np.arange(len(port)), modifier)
+
+    def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
+        """Blocks as they are (uint8[n, 64])."""
+        self._held[tags] = np.ascontiguousarray(data).view(">u2")
+
+    def queue_tables(self, queue: RequestQueue) -> None:
+        """Put a Set for each block that does not hold what it shall."""
+        db = self.db
+        state = states(db, self.ports[: len(self.ports) - len(self.leaf)], self.partitions)
+        place = {int(p): i for i, p in enumerate(self.ports[: state.shape[1]].tolist())}
+        wanted = self._held.copy()
+        arranged: dict[bytes, np.ndarray] = {}
+        for i, port in enumerate(self.ports.tolist()):
+            own = place[port] if i < state.shape[1] else place.get(int(db.port_peer[port]))
+            if own is None:
+                continue
+            rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
+            held = self._held[rows].ravel()
+            key = held.tobytes() + state[:, own].tobytes()
+            if key not in arranged:  # most ports are alike
+                arranged[key] = self._arranged(held, state[:, own], port)
+            wanted[rows] = arranged[key].reshape(-1, PKEY_BLOCK)
+        changed = np.flatnonzero((wanted != self._held).any(axis=1))
+        port, _, modifier = self._rows()
+        data = np.ascontiguousarray(wanted[changed].astype(">u2")).view(np.uint8).reshape(-1, 64)
+        queue.set(
+            SmpAttr.PKEY_TABLE, db.port_route[port[changed]], port[changed].astype(np.int64), modifier[changed], data
+        )
+
+    def _arranged(self, held: np.ndarray, state: np.ndarray, port: int) -> np.ndarray:
+        """The table of one port: what stays keeps its place, what is new takes the first free ones."""
+        entries = []
+        for row in np.flatnonzero(state).tolist():
+            base, bits = self.partitions[row].pkey, int(state[row])
+            entries += [base | FULL_BIT] if bits & FULL else []
+            entries += [base] if bits & LIMITED else []
+        first = next((p.pkey for p, s in zip(self.partitions, state, strict=True) if p.index0 and s), 0x7FFF)
+        entries.sort(key=lambda k: (k & 0x7FFF) != first)
+        if len(entries) > len(held):
+            self.notes.append(
+                f"{self.db.port_name(port)} has a P_Key table of {len(held)} entries and is member of {len(entries)} partitions;"
+                " the last ones are left out"
+            )
+            entries = entries[: len(held)]
+        table = np.zeros(len(held), np.uint16)
+        left = entries[1:]
+        if entries:
+            table[0] = entries[0]
+        for i, value in enumerate(held.tolist()):
+            # The same partition with another membership is another entry in the same place.
+            same = next((k for k in left if k == value), None) or next(
+                (k for k in left if value and k & 0x7FFF == value & 0x7FFF), None
+            )
+            if i and same is not None:
+                table[i] = same
+                left.remove(same)
+        free = [i for i in range(1, len(table)) if not table[i]]
+        for i, value in zip(free, left, strict=False):
+            table[i] = value
+        return table

@@ -1,0 +1,53 @@
+"""InformInfo and InformInfoRecord (IBA 13.4.8.3, 15.2.5.12): subscribing, and who has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.sa import InformInfo as I
+from softib.iba.sa import InformInfoRecord as R
+from softib.iba.sa import SaStatus
+from softib.sm.notices import Subscription, Subscriptions
+from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["subscribe", "table"]
+
+SECURITY_TRAPS = range(256, 260)
+INFORM_AT = R.fields["gid"].byte
+
+
+def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request) -> Answer:
+    """Set(InformInfo): the requester wants reports, or no longer; they go to the QP that asked.
+
+    Security traps only to the trusted (IBA 14.2.5.1, they tell keys).
+    """
+    inform = r.data[: I.size].copy()
+    wants, qpn = int(I.subscribe.get(inform)), int(I.qpn.get(inform))
+    if r.end < 0 or wants > 1:
+        return Answer(SaStatus.REQ_INVALID)
+    if int(I.is_generic.get(inform)) and int(I.trap_number.get(inform)) in SECURITY_TRAPS and not r.trusted:
+        return Answer(SaStatus.REQ_DENIED)
+    qp = r.qp if wants or not qpn else qpn
+    key = inform.copy()
+    I.subscribe.set(key, 1)
+    I.qpn.set(key, qp)
+    gid = (subnet.config.subnet_prefix, int(subnet.end_guid[r.end]))
+    one = Subscription(gid, r.lid, qp, key.tobytes())
+    if wants:
+        subscriptions.add(one)
+    elif not subscriptions.remove(one):
+        return Answer(SaStatus.REQ_INVALID)
+    return Answer(records=np.concatenate([inform, np.zeros(4, np.uint8)])[None])
+
+
+def table(subscriptions: Subscriptions) -> np.ndarray:
+    """uint8[subscriptions, 64]; ``enum`` counts the subscriptions of one subscriber from 0."""
+    out = R.zeros(len(subscriptions.all))
+    seen: dict[tuple[int, int], int] = {}
+    for row, s in zip(out, subscriptions.all, strict=True):
+        R.subscriber_gid.set(row, np.array(s.gid, np.uint64))
+        R.enum.set(row, seen.get(s.gid, 0))
+        seen[s.gid] = seen.get(s.gid, 0) + 1
+        row[INFORM_AT : INFORM_AT + I.size] = np.frombuffer(s.inform, np.uint8)
+    return out

@@ -1,0 +1,68 @@
+"""SA MADs in and out: columns of a batch's heads, and the octets of an answer (IBA 15.2.1, 13.6).
+
+An answer that is longer than a MAD stands in the batch's ``payload``: the whole message, as a driver with RMPP takes it,
+whose first 256 octets are the row itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import MAD_SIZE
+from softib.iba.sa import RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
+from softib.mad.batch import MadBatch
+
+__all__ = ["RESPONSE", "fill", "fill_table", "reply_to"]
+
+H = SaHeader
+RESPONSE = {
+    int(SaMethod.GET): int(SaMethod.GET_RESP), int(SaMethod.SET): int(SaMethod.GET_RESP),
+    int(SaMethod.GET_TABLE): int(SaMethod.GET_TABLE_RESP), int(SaMethod.GET_MULTI): int(SaMethod.GET_MULTI_RESP),
+    int(SaMethod.GET_TRACE_TABLE): int(SaMethod.GET_TABLE_RESP), int(SaMethod.DELETE): int(SaMethod.DELETE_RESP),
+}  # fmt: skip
+"""Method of the answer to a method."""
+CLASS_HEADER = SA_DATA - RMPP_HEADER - 12
+"""Octets between the RMPP header and the data: part of every segment's payload."""
+
+
+def reply_to(asked: MadBatch) -> MadBatch:
+    """Answers without content: addresses turned round, method answered, no RMPP, no SM_Key."""
+    reply = asked[np.arange(len(asked))]
+    reply.payload = None
+    reply.dlid, reply.slid = asked.slid.copy(), asked.dlid.copy()
+    mad = reply.mad
+    answer = np.full(256, int(SaMethod.GET_RESP), np.uint8)
+    answer[list(RESPONSE)] = list(RESPONSE.values())
+    H.method.set(mad, answer[H.method.get(mad)])
+    mad[:, RMPP_HEADER : RMPP_HEADER + 12] = 0
+    H.sm_key.set(mad, 0)
+    H.attr_offset.set(mad, 0)
+    H.status.set(mad, 0)
+    mad[:, SA_DATA:] = 0
+    return reply
+
+
+def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None:
+    """One answer (uint8[256]) with a status and, for a Get or a Set, its record."""
+    H.status.set(mad, status)
+    if record is not None:
+        mad[SA_DATA : SA_DATA + len(record)] = record
+        H.attr_offset.set(mad, len(record) // 8)
+
+
+def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
+    """One answer (uint8[256]) with a table (uint8[n, size]); the whole message where it is longer than a MAD, else None."""
+    data = records.reshape(-1)
+    segments = max(1, -(-len(data) // SA_DATA_OCTETS))
+    H.attr_offset.set(mad, records.shape[1] // 8 if len(records) else 0)
+    H.rmpp_version.set(mad, 1)
+    H.rmpp_type.set(mad, int(RmppType.DATA))
+    last = RmppFlag.LAST if segments == 1 else 0
+    H.rmpp_flags.set(mad, int(RmppFlag.ACTIVE | RmppFlag.FIRST | last))
+    H.segment.set(mad, 1)
+    H.length.set(mad, len(data) + CLASS_HEADER * segments)
+    first = data[:SA_DATA_OCTETS]
+    mad[SA_DATA : SA_DATA + len(first)] = first
+    if segments == 1:
+        return None
+    return mad.tobytes() + data[MAD_SIZE - SA_DATA :].tobytes()

@@ -1,0 +1,69 @@
+# mypy: ignore-errors
+"""Paths followed hop by hop through the forwarding tables that the manager wrote."""
+
+from softib.jit import kernel
+
+MAX_SWITCHES = 64
+
+
+@kernel(_nrt=False)
+def walk(
+    source,
+    target,
+    dlid,
+    lft,
+    switch_of_node,
+    node_base,
+    node_nports,
+    port_node,
+    port_peer,
+    mtu,
+    rank,
+    hops,
+    out_mtu,
+    out_rank,
+):
+    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]``.
+
+    ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are what each port can do. Out: ``hops`` int16
+    (switches passed, -1: the tables lead elsewhere, or nowhere, or in a circle), smallest ``out_mtu`` and ``out_rank``.
+    """
+    n_lids = lft.shape[1]
+    for i in range(len(source)):
+        p, d = source[i], target[i]
+        m, r = min(mtu[p], mtu[d]), min(rank[p], rank[d])
+        hops[i] = -1
+        if p == d:
+            hops[i], out_mtu[i], out_rank[i] = 0, m, r
+            continue
+        node = port_node[p]
+        if switch_of_node[node] < 0:
+            q = port_peer[p]
+            if q < 0:
+                continue
+            m, r = min(m, mtu[q]), min(r, rank[q])
+            if q == d:
+                hops[i], out_mtu[i], out_rank[i] = 0, m, r
+                continue
+            node = port_node[q]
+        for h in range(1, MAX_SWITCHES + 1):
+            s = switch_of_node[node]
+            if s < 0:
+                break
+            if node_base[node] == d:  # port 0 of this switch
+                hops[i], out_mtu[i], out_rank[i] = h, m, r
+                break
+            if dlid[i] >= n_lids:
+                break
+            out = lft[s, dlid[i]]
+            if out == 0 or out > node_nports[node]:
+                break
+            p = node_base[node] + out
+            q = port_peer[p]
+            if q < 0:
+                break
+            m, r = min(m, min(mtu[p], mtu[q])), min(r, min(rank[p], rank[q]))
+            if q == d:
+                hops[i], out_mtu[i], out_rank[i] = h, m, r
+                break
+            node = port_node[q]

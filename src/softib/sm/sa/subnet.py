@@ -1,0 +1,164 @@
+"""What a finished sweep left, as the columns that records are made of.
+
+``end`` is a row of the end ports, ascending by LID; ``port`` and ``node`` are rows of the manager's database.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from softib.iba.constants import LID_UCAST_MAX
+from softib.iba.rates import LANES_BY_BIT
+from softib.iba.smp import PortInfo
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+
+__all__ = ["RATE_GBPS", "Subnet", "rate_codes"]
+
+RATE_GBPS = {
+    2: 2.5, 5: 5, 3: 10, 11: 14, 6: 20, 15: 25, 19: 28, 4: 30, 7: 40, 20: 50, 12: 56, 8: 60, 9: 80, 16: 100, 13: 112, 10: 120,
+    14: 168, 17: 200, 18: 300, 21: 400, 22: 600, 23: 800, 24: 1200,
+}  # fmt: skip
+"""Rate codes of PathRecord and MCMemberRecord → nominal Gb/s, slowest first (IBA 15.2.5.16; 23 and 24: Linux
+``ib_verbs.h``). A larger code need not be a faster rate."""
+_CODE = {gbps: code for code, gbps in RATE_GBPS.items()}
+_LANE_GBPS = {1: 2.5, 2: 5.0, 4: 10.0}
+_LANE_GBPS_EXT = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
+_LANE_GBPS_EXT2 = {1: 200.0, 2: 400.0}
+
+
+def rate_codes(port_info: np.ndarray) -> np.ndarray:
+    """Rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]); 2.5 Gb/s where they are none.
+
+    A rate that has no code (an XDR link of 12 lanes) reads as the fastest one that has.
+    """
+    lanes = np.zeros(256)
+    for bit, n in LANES_BY_BIT.items():
+        lanes[bit] = n
+    speed = np.zeros(16)
+    ext, ext2 = np.zeros(16), np.zeros(4)
+    speed[list(_LANE_GBPS)] = list(_LANE_GBPS.values())
+    ext[list(_LANE_GBPS_EXT)] = list(_LANE_GBPS_EXT.values())
+    ext2[list(_LANE_GBPS_EXT2)] = list(_LANE_GBPS_EXT2.values())
+    lane = np.maximum(
+        speed[PortInfo.link_speed_active.get(port_info)], ext[PortInfo.link_speed_ext_active.get(port_info)]
+    )
+    lane = np.maximum(lane, ext2[PortInfo.link_speed_ext2_active.get(port_info)])
+    gbps = lanes[PortInfo.link_width_active.get(port_info)] * lane
+    steps = np.array(list(RATE_GBPS.values()))
+    codes = np.array(list(RATE_GBPS), np.uint8)
+    at = np.searchsorted(steps, gbps, side="right") - 1
+    return codes[np.maximum(at, 0)]
+
+
+_RANK = np.zeros(64, np.uint8)
+for _i, _c in enumerate(RATE_GBPS):
+    _RANK[_c] = _i + 1
+RATE_RANK = _RANK
+"""uint8[64]: place of a rate code from slow to fast, 0 where the code means nothing."""
+RATE_OF_RANK = np.array([0, *RATE_GBPS], np.uint8)
+
+
+class Subnet:
+    """Read-only columns over a database, its graph and its routing."""
+
+    def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig):
+        self.db, self.graph, self.routing, self.config = db, graph, routing, config
+        ends = db.end_ports()
+        self.end_port = ends[np.argsort(db.port_lid[ends], kind="stable")]
+        self.end_lid = db.port_lid[self.end_port].astype(np.int64)
+        self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
+        self.end_guid = db.port_guid[self.end_port]
+        self.end_node = db.port_node[self.end_port]
+
+    def __len__(self) -> int:
+        return len(self.end_port)
+
+    @cached_property
+    def end_of_lid(self) -> np.ndarray:
+        """int32[LIDs]: the end that owns a LID, -1 = nobody."""
+        owner = np.full(1 << 16, -1, np.int32)
+        size = 1 << self.end_lmc
+        own = np.repeat(np.arange(len(size), dtype=np.int32), size)
+        lid = self.end_lid[own] + np.arange(len(own)) - np.repeat(np.cumsum(size) - size, size)
+        inside = lid <= LID_UCAST_MAX
+        owner[lid[inside]] = own[inside]
+        owner[0] = -1
+        return owner
+
+    @cached_property
+    def _by_guid(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.end_guid, kind="stable")
+        return order, self.end_guid[order]
+
+    def ends_of_guid(self, guid: np.ndarray) -> np.ndarray:
+        """End of each PortGUID, -1 where there is none. int64[n]"""
+        order, sorted_guid = self._by_guid
+        if not len(order):
+            return np.full(len(guid), -1)
+        at = np.minimum(np.searchsorted(sorted_guid, guid), len(order) - 1)
+        return np.where((sorted_guid[at] == guid) & (guid != 0), order[at], -1)
+
+    def ends_of_gid(self, gid: np.ndarray) -> np.ndarray:
+        """End of each GID (uint64[n, 2]) of this subnet, -1 where there is none."""
+        here = (gid[:, 0] == np.uint64(self.config.subnet_prefix)) | (gid[:, 0] == np.uint64(LINK_LOCAL))
+        return np.where(here, self.ends_of_guid(gid[:, 1]), -1)
+
+    @cached_property
+    def lid_of_port(self) -> np.ndarray:
+        """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 where there is none."""
+        db = self.db
+        own = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
+        lid = np.zeros(db.n_ports, np.int64)
+        lid[self.end_port] = self.end_lid
+        return lid[own]
+
+    @cached_property
+    def told_ports(self) -> np.ndarray:
+        """Ports that told PortInfo and belong to an end port with a LID, ascending by LID and portnum."""
+        db = self.db
+        rows = np.flatnonzero(db.has_port_info & (self.lid_of_port > 0))
+        return rows[np.lexsort((db.port_num[rows], self.lid_of_port[rows]))]
+
+    @cached_property
+    def switch_rows(self) -> np.ndarray:
+        """Rows of the graph's switches, ascending by their LID."""
+        return np.argsort(self.switch_lid, kind="stable")
+
+    @cached_property
+    def switch_lid(self) -> np.ndarray:
+        """int64[switches of the graph]"""
+        return self.lid_of_port[self.db.node_base[self.graph.switch_node]]
+
+    @cached_property
+    def switch_of_node(self) -> np.ndarray:
+        """int32[nodes]: row in the graph, -1 for a CA."""
+        rows = np.full(self.db.n_nodes, -1, np.int32)
+        rows[self.graph.switch_node] = np.arange(self.graph.n_switches, dtype=np.int32)
+        return rows
+
+    @cached_property
+    def mtu(self) -> np.ndarray:
+        """uint8[ports]: MTUCap."""
+        return PortInfo.mtu_cap.get(self.db.port_info)
+
+    @cached_property
+    def rate_rank(self) -> np.ndarray:
+        """uint8[ports]: place of the port's rate from slow to fast."""
+        return RATE_RANK[rate_codes(self.db.port_info)]
+
+    @cached_property
+    def graph_end(self) -> np.ndarray:
+        """int64[ends]: row among the graph's end ports (-1: not attached to a switch)."""
+        lids = self.graph.end_lid.astype(np.int64)
+        if not len(lids):
+            return np.full(len(self), -1)
+        at = np.minimum(np.searchsorted(lids, self.end_lid), len(lids) - 1)
+        return np.where(lids[at] == self.end_lid, at, -1)
+
+
+LINK_LOCAL = 0xFE80000000000000

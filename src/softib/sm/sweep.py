@@ -1,0 +1,198 @@
+"""One sweep: a list of phases, each of which puts requests into the queue and takes their answers.
+
+The next phase is entered when all requests of one are answered or given up; the caller carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.iba.constants import CapMask, PortState, SmpAttr
+from softib.iba.smp import PortInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.sm import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.discovery import Discovery
+from softib.sm.election import Election
+from softib.sm.mcast_mgr import McastManager
+from softib.sm.pkey_mgr import PkeyManager, members_of
+from softib.sm.report import SweepReport
+from softib.sm.sa.members import Members
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["PHASES", "Sweep"]
+
+PHASES = (
+    "discover", "managers", "lids", "route", "tables", "tops", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
+)  # fmt: skip
+"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
+``tables`` and ``tops`` program switches; ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
+programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``activate`` take the links up."""
+
+
+class Sweep:
+    """``reregister``: clients shall subscribe and join anew, because the manager is a new master (IBA 14.4.1).
+
+    ``store`` and ``groups`` outlive the sweep: what switches were told.
+    """
+
+    def __init__(
+        self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election, reregister: bool
+    ):
+        self.config, self.election, self.groups, self.reregister = config, election, groups, reregister
+        self.store = store
+        self.database, self.report = Database(), SweepReport()
+        self.queue = RequestQueue(self.database.routes, config.mkey)
+        self.graph: SwitchGraph | None = None
+        self.routing: Routing | None = None
+        self.subnet: Subnet | None = None
+        self._pkeys: PkeyManager | None = None
+        self._discovery = Discovery(self.database, self.queue, self.report, config)
+        self._tables = np.zeros((0, 64), np.uint8)
+        self._wanted = np.zeros((0, 64), np.uint8)
+        self._enter: dict[str, Callable[[], None]] = {
+            "discover": self._discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
+            "tables": self._send_tables, "tops": self._tops, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
+        }  # fmt: skip
+
+    def enter(self, phase: str) -> None:
+        """Queue what the phase sends."""
+        self._enter[phase]()
+
+    @property
+    def own_guid(self) -> int:
+        """PortGUID of the manager's port, 0 where it did not answer."""
+        db = self.database
+        return int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
+
+    # -- what entering a phase does --
+
+    def _managers(self) -> None:
+        self._discovery.finish()
+        self.election.ask(self.database, self.queue)
+
+    def _lids(self) -> None:
+        db = self.database
+        if db.sm_port < 0:
+            return
+        lid_mgr.assign(db, self.config.lmc)
+        self._count_subnet()
+        self._wanted = link_mgr.wanted_port_info(db, self.config, self.reregister)
+        link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
+
+    def _route(self) -> None:
+        self.graph, self.routing = ucast_mgr.route_subnet(self.database, self.config.engine, self.config.options)
+        self.report.notes += self.routing.notes
+        self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
+
+    def _send_tables(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        for node in self.graph.switch_node.tolist():
+            if self.store.known(self.database, node) is None:
+                self.groups.forget_switch(int(self.database.node_guid[node]))
+        self._tables = ucast_mgr.queue_blocks(self.database, self.queue, self.graph, self.routing.lft, self.store)
+
+    def _tops(self) -> None:
+        assert self.graph is not None
+        ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
+
+    def _read_pkeys(self) -> None:
+        if self.config.partitions is not None:
+            self._pkeys = PkeyManager(self.database, list(self.config.partitions))
+            self._pkeys.ask(self.queue)
+
+    def _partitions(self) -> None:
+        if self._pkeys is not None:
+            self._pkeys.queue_tables(self.queue)
+            self.report.notes += self._pkeys.notes
+
+    def _multicast(self) -> None:
+        assert self.subnet is not None
+        self.groups.queue_blocks(self.subnet, self.queue, everything=True)
+
+    def _ports(self) -> None:
+        if self._pkeys is not None:
+            link_mgr.enforce(self._wanted, self._pkeys.leaf)
+        link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database))
+
+    def _arm(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ARMED)
+
+    def _activate(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ACTIVE)
+
+    # -- answers --
+
+    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
+        if phase == "discover":
+            self._discovery.handle(attr, tags, data)
+        elif phase == "managers":
+            self.election.heard(tags, data)
+        elif phase == "pkeys":
+            assert self._pkeys is not None
+            self._pkeys.heard(tags, data)
+        elif attr == SmpAttr.PORT_INFO:
+            self.database.port_info[tags] = data
+        elif attr == SmpAttr.SWITCH_INFO:
+            self.database.switch_info[tags] = data
+
+    def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
+        """Answers with a bad status."""
+        asks = phase in ("discover", "managers", "pkeys")
+        kind = f"{'Get' if asks else 'Set'} {SmpAttr(attr).name}"
+        self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
+        self.lost(phase, attr, tags, "is refused")
+
+    def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
+        """Requests that got no answer, or a bad one."""
+        db = self.database
+        if attr == SmpAttr.SM_INFO or phase == "pkeys":
+            return  # a port that says IsSM and has no manager is no trouble; a table that cannot be read is written whole
+        if attr == SmpAttr.LFT:
+            assert self.graph is not None
+            switches = np.unique(tags // (self._tables.shape[1] // 64))
+            self.store.forget(self.graph.switch_guid[switches].tolist())
+            tags = self.graph.switch_node[switches]
+        elif attr == SmpAttr.MFT:
+            tags = np.unique(tags)
+            for node in tags.tolist():
+                self.groups.forget_switch(int(db.node_guid[node]))
+        elif attr == SmpAttr.PKEY_TABLE:
+            tags = np.unique(db.port_node[tags])
+        self._discovery.lost(attr, tags, why)
+
+    # -- the end --
+
+    def finish(self, built: dict[tuple[int, int], int]) -> None:
+        """Fill the report."""
+        db, report = self.database, self.report
+        rows = link_mgr.linked(db)
+        report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
+        report.count(built)
+        report.describe(db)
+
+    def members(self) -> Members:
+        """Partition memberships of the subnet's end ports."""
+        assert self.subnet is not None
+        return members_of(self.subnet, list(self.config.known_partitions))
+
+    def _count_subnet(self) -> None:
+        db, report = self.database, self.report
+        report.nodes, report.switches = db.n_nodes, int(db.is_switch.sum())
+        report.cas = report.nodes - report.switches
+        peer = db.port_peer
+        rows = np.flatnonzero(peer >= 0)
+        report.links = int((rows <= peer[rows]).sum())
+        report.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
+        is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
+        is_sm[db.sm_port] = False
+        report.notes += [
+            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
+        ]

@@ -1,0 +1,1 @@
+"""Upper-layer protocols over verbs: what applications speak on top of the fabric."""

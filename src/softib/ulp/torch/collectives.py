@@ -1,0 +1,151 @@
+"""Collective operations as generators over a wire: each yields the requests that it waits for.
+
+Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A reduction's operands are
+combined in an order that does not depend on the rank that computes it, so all ranks end with the same bits.
+
+Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast, dissemination barrier
+(Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets everybody sends everything to everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from softib.ulp.torch.reductions import finish, reducer
+from softib.ulp.torch.rendezvous import Request, Wire
+
+__all__ = ["DIRECT", "Channel", "Steps"]
+
+DIRECT = 16 << 10
+"""Octets a rank up to which a reduction is done by everybody for itself: fewer steps, more traffic."""
+
+Steps = Iterator[list[Request]]
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One collective's view of the wire: its tag keeps it apart from the others."""
+
+    wire: Wire
+    rank: int
+    size: int
+    tag: int
+
+    def send(self, peer: int, tensor: torch.Tensor) -> Request:
+        """Offer ``tensor`` to ``peer``."""
+        return self.wire.isend(peer, self.tag, tensor.data_ptr(), tensor.nbytes)
+
+    def recv(self, peer: int, tensor: torch.Tensor) -> Request:
+        """Receive into ``tensor`` from ``peer``."""
+        return self.wire.irecv(peer, self.tag, tensor.data_ptr(), tensor.nbytes)
+
+    @property
+    def others(self) -> list[int]:
+        """Every other rank, each starting with its neighbour, so that not all turn to rank 0 first."""
+        return [(self.rank + i) % self.size for i in range(1, self.size)]
+
+    # -- one to all, all to one --
+
+    def broadcast(self, tensor: torch.Tensor, root: int) -> Steps:
+        """Binomial tree: in round k, the 2^k ranks that have it send it on."""
+        place, reach = (self.rank - root) % self.size, 1
+        while reach < self.size:
+            if place < reach and place + reach < self.size:
+                yield [self.send((place + reach + root) % self.size, tensor)]
+            elif reach <= place < 2 * reach:
+                yield [self.recv((place - reach + root) % self.size, tensor)]
+            reach *= 2
+
+    def scatter(self, out: torch.Tensor, parts: Sequence[torch.Tensor], root: int) -> Steps:
+        """``parts[r]`` of ``root`` to each rank r."""
+        if self.rank != root:
+            yield [self.recv(root, out)]
+            return
+        yield [self.send(peer, parts[peer]) for peer in self.others]
+        out.copy_(parts[root])
+
+    def gather(self, parts: Sequence[torch.Tensor], tensor: torch.Tensor, root: int) -> Steps:
+        """Each rank's ``tensor`` to ``parts[r]`` of ``root``."""
+        if self.rank != root:
+            yield [self.send(root, tensor)]
+            return
+        yield [self.recv(peer, parts[peer]) for peer in self.others]
+        parts[root].copy_(tensor)
+
+    def reduce(self, tensor: torch.Tensor, op: object, root: int) -> Steps:
+        """Everybody's ``tensor``, combined in the order of ranks, at ``root``."""
+        act = reducer(op)
+        parts = [torch.empty_like(tensor) for _ in range(self.size)] if self.rank == root else []
+        yield from self.gather(parts, tensor, root)
+        if self.rank == root:
+            self._combine(tensor, parts, act)
+            finish(op, tensor, self.size)
+
+    @staticmethod
+    def _combine(into: torch.Tensor, parts: Sequence[torch.Tensor], act: object) -> None:
+        into.copy_(parts[0])
+        for part in parts[1:]:
+            act(into, part)  # type: ignore[operator]
+
+    # -- all to all --
+
+    def allgather(self, parts: Sequence[torch.Tensor], tensor: torch.Tensor) -> Steps:
+        """Each rank's ``tensor`` to ``parts[r]`` of everybody."""
+        receives = [self.recv(peer, parts[peer]) for peer in self.others]
+        yield [*receives, *(self.send(peer, tensor) for peer in self.others)]
+        parts[self.rank].copy_(tensor)
+
+    def alltoall(self, outs: Sequence[torch.Tensor], ins: Sequence[torch.Tensor]) -> Steps:
+        """``ins[p]`` to rank p, whose ``outs[rank]`` it becomes."""
+        receives = [self.recv(peer, outs[peer]) for peer in self.others]
+        yield [*receives, *(self.send(peer, ins[peer]) for peer in self.others)]
+        outs[self.rank].copy_(ins[self.rank])
+
+    def allreduce(self, tensor: torch.Tensor, op: object) -> Steps:
+        """Everybody's ``tensor`` combined, at everybody."""
+        act, flat = reducer(op), tensor.view(-1)
+        if flat.nbytes <= DIRECT:
+            parts = [torch.empty_like(flat) for _ in range(self.size)]
+            yield from self.allgather(parts, flat)
+            self._combine(flat, parts, act)
+        else:
+            chunks = list(flat.tensor_split(self.size))
+            yield from self._ring_reduce(chunks, act, shift=0)
+            for step in range(self.size - 1):
+                out, into = chunks[(self.rank + 1 - step) % self.size], chunks[(self.rank - step) % self.size]
+                yield [self.recv((self.rank - 1) % self.size, into), self.send((self.rank + 1) % self.size, out)]
+        finish(op, flat, self.size)
+
+    def reduce_scatter(self, out: torch.Tensor, ins: Sequence[torch.Tensor], op: object) -> Steps:
+        """Everybody's ``ins[r]`` combined, at rank r. ``ins`` stays as it is."""
+        act = reducer(op)
+        if sum(part.nbytes for part in ins) <= DIRECT:
+            parts = [torch.empty_like(out) for _ in range(self.size)]
+            yield from self.alltoall(parts, ins)
+            self._combine(out, parts, act)
+        else:
+            chunks = [part.clone() for part in ins]
+            yield from self._ring_reduce(chunks, act, shift=-1)
+            out.copy_(chunks[self.rank])
+        finish(op, out, self.size)
+
+    def _ring_reduce(self, chunks: list[torch.Tensor], act: object, shift: int) -> Steps:
+        """After it, rank r has chunk r + 1 + ``shift`` complete."""
+        room = torch.empty_like(max(chunks, key=lambda c: c.numel()))
+        for step in range(self.size - 1):
+            out = chunks[(self.rank + shift - step) % self.size]
+            into = chunks[(self.rank + shift - step - 1) % self.size]
+            other = room[: into.numel()].view_as(into) if room.dim() == 1 else room
+            yield [self.recv((self.rank - 1) % self.size, other), self.send((self.rank + 1) % self.size, out)]
+            act(into, other)  # type: ignore[operator]
+
+    def barrier(self) -> Steps:
+        """Dissemination: after round k everybody has heard of 2^(k+1) ranks."""
+        reach = 1
+        mine, theirs = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        while reach < self.size:
+            yield [self.recv((self.rank - reach) % self.size, theirs), self.send((self.rank + reach) % self.size, mine)]
+            reach *= 2

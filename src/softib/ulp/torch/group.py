@@ -1,0 +1,219 @@
+"""The process group that ``torch.distributed`` calls."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from softib.errors import InputError
+from softib.ulp.torch.collectives import Channel, Steps
+from softib.ulp.torch.rendezvous import Links, Wire
+from softib.ulp.torch.worker import Task, Worker
+
+__all__ = ["SoftibProcessGroup"]
+
+SINGLE = 1 << 63
+"""Tags of single messages have this bit; collectives are numbered below it."""
+Ready = tuple[torch.Tensor, Callable[[], object]]
+
+
+def _flat(tensor: torch.Tensor) -> Ready:
+    """``tensor`` as contiguous memory, and what brings the result back where it had to be copied. Raises
+    :class:`InputError` for a tensor that is not in host memory, or sparse."""
+    if tensor.device.type != "cpu":
+        raise InputError(f"the backend softib moves host memory; this tensor is on {tensor.device}: use tensor.cpu()")
+    if tensor.layout != torch.strided:
+        raise InputError(f"the backend softib moves dense tensors; this one is {tensor.layout}: use tensor.to_dense()")
+    detached = tensor.detach()
+    if detached.is_contiguous():
+        return detached, lambda: None
+    copy = detached.contiguous()
+    return copy, lambda: detached.copy_(copy)
+
+
+def _flats(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Callable[[], None]]:
+    ready = [_flat(tensor) for tensor in tensors]
+
+    def back() -> None:
+        for _, act in ready:
+            act()
+
+    return [tensor for tensor, _ in ready], back
+
+
+class SoftibWork(dist.Work):
+    """An operation that runs. (torch's own wrapper of a future swallows its error.)"""
+
+    def __init__(self, task: Task):
+        super().__init__()
+        self._task = task
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Until it has ended. Raises what went wrong. The group's timeout holds, whatever ``timeout`` is."""
+        self._task.settled.wait()
+        if self._task.error is not None:
+            raise self._task.error
+        return True
+
+    def is_completed(self) -> bool:
+        """It has ended, well or not."""
+        return self._task.settled.done()
+
+    def get_future(self) -> torch.futures.Future:
+        """Its result, or its error."""
+        return self._task.future
+
+
+class SoftibProcessGroup(dist.ProcessGroup):
+    """Collectives over ``links``. Operations of a group run in the order in which they were called, sends and receives
+    beside them; ``Work.wait`` raises what went wrong."""
+
+    def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
+        super().__init__(rank, size)
+        self._links = links
+        self._worker = Worker(Wire(links), timeout.total_seconds(), f"softib-rank-{rank}")
+        self._numbers = itertools.count(1)
+
+    def getBackendName(self) -> str:
+        """What ``torch.distributed.get_backend`` says."""
+        return "softib"
+
+    def _run(self, what: str, result: Any, begin: Callable[[Channel], Steps], back: Callable[[], object]) -> dist.Work:
+        channel = Channel(self._worker.wire, self.rank(), self.size(), next(self._numbers))
+
+        def steps() -> Steps:
+            yield from begin(channel)
+            back()
+
+        return SoftibWork(self._worker.submit(Task(steps, result, what)))
+
+    # -- collectives; names and arguments are torch's --
+
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
+        """``tensors[0]`` of ``opts.rootRank`` to all."""
+        flat, back = _flat(tensors[0])
+        return self._run("broadcast", tensors, lambda c: c.broadcast(flat, opts.rootRank), back)
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
+        """``tensors[0]`` of all, combined, at all."""
+        return self.allreduce_coalesced(tensors, opts)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
+        """Each of ``tensors`` of all, combined, at all."""
+        flats, back = _flats(tensors)
+
+        def begin(c: Channel) -> Steps:
+            for flat in flats:
+                yield from c.allreduce(flat, opts.reduceOp)
+
+        return self._run("all_reduce", tensors, begin, back)
+
+    def reduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
+        """``tensors[0]`` of all, combined, at ``opts.rootRank``."""
+        flat, back = _flat(tensors[0])
+        return self._run("reduce", tensors, lambda c: c.reduce(flat, opts.reduceOp, opts.rootRank), back)
+
+    def allgather(self, outs: list[list[torch.Tensor]], tensors: list[torch.Tensor], opts: Any = None) -> dist.Work:
+        """``tensors[0]`` of rank r to ``outs[0][r]`` of all."""
+        parts, back = _flats(outs[0])
+        flat, _ = _flat(tensors[0])
+        return self._run("all_gather", outs, lambda c: c.allgather(parts, flat), back)
+
+    def _allgather_base(self, out: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> dist.Work:
+        whole, back = _flat(out)
+        flat, _ = _flat(tensor)
+        parts = whole.view(self.size(), -1).unbind()
+        return self._run("all_gather", out, lambda c: c.allgather(parts, flat.view(-1)), back)
+
+    all_gather_single = _allgather_base
+
+    def reduce_scatter(self, outs: list[torch.Tensor], ins: list[list[torch.Tensor]], opts: Any) -> dist.Work:
+        """``ins[0][r]`` of all, combined, to ``outs[0]`` of rank r."""
+        out, back = _flat(outs[0])
+        flats, _ = _flats(ins[0])
+        return self._run("reduce_scatter", outs, lambda c: c.reduce_scatter(out, flats, opts.reduceOp), back)
+
+    def _reduce_scatter_base(self, out: torch.Tensor, tensor: torch.Tensor, opts: Any) -> dist.Work:
+        whole, back = _flat(out)
+        parts = _flat(tensor)[0].view(self.size(), -1).unbind()
+        return self._run("reduce_scatter", out, lambda c: c.reduce_scatter(whole.view(-1), parts, opts.reduceOp), back)
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def alltoall(self, outs: list[torch.Tensor], ins: list[torch.Tensor], opts: Any = None) -> dist.Work:
+        """``ins[p]`` to ``outs[rank]`` of rank p."""
+        to, back = _flats(outs)
+        flats, _ = _flats(ins)
+        return self._run("all_to_all", outs, lambda c: c.alltoall(to, flats), back)
+
+    def alltoall_base(
+        self, out: torch.Tensor, tensor: torch.Tensor, out_sizes: list[int], in_sizes: list[int], opts: Any = None
+    ) -> dist.Work:
+        """:meth:`alltoall` of rows of one tensor, evenly where no sizes are given."""
+        whole, back = _flat(out)
+        flat, _ = _flat(tensor)
+        tos, froms = self._split(whole, out_sizes), self._split(flat, in_sizes)
+        return self._run("all_to_all", out, lambda c: c.alltoall(tos, froms), back)
+
+    all_to_all_single = alltoall_base
+
+    def _split(self, tensor: torch.Tensor, sizes: list[int]) -> Sequence[torch.Tensor]:
+        if not sizes and tensor.shape[0] % self.size():
+            raise InputError(f"{tensor.shape[0]} rows do not go evenly to {self.size()} ranks; give the split sizes")
+        return tensor.split(list(sizes) or tensor.shape[0] // self.size()) if tensor.numel() else [tensor] * self.size()
+
+    def gather(self, outs: list[list[torch.Tensor]], tensors: list[torch.Tensor], opts: Any) -> dist.Work:
+        """``tensors[0]`` of rank r to ``outs[0][r]`` of ``opts.rootRank``."""
+        parts, back = _flats(outs[0] if outs else [])
+        flat, _ = _flat(tensors[0])
+        return self._run("gather", outs, lambda c: c.gather(parts, flat, opts.rootRank), back)
+
+    def scatter(self, outs: list[torch.Tensor], ins: list[list[torch.Tensor]], opts: Any) -> dist.Work:
+        """``ins[0][r]`` of ``opts.rootRank`` to ``outs[0]`` of rank r."""
+        out, back = _flat(outs[0])
+        parts, _ = _flats(ins[0] if ins else [])
+        return self._run("scatter", outs, lambda c: c.scatter(out, parts, opts.rootRank), back)
+
+    def barrier(self, opts: Any = None) -> dist.Work:
+        """Nobody leaves before everybody came."""
+        return self._run("barrier", [], lambda c: c.barrier(), lambda: None)
+
+    # -- single messages --
+
+    def _single(self, what: str, tensors: list[torch.Tensor], send: bool, peer: int | None, tag: int) -> dist.Work:
+        flat, back = _flat(tensors[0])
+        wire, mark = self._worker.wire, SINGLE | tag
+
+        def steps() -> Steps:
+            act = wire.isend if send else wire.irecv
+            yield [act(peer, mark, flat.data_ptr(), flat.nbytes)]  # type: ignore[arg-type]
+            if not send:
+                back()
+
+        return SoftibWork(self._worker.submit(Task(steps, tensors, what), ordered=False))
+
+    def send(self, tensors: list[torch.Tensor], peer: int, tag: int = 0) -> dist.Work:
+        """``tensors[0]`` to rank ``peer``."""
+        return self._single("send", tensors, True, peer, tag)
+
+    def recv(self, tensors: list[torch.Tensor], peer: int, tag: int = 0) -> dist.Work:
+        """``tensors[0]`` from rank ``peer``."""
+        return self._single("recv", tensors, False, peer, tag)
+
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
+        """``tensors[0]`` from whoever sends with ``tag``."""
+        return self._single("recv", tensors, False, None, tag)
+
+    # -- the end --
+
+    def shutdown(self) -> None:
+        """Let go of the device."""
+        self._worker.close()
+        self._links.close()
+
+    abort = shutdown

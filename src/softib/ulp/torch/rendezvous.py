@@ -1,0 +1,217 @@
+"""Messages between two ranks: an offer, a matching receive, one RDMA READ, and a word that it is done.
+
+    links.connect(); wire = Wire(links)
+    a = wire.isend(peer, tag, tensor); b = wire.irecv(peer, tag, other)
+    while not (a.done and b.done): wire.progress()
+
+The sender offers (tag, address, rkey, octets); the receiver matches offers of one peer and tag in their order, reads the
+data straight into place and says that it has it. Up to ``EAGER`` octets travel inside the offer. Nothing here knows
+what a tensor is: memory is an address and a length. Links are what moves octets (:class:`Links`): verbs, or a fake in
+a test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from softib.errors import PeerError
+
+__all__ = ["EAGER", "SLOT", "Links", "PeerLost", "Request", "Wire"]
+
+OFFER, EAGER_OFFER, DONE = 1, 2, 3
+HEAD = struct.Struct("<BxxxIQQQQ")
+"""kind, rkey, tag, number of the offer, address, octets."""
+SLOT = 4096
+"""Octets of a control message at most."""
+EAGER = SLOT - HEAD.size
+
+
+class PeerLost(PeerError):
+    """A rank cannot be reached any more."""
+
+
+@dataclass(eq=False)
+class Request:
+    """One message that is on its way. ``what`` says which, for people."""
+
+    peer: int
+    tag: int
+    address: int
+    octets: int
+    what: str
+    done: bool = False
+    error: Exception | None = None
+    hold: Any = None
+    """Kept alive until the end: the registration of the memory."""
+
+
+class Links(Protocol):
+    """Reliable connections to every other rank. Completions are what :meth:`poll` returns."""
+
+    rank: int
+    size: int
+
+    def send(self, peer: int, message: bytes) -> None:
+        """Send a control message of up to ``SLOT`` octets; in order."""
+
+    def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
+        """RDMA READ into ``address``; :meth:`poll` later says ``("read", peer, number)``."""
+
+    def register(self, address: int, octets: int) -> tuple[Any, int]:
+        """Make memory readable and writable by the device: (what keeps it so, rkey)."""
+
+    def poll(self) -> list[tuple[str, int, Any]]:
+        """What happened since: ``("message", peer, octets)``, ``("read", peer, number)``, ``("lost", peer, why)``."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+@dataclass(eq=False)
+class Offer:
+    """What a peer would like us to fetch; ``data`` where it came along."""
+
+    peer: int
+    tag: int
+    number: int
+    address: int
+    rkey: int
+    octets: int
+    data: bytes | None = None
+    order: int = 0
+
+
+@dataclass(eq=False)
+class Wire:
+    """Matches sends with receives over ``links``. Not for several threads at once."""
+
+    links: Links
+    _sent: dict[int, Request] = field(default_factory=dict)
+    _reading: dict[int, tuple[Request, Offer]] = field(default_factory=dict)
+    _wanted: dict[tuple[int, int], deque[Request]] = field(default_factory=lambda: defaultdict(deque))
+    _anybody: dict[int, deque[Request]] = field(default_factory=lambda: defaultdict(deque))
+    _offers: dict[tuple[int, int], deque[Offer]] = field(default_factory=lambda: defaultdict(deque))
+    _lost: dict[int, Exception] = field(default_factory=dict)
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _arrivals: Any = field(default_factory=itertools.count)
+
+    @property
+    def busy(self) -> bool:
+        """Something has been asked for that is not done yet."""
+        return bool(self._sent or self._reading or any(self._wanted.values()) or any(self._anybody.values()))
+
+    def isend(self, peer: int, tag: int, address: int, octets: int) -> Request:
+        """Offer ``octets`` at ``address`` to ``peer``; they must stay until the request is done."""
+        request = Request(peer, tag, address, octets, f"send of {octets} octets to rank {peer}")
+        if peer in self._lost:
+            return self._fail(request, self._lost[peer])
+        if octets <= EAGER:
+            data = ctypes.string_at(address, octets)
+            self.links.send(peer, HEAD.pack(EAGER_OFFER, 0, tag, 0, 0, octets) + data)
+            request.done = True
+            return request
+        number = next(self._numbers)
+        request.hold, rkey = self.links.register(address, octets)
+        self._sent[number] = request
+        self.links.send(peer, HEAD.pack(OFFER, rkey, tag, number, address, octets))
+        return request
+
+    def irecv(self, peer: int | None, tag: int, address: int, octets: int) -> Request:
+        """Receive ``octets`` from ``peer`` (None: whoever offers first; ``request.peer`` says who) at ``address``."""
+        who = "any rank" if peer is None else f"rank {peer}"
+        request = Request(-1 if peer is None else peer, tag, address, octets, f"receive of {octets} octets from {who}")
+        offer = self._first_offer(peer, tag)
+        if offer is not None:
+            self._take(request, offer)
+        elif peer is None:
+            self._anybody[tag].append(request)
+        elif peer in self._lost:
+            self._fail(request, self._lost[peer])
+        else:
+            self._wanted[peer, tag].append(request)
+        return request
+
+    def progress(self) -> int:
+        """Handle what has happened; returns how many things did."""
+        events = self.links.poll()
+        handlers: dict[str, Callable[[int, Any], None]] = {
+            "message": self._message, "read": self._read, "lost": self._lose
+        }  # fmt: skip
+        for kind, peer, told in events:
+            handlers[kind](peer, told)
+        return len(events)
+
+    # -- what arrives --
+
+    def _message(self, peer: int, message: bytes) -> None:
+        kind, rkey, tag, number, address, octets = HEAD.unpack_from(message)
+        if kind == DONE:
+            request = self._sent.pop(number)
+            request.hold, request.done = None, True
+            return
+        data = message[HEAD.size : HEAD.size + octets] if kind == EAGER_OFFER else None
+        offer = Offer(peer, tag, number, address, rkey, octets, data, next(self._arrivals))
+        for waiting in (self._wanted.get((peer, tag)), self._anybody.get(tag)):
+            if waiting:
+                self._take(waiting.popleft(), offer)
+                return
+        self._offers[peer, tag].append(offer)
+
+    def _first_offer(self, peer: int | None, tag: int) -> Offer | None:
+        if peer is not None:
+            queue = self._offers.get((peer, tag))
+            return queue.popleft() if queue else None
+        ready = [q for (_, t), q in self._offers.items() if t == tag and q]
+        return min(ready, key=lambda q: q[0].order).popleft() if ready else None
+
+    def _take(self, request: Request, offer: Offer) -> None:
+        request.peer = offer.peer
+        if offer.octets != request.octets:
+            why = f"rank {offer.peer} sends {offer.octets} octets where {request.octets} are received (tag {offer.tag})"
+            self._fail(request, PeerLost(why))
+            if offer.data is None:
+                self._say_done(offer)
+        elif offer.data is not None:
+            ctypes.memmove(request.address, offer.data, offer.octets)
+            request.done = True
+        else:
+            number = next(self._numbers)
+            request.hold, _ = self.links.register(request.address, request.octets)
+            self._reading[number] = (request, offer)
+            self.links.read(
+                offer.peer, number, request.hold, request.address, request.octets, offer.address, offer.rkey
+            )
+
+    def _read(self, peer: int, number: int) -> None:
+        request, offer = self._reading.pop(number)
+        self._say_done(offer)
+        request.hold, request.done = None, True
+
+    def _say_done(self, offer: Offer) -> None:
+        self.links.send(offer.peer, HEAD.pack(DONE, 0, offer.tag, offer.number, 0, 0))
+
+    # -- what goes wrong --
+
+    def _lose(self, peer: int, why: str) -> None:
+        error = self._lost.setdefault(peer, PeerLost(f"rank {peer} is lost: {why}"))
+        asked = {n: r for n, r in self._sent.items() if r.peer == peer}
+        asked |= {n: r for n, (r, _) in self._reading.items() if r.peer == peer}
+        for number, request in asked.items():
+            self._sent.pop(number, None)
+            self._reading.pop(number, None)
+            self._fail(request, error)
+        for queue in self._wanted.values():
+            for request in [r for r in queue if r.peer == peer]:
+                queue.remove(request)
+                self._fail(request, error)
+
+    @staticmethod
+    def _fail(request: Request, error: Exception) -> Request:
+        request.error, request.done, request.hold = error, True, None
+        return request

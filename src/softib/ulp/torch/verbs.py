@@ -1,0 +1,203 @@
+"""Reliable connections between all ranks of a group, over verbs."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from softib.errors import PeerError
+from softib.ulp.torch.device import open_device
+from softib.ulp.torch.rendezvous import SLOT
+
+__all__ = ["VerbsLinks"]
+
+RECV_SLOTS = 32
+"""Control messages that a peer may have on the way before it waits (RNR)."""
+SEND_SLOTS = 32
+READS = 16
+"""RDMA READs outstanding on a connection: what an HCA takes (max_qp_rd_atom of the ConnectX family)."""
+PART = 1 << 30
+"""Octets of one RDMA READ; a message is 2 GiB at most (IBA 9.7.8)."""
+ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER = 18, 7, 7, 12
+"""4.096 µs · 2^18 = 1.07 s a try; RNR NAK timer code 12 = 0.64 ms (IBA table 45)."""
+RECV, SEND, READ = 0, 1, 2
+"""Kinds of work request: the two lowest bits of wr_id."""
+
+
+@dataclass(eq=False)
+class Link:
+    """One peer: its QP, what is free, and what waits for room."""
+
+    qp: Any
+    free: deque[int] = field(default_factory=lambda: deque(range(SEND_SLOTS)))
+    reads: int = 0
+    backlog: deque[tuple] = field(default_factory=deque)
+    dead: bool = False
+
+
+class VerbsLinks:
+    """What :class:`~softib.ulp.torch.rendezvous.Links` describes. Ranks find each other through ``store``.
+
+    Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` octets a peer. Raises :class:`InputError` without a device.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: Any):
+        self.rank, self.size = rank, size
+        self.device = open_device()
+        self.v = v = self.device.verbs
+        self.e = v.enums
+        self.pd = v.pd.PD(self.device.context)
+        self.access = self.e.IBV_ACCESS_LOCAL_WRITE | self.e.IBV_ACCESS_REMOTE_READ
+        depth = size * (RECV_SLOTS + SEND_SLOTS + READS)
+        self.cq = v.cq.CQ(self.device.context, depth)
+        octets = size * (RECV_SLOTS + SEND_SLOTS) * SLOT
+        self._memory = ctypes.create_string_buffer(octets)
+        self._base = ctypes.addressof(self._memory)
+        self._slots = v.mr.MR(self.pd, octets, self.access, address=self._base)
+        self.links = {peer: Link(self._make_qp()) for peer in range(size) if peer != rank}
+        self._peer_of = {link.qp.qp_num: peer for peer, link in self.links.items()}
+        self._parts: dict[tuple[int, int], int] = {}
+        self._connect(store, timeout)
+
+    # -- set-up --
+
+    def _make_qp(self) -> Any:
+        q = self.v.qp
+        cap = q.QPCap(max_send_wr=SEND_SLOTS + READS, max_recv_wr=RECV_SLOTS, max_send_sge=1, max_recv_sge=1)
+        init = q.QPInitAttr(qp_type=self.e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=cap, sq_sig_all=1)
+        attr = q.QPAttr(port_num=self.device.portnum)
+        attr.qp_access_flags = self.e.IBV_ACCESS_REMOTE_READ | self.e.IBV_ACCESS_REMOTE_WRITE
+        qp = q.QP(self.pd, init)
+        qp.to_init(attr)
+        return qp
+
+    def _connect(self, store: Any, timeout: Any) -> None:
+        mine = {
+            "lid": self.device.lid,
+            "mtu": int(self.device.mtu),
+            "qpn": {p: link.qp.qp_num for p, link in self.links.items()},
+        }
+        store.set(f"softib/{self.rank}", json.dumps(mine))
+        for peer, link in self.links.items():
+            for slot in range(RECV_SLOTS):
+                self._post_recv(peer, slot)
+            theirs = json.loads(store.get(f"softib/{peer}"))
+            link.qp.to_rts(self._attributes(theirs))
+        store.set(f"softib/{self.rank}/ready", b"1")
+        store.wait([f"softib/{peer}/ready" for peer in self.links], timeout)
+
+    def _attributes(self, theirs: dict[str, Any]) -> Any:
+        attr = self.v.qp.QPAttr(port_num=self.device.portnum)
+        attr.ah_attr = self.v.addr.AHAttr(dlid=theirs["lid"], port_num=self.device.portnum, is_global=0)
+        attr.dest_qp_num, attr.path_mtu = theirs["qpn"][str(self.rank)], min(theirs["mtu"], int(self.device.mtu))
+        attr.max_rd_atomic = attr.max_dest_rd_atomic = READS
+        attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER
+        return attr
+
+    # -- what the wire asks for --
+
+    def send(self, peer: int, message: bytes) -> None:
+        """Send ``message`` to ``peer``, now or as soon as there is room."""
+        self._do(peer, (SEND, message))
+
+    def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
+        """RDMA READ ``octets`` from ``remote`` of ``peer`` to ``address``, in parts of up to ``PART``."""
+        starts = range(0, octets, PART)
+        self._parts[peer, number] = len(starts)
+        for start in starts:
+            part = min(PART, octets - start)
+            self._do(peer, (READ, number, hold.lkey, address + start, part, remote + start, rkey))
+
+    def register(self, address: int, octets: int) -> tuple[Any, int]:
+        """A memory region over the caller's memory; it lives as long as it is held."""
+        region = self.v.mr.MR(self.pd, octets, self.access, address=address)
+        return region, region.rkey
+
+    def poll(self) -> list[tuple[str, int, Any]]:
+        """Completions since the last call, as the wire wants them."""
+        return list(self._events())
+
+    def _events(self) -> Iterator[tuple[str, int, Any]]:
+        for wc in self.cq.poll(num_entries=64)[1]:
+            peer = self._peer_of[wc.qp_num]
+            link, kind, what = self.links[peer], wc.wr_id & 3, wc.wr_id >> 2
+            if wc.status != self.e.IBV_WC_SUCCESS:
+                if not link.dead:
+                    link.dead = True
+                    link.backlog.clear()
+                    yield "lost", peer, self.v.cq.wc_status_to_str(wc.status)
+            elif kind == RECV:
+                at = self._recv_slot(peer, what) - self._base
+                message = self._memory[at : at + wc.byte_len]
+                self._post_recv(peer, what)
+                yield "message", peer, message
+            elif kind == SEND:
+                link.free.append(what)
+                self._go_on(peer)
+            else:
+                link.reads -= 1
+                self._go_on(peer)
+                self._parts[peer, what] -= 1
+                if not self._parts[peer, what]:
+                    del self._parts[peer, what]
+                    yield "read", peer, what
+
+    def close(self) -> None:
+        """Destroy QPs, then what they use."""
+        for link in self.links.values():
+            link.qp.close()
+        self.cq.close()
+        self._slots.close()
+        self.pd.close()
+        self.device.context.close()
+
+    # -- posting --
+
+    def _do(self, peer: int, work: tuple) -> None:
+        link = self.links[peer]
+        if link.dead:
+            return
+        if link.backlog or not self._post(peer, link, work):
+            link.backlog.append(work)
+
+    def _go_on(self, peer: int) -> None:
+        link = self.links[peer]
+        while link.backlog and self._post(peer, link, link.backlog[0]):
+            link.backlog.popleft()
+
+    def _post(self, peer: int, link: Link, work: tuple) -> bool:
+        """False where there is no room now. Sends and reads keep their order: a backlog has one head."""
+        w = self.v.wr
+        if work[0] == SEND:
+            if not link.free:
+                return False
+            slot, message = link.free.popleft(), work[1]
+            at = self._base + ((self.size * RECV_SLOTS) + peer * SEND_SLOTS + slot) * SLOT
+            ctypes.memmove(at, message, len(message))
+            sge = w.SGE(at, len(message), self._slots.lkey)
+            wr = w.SendWR(wr_id=slot << 2 | SEND, opcode=self.e.IBV_WR_SEND, num_sge=1, sg=[sge])
+        else:
+            if link.reads >= READS:
+                return False
+            _, number, lkey, address, octets, remote, rkey = work
+            link.reads += 1
+            sge = w.SGE(address, octets, lkey)
+            wr = w.SendWR(wr_id=number << 2 | READ, opcode=self.e.IBV_WR_RDMA_READ, num_sge=1, sg=[sge])
+            wr.set_wr_rdma(rkey, remote)
+        try:
+            link.qp.post_send(wr)
+        except Exception as error:
+            raise PeerError(f"rank {peer}: cannot post a work request: {error}") from None
+        return True
+
+    def _recv_slot(self, peer: int, slot: int) -> int:
+        return self._base + (peer * RECV_SLOTS + slot) * SLOT
+
+    def _post_recv(self, peer: int, slot: int) -> None:
+        w = self.v.wr
+        sge = w.SGE(self._recv_slot(peer, slot), SLOT, self._slots.lkey)
+        self.links[peer].qp.post_recv(w.RecvWR(wr_id=slot << 2 | RECV, num_sge=1, sg=[sge]))

@@ -1,0 +1,139 @@
+"""The thread of a process group: it runs collectives in their order, and single messages beside them."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from softib.errors import PeerError
+from softib.ulp.torch.collectives import Steps
+from softib.ulp.torch.rendezvous import Request, Wire
+
+__all__ = ["Task", "Worker"]
+
+SPINS = 200
+"""Polls without an event before the thread lets others run for ``NAP_S``."""
+NAP_S = 50e-6
+
+
+def _told(settled: torch.futures.Future) -> object:
+    """The result, or the error as C++ knows errors: only a callback that raises makes one (torch.futures.Future.then);
+    ``set_exception`` is seen by Python alone, and DDP waits in C++."""
+    result, error = settled.value()
+    if error is not None:
+        raise error
+    return result
+
+
+@dataclass(eq=False)
+class Task:
+    """One operation: ``begin`` starts it in the thread; its ``future`` gets ``result`` or the error."""
+
+    begin: Callable[[], Steps]
+    result: object
+    what: str
+    settled: torch.futures.Future = field(default_factory=torch.futures.Future)
+    future: torch.futures.Future = field(init=False)
+    steps: Steps | None = None
+    waits: list[Request] = field(default_factory=list)
+    deadline_s: float = 0.0
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.future = self.settled.then(_told)
+
+    def settle(self, error: Exception | None = None) -> bool:
+        """End it. True, as what is said of a task that has ended."""
+        self.error = error
+        self.settled.set_result((self.result, error))
+        return True
+
+
+class Worker:
+    """Runs tasks until :meth:`close`. ``timeout_s`` is what a task may take from its start."""
+
+    def __init__(self, wire: Wire, timeout_s: float, name: str):
+        self.wire, self.timeout_s = wire, timeout_s
+        self._queue: deque[Task] = deque()
+        self._single: list[Task] = []
+        self._new: deque[tuple[Task, bool]] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+        atexit.register(self.close)  # a thread that still runs while Python ends takes the process down
+
+    def submit(self, task: Task, ordered: bool = True) -> Task:
+        """Hand ``task`` over; ``ordered`` ones run one after the other."""
+        with self._wake:
+            if self._closing:
+                raise PeerError("the process group is closed")
+            self._new.append((task, ordered))
+            self._wake.notify()
+        return task
+
+    def close(self) -> None:
+        """End what runs, with an error for who waits."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=10)
+            atexit.unregister(self.close)
+
+    # -- the thread --
+
+    def _run(self) -> None:
+        idle = 0
+        while self._take_new():
+            happened = self.wire.progress() if self._queue or self._single else 0
+            while self._queue and self._advance(self._queue[0]):
+                self._queue.popleft()
+                happened += 1
+            self._single = [task for task in self._single if not self._advance(task)]
+            idle = 0 if happened else idle + 1
+            if idle > SPINS:
+                time.sleep(NAP_S)
+        gone = PeerError("the process group was closed")
+        for task in (*self._queue, *self._single):
+            task.settle(gone)
+
+    def _take_new(self) -> bool:
+        """False when it is time to end. Sleeps while there is nothing to do."""
+        if not self._new and (self._queue or self._single) and not self._closing:
+            return True
+        with self._wake:
+            while not (self._new or self._queue or self._single or self._closing):
+                self._wake.wait()
+            while self._new:
+                task, ordered = self._new.popleft()
+                (self._queue if ordered else self._single).append(task)
+            return not self._closing
+
+    def _advance(self, task: Task) -> bool:
+        """Go on with ``task``; True when it has ended."""
+        try:
+            if task.steps is None:
+                task.deadline_s = time.monotonic() + self.timeout_s
+                task.steps = task.begin()
+                task.waits = next(task.steps)
+            while all(request.done for request in task.waits):
+                for request in task.waits:
+                    if request.error is not None:
+                        raise request.error
+                task.waits = next(task.steps)
+        except StopIteration:
+            return task.settle()
+        except Exception as error:
+            return task.settle(error)
+        if time.monotonic() > task.deadline_s:
+            missing = next(request.what for request in task.waits if not request.done)
+            told = f"{task.what}: no end after {self.timeout_s:g} s; waits for a {missing}"
+            return task.settle(PeerError(told))
+        return False

@@ -1,0 +1,148 @@
+"""M_Key, P_Key and partition enforcement on a running fabric, with stock programs: without the key nothing changes."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from softib.fabric.columns import COLUMNS
+from softib.fabric.model import Fabric
+from softib.iba.smp import PortInfo
+from softib.live.board import Board
+from softib.live.slots import Slot
+from tests.live.serving import PRELOAD
+from tests.live.test_daemon import Softib, softib  # noqa: F401
+
+KEY = "0x123456789abcdef0"
+COUNTS = {"counters", "detail_counters"}
+
+
+class Tools:
+    """Stock programs on nodes of the fabric ``one``."""
+
+    def __init__(self, command: Softib, stock, preload: str = ""):
+        self.softib, self.stock = command, stock
+        self.options = ["--stock-preload"] if preload else []
+
+    def __call__(self, *words: str, node: str = "host-0001") -> tuple[bool, str]:
+        """(went well, what it said)."""
+        program, *rest = words
+        done = subprocess.run(
+            self.softib.words("run", "--node", node, *self.options, "--", self.stock(program), *rest),
+            env=self.softib.env, cwd=self.softib.folder, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        return done.returncode == 0, done.stdout + done.stderr
+
+    def fabric(self) -> Fabric:
+        folder = self.softib.folder / "run" / "softib" / "one"
+        return Board.snapshot(Slot("one", folder).board)
+
+
+def differs(a: Fabric, b: Fabric) -> set[str]:
+    """Columns that changed, but for what every MAD counts and violation counters."""
+    found = set()
+    at = PortInfo.mkey_violations.byte
+    for column in COLUMNS:
+        x, y = getattr(a, column.name).copy(), getattr(b, column.name).copy()
+        if column.name == "port_info":
+            x[:, at : at + 2] = y[:, at : at + 2] = 0
+        if column.name not in COUNTS and x.tobytes() != y.tobytes():
+            found.add(column.name)
+    return found
+
+
+@pytest.fixture(params=["", "stock"])
+def tools(request, softib, stock):  # noqa: F811
+    """A fabric that stock OpenSM brought up and left."""
+    if request.param and not PRELOAD.is_file():
+        pytest.skip("libumad2sim.so (ibsim-utils) is absent")
+    softib.start("one.yaml", "--sm", "none")
+    softib.env["OSM_CACHE_DIR"] = softib.env["OSM_TMP_DIR"] = str(softib.folder)
+    softib("run", "--", stock("opensm"), "-o", "-f", str(softib.folder / "osm.log"))
+    return Tools(softib, stock, request.param)
+
+
+READS = (("smpquery", "portinfo"), ("smpquery", "switchinfo"), ("smpquery", "nodedesc"), ("smpquery", "nodeinfo"))
+WRITES = (("disable",), ("speed", "1"), ("width", "1"), ("down",), ("mtu", "1"), ("vls", "1"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_who_lacks_the_key_changes_nothing(tools, level):
+    """IBA 14.2.4.1: levels 0 and 1 let everybody read (1 hides the key), 2 and 3 nobody; only the owner writes."""
+    leaf = "0,1"
+    assert tools("ibportstate", "-D", leaf, "0", "mkey", KEY, "mkeyprot", str(level))[0]
+    f = tools.fabric()
+    guarded = np.flatnonzero(PortInfo.mkey.get(f.port_info))
+    assert len(guarded) == 1 and int(PortInfo.mkey_protect.get(f.port_info)[guarded[0]]) == level
+    violations = int(PortInfo.mkey_violations.get(f.port_info)[guarded[0]])
+    for key in ((), ("-y", "0x1111")):
+        for program, what in READS:
+            well, said = tools(
+                program, "-K", "-t", "50", *key, "-D", what, leaf, *(("0",) if what == "portinfo" else ())
+            )
+            assert well == (level < 2), (program, what, key, said)
+            if what == "portinfo" and well:
+                assert (KEY in said) == (level == 0), "level 1 hides it"
+        for words in WRITES:
+            well, _ = tools("ibportstate", "-t", "50", *key, "-D", leaf, "3", *words)
+            assert not well, words
+    after = tools.fabric()
+    assert differs(f, after) == set()
+    assert int(PortInfo.mkey_violations.get(after.port_info)[guarded[0]]) > violations
+    # The owner reads and writes.
+    assert KEY in tools("smpquery", "-K", "-y", KEY, "-D", "portinfo", leaf, "0")[1]
+    assert tools("ibportstate", "-y", KEY, "-D", leaf, "3", "disable")[0]
+    assert differs(after, tools.fabric()) >= {"port_info"}
+
+
+def test_a_lease_that_runs_out_lets_everybody_read(tools):
+    """IBA 14.2.4.2: begun by a wrong key, ended by the right one; then the protection falls, the key stays."""
+    leaf = "0,1"
+    assert tools("ibportstate", "-D", leaf, "0", "mkey", KEY, "mkeyprot", "2", "mkeylease", "2")[0]
+    read = lambda *key: tools("smpquery", "-t", "50", *key, "-D", "nodedesc", leaf)[0]
+    assert not read(), "the lease begins"
+    assert read("-y", KEY), "and ends: the owner is there"
+    time.sleep(2.2)
+    assert not read(), "so nothing fell; it begins again"
+    time.sleep(2.2)
+    assert read()
+    well, _ = tools("ibportstate", "-t", "50", "-D", leaf, "3", "disable")
+    assert not well, "only the owner writes still"
+    assert tools("ibportstate", "-y", KEY, "-D", leaf, "3", "disable")[0]
+
+
+def test_pings_across_partitions(softib, stock):  # noqa: F811
+    """Limited members of a partition cannot talk to each other (10.9.1.2), full ones can; switches that enforce it drop
+    on the way and count."""
+    (softib.folder / "partitions.conf").write_text("Default=0x7fff : ALL=limited, SELF=full, ALL_SWITCHES=full ;\n")
+    softib.start("one.yaml", "--sm", "none")
+    softib.env["OSM_CACHE_DIR"] = softib.env["OSM_TMP_DIR"] = str(softib.folder)
+    tools = Tools(softib, stock)
+    assert tools("opensm", "-o", "-P", str(softib.folder / "partitions.conf"), "-f", str(softib.folder / "osm.log"))[0]
+    f = tools.fabric()
+    lids = {f.node_name(int(f.port_node[p])): str(int(f.lid[p])) for p in f.end_ports()}
+    servers = {}
+    try:
+        for node in ("host-0001", "host-0004"):
+            servers[node] = subprocess.Popen(
+                softib.words("run", "--node", node, "--", stock("ibping"), "-S"), env=softib.env, cwd=softib.folder,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        time.sleep(1.5)
+        ping = lambda node, to: tools("ibping", "-c", "2", "-t", "100", lids[to], node=node)[1]
+        assert " 2 received" in ping("host-0003", "host-0001"), "limited to full"
+        assert " 0 received" in ping("host-0003", "host-0004"), "limited to limited"
+        told = tools.fabric().counters
+        refused = told["port_rcv_constraint_errors"].sum() + told["port_xmit_constraint_errors"].sum()
+        violations = int(PortInfo.pkey_violations.get(tools.fabric().port_info).sum())
+        assert refused + violations >= 2, "counted where it was refused"
+        enforcing = PortInfo.partition_enforcement_inbound.get(f.port_info).any()
+        assert not enforcing or refused, "switches that enforce partitions drop before the host sees it"
+    finally:
+        for server in servers.values():
+            server.terminate()
+            server.wait()

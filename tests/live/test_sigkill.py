@@ -1,0 +1,182 @@
+"""A daemon killed with SIGKILL at any moment: the next ``softib up`` of the name works, and nobody hangs on the dead one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softib.live.slots import KEPT
+from tests.live.serving import PRELOAD, wait_for
+from tests.live.test_daemon import Softib, softib  # noqa: F401
+
+NODES = "name: one\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n"
+
+
+def folder(command: Softib) -> Path:
+    return command.folder / "run" / "softib" / "one"
+
+
+def readable(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def kills(command: Softib, seed: int, times: int, osm: str) -> None:
+    """Kill it ``times`` times: while it comes up, while OpenSM works on it, while it goes down."""
+    rng = np.random.default_rng(seed)
+    (command.folder / "one.yaml").write_text(NODES)
+    command.env["OSM_CACHE_DIR"] = command.env["OSM_TMP_DIR"] = str(command.folder)
+    for i in range(times):
+        moment = ("up", "serving", "down")[i % 3]
+        up = subprocess.Popen(command.words("up", "one.yaml", *(("--sm", "none") if moment == "serving" else ())),
+                              env=command.env, cwd=command.folder, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        command.started.append(up)
+        other = None
+        if moment == "up":
+            time.sleep(float(rng.uniform(0, 1.2)))
+        else:
+            line = up.stderr.readline()
+            assert "ready in" in line, line + up.stderr.read()
+            what = ("run", "--", osm, "-o", "-f", "osm.log") if moment == "serving" else ("down",)
+            other = subprocess.Popen(command.words(*what), env=command.env, cwd=command.folder,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+            time.sleep(float(rng.uniform(0, 1.0 if moment == "serving" else 0.3)))
+        born = children(up.pid)
+        up.kill()
+        up.wait()
+        up.stderr.close()
+        if other is not None:
+            said = other.communicate(timeout=60)[0]  # its requests fail, and it ends
+            assert "Traceback" not in said, said
+        assert not [pid for pid in born if Path(f"/proc/{pid}").exists()], "it leaves no process"
+        assert command.status() == []
+        command("status", code=0)
+        assert "start one with" in command("down", "one", code=2)
+    left = {p.name for p in folder(command).iterdir()}
+    assert left <= {"control", "board", "umad", "hosts", *KEPT}, left
+    command("up", "one.yaml", "--detach")
+    assert command.status()[0]["ready"]
+    command("down")
+    assert {p.name for p in folder(command).iterdir()} <= set(KEPT), "and takes what the dead ones left along"
+
+
+def test_killed_at_random_moments(softib, stock):  # noqa: F811
+    kills(softib, 1, 5, stock("opensm"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_fifty_times(softib, stock):  # noqa: F811
+    kills(softib, 2, 50, stock("opensm"))
+
+
+@pytest.mark.parametrize("preload", ["own", "stock"])
+def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):  # noqa: F811
+    """A tool that is waiting, one that asks again and again, and one that starts afterwards: all end soon."""
+    if preload == "stock" and not PRELOAD.is_file():
+        pytest.skip("libumad2sim.so (ibsim-utils) is absent")
+    up = softib.start("one.yaml")
+    options = ["--stock-preload"] if preload == "stock" else []
+    script = f"while {stock('smpquery')} -t 200 -D nodeinfo 0; do :; done; echo over"
+    busy = subprocess.Popen(softib.words("run", *options, "--", "sh", "-c", script), env=softib.env, cwd=softib.folder,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    waiting = subprocess.Popen(
+        softib.words("run", "--node", "host-0002", *options, "--", stock("ibping"), "-S"), env=softib.env, cwd=softib.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert wait_for(lambda: len(softib.status()[0]["clients"]) >= 2)
+    up.send_signal(signal.SIGKILL)
+    up.wait()
+    for program in (busy, waiting):
+        said = program.communicate(timeout=30)[0]
+        assert ("over" in said or "the fabric is gone" in said) if program is busy or preload == "stock" else True, said
+    left = [p for p in Path("/proc").glob("[0-9]*/environ") if str(softib.folder).encode() in readable(p)]
+    assert not left, "nothing of them is left"
+    assert "start one with" in softib("run", "--", "true", code=2)
+
+
+def test_up_twice_down_of_nothing_and_a_stranger_in_the_slot(softib):  # noqa: F811
+    softib.start("one.yaml")
+    assert "runs already" in softib("up", "one.yaml", code=2)
+    softib("down", "one")
+    assert "start one with" in softib("down", "one", code=2) and "start one with" in softib("down", code=2)
+    place = folder(softib)
+    (place / "control").mkdir()
+    (place / "control" / "file").write_text("x")
+    (place / "board").symlink_to("/etc/passwd")
+    (place / "umad").write_text("no socket")
+    assert "ready in" in softib("up", "one.yaml", "--detach")
+    assert os.path.isfile("/etc/passwd") and os.path.getsize("/etc/passwd") > 0
+    softib("down")
+
+
+FULL = """
+set -e
+mount -t tmpfs -o size={size} tmpfs {place}
+mkdir -m 700 {place}/run
+XDG_RUNTIME_DIR={place}/run exec "$@"
+"""
+
+
+@pytest.fixture
+def small(softib):  # noqa: F811
+    """``small(size, *words)`` runs words where the runtime directory is a tmpfs of that size of its own."""
+    place = softib.folder / "small"
+    place.mkdir()
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        pytest.skip("no private mount namespace here (unshare)")
+
+    def run(size: str, *words: str) -> subprocess.CompletedProcess:
+        return subprocess.run([*unshare, "sh", "-c", FULL.format(size=size, place=place), "sh", *words], env=softib.env,
+                              cwd=softib.folder, capture_output=True, text=True, timeout=60)  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize("size", ["64k", "200k"])
+def test_a_full_file_system_is_one_line(softib, small, size):  # noqa: F811
+    done = small(size, *softib.words("up", "one.yaml"))
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
+    assert "no room for the board" in done.stderr and "No space left" in done.stderr
+
+
+def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small):  # noqa: F811
+    """The board has its blocks, and what grows is elsewhere: MADs that write lazy columns are answered. A program that
+    needs new files is refused in one line."""
+    python = " ".join(softib.words())
+    script = f"""
+        {python} up one.yaml --detach
+        {python} run -- true
+        head -c 4m /dev/zero > $XDG_RUNTIME_DIR/fill 2>/dev/null || true
+        {python} run -- perfquery -x --vlxmitwait --reset_only 1 1 > /dev/null 2>&1 || true
+        {python} run -- ibccconfig -c 0 CongestionKeyInfo 1 1 0 0 0 > /dev/null && echo written
+        {python} run --node host-0007 -- true || echo "exit $?"
+        rm $XDG_RUNTIME_DIR/fill
+        {python} run --node host-0007 -- true && echo fits
+        {python} status --json | grep '"bugs": 0'
+        {python} down
+    """
+    done = small("2m", "sh", "-c", script)
+    assert "written" in done.stdout, done
+    assert "exit 2" in done.stdout and "No space left" in done.stderr and "fits" in done.stdout, done
+    assert '"bugs": 0' in done.stdout and "Traceback" not in done.stderr and "one is down" in done.stderr, done

@@ -1,0 +1,112 @@
+"""Several managers on one fabric (IBA 14.4.1): one master, the one of highest rank, whatever happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.fabric.topologies.registry import generate
+from softib.iba.constants import PortState
+from softib.iba.smp import PortInfo
+from softib.sm.config import SmConfig
+from softib.sm.election import SmControl
+from softib.sm.state import TRANSITIONS, SmEvent, SmState
+from tests.sm.asking import Several
+
+
+def several(**priorities: int) -> Several:
+    fabric = generate("fat-tree", radix=4, levels=2)
+    hosts = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
+    config = lambda p: SmConfig(priority=p, window=64, sweep_interval_ps=10**13)
+    return Several(fabric, **{n: (int(hosts[i]), config(p)) for i, (n, p) in enumerate(priorities.items())})
+
+
+def masters(s: Several) -> list[str]:
+    return [n for n in sorted(s.alive) if s.state(n) == "MASTER"]
+
+
+def led_by(s: Several, name: str) -> bool:
+    """Every end port knows this manager as its master, and every link is up."""
+    f, lid = s.fabric, int(PortInfo.lid.get(s.fabric.port_info[s.at[name]]))
+    hosts = f.linked & ~f.is_switch[f.port_node]
+    return bool((PortInfo.master_sm_lid.get(f.port_info[hosts]) == lid).all()) and bool(
+        (f.port_state[f.linked] == PortState.ACTIVE).all()
+    )
+
+
+@pytest.mark.parametrize(("a", "b", "wins"), [(3, 5, "b"), (5, 3, "a"), (4, 4, "a")])
+def test_two_that_start_together(a, b, wins):
+    """Priority decides; of equals the lower GUID, which is the first host's."""
+    s = several(a=a, b=b)
+    s.start("a")
+    s.start("b")
+    s.run(5)
+    assert masters(s) == [wins] and led_by(s, wins)
+    assert s.state("ab".replace(wins, "")) == "STANDBY"
+
+
+def test_a_higher_one_comes_and_goes():
+    """It stands by, the master hands over when it sees it; it dies, and the standby takes over after its polls."""
+    s = several(low=1, high=9)
+    s.start("low")
+    s.run(1)
+    assert masters(s) == ["low"]
+    s.start("high")
+    s.run(1)
+    assert s.state("high") == "STANDBY"
+    s.sm["low"].request_sweep()
+    s.run(3)
+    assert masters(s) == ["high"] and s.state("low") == "STANDBY" and led_by(s, "high")
+    s.kill("high")
+    polls = SmConfig().polling_timeout_ps * SmConfig().polling_retries / 1e12
+    s.run(polls / 2)
+    assert s.state("low") == "STANDBY"
+    s.run(polls)
+    assert masters(s) == ["low"] and led_by(s, "low")
+
+
+def test_a_lower_one_stays_standby_and_is_told_no_more_than_that():
+    s = several(high=9, low=1)
+    s.start("high")
+    s.run(1)
+    s.start("low")
+    s.run(60)
+    assert masters(s) == ["high"] and s.state("low") == "STANDBY" and led_by(s, "high")
+
+
+def test_two_masters_that_meet_become_one():
+    """Each was alone, then a cable joined them: the higher one stays."""
+    s = several(a=2, b=7)
+    s.start("a")
+    s.run(1)
+    s.start("b")
+    s.sm["b"].state = SmState.MASTER
+    s.run(1)
+    assert masters(s) == ["a", "b"]
+    for sm in s.sm.values():
+        sm.request_sweep()
+    s.run(5)
+    assert masters(s) == ["b"] and led_by(s, "b")
+
+
+def test_another_key_takes_no_part():
+    s = several(a=1, b=9)
+    s.sm["b"].config = SmConfig(priority=9, sm_key=77)
+    s.sm["b"].election.sm_key = 77
+    s.start("a")
+    s.run(1)
+    s.start("b")
+    s.sm["a"].request_sweep()
+    s.run(2)
+    assert "a" in masters(s), "a manager with another SM_Key is nobody to hand over to"
+
+
+def test_every_state_has_the_transitions_of_the_specification():
+    """Each control of Set(SMInfo) is obeyed in exactly the states in which IBA 14.4.1 lets it mean something."""
+    obeyed = {
+        SmEvent.HANDOVER: {SmState.STANDBY}, SmEvent.ACKNOWLEDGED: {SmState.MASTER}, SmEvent.DISABLE: {SmState.STANDBY},
+        SmEvent.STANDBY_SIGNAL: {SmState.NOT_ACTIVE}, SmEvent.DISCOVER: {SmState.STANDBY},
+    }  # fmt: skip
+    for event, states in obeyed.items():
+        assert {s for s in SmState if TRANSITIONS.get((s, event), s) != s} == states
+    assert len(SmControl) == len(obeyed)

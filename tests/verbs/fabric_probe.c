@@ -1,0 +1,63 @@
+/* What the tests need of preload/verbs/fabric beside its own functions: inline ones, and loops that are timed. */
+#include <time.h>
+
+#include "fabric.h"
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void probe_count(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
+{
+    sv_cell_count(cell, way, packets, words);
+}
+
+void probe_count_shared(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
+{
+    sv_cell_count_shared(cell, way, packets, words);
+}
+
+/* Seconds of a walk of each of `n` ways; `links` gets how many links they had in all. */
+double probe_walk_many(const struct sv_board *board, const struct sv_way *ways, uint32_t n, uint64_t *links)
+{
+    struct sv_path path;
+    double begin = now();
+
+    *links = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sv_path_walk(board, &ways[i], &path);
+        *links += path.links;
+    }
+    return now() - begin;
+}
+
+/* Walks all ways into columns: what tests compare a whole fabric with. */
+void probe_walk_all(const struct sv_board *board, const struct sv_way *ways, uint32_t n, uint8_t *reason, uint32_t *dest,
+                    uint16_t *links)
+{
+    struct sv_path path;
+
+    for (uint32_t i = 0; i < n; i++) {
+        reason[i] = (uint8_t)sv_path_walk(board, &ways[i], &path);
+        dest[i] = path.dest;
+        links[i] = path.links;
+    }
+}
+
+/* Counts `rounds` times on a cell: one packet of `words` forward, one of 7 words back. */
+void probe_count_loop(struct softib_cell *cell, uint64_t rounds, uint64_t words)
+{
+    for (uint64_t i = 0; i < rounds; i++) {
+        sv_cell_count(cell, 0, 1, words);
+        sv_cell_count(cell, 1, 1, 7);
+    }
+}
+
+uint64_t probe_board_epoch(void)
+{
+    return sv_board_epoch(&sv_board);
+}

@@ -1,0 +1,313 @@
+"""Communication management without sockets: two hosts, a wire that may lose messages, and a clock that the test turns."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import random
+
+import pytest
+
+from softib.iba.cm import CmAttr
+from softib.live.cm_endpoint import Endpoint, Event, Param, QpType, State
+from softib.live.cm_mads import Head
+from softib.live.cm_path import Path
+from softib.live.cm_protocol import Protocol
+from softib.live.cm_words import Timing
+
+MS = 10**9
+SERVICE = 0x0106 << 16 | 7471
+GIDS = {1: bytes(15) + b"\1", 2: bytes(15) + b"\2"}
+
+
+class Host:
+    """One kernel, at LID and port ``lid``."""
+
+    def __init__(self, wire: Wire, lid: int):
+        self.wire, self.lid = wire, lid
+        self.events: list[tuple[Endpoint, Event, int, dict]] = []
+        self.listener: Endpoint | None = None
+        self.protocol = Protocol(
+            lambda port, service: self.listener if service == SERVICE else None, self.child, self.tell,
+            lambda port: port * 0x100, timing=Timing(response=9, retries=3),
+        )  # fmt: skip
+
+    def listen(self, qp_type: int = QpType.RC, backlog: int = 4) -> Endpoint:
+        self.listener = Endpoint(self, 1, 0, 0x0106, qp_type, state=State.LISTEN, backlog=backlog)
+        return self.listener
+
+    def child(self, listener: Endpoint) -> Endpoint:
+        return Endpoint(self, 2, 0, listener.ps, listener.qp_type, listener=listener)
+
+    def tell(self, e: Endpoint, event: Event, status: int, said: dict) -> None:
+        self.events.append((e, event, status, said))
+
+    def active(self, qp_type: int = QpType.RC) -> Endpoint:
+        other = 3 - self.lid
+        path = Path.made(sgid=GIDS[self.lid], dgid=GIDS[other], slid=self.lid, dlid=other, pkey=0xFFFF, sl=0, mtu=5,
+                         rate=16, life_time=18)  # fmt: skip
+        return Endpoint(self, 9, 0, 0x0106, qp_type, port=self.lid, path=path, target_service=SERVICE)
+
+    def seen(self) -> list[Event]:
+        return [event for _, event, _, _ in self.events]
+
+
+class Wire:
+    def __init__(self, lose=lambda mad: False):
+        self.hosts = {lid: Host(self, lid) for lid in (1, 2)}
+        self.lose, self.now_ps = lose, 0
+        self.carried: list[int] = []
+        self.lost = 0
+
+    def carry(self) -> None:
+        while any(h.protocol.outbox for h in self.hosts.values()):
+            for lid, host in self.hosts.items():
+                while host.protocol.outbox:
+                    letter = host.protocol.outbox.popleft()
+                    self.carried.append(Head(letter.mad).attr)
+                    if self.lose(letter.mad):
+                        self.lost += 1
+                    else:
+                        self.hosts[letter.dlid].protocol.arrived(letter.dlid, lid, letter.mad)
+
+    def wait(self, ms: int) -> None:
+        """Time passes, a millisecond at a time."""
+        for _ in range(ms):
+            self.now_ps += MS
+            for host in self.hosts.values():
+                host.protocol.tick(self.now_ps)
+            self.carry()
+
+
+def connected(wire: Wire) -> tuple[Endpoint, Endpoint]:
+    one, two = wire.hosts.values()
+    two.listen()
+    a = one.active()
+    one.protocol.connect(a, Param(qpn=0x11, psn=5, private_data=b"hi", retry_count=3, rnr_retry_count=2), b"")
+    finish(wire)
+    (b, event, _, said) = two.events[0]
+    assert event is Event.CONNECT_REQUEST and said["private_data"][:2] == b"hi" and said["local_qpn"] == 0x11
+    two.protocol.accept(b, Param(qpn=0x22, psn=6))
+    finish(wire)
+    assert one.seen() == [Event.CONNECT_RESPONSE]
+    one.protocol.ready(a)
+    finish(wire)
+    assert two.seen() == [Event.CONNECT_REQUEST, Event.ESTABLISHED]
+    assert (a.peer_qpn, b.peer_qpn) == (0x22, 0x11)
+    return a, b
+
+
+def finish(wire: Wire) -> None:
+    """Until what was lost has been sent again."""
+    lost = wire.lost
+    wire.carry()
+    wire.wait(3 if wire.lost > lost else 0)
+
+
+def test_connect_and_disconnect():
+    wire = Wire()
+    a, b = connected(wire)
+    one, two = wire.hosts.values()
+    one.protocol.disconnect(a)
+    wire.carry()
+    assert two.seen()[-1] is Event.DISCONNECTED and one.seen()[-1] is Event.CONNECT_RESPONSE
+    two.protocol.disconnect(b)
+    wire.carry()
+    assert one.seen()[-1] is Event.DISCONNECTED
+    assert wire.carried == [CmAttr.REQ, CmAttr.REP, CmAttr.RTU, CmAttr.DREQ, CmAttr.DREP]
+    wire.wait(5000)
+    assert one.seen()[-1] is two.seen()[-1] is Event.TIMEWAIT_EXIT
+    assert not one.protocol.by_id and not two.protocol.by_id and not two.protocol.by_peer
+
+
+@pytest.mark.parametrize("attr", [CmAttr.REQ, CmAttr.REP, CmAttr.RTU])
+def test_each_message_may_be_lost_once(attr):
+    lost: list[int] = []
+
+    def lose(mad: bytes) -> bool:
+        if Head(mad).attr != attr or lost:
+            return False
+        lost.append(attr)
+        return True
+
+    connected(Wire(lose))
+    assert lost
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_bad_wire(seed):
+    """Half of all messages are lost; whatever comes of it, nobody is told twice and nothing is left behind."""
+    rng = random.Random(seed)
+    wire = Wire(lambda mad: rng.random() < 0.5)
+    one, two = wire.hosts.values()
+    two.listen()
+    a = one.active()
+    one.protocol.connect(a, Param(qpn=1), b"")
+    answered = ready = False
+    for _ in range(300):
+        wire.carry()
+        wire.wait(20)
+        if not answered and two.seen():
+            two.protocol.accept(two.events[0][0], Param(qpn=2))
+            answered = True
+        if not ready and Event.CONNECT_RESPONSE in one.seen():
+            one.protocol.ready(a)
+            ready = True
+    for host in (one, two):
+        assert all(host.seen().count(event) == 1 for event in host.seen()), host.seen()
+    if answered:
+        two.protocol.destroy(two.events[0][0])
+    one.protocol.destroy(a)
+    assert not one.protocol.by_id and not two.protocol.by_id and not two.protocol.by_peer
+    assert two.listener is not None and two.listener.waiting == 0
+
+
+def test_nobody_there_is_unreachable_after_all_retries():
+    wire = Wire(lambda mad: True)
+    one = wire.hosts[1]
+    one.protocol.connect(one.active(), Param(), b"")
+    wire.wait(2 * 4 - 1)
+    assert not one.events
+    wire.wait(1)
+    ((_, event, status, _),) = one.events
+    assert (event, status) == (Event.UNREACHABLE, -errno.ETIMEDOUT)
+    assert wire.carried == [CmAttr.REQ] * 4 + [CmAttr.REJ]
+
+
+def test_nobody_listens():
+    wire = Wire()
+    one = wire.hosts[1]
+    one.protocol.connect(one.active(), Param(), b"")
+    wire.carry()
+    assert [(event, status) for _, event, status, _ in one.events] == [(Event.REJECTED, 8)]
+
+
+def test_another_transport_is_refused():
+    wire = Wire()
+    one, two = wire.hosts.values()
+    two.listen(QpType.RC)
+    one.protocol.connect(one.active(QpType.UC), Param(), b"")
+    wire.carry()
+    assert [(event, status) for _, event, status, _ in one.events] == [(Event.REJECTED, 9)] and not two.events
+
+
+def test_a_slow_program_holds_the_other_side_with_mra():
+    wire = Wire()
+    one, two = wire.hosts.values()
+    two.listen()
+    a = one.active()
+    one.protocol.connect(a, Param(), b"")
+    wire.carry()
+    wire.wait(100)
+    assert CmAttr.MRA in wire.carried and not one.events
+    two.protocol.accept(two.events[0][0], Param(qpn=3))
+    wire.carry()
+    assert one.seen() == [Event.CONNECT_RESPONSE]
+
+
+def test_a_full_backlog_drops_and_the_other_side_asks_again():
+    wire = Wire()
+    one, two = wire.hosts.values()
+    two.listen(backlog=1)
+    first, second = one.active(), one.active()
+    for e in (first, second):
+        one.protocol.connect(e, Param(), b"")
+        wire.carry()
+    assert two.seen() == [Event.CONNECT_REQUEST]
+    two.protocol.reject(two.events[0][0], 28, b"no")
+    wire.carry()
+    assert [(e is first, event, status) for e, event, status, _ in one.events] == [(True, Event.REJECTED, 28)]
+    assert one.events[0][3]["private_data"][:2] == b"no"
+    wire.wait(3)
+    assert two.seen() == [Event.CONNECT_REQUEST] * 2
+
+
+STATES = ("REQ_SENT", "REQ_RCVD", "REP_RCVD", "REP_SENT", "ESTABLISHED", "DREQ_SENT", "DREQ_RCVD")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_program_that_dies_in_any_state_is_told_to_the_other_side(state):
+    """What `destroy` does for a dead program's id: the other side hears at once, and nothing stays."""
+    wire = Wire()
+    one, two = wire.hosts.values()
+    two.listen()
+    a = one.active()
+    one.protocol.connect(a, Param(), b"")
+    wire.carry()
+    b = two.events[0][0]
+    if state not in ("REQ_SENT", "REQ_RCVD"):
+        two.protocol.accept(b, Param())
+        wire.carry()
+    if state in ("ESTABLISHED", "DREQ_SENT", "DREQ_RCVD"):
+        one.protocol.ready(a)
+        wire.carry()
+    if state.startswith("DREQ"):
+        one.protocol.disconnect(a)
+        wire.carry()
+    dead, host, other, peer = (
+        (a, one, two, b) if state in ("REQ_SENT", "REP_RCVD", "ESTABLISHED", "DREQ_SENT") else (b, two, one, a)
+    )
+    assert dead.state is State[state]
+    host.protocol.destroy(dead)
+    wire.carry()
+    wanted = {
+        "REQ_SENT": None, "REQ_RCVD": Event.REJECTED, "REP_RCVD": Event.REJECTED, "REP_SENT": Event.REJECTED,
+        "ESTABLISHED": Event.DISCONNECTED, "DREQ_SENT": Event.DISCONNECTED, "DREQ_RCVD": Event.DISCONNECTED,
+    }[state]  # fmt: skip
+    if wanted is None:
+        assert not peer.told and peer.state is State.IDLE  # it was never accepted: its program hears nothing
+    else:
+        assert other.seen()[-1] is wanted
+    assert not host.protocol.by_id and not host.protocol.by_peer
+    if peer.state is State.DREQ_RCVD:
+        other.protocol.disconnect(peer)
+        wire.carry()
+    wire.wait(5000)
+    assert not other.protocol.by_id and not other.protocol.by_peer
+
+
+def test_service_id_resolution():
+    wire = Wire()
+    one, two = wire.hosts.values()
+    two.listen(QpType.UD)
+    a = one.active(QpType.UD)
+    one.protocol.connect(a, Param(private_data=b"who"), b"head")
+    wire.carry()
+    b, event, _, said = two.events[0]
+    assert event is Event.CONNECT_REQUEST and said["private_data"][:7] == b"headwho"
+    two.protocol.accept(b, Param(qpn=0x1234, qkey=0x55))
+    wire.carry()
+    _, event, status, said = one.events[0]
+    assert (event, status, said["qpn"], said["qkey"]) == (Event.ESTABLISHED, 0, 0x1234, 0x55)
+
+
+@pytest.mark.parametrize(("serves", "status"), [(False, 1), (True, 2)])
+def test_service_id_refused(serves, status):
+    wire = Wire()
+    one, two = wire.hosts.values()
+    if serves:
+        two.listen(QpType.UD)
+    one.protocol.connect(one.active(QpType.UD), Param(), b"")
+    wire.carry()
+    if serves:
+        two.protocol.reject(two.events[0][0], 28)
+        wire.carry()
+    assert [(event, s) for _, event, s, _ in one.events] == [(Event.UNREACHABLE, status)]
+
+
+def test_any_octets_in_any_state():
+    """Hostile MADs: all attributes, right and wrong names of the connection, random octets."""
+    rng = random.Random(5)
+    for attr, right in itertools.product(range(0x0F, 0x1B), (False, True)):
+        for _ in range(20):
+            wire = Wire()
+            a, b = connected(wire)
+            two = wire.hosts[2]
+            mad = bytearray(rng.randbytes(256))
+            mad[:4] = 1, 7, 2, 3
+            mad[16:18] = attr.to_bytes(2, "big")
+            if right:
+                mad[24:32] = a.comm_id.to_bytes(4, "big") + b.comm_id.to_bytes(4, "big")
+            two.protocol.arrived(2, 1, bytes(mad))
+            two.protocol.outbox.clear()
+            wire.wait(1)
