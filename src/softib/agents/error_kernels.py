@@ -233,6 +233,23 @@ def spoiled(t, port):
 
 
 @inner
+def rates_of_loss(t, port):
+    """(a, b): a packet of L octets on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
+
+    Without FEC each of its line bits (10 or 8.25 an octet) can be wrong; with it a packet begins anywhere in a codeword
+    of 5140 data bits, and is lost with each that cannot be corrected: the rule of :func:`spoiled` for any length.
+    """
+    if t.fault[port, BITS] & NOISY == 0:
+        return 0.0, 0.0
+    code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
+    if not corrects(t, port, code):
+        return 0.0, ber * (8 * 66 / 64 if code >= FIRST_64B66B else 10)
+    length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
+    lost = codeword(ber, length, fixes)[2]
+    return lost * (1.0 - 1.0 / CODE_DATA_BITS), lost * 8 / CODE_DATA_BITS
+
+
+@inner
 def queue(t, egress, ingress, now):
     """True when a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a switch
     throws it away when that takes longer than HOQLife (IBA 18.2.5.4)."""

@@ -11,7 +11,7 @@ every MAD inlined (a call would copy the thirty array descriptors).
 import numpy as np
 
 from softib.agents.cc_kernels import REFUSED, cc_agent
-from softib.agents.error_kernels import BITS, DEAD, FAULTY, settle, survive, survive_back
+from softib.agents.error_kernels import BITS, DEAD, FAULTY, rates_of_loss, settle, survive, survive_back
 from softib.agents.mkey_kernels import admit
 from softib.agents.notice_kernels import local_change, notice, threshold
 from softib.agents.octet_kernels import copy, get16, get32, get64, inner
@@ -233,6 +233,14 @@ def settle_ports(t, ports, now):
     """Let time pass for the counters of ``ports`` (int64[n])."""
     for i in range(ports.shape[0]):
         settle(t, ports[i], now)
+
+
+@kernel(_nrt=False)
+def loss_of_ports(t, ports, loss):
+    """Write how packets into ``ports`` are lost to bit errors into rows of ``loss`` (float64[all ports, 2])."""
+    for i in range(ports.shape[0]):
+        port = ports[i]
+        loss[port, 0], loss[port, 1] = rates_of_loss(t, port)
 
 
 @kernel(_nrt=False)

@@ -34,7 +34,7 @@ from softib.agents.error_kernels import (
     SLOW,
     WAITED,
 )
-from softib.agents.kernels import fail_port, set_link, settle_ports
+from softib.agents.kernels import fail_port, loss_of_ports, set_link, settle_ports
 from softib.errors import InputError
 from softib.fabric.fault_places import node_at, port_at
 from softib.fabric.model import Fabric
@@ -59,6 +59,7 @@ class LinkFaults:
         self.fabric: Fabric = plane.fabric
         self.tables: Any = plane.tables
         self._trained: dict[int, np.ndarray] = {}
+        self._lossy = np.zeros(0, np.int64)
 
     # -- links --
 
@@ -91,8 +92,18 @@ class LinkFaults:
         self.fabric.cable_ber[self.fabric.port_cable[port]] = ber
 
     def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
-        """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). It goes down (LinkDowned at
-        both ends: a training that succeeds keeps width and speed) and trains again."""
+        """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). A link that is up goes down
+        (LinkDowned at both ends: a training that succeeds keeps width and speed) and trains again; one that is down does
+        when it comes up."""
+        self.check_limit(port, lanes, code)
+        ends = self._ends(port)
+        before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
+        for end in ends:
+            self.tables.trained[end] = (before[0] if lanes is None else lanes, before[1] if code is None else code)
+        self._retrain(port, now_ps)
+
+    def check_limit(self, port: int, lanes: int | None, code: int | None) -> None:
+        """Raise :class:`InputError` where the link at ``port`` cannot train at ``lanes`` and speed ``code``."""
         ends = self._ends(port)
         best = int(supported_speed_codes(self.fabric, np.array(ends)).min())
         widths = int(np.bitwise_and.reduce(supported_lanes(self.fabric, np.array(ends))))
@@ -102,10 +113,6 @@ class LinkFaults:
             raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in known)}")
         if code is not None and code > best:
             raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
-        before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
-        for end in ends:
-            self.tables.trained[end] = (before[0] if lanes is None else lanes, before[1] if code is None else code)
-        self._retrain(port, now_ps)
 
     def unlimit(self, port: int, now_ps: int = 0) -> None:
         """The link trains again as it could before :meth:`limit`."""
@@ -152,6 +159,25 @@ class LinkFaults:
                 fail_port(self.tables, int(f.port_peer[port]), int(now_ps))
         forget(f, node)
         self.tables.mkey_until[rows] = self.tables.cc_until[rows] = 0
+
+    # -- what others ask --
+
+    def marked(self) -> np.ndarray:
+        """Rows of the ports that have a fault (int64)."""
+        if not self.tables.options[FAULTY]:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self.tables.fault[:, BITS])
+
+    def is_dead(self, node: int) -> bool:
+        """``node`` has no power."""
+        return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
+
+    def publish(self) -> None:
+        """Write column ``port_loss`` of the fabric: what applications lose at each port at its speed of now."""
+        ports = np.union1d(self._lossy, self.marked())
+        if len(ports):
+            loss_of_ports(self.tables, ports, self.fabric.port_loss)
+        self._lossy = ports
 
     # -- time --
 
