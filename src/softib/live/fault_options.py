@@ -35,7 +35,7 @@ def _ratio(value: Any) -> float:
 
 
 def _rate(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or not math.isfinite(value):
         raise ValueError
     return float(value)
 
