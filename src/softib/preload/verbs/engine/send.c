@@ -79,18 +79,25 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
 
 /* -- waiting -- */
 
+#define LOOK_NS 1000000u /* how often a way that was lost is looked for */
+
 static void begin_wait(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now)
 {
     uint64_t t = 4096ull << q->timeout; /* 4.096 us * 2^timeout, in ns */
 
-    if (q->waits == outcome->wait)
+    if (outcome->wait == VE_LOST)
+        q->next_ns = now + (outcome->spoiled && q->timeout ? t : LOOK_NS);
+    if (q->waits == outcome->wait) {
+        if (!q->quiet)
+            q->resend_ns = now + t;
         return;
+    }
     q->waits = (uint8_t)outcome->wait;
+    q->resend_ns = now + t;
     if (outcome->wait == VE_RNR) {
         q->next_ns = now + rnr_10us[outcome->rnr_timer & 31] * 10000ull;
     } else {
         q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
-        q->next_ns = now;
     }
 }
 
@@ -125,6 +132,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
         outcome = ve_done(status);
     }
     q->waits = VE_NONE;
+    q->quiet = false;
     q->rnr_left = q->rnr_retry;
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
@@ -137,8 +145,10 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
-        if (q->waits == VE_RNR && !woken && now < q->next_ns)
+        if (now < q->next_ns && (q->waits == VE_LOST || (q->waits == VE_RNR && !woken)))
             return;
+        /* A way that may be back is looked for often; packets leave once in a timeout. */
+        q->quiet = q->waits == VE_LOST && now < q->resend_ns;
         q->head++; /* a failure flushes those behind it */
         if (!attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now)) {
             q->head--;
