@@ -76,6 +76,7 @@ struct ve_qp {
     uint32_t head, tail;            /* requests that wait */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
+    bool early;                     /* it is tried again before its time: a receive was posted, or somebody polls */
     bool listed;                    /* in e->waiting */
     bool sq_error;                  /* SQE */
     struct ve_qp *next;
