@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -11,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.live.verbs_memory import HEADER, VerbsMemory, constant, is_running, types
 from softib.live.verbs_door import process_start
+from softib.live.verbs_memory import HEADER, VerbsMemory, constant, is_running, types
 from softib.preload import build
 from tests.verbs.engine_programs import program
 
@@ -93,7 +94,7 @@ def test_the_tables_do_not_overlap():
         (constant("OWNERS"), chunks * 4),
         (constant("HEAP"), chunks * constant("CHUNK")),
     ]
-    for (a, length), (b, _) in zip(spans, spans[1:], strict=False):
+    for (a, length), (b, _) in itertools.pairwise(spans):
         assert a + length <= b
     assert constant("BLOCKS_N") * constant("BLOCK_KEYS") == constant("KEYS_N")
     assert types()["softib_process"]["hazard"].shape == (constant("HAZARDS"),)

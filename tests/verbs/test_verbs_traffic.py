@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.verbs.applications import A, B, Applications, ended
+from tests.verbs.applications import A, Applications, B, ended
 
 pytestmark = pytest.mark.stock
 

@@ -137,7 +137,7 @@ class VerbsMemory:
         self.numbers[numbers] = 0
         for block in self._blocks_of(number):
             keys = self._keys_in(block)
-            for name in keys.dtype.names:
+            for name in keys.dtype.names or ():
                 if name != "tag":
                     keys[name] = 0
             self.blocks[block] = 0
@@ -147,8 +147,8 @@ class VerbsMemory:
             self._punch(int(run[0]), len(run))
             self.owners[run] = 0
             self.head["chunk_hint"] = min(int(self.head["chunk_hint"][0]), int(run[0]))
-        for name in self._sockets_of(number):
-            name.unlink(missing_ok=True)
+        for socket in self._sockets_of(number):
+            socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
         """Give the memory of chunks back; whoever takes them next finds zeros."""
@@ -187,10 +187,12 @@ class VerbsMemory:
         the file takes."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
         return {
-            "programs": int((self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()),
+            "programs": int(
+                (self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()
+            ),
             "numbers": int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
             "members": int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
-            "keys": sum(int(np.count_nonzero(self._keys_in(b)["process"])) for b in blocks),
+            "keys": sum(int(np.count_nonzero(self._keys_in(int(b))["process"])) for b in blocks),
             "chunks": int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
             "octets": os.fstat(self.fd).st_blocks * 512,
         }

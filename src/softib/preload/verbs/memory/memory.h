@@ -17,6 +17,12 @@
 _Static_assert(sizeof(struct softib_process) == 256, "a process has its size");
 _Static_assert(sizeof(struct softib_key) == 64, "a key has its size");
 _Static_assert(sizeof(struct softib_cqe) == 64, "a completion fills a cache line");
+_Static_assert(sizeof(struct softib_cq) == 192 && offsetof(struct softib_cq, lock) == 64 &&
+               offsetof(struct softib_cq, consumer) == 128, "three lines: still, adders, owner");
+_Static_assert(sizeof(struct softib_srq) == 192 && offsetof(struct softib_srq, lock) == 64 &&
+               offsetof(struct softib_srq, tail) == 128, "three lines: still, takers, owner");
+_Static_assert(sizeof(struct softib_qp) == 192 && offsetof(struct softib_qp, lock) == 64 &&
+               offsetof(struct softib_qp, rq) == 128, "three lines: still, initiators, owner");
 
 #define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
 

@@ -136,20 +136,28 @@ struct softib_cqe {
 
 #define SOFTIB_CQE_PURGED 0xFFFFFFFF
 
+/*
+ * Queues are split by who writes: what stands still, what initiators write, what the owner writes. Each part fills cache lines of
+ * its own, so that two processors do not take a line from each other for nothing.
+ */
 struct softib_cq {
-    uint32_t lock;          /* of who adds */
     uint32_t size;
-    uint32_t producer;      /* counts up for ever */
-    uint32_t consumer;
     uint32_t armed;         /* 1: solicited or wrong; 2: any */
-    uint32_t overrun;
-    uint32_t pending;       /* events of the channel that were not fetched */
     uint32_t channel;       /* number of the wake socket, 0 = none */
+    uint32_t async;         /* wake socket of the context */
     uint64_t ring;          /* softib_cqe[size] */
     uint64_t user;          /* struct ibv_cq in its process */
-    uint32_t async;         /* wake socket of the context */
     uint16_t process;
-    uint16_t reserved;
+    uint16_t stamps;        /* completions carry the time */
+    uint8_t still[28];
+    uint32_t lock;          /* of who adds */
+    uint32_t producer;      /* counts up for ever */
+    uint32_t overrun;
+    uint32_t seen;          /* `consumer`, when it was last looked at */
+    uint8_t adders[48];
+    uint32_t consumer;
+    uint32_t pending;       /* events of the channel that were not fetched */
+    uint8_t owners[56];
 };
 
 #define SOFTIB_IS_QP 0x71704951
@@ -157,26 +165,28 @@ struct softib_cq {
 
 struct softib_srq {
     uint32_t is;            /* SOFTIB_IS_SRQ */
-    uint32_t lock;
+    uint32_t number;
     uint32_t size;
     uint32_t sges;
-    uint32_t head;
-    uint32_t tail;
-    uint32_t limit;
     uint32_t domain;
     uint32_t xrcd;
-    uint32_t number;
     uint64_t ring;
     uint64_t cq;            /* XRC */
     uint64_t user;
     uint32_t async;
     uint16_t process;
+    uint8_t still[10];
+    uint32_t lock;
+    uint32_t head;
+    uint32_t limit;
+    uint8_t takers[52];
+    uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
+    uint8_t owners[58];
 };
 
 struct softib_qp {
     uint32_t is;            /* SOFTIB_IS_QP */
-    uint32_t lock;          /* of the receiving half */
     uint32_t qpn;
     uint8_t type;           /* enum ibv_qp_type */
     uint8_t state;          /* enum ibv_qp_state */
@@ -186,26 +196,31 @@ struct softib_qp {
     uint32_t dest_qpn;
     uint32_t access;
     uint32_t qkey;
-    uint32_t rq_psn;        /* expected */
     uint32_t xrcd;
     uint16_t pkey;
     uint16_t pkey_index;
     uint8_t min_rnr;
     uint8_t dest_reads;     /* max_dest_rd_atomic */
-    uint8_t established;    /* COMM_EST was raised */
     uint8_t signal_all;
+    uint8_t spare;
     uint16_t lid;           /* UC, RC: of the peer */
-    uint16_t waiter;
+    uint16_t spares;
+    uint32_t async;
+    uint32_t node;          /* row, for atomics */
     uint32_t rq_size;
     uint32_t rq_sges;
+    uint32_t lock;          /* of the receiving half */
+    uint32_t rq_psn;        /* expected */
     uint32_t rq_head;
-    uint32_t rq_tail;
+    uint8_t established;    /* COMM_EST was raised */
+    uint8_t initiators[51];
     uint64_t rq;
     uint64_t recv_cq;
     uint64_t srq;
     uint64_t user;
-    uint32_t async;
-    uint32_t node;          /* row, for atomics */
+    uint32_t rq_tail;
+    uint16_t waiter;
+    uint8_t owners[26];
 };
 
 #endif
