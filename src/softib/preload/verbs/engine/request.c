@@ -365,7 +365,6 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     m.kind = &kinds[wr->opcode];
     m.peer = NULL;
     m.srq = NULL;
-    m.lent = false;
     status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)
