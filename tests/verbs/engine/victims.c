@@ -114,7 +114,7 @@ int main(int argc, char **argv)
         if (sscanf(line, "stay %u %u", &number, &other) == 2) {
             if (vm_open(&own, argv[1], number, 0))
                 return 1;
-            hazard = vm_hazard(&own, other);
+            hazard = vm_hazard(&own, other, false);
             puts("stays");
         } else if (!strncmp(line, "go", 2) && hazard) {
             vm_hazard_end(hazard);

@@ -76,12 +76,12 @@ struct ve_qp {
     uint32_t head, tail;            /* requests that wait */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
+    bool early;                     /* it is tried again before its time: a receive was posted, or somebody polls */
     bool listed;                    /* in e->waiting */
     bool sq_error;                  /* SQE */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
-    uint64_t resend_ns;             /* VE_LOST: when packets leave again */
-    bool quiet;                     /* until then nothing is counted */
+    bool spoiled;                   /* VE_LOST: by a bit error */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */

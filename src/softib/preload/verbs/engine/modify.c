@@ -172,6 +172,7 @@ static void reset(struct ve_qp *q)
     s->lid = 0;
     q->head = q->tail = 0;
     q->waits = VE_NONE;
+    q->early = false;
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
     if (q->send_cq)
@@ -226,13 +227,21 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
         ve_break(q);
     } else if (!error) {
         vm_lock(&q->e->w, &q->s->lock);
-        if (to == IBV_QPS_RESET)
-            reset(q);
-        take(q, attr, mask);
-        q->s->state = (uint8_t)to;
+        if (to != IBV_QPS_RESET && q->s->state == IBV_QPS_ERR) { /* a peer broke it just now */
+            error = EINVAL;
+        } else {
+            if (to == IBV_QPS_RESET)
+                reset(q);
+            take(q, attr, mask);
+            __atomic_store_n(&q->s->state, (uint8_t)to, __ATOMIC_RELEASE);
+        }
         vm_unlock(&q->s->lock);
-        q->ex.qp_base.state = to;
-        after(q, to, attr, mask);
+        if (error) {
+            ve_follow(q);
+        } else {
+            q->ex.qp_base.state = to;
+            after(q, to, attr, mask);
+        }
     }
     pthread_spin_unlock(&q->lock);
     return error;

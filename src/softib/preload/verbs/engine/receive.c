@@ -55,7 +55,7 @@ bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib
             continue;
         }
         if (!ve_resolve(e, sge[i].lkey, sge[i].address, sge[i].length, IBV_ACCESS_LOCAL_WRITE,
-                        srq ? srq->domain : peer->domain, peer->process, 0, &parts[i]))
+                        srq ? srq->domain : peer->domain, srq ? srq->process : peer->process, 0, &parts[i]))
             return false;
         *room += sge[i].length;
     }

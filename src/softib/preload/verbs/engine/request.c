@@ -60,10 +60,8 @@ struct message {
     struct softib_qp *peer;
     struct softib_srq *srq;
     struct iovec iov[VE_SGES + 2];
-    bool lent;                      /* the XRC target has the SRQ's process, domain and queue for this request */
-    uint16_t own_process;
-    uint32_t own_domain;
-    uint64_t own_srq;
+    uint16_t process;               /* whose memory it reaches, and in which protection domain: */
+    uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
     uint64_t length;
 };
@@ -86,23 +84,11 @@ static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
     return lost();
 }
 
-/* An XRC target is itself again. */
-static void give_back(struct message *m)
-{
-    if (!m->lent)
-        return;
-    m->peer->process = m->own_process;
-    m->peer->domain = m->own_domain;
-    m->peer->srq = m->own_srq;
-    m->lent = false;
-}
-
 /* The responder finds the request wrong: its QP breaks, the requester is told `status`. */
 static struct ve_outcome refuse(struct message *m, enum ibv_wc_status status, uint32_t event)
 {
     struct softib_qp *peer = m->peer;
 
-    give_back(m);
     if (peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS); /* dropped; nobody is told (9.8.3) */
     if (event)
@@ -117,7 +103,6 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     struct softib_cqe cqe = { .status = status, .opcode = IBV_WC_RECV };
 
     ve_take_receive(m->q->e, m->peer, m->srq, &cqe, false);
-    give_back(m);
     if (m->peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS);
     ve_break_receiver(m->q->e, m->peer);
@@ -142,7 +127,7 @@ static bool reach(struct message *m, unsigned access, uint64_t length, struct ve
         return false;
     if (!length)
         return true; /* nothing is checked where nothing is moved (C9-88) */
-    return ve_resolve(m->q->e, m->wr->rkey, m->wr->remote, length, access, m->peer->domain, m->peer->process, m->peer->qpn,
+    return ve_resolve(m->q->e, m->wr->rkey, m->wr->remote, length, access, m->domain, m->process, m->peer->qpn,
                       part);
 }
 
@@ -165,7 +150,7 @@ static struct ve_outcome deliver(struct message *m)
             return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
         if (m->length > room)
             return refuse_receive(m, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
-        error = ve_put(e, m->peer->process, parts, receive->sges, m->iov, m->iov_n);
+        error = ve_put(e, m->process, parts, receive->sges, m->iov, m->iov_n);
         if (error == -EFAULT)
             return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
         if (error)
@@ -176,7 +161,7 @@ static struct ve_outcome deliver(struct message *m)
         cqe.flags |= IBV_WC_WITH_IMM;
     }
     if (m->kind->invalidates) {
-        if (!ve_invalidate(e, m->wr->imm, m->peer->process, m->peer->domain, m->peer->qpn))
+        if (!ve_invalidate(e, m->wr->imm, m->process, m->domain, m->peer->qpn))
             return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
         cqe.imm = m->wr->imm;
         cqe.flags |= IBV_WC_WITH_INV;
@@ -190,14 +175,18 @@ static struct ve_outcome deliver(struct message *m)
 static struct ve_outcome write_or_send(struct message *m)
 {
     struct ve_part part;
+    struct ve_outcome outcome;
     int error;
 
-    if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq))
-        return not_ready(m);
+    if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq)) {
+        outcome = not_ready(m); /* who posts from now on sees that we wait; who did before is seen now */
+        if (!outcome.wait || !ve_next_receive(m->q->e, m->peer, m->srq))
+            return outcome;
+    }
     if (m->kind->writes) {
         if (!reach(m, IBV_ACCESS_REMOTE_WRITE, m->length, &part))
             return refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-        error = m->length ? ve_put(m->q->e, m->peer->process, &part, 1, m->iov, m->iov_n) : 0;
+        error = m->length ? ve_put(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
         if (error == -EFAULT)
             return refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
         if (error)
@@ -216,7 +205,7 @@ static struct ve_outcome read(struct message *m)
         return refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     if (!reach(m, IBV_ACCESS_REMOTE_READ, m->length, &part))
         return refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-    error = m->length ? ve_get(m->q->e, m->peer->process, &part, 1, m->iov, m->iov_n) : 0;
+    error = m->length ? ve_get(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
     if (error == -EFAULT)
         return refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     if (error)
@@ -257,11 +246,11 @@ static struct ve_outcome atomic(struct message *m)
     } else {
         struct iovec word = { &old, 8 };
 
-        error = ve_get(e, m->peer->process, &part, 1, &word, 1);
+        error = ve_get(e, m->process, &part, 1, &word, 1);
         new = changed(m->wr, old);
         word.iov_base = &new;
         if (!error && new != old)
-            error = ve_put(e, m->peer->process, &part, 1, &word, 1);
+            error = ve_put(e, m->process, &part, 1, &word, 1);
     }
     vm_unlock(lock);
     if (error == -EFAULT)
@@ -300,8 +289,8 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     struct sv_flow *flow = &m->q->flow;
     bool right = outcome->status == IBV_WC_SUCCESS && !outcome->wait;
 
-    if (m->q->quiet && outcome->wait == VE_LOST)
-        return;
+    if (outcome->wait && m->q->early)
+        return; /* looked at before its timer says so: on the wire nothing is sent again yet */
     sv_flow_count(flow, 0, request_words(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
@@ -359,7 +348,6 @@ static struct ve_outcome at_peer(struct message *m)
     struct softib_qp *peer = m->peer;
     struct ve_outcome outcome;
 
-    m->srq = ve_srq_of(e, peer);
     if (m->srq)
         vm_lock(&e->w, &m->srq->lock);
     outcome = m->kind->reads ? read(m) : m->kind->atomic ? atomic(m) : write_or_send(m);
@@ -371,8 +359,7 @@ static struct ve_outcome at_peer(struct message *m)
 }
 
 /*
- * Every XRC request names an SRQ; its protection domain and its process are those of the memory, too (IBA A14.3.2). The target
- * takes them over while it is locked.
+ * Every XRC request names an SRQ; its protection domain and its process are those of the memory, too (IBA A14.3.2).
  */
 static struct ve_outcome at_xrc_peer(struct message *m)
 {
@@ -380,22 +367,17 @@ static struct ve_outcome at_xrc_peer(struct message *m)
     struct softib_qp *peer = m->peer;
     struct ve_outcome outcome;
     uint64_t *hazard;
-    struct softib_srq *srq = vm_number_hold(&e->w, m->wr->qpn, &hazard);
+    struct softib_srq *srq = vm_number_hold_too(&e->w, m->wr->qpn, &hazard);
 
     if (!srq || srq->is != SOFTIB_IS_SRQ || srq->xrcd != peer->xrcd) {
         if (srq)
             vm_hazard_end(hazard);
         return refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     }
-    m->own_process = peer->process;
-    m->own_domain = peer->domain;
-    m->own_srq = peer->srq;
-    m->lent = true;
-    peer->process = srq->process;
-    peer->domain = srq->domain;
-    peer->srq = (uint64_t)((char *)srq - e->w.base);
+    m->process = srq->process;
+    m->domain = srq->domain;
+    m->srq = srq;
     outcome = at_peer(m);
-    give_back(m);
     vm_hazard_end(hazard);
     return outcome;
 }
@@ -412,7 +394,6 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     m.kind = &kinds[wr->opcode];
     m.peer = NULL;
     m.srq = NULL;
-    m.lent = false;
     status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)
@@ -438,6 +419,9 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
         vm_lock(&q->e->w, &m.peer->lock);
         if (accepts(&m)) {
             establish(&m);
+            m.process = m.peer->process;
+            m.domain = m.peer->domain;
+            m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
         }
         vm_unlock(&m.peer->lock);

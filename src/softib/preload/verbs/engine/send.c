@@ -36,6 +36,7 @@ static void flush(struct ve_qp *q)
     for (; q->head != q->tail; q->head++)
         complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
     q->waits = VE_NONE;
+    q->early = false;
 }
 
 void ve_break(struct ve_qp *q)
@@ -58,7 +59,7 @@ static void fail(struct ve_qp *q)
     if (q->s->type == IBV_QPT_UD || q->s->type == IBV_QPT_UC) {
         vm_lock(&q->e->w, &q->s->lock);
         if (q->s->state == IBV_QPS_RTS)
-            q->s->state = IBV_QPS_SQE;
+            __atomic_store_n(&q->s->state, IBV_QPS_SQE, __ATOMIC_RELEASE);
         vm_unlock(&q->s->lock);
         q->ex.qp_base.state = IBV_QPS_SQE;
         flush(q);
@@ -79,41 +80,31 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
 
 /* -- waiting -- */
 
-#define LOOK_NS 1000000u /* how often a way that was lost is looked for */
-
-static void begin_wait(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now)
-{
-    uint64_t t = 4096ull << q->timeout; /* 4.096 us * 2^timeout, in ns */
-
-    if (outcome->wait == VE_LOST)
-        q->next_ns = now + (outcome->spoiled && q->timeout ? t : LOOK_NS);
-    if (q->waits == outcome->wait) {
-        if (!q->quiet)
-            q->resend_ns = now + t;
-        return;
-    }
-    q->waits = (uint8_t)outcome->wait;
-    q->resend_ns = now + t;
-    if (outcome->wait == VE_RNR) {
-        q->next_ns = now + rnr_10us[outcome->rnr_timer & 31] * 10000ull;
-    } else {
-        q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
-    }
-}
-
-/* True when a request that waits has waited long enough; then `status` says how it ends. */
+/*
+ * Nothing came back (LOST), or "not ready" did (RNR). False: the request waits, and is sent again at `next_ns`. True: it has
+ * been often or long enough, and ends with `status`. rnr_retry counts what is sent after the first (9.7.5.2.8); 7 has no end.
+ */
 static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now, enum ibv_wc_status *status)
 {
+    uint64_t t = 4096ull << q->timeout; /* 4.096 us * 2^timeout, in ns */
+    bool first = q->waits != outcome->wait;
+
+    q->waits = (uint8_t)outcome->wait;
     if (outcome->wait == VE_LOST) {
         *status = IBV_WC_RETRY_EXC_ERR;
+        if (first)
+            q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
+        if (first || now >= q->next_ns)
+            q->next_ns = q->timeout || outcome->spoiled ? now + t : UINT64_MAX;
+        q->spoiled = outcome->spoiled;
         return now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
-    if (now < q->next_ns || q->rnr_retry == 7)
+    if (!first && now < q->next_ns)
         return false;
-    if (!q->rnr_left)
+    if (q->rnr_retry != 7 && !q->rnr_left)
         return true;
-    q->rnr_left--;
+    q->rnr_left -= q->rnr_retry != 7;
     q->next_ns = now + rnr_10us[outcome->rnr_timer & 31] * 10000ull;
     return false;
 }
@@ -126,13 +117,12 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
 
     if (outcome.wait) {
         now = now ? now : ve_now_ns();
-        begin_wait(q, &outcome, now);
         if (!gives_up(q, &outcome, now, &status))
             return false;
         outcome = ve_done(status);
     }
     q->waits = VE_NONE;
-    q->quiet = false;
+    q->early = false;
     q->rnr_left = q->rnr_retry;
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
@@ -145,10 +135,10 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
-        if (now < q->next_ns && (q->waits == VE_LOST || (q->waits == VE_RNR && !woken)))
+        /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
+        if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
             return;
-        /* A way that may be back is looked for often; packets leave once in a timeout. */
-        q->quiet = q->waits == VE_LOST && now < q->resend_ns;
+        q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && now >= q->deadline_ns));
         q->head++; /* a failure flushes those behind it */
         if (!attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now)) {
             q->head--;

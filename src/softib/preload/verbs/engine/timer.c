@@ -23,7 +23,7 @@ void ve_list(struct ve_qp *q)
     if (!e->timer_runs) {
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the application's */
-        e->stop = false;
+        __atomic_store_n(&e->stop, false, __ATOMIC_RELAXED);
         e->timer_runs = !pthread_create(&e->timer, NULL, run, e);
         if (e->timer_runs)
             pthread_detach(e->timer);
@@ -40,7 +40,7 @@ void ve_unlist(struct ve_qp *q)
     pthread_mutex_lock(&e->lock);
     for (struct ve_qp **at = &e->waiting; *at; at = &(*at)->next) {
         if (*at == q) {
-            *at = q->next;
+            __atomic_store_n(at, q->next, __ATOMIC_RELAXED); /* ve_progress looks at the first without the lock */
             break;
         }
     }
@@ -62,7 +62,7 @@ static bool go_on(struct ve_engine *e, bool woken)
         }
         ve_go_on(q, now, woken);
         if (q->head == q->tail) {
-            *at = q->next;
+            __atomic_store_n(at, q->next, __ATOMIC_RELAXED);
             q->listed = false;
         } else {
             at = &q->next;
@@ -89,7 +89,7 @@ static void *run(void *argument)
         uint32_t before = vm_wakes(&e->w);
 
         pthread_mutex_lock(&e->lock);
-        if (e->stop || (!go_on(e, woken) && idle)) {
+        if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, woken) && idle)) {
             e->timer_runs = false;
             pthread_mutex_unlock(&e->lock);
             return NULL;

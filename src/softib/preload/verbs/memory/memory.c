@@ -267,19 +267,29 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object)
     return 0;
 }
 
-void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard)
+static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, bool second)
 {
     uint64_t *at = vm_number(w, number), value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     uint32_t process = (uint32_t)(value >> PROCESS_AT);
 
     if (!value || !__atomic_load_n(&vm_process(w, process)->alive, __ATOMIC_RELAXED))
         return NULL;
-    *hazard = vm_hazard(w, process);
+    *hazard = vm_hazard(w, process, second);
     if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != value) {
         vm_hazard_end(*hazard);
         return NULL;
     }
     return vm_at(w, value & ((1ull << PROCESS_AT) - 1));
+}
+
+void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard)
+{
+    return hold(w, number, hazard, false);
+}
+
+void *vm_number_hold_too(struct vm_world *w, uint32_t number, uint64_t **hazard)
+{
+    return hold(w, number, hazard, true);
 }
 
 void vm_number_give(struct vm_world *w, uint32_t number)

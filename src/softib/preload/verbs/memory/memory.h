@@ -95,6 +95,8 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object);
  * vm_hazard_end(*hazard).
  */
 void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard);
+/* The same for who holds one already. No third: slots are kept for the second, so that all who hold a first get theirs. */
+void *vm_number_hold_too(struct vm_world *w, uint32_t number, uint64_t **hazard);
 void vm_number_give(struct vm_world *w, uint32_t number);
 
 /* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
@@ -132,7 +134,7 @@ static inline void vm_relax(void)
 
 /* -- hazards: objects of `target` are in use until the slot is cleared -- */
 
-uint64_t *vm_hazard(struct vm_world *w, uint32_t target);
+uint64_t *vm_hazard(struct vm_world *w, uint32_t target, bool second);
 
 static inline void vm_hazard_end(uint64_t *slot)
 {

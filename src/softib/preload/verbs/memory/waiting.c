@@ -43,17 +43,22 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
     }
 }
 
-uint64_t *vm_hazard(struct vm_world *w, uint32_t target)
+#define SECOND 8 /* slots at the end, for who holds one already */
+
+uint64_t *vm_hazard(struct vm_world *w, uint32_t target, bool second)
 {
     static __thread uint64_t sequence;
     static __thread uint32_t mine;
+    uint32_t from = second ? SOFTIB_VERBS_HAZARDS - SECOND : 0, n = second ? SECOND : SOFTIB_VERBS_HAZARDS - SECOND;
     uint64_t *slots = vm_process(w, w->process)->hazard, value = ++sequence << 16 | target;
 
-    for (;; mine = (mine + 1) % SOFTIB_VERBS_HAZARDS) {
-        uint64_t none = 0;
+    for (uint32_t tries = 1;; mine++, tries++) { /* mostly the one that this thread had before */
+        uint64_t none = 0, *slot = &slots[from + mine % n];
 
-        if (__atomic_compare_exchange_n(&slots[mine], &none, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-            return &slots[mine];
+        if (__atomic_compare_exchange_n(slot, &none, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            return slot;
+        if (tries % SOFTIB_VERBS_HAZARDS == 0)
+            sched_yield();
     }
 }
 

@@ -1,0 +1,583 @@
+/* What the engine must do, one scene a law; "laws FOLDER SCENE". IBA sections: see docs/verbs.md. */
+#include "world.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static struct world one, two;
+static struct cq c1, c2, r1, r2;
+static char src[8192], dst[8192];
+static uint32_t k1, k2;
+static const struct options plain = { .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1, .psn = 0xFFFFFE };
+
+static struct ve_wr send_of(struct ibv_sge *sge, uint32_t n, uint64_t id, enum ibv_wr_opcode op)
+{
+    *sge = (struct ibv_sge){ (uintptr_t)src, n, k1 };
+    return (struct ve_wr){ .wr_id = id, .opcode = op, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = sge,
+                           .remote = (uintptr_t)dst, .rkey = k2 };
+}
+
+static void both(enum ibv_qp_type type, struct ve_qp **a, struct ve_qp **b, const struct options *o)
+{
+    *a = world_qp(&one, type, &c1, &r1, NULL, 16, 0);
+    *b = world_qp(&two, type, &c2, &r2, NULL, 16, 0);
+    world_connect(*a, *b, o);
+}
+
+static void none_left(void)
+{
+    struct softib_cqe cqe;
+
+    MUST(!world_poll(&c1, &cqe, 5) && !world_poll(&c2, &cqe, 5) && !world_poll(&r1, &cqe, 5) && !world_poll(&r2, &cqe, 5));
+}
+
+static void expect(const struct cq *c, uint64_t id, enum ibv_wc_status status)
+{
+    struct softib_cqe cqe = world_next(c);
+
+    if (cqe.wr_id != id || cqe.status != status)
+        fprintf(stderr, "wr_id %lu status %u, not %lu %u\n", cqe.wr_id, cqe.status, id, status);
+    MUST(cqe.wr_id == id && cqe.status == status);
+}
+
+static void done(struct ve_qp *a, struct ve_qp *b)
+{
+    none_left();
+    world_destroy(a);
+    world_destroy(b);
+}
+
+static void rc(void)
+{
+    struct ve_qp *a, *b;
+    struct ibv_sge sge;
+    struct ve_wr wr;
+    struct softib_cqe cqe;
+
+    both(IBV_QPT_RC, &a, &b, &plain);
+    for (unsigned i = 0; i < 100; i++) { /* the PSN comes round */
+        memset(src, (int)i, 5000);
+        MUST(!world_recv(b, i, dst, 6000, k2));
+        wr = send_of(&sge, 5000, i, i % 2 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM);
+        wr.imm = i;
+        MUST(!world_post(a, &wr));
+        expect(&c1, i, IBV_WC_SUCCESS);
+        cqe = world_next(&r2);
+        MUST(cqe.wr_id == i && cqe.byte_len == 5000 && cqe.src_qp == a->s->qpn && cqe.qpn == b->s->qpn);
+        MUST(!memcmp(src, dst, 5000) && (i % 2 || (cqe.imm == i && cqe.flags & IBV_WC_WITH_IMM)));
+    }
+    MUST(a->sq_psn == b->s->rq_psn && a->sq_psn == ((0xFFFFFE + 500) & 0xFFFFFF));
+    wr = send_of(&sge, 8192, 1, IBV_WR_RDMA_WRITE);
+    for (int i = 0; i < 8192; i++)
+        src[i] = (char)(i * 7);
+    MUST(!world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    MUST(!memcmp(src, dst, 8192));
+    memset(src, 0, 8192);
+    wr = send_of(&sge, 8192, 2, IBV_WR_RDMA_READ);
+    MUST(!world_post(a, &wr));
+    expect(&c1, 2, IBV_WC_SUCCESS);
+    MUST(src[1] == 7 && !memcmp(src, dst, 8192));
+    done(a, b);
+}
+
+static void rnr(void)
+{
+    struct options o = plain;
+    struct ve_qp *a, *b;
+    struct ibv_sge sge;
+    struct ve_wr wr;
+    uint64_t began;
+
+    both(IBV_QPT_RC, &a, &b, &o); /* 7: for ever, and in order */
+    for (unsigned i = 0; i < 4; i++) {
+        wr = send_of(&sge, 10, i, IBV_WR_SEND);
+        MUST(!world_post(a, &wr));
+    }
+    usleep(30000);
+    none_left();
+    for (unsigned i = 0; i < 4; i++)
+        MUST(!world_recv(b, i, dst, 10, k2));
+    for (unsigned i = 0; i < 4; i++) {
+        expect(&c1, i, IBV_WC_SUCCESS);
+        expect(&r2, i, IBV_WC_SUCCESS);
+    }
+    done(a, b);
+    for (unsigned retries = 0; retries < 3; retries++) {
+        o.rnr_retry = (uint8_t)retries;
+        o.min_rnr = 19; /* 7.68 ms */
+        both(IBV_QPT_RC, &a, &b, &o);
+        began = ve_now_ns();
+        for (unsigned i = 0; i < 2; i++) {
+            wr = send_of(&sge, 10, i, IBV_WR_SEND);
+            wr.flags = 0; /* errors are told all the same (10.7.3.1) */
+            MUST(!world_post(a, &wr));
+        }
+        expect(&c1, 0, IBV_WC_RNR_RETRY_EXC_ERR);
+        expect(&c1, 1, IBV_WC_WR_FLUSH_ERR);
+        MUST(ve_now_ns() - began >= retries * 7680000ull && ve_now_ns() - began < 2000000000u);
+        MUST(world_state(a) == IBV_QPS_ERR && world_state(b) == IBV_QPS_RTS);
+        done(a, b);
+    }
+}
+
+static void lost(void)
+{
+    struct options o = plain;
+    struct ve_qp *a, *b;
+    struct ibv_sge sge;
+    struct ve_wr wr;
+    uint64_t began;
+
+    o.timeout = 14; /* 67 ms */
+    both(IBV_QPT_RC, &a, &b, &o);
+    stub_cut(true);
+    wr = send_of(&sge, 10, 1, IBV_WR_SEND);
+    MUST(!world_recv(b, 1, dst, 10, k2) && !world_post(a, &wr));
+    usleep(10000);
+    none_left();
+    stub_cut(false); /* in time */
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    expect(&r2, 1, IBV_WC_SUCCESS);
+    stub_cut(true);
+    stub_packets = 0;
+    began = ve_now_ns();
+    MUST(!world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_RETRY_EXC_ERR);
+    MUST(ve_now_ns() - began >= 3 * 67108864ull && ve_now_ns() - began < 3 * 4 * 67108864ull);
+    MUST(stub_packets == 3); /* the first and retry_cnt more, not one a poll */
+    stub_cut(false);
+    done(a, b);
+}
+
+static void refused(void)
+{
+    static const struct {
+        enum ibv_wr_opcode op;
+        enum ibv_wc_status status;
+        int wrong; /* 1 rkey, 2 too long, 3 access, 4 lkey, 5 unaligned */
+        bool breaks_peer;
+    } cases[] = {
+        { IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, 1, true }, { IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, 2, true },
+        { IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, 3, true }, { IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR, 1, true },
+        { IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR, 3, true },  { IBV_WR_RDMA_WRITE, IBV_WC_LOC_PROT_ERR, 4, false },
+        { IBV_WR_SEND, IBV_WC_LOC_PROT_ERR, 4, false },        { IBV_WR_SEND, IBV_WC_REM_INV_REQ_ERR, 2, true },
+        { IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_REM_INV_REQ_ERR, 5, true },
+        { IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_REM_ACCESS_ERR, 1, true },
+    };
+
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options o = plain;
+        struct ve_qp *a, *b;
+        struct ibv_sge sge;
+        struct ve_wr wr;
+        struct softib_cqe cqe;
+
+        if (cases[i].wrong == 3)
+            o.access = IBV_ACCESS_LOCAL_WRITE;
+        both(IBV_QPT_RC, &a, &b, &o);
+        memset(dst, 0x55, sizeof dst);
+        wr = send_of(&sge, cases[i].op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : 100, i, cases[i].op);
+        if (cases[i].wrong == 1)
+            wr.rkey ^= 1;
+        if (cases[i].wrong == 2)
+            wr.remote = (uintptr_t)dst + sizeof dst - 99;
+        if (cases[i].wrong == 4)
+            sge.lkey ^= 1;
+        if (cases[i].wrong == 5)
+            wr.remote += 4, wr.rkey ^= 1;
+        MUST(!world_recv(b, 7, dst, 99, k2));
+        MUST(!world_post(a, &wr));
+        expect(&c1, i, cases[i].status);
+        MUST(!world_post(a, &wr));
+        expect(&c1, i, IBV_WC_WR_FLUSH_ERR);
+        MUST(world_state(a) == IBV_QPS_ERR && (world_state(b) == IBV_QPS_ERR) == cases[i].breaks_peer);
+        if (cases[i].breaks_peer) {
+            cqe = world_next(&r2);
+            MUST(cqe.wr_id == 7 && cqe.status == (cases[i].op == IBV_WR_SEND ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR));
+            MUST(!world_recv(b, 8, dst, 99, k2));
+            expect(&r2, 8, IBV_WC_WR_FLUSH_ERR);
+        }
+        for (size_t o8 = 0; o8 < sizeof dst; o8++)
+            MUST(dst[o8] == 0x55);
+        done(a, b);
+    }
+}
+
+static uint64_t counter __attribute__((aligned(8)));
+#define THREADS 4
+#define ADDS 2000
+
+static void *adds(void *argument)
+{
+    struct world *w = argument;
+    struct cq c = world_cq(w, 64), rc2 = world_cq(&two, 64);
+    struct ve_qp *a = world_qp(w, IBV_QPT_RC, &c, &c, NULL, 16, 0);
+    struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &rc2, &rc2, NULL, 16, 0);
+    uint64_t old, last = 0;
+    uint32_t lkey = world_mr(w, &old, 8, ALL_ACCESS, DOMAIN), rkey = world_mr(&two, &counter, 8, ALL_ACCESS, DOMAIN);
+    struct ibv_sge sge = { (uintptr_t)&old, 8, lkey };
+    struct ve_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge,
+                        .remote = (uintptr_t)&counter, .rkey = rkey, .compare = 3 };
+
+    world_connect(a, b, &plain);
+    for (unsigned i = 0; i < ADDS; i++) {
+        MUST(!world_post(a, &wr));
+        expect(&c, 0, IBV_WC_SUCCESS);
+        MUST(old % 3 == 0 && (i == 0 || old >= last + 3));
+        last = old;
+    }
+    world_destroy(a);
+    world_destroy(b);
+    world_dereg(w, lkey);
+    world_dereg(&two, rkey);
+    return NULL;
+}
+
+static void atomics(void)
+{
+    pthread_t threads[THREADS];
+
+    for (unsigned i = 0; i < THREADS; i++)
+        MUST(!pthread_create(&threads[i], NULL, adds, i % 2 ? &two : &one)); /* foreign memory, and our own */
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    MUST(counter == 3ull * THREADS * ADDS);
+}
+
+static void uc(void)
+{
+    struct ve_qp *a, *b;
+    struct ibv_sge sge;
+    struct ve_wr wr;
+
+    both(IBV_QPT_UC, &a, &b, &plain);
+    wr = send_of(&sge, 10, 1, IBV_WR_SEND);
+    MUST(!world_post(a, &wr)); /* nothing posted: dropped */
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    wr = send_of(&sge, 10, 2, IBV_WR_RDMA_WRITE);
+    wr.rkey ^= 1;
+    MUST(!world_post(a, &wr)); /* a wrong key: dropped */
+    expect(&c1, 2, IBV_WC_SUCCESS);
+    MUST(world_state(a) == IBV_QPS_RTS && world_state(b) == IBV_QPS_RTS);
+    stub_cut(true);
+    MUST(!world_recv(b, 3, dst, 10, k2));
+    wr = send_of(&sge, 10, 3, IBV_WR_SEND);
+    MUST(!world_post(a, &wr));
+    expect(&c1, 3, IBV_WC_SUCCESS);
+    none_left();
+    stub_cut(false);
+    src[0] = 42;
+    MUST(!world_post(a, &wr));
+    expect(&c1, 3, IBV_WC_SUCCESS);
+    expect(&r2, 3, IBV_WC_SUCCESS);
+    MUST(dst[0] == 42);
+    sge.lkey ^= 1;
+    MUST(!world_post(a, &wr)); /* our own fault: SQE, and back */
+    expect(&c1, 3, IBV_WC_LOC_PROT_ERR);
+    MUST(world_state(a) == IBV_QPS_SQE);
+    MUST(!world_post(a, &wr));
+    expect(&c1, 3, IBV_WC_WR_FLUSH_ERR);
+    MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS }, IBV_QP_STATE));
+    sge.lkey ^= 1;
+    MUST(!world_recv(b, 4, dst, 10, k2) && !world_post(a, &wr));
+    expect(&c1, 3, IBV_WC_SUCCESS);
+    expect(&r2, 4, IBV_WC_SUCCESS);
+    done(a, b);
+}
+
+static void ud(void)
+{
+    struct ve_qp *a = world_qp(&one, IBV_QPT_UD, &c1, &r1, NULL, 16, 0), *b = world_qp(&two, IBV_QPT_UD, &c2, &r2, NULL, 16, 0);
+    struct ve_ah ah = { .attr = { .dlid = 2, .is_global = 1, .grh = { .hop_limit = 9, .flow_label = 0x12345 } }, .port = 0 };
+    struct ibv_sge sge;
+    struct ve_wr wr;
+    struct softib_cqe cqe;
+
+    ah.attr.grh.dgid.raw[15] = 2;
+    pthread_mutex_init(&ah.lock, NULL);
+    world_datagrams(a);
+    world_datagrams(b);
+    wr = send_of(&sge, 100, 1, IBV_WR_SEND);
+    wr.ah = &ah;
+    wr.qpn = b->s->qpn;
+    wr.qkey = 0x11;
+    memset(src, 7, 100);
+    MUST(!world_post(a, &wr)); /* no receive: dropped */
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    MUST(!world_recv(b, 2, dst, 139, k2) && !world_post(a, &wr)); /* too small with its GRH: dropped, and it stays */
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    none_left();
+    wr.qkey = 0x12;
+    MUST(!world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    MUST(stub_qkeys == 1);
+    wr.qkey = 0x80000000; /* the QP's own */
+    sge.length = 99;
+    MUST(!world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    cqe = world_next(&r2);
+    MUST(cqe.wr_id == 2 && cqe.byte_len == 139 && cqe.flags & IBV_WC_GRH && cqe.src_qp == a->s->qpn && cqe.slid == 1);
+    MUST(dst[0] == 0x60 && dst[6] == 0x1B && dst[7] == 9 && dst[39] == 2 && dst[23] == 1 && dst[40] == 7 && dst[138] == 7);
+    sge.length = 4097; /* above the MTU */
+    MUST(!world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_LOC_LEN_ERR);
+    MUST(world_state(a) == IBV_QPS_SQE);
+    done(a, b);
+}
+
+static void shared(bool xrc)
+{
+    struct srq s = world_srq(&two, 16, xrc ? 9 : 0, xrc ? &r2 : NULL);
+    struct ve_qp *a = world_qp(&one, xrc ? IBV_QPT_XRC_SEND : IBV_QPT_RC, &c1, xrc ? NULL : &r1, NULL, 16, 0);
+    struct ve_qp *b = xrc ? world_qp(&two, IBV_QPT_XRC_RECV, NULL, NULL, NULL, 16, 9)
+                          : world_qp(&two, IBV_QPT_RC, &c2, &r2, &s, 16, 0);
+    struct ibv_sge sge;
+    struct ve_wr wr;
+    struct softib_cqe cqe;
+
+    world_connect(a, b, &plain);
+    wr = send_of(&sge, 64, 1, IBV_WR_SEND);
+    wr.qpn = s.s->number;
+    MUST(!world_post(a, &wr));
+    usleep(5000);
+    none_left();
+    for (unsigned i = 0; i < 8; i++)
+        MUST(!world_srq_recv(&s, i, dst + 64 * i, 64, k2));
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    cqe = world_next(&r2);
+    MUST(cqe.wr_id == 0 && cqe.qpn == b->s->qpn);
+    wr = send_of(&sge, 64, 2, IBV_WR_RDMA_WRITE);
+    wr.qpn = s.s->number;
+    MUST(!world_post(a, &wr));
+    expect(&c1, 2, IBV_WC_SUCCESS);
+    if (xrc) {
+        wr.qpn = s.s->number + 1000;
+        MUST(!world_post(a, &wr));
+        expect(&c1, 2, IBV_WC_REM_INV_REQ_ERR);
+    } else {
+        wr.rkey ^= 1;
+        MUST(!world_post(a, &wr));
+        expect(&c1, 2, IBV_WC_REM_ACCESS_ERR);
+    }
+    MUST(world_state(b) == IBV_QPS_ERR && s.s->tail - s.s->head == 7); /* what is shared is not flushed */
+    MUST(b->s->process == two.e.w.process && (xrc ? b->s->srq == 0 : b->s->srq == s.at));
+    done(a, b);
+}
+
+static void srq(void)
+{
+    shared(false);
+}
+
+static void xrc(void)
+{
+    shared(true);
+}
+
+/* A QP without SQ waits is flushed when it goes to ERR, in order; RESET forgets, completions too. */
+static void flush(void)
+{
+    struct ve_qp *a, *b;
+    struct ibv_sge sge;
+    struct ve_wr wr;
+
+    for (int reset = 0; reset < 2; reset++) {
+        both(IBV_QPT_RC, &a, &b, &plain);
+        for (unsigned i = 0; i < 16; i++) {
+            wr = send_of(&sge, 10, i, IBV_WR_SEND);
+            MUST(!world_post(a, &wr));
+            MUST(!world_recv(a, i, dst, 10, k2));
+        }
+        MUST(world_post(a, &wr) == 12 && world_recv(a, 0, dst, 10, k2) == 12); /* ENOMEM */
+        MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, IBV_QP_STATE));
+        if (reset)
+            MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE));
+        for (unsigned i = 0; i < 16 && !reset; i++) {
+            expect(&c1, i, IBV_WC_WR_FLUSH_ERR);
+            expect(&r1, i, IBV_WC_WR_FLUSH_ERR);
+        }
+        done(a, b);
+    }
+}
+
+/* SQD: what is posted waits; receives go on. */
+static void drain(void)
+{
+    struct ve_qp *a, *b;
+    struct ibv_sge sge;
+    struct ve_wr wr;
+
+    both(IBV_QPT_RC, &a, &b, &plain);
+    MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_SQD }, IBV_QP_STATE));
+    wr = send_of(&sge, 10, 1, IBV_WR_RDMA_WRITE);
+    MUST(!world_post(a, &wr));
+    none_left();
+    MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS }, IBV_QP_STATE));
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    done(a, b);
+}
+
+/* dereg returns: nobody copies there any more. The memory is taken away at once: a late copy is seen. */
+static bool over;
+
+static void *writes(void *argument)
+{
+    struct ve_qp *a = argument;
+    struct ibv_sge sge;
+    struct softib_cqe cqe;
+    struct ve_wr wr = send_of(&sge, 4096, 1, IBV_WR_RDMA_WRITE);
+
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE) && world_state(a) == IBV_QPS_RTS) {
+        MUST(!world_post(a, &wr));
+        cqe = world_next(&c1);
+        MUST(cqe.status == IBV_WC_SUCCESS || cqe.status == IBV_WC_REM_ACCESS_ERR);
+    }
+    return NULL;
+}
+
+static void dereg(void)
+{
+    for (unsigned round = 0; round < 100; round++) {
+        struct ve_qp *a, *b;
+        pthread_t thread;
+
+        k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+        memset(src, 1, sizeof src);
+        both(IBV_QPT_RC, &a, &b, &plain);
+        MUST(!pthread_create(&thread, NULL, writes, a));
+        usleep(200);
+        world_dereg(&two, k2);
+        memset(dst, 2, sizeof dst);
+        usleep(100);
+        for (unsigned i = 0; i < sizeof dst; i++)
+            MUST(dst[i] == 2);
+        __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+        pthread_join(thread, NULL);
+        over = false;
+        done(a, b);
+    }
+}
+
+/* ibv_modify_qp(3): what each step needs; IBA 10.3.1: which steps there are. SQE only where one request's error is not the end. */
+enum { U = 1 << IBV_QPT_UD, C = 1 << IBV_QPT_UC, R = 1 << IBV_QPT_RC, ANY = U | C | R };
+
+static const struct {
+    int from, to, types, needs;
+} steps[] = {
+    { IBV_QPS_RESET, IBV_QPS_INIT, U, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY },
+    { IBV_QPS_RESET, IBV_QPS_INIT, C | R, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS },
+    { IBV_QPS_INIT, IBV_QPS_INIT, ANY, 0 },
+    { IBV_QPS_INIT, IBV_QPS_RTR, U, 0 },
+    { IBV_QPS_INIT, IBV_QPS_RTR, C, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN },
+    { IBV_QPS_INIT, IBV_QPS_RTR, R,
+      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER },
+    { IBV_QPS_RTR, IBV_QPS_RTS, U | C, IBV_QP_SQ_PSN },
+    { IBV_QPS_RTR, IBV_QPS_RTS, R,
+      IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC },
+    { IBV_QPS_RTS, IBV_QPS_RTS, ANY, 0 }, { IBV_QPS_RTS, IBV_QPS_SQD, ANY, 0 },
+    { IBV_QPS_SQD, IBV_QPS_RTS, ANY, 0 }, { IBV_QPS_SQD, IBV_QPS_SQD, ANY, 0 },
+    { IBV_QPS_SQE, IBV_QPS_RTS, U | C, 0 },
+};
+
+/* -1: there is no such step. */
+static int needs(enum ibv_qp_type type, int from, int to)
+{
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+        return 0;
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (steps[i].from == from && steps[i].to == to && steps[i].types & 1 << type)
+            return steps[i].needs;
+    return -1;
+}
+
+static int step(struct ve_qp *q, int to, int mask)
+{
+    struct ibv_qp_attr a = { .qp_state = to, .port_num = 1, .path_mtu = IBV_MTU_1024, .dest_qp_num = 2, .timeout = 14,
+                             .ah_attr = { .dlid = 2, .port_num = 1 } };
+
+    return ve_modify(q, &a, mask | IBV_QP_STATE);
+}
+
+static void to_state(struct ve_qp *q, int state)
+{
+    static const int way[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+    struct ibv_sge sge;
+    struct ve_wr wr;
+
+    if (state == IBV_QPS_ERR)
+        MUST(!step(q, IBV_QPS_ERR, 0));
+    if (state == IBV_QPS_RESET || state == IBV_QPS_ERR)
+        return;
+    for (int i = 0; i < 3 && world_state(q) != (enum ibv_qp_state)state; i++)
+        MUST(!step(q, way[i], needs(q->s->type, (int)world_state(q), way[i])));
+    if (state == IBV_QPS_SQD)
+        MUST(!step(q, state, 0));
+    if (state == IBV_QPS_SQE) {
+        wr = send_of(&sge, 10, 1, IBV_WR_SEND);
+        sge.lkey ^= 1;
+        MUST(!world_post(q, &wr));
+        expect(&c1, 1, IBV_WC_LOC_PROT_ERR);
+    }
+    MUST(world_state(q) == (enum ibv_qp_state)state && q->ex.qp_base.state == (enum ibv_qp_state)state);
+}
+
+static void states(void)
+{
+    static const enum ibv_qp_type types[] = { IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RC };
+    unsigned tried = 0;
+
+    for (unsigned t = 0; t < 3; t++)
+        for (int from = IBV_QPS_RESET; from <= IBV_QPS_ERR; from++)
+            for (int to = IBV_QPS_RESET; to <= IBV_QPS_ERR; to++)
+                for (int bit = -1; bit <= 20; bit++) { /* all that it needs; without one; with IBV_QP_CAP */
+                    struct ve_qp *q = world_qp(&one, types[t], &c1, &r1, NULL, 16, 0);
+                    int all = needs(types[t], from, to), mask = all < 0 ? 0 : all;
+                    bool legal = all >= 0;
+
+                    if (from == IBV_QPS_SQE && types[t] == IBV_QPT_RC) {
+                        world_destroy(q);
+                        continue;
+                    }
+                    to_state(q, from);
+                    if (bit == 20)
+                        mask |= IBV_QP_CAP, legal = false;
+                    else if (bit >= 0 && mask & 1 << bit)
+                        mask &= ~(1 << bit), legal = false;
+                    MUST(step(q, to, mask) == (legal ? 0 : 22));
+                    MUST(world_state(q) == (enum ibv_qp_state)(legal ? to : from) && q->ex.qp_base.state == world_state(q));
+                    tried++;
+                    world_destroy(q);
+                }
+    MUST(tried == (3 * 49 - 7) * 22);
+    none_left();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} scenes[] = { { "rc", rc }, { "rnr", rnr }, { "lost", lost }, { "refused", refused }, { "atomics", atomics }, { "uc", uc },
+               { "ud", ud }, { "srq", srq }, { "xrc", xrc }, { "flush", flush }, { "drain", drain }, { "states", states }, { "dereg", dereg } };
+
+int main(int argc, char **argv)
+{
+    MUST(argc == 3);
+    world_open(&one, argv[1], 1, 0);
+    world_open(&two, argv[1], 2, 1);
+    c1 = world_cq(&one, 64);
+    r1 = world_cq(&one, 64);
+    c2 = world_cq(&two, 64);
+    r2 = world_cq(&two, 64);
+    k1 = world_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
+    k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+    for (unsigned i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        if (!strcmp(argv[2], scenes[i].name)) {
+            scenes[i].run();
+            world_close(&one);
+            world_close(&two);
+            puts("ok");
+            return 0;
+        }
+    }
+    return 2;
+}

@@ -1,0 +1,108 @@
+/* A fabric of two ports for the engine alone: row 0 with LID 1 and row 1 with LID 2. `stub_cut` loses everything. */
+#include "world.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct softib_board head;
+static uint8_t info[2][64] = {
+    { [SV_LID_AT + 1] = 1, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
+    { [SV_LID_AT + 1] = 2, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
+};
+struct sv_board sv_board = { .head = &head, .port_info = &info[0][0] };
+uint32_t stub_qkeys, stub_packets;
+static bool cut;
+
+void stub_cut(bool yes)
+{
+    __atomic_store_n(&cut, yes, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&head.epoch, 1, __ATOMIC_SEQ_CST);
+}
+
+static enum sv_reason way_of(const struct sv_way *way, uint32_t *dest)
+{
+    bool there = way->dlid >= 1 && way->dlid <= 2 && !__atomic_load_n(&cut, __ATOMIC_SEQ_CST);
+
+    *dest = there ? way->dlid - 1u : SV_NO_PORT;
+    return there ? SV_OK : SV_NO_ROUTE;
+}
+
+enum sv_reason sv_path_walk(const struct sv_board *board, const struct sv_way *way, struct sv_path *path)
+{
+    (void)board;
+    memset(path, 0, sizeof *path);
+    return path->reason = way_of(way, &path->dest);
+}
+
+int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2])
+{
+    uint32_t none;
+
+    (void)qp;
+    flow->epoch = sv_board_epoch(&sv_board);
+    flow->reason[0] = (uint8_t)way_of(forward, &flow->dest);
+    flow->reason[1] = (uint8_t)(back ? way_of(back, &none) : SV_OK);
+    return 0;
+}
+
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_way *way, const uint32_t qp[2])
+{
+    (void)tree, (void)way, (void)qp;
+    flow->epoch = sv_board_epoch(&sv_board);
+    return 0;
+}
+
+void sv_flow_end(struct sv_flow *flow)
+{
+    (void)flow;
+}
+
+int sv_tree_walk(const struct sv_board *board, const struct sv_way *way, struct sv_tree *tree)
+{
+    static uint32_t everybody[] = { 0, 1 };
+
+    (void)board, (void)way;
+    tree->dests = everybody;
+    tree->dests_n = 2;
+    return 0;
+}
+
+void sv_tree_free(struct sv_tree *tree)
+{
+    tree->dests = NULL;
+    tree->dests_n = 0;
+}
+
+int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])
+{
+    memset(gid, 0, 16);
+    gid[0] = 0xFE;
+    gid[1] = 0x80;
+    gid[15] = (uint8_t)(port + 1);
+    return index ? -EINVAL : 0;
+}
+
+int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey)
+{
+    (void)port;
+    *pkey = index ? 0x8001 : 0xFFFF;
+    return index > 1 ? -EINVAL : 0;
+}
+
+uint32_t sv_port_row(const struct sv_device *device, unsigned portnum)
+{
+    return portnum == 1 ? device->node : SV_NO_PORT;
+}
+
+void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2])
+{
+    (void)port, (void)way, (void)qkey, (void)qp;
+    __atomic_fetch_add(&stub_qkeys, 1, __ATOMIC_RELAXED);
+}
+
+struct sv_words sv_wire_words(enum sv_message message, unsigned flags, uint64_t length, uint32_t mtu)
+{
+    (void)message, (void)flags, (void)length, (void)mtu;
+    __atomic_fetch_add(&stub_packets, 1, __ATOMIC_RELAXED);
+    return (struct sv_words){ 1, 1 };
+}

@@ -1,0 +1,300 @@
+#include "world.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+void world_open(struct world *w, const char *folder, uint32_t number, uint32_t row)
+{
+    memset(w, 0, sizeof *w);
+    MUST(!vm_open(&w->e.w, folder, number, 0));
+    pthread_mutex_init(&w->e.lock, NULL);
+    w->device.node = row;
+    w->device.ports = 1;
+}
+
+void world_close(struct world *w)
+{
+    bool runs = true;
+
+    pthread_mutex_lock(&w->e.lock);
+    __atomic_store_n(&w->e.stop, true, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&w->e.lock);
+    while (runs) {
+        vm_wake(&w->e.w, w->e.w.process);
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        pthread_mutex_lock(&w->e.lock);
+        runs = w->e.timer_runs;
+        pthread_mutex_unlock(&w->e.lock);
+    }
+    nanosleep(&(struct timespec){ 0, 20000000 }, NULL); /* its thread is gone */
+    vm_close(&w->e.w);
+}
+
+struct cq world_cq(struct world *w, uint32_t size)
+{
+    struct cq c = { .w = w, .at = vm_alloc(&w->e.w, sizeof(struct softib_cq)) };
+    struct softib_cq *s = ve_cq(&w->e, c.at);
+
+    MUST(c.at);
+    s->size = size;
+    s->ring = vm_alloc(&w->e.w, size * sizeof(struct softib_cqe));
+    s->process = (uint16_t)w->e.w.process;
+    pthread_mutex_init(&c.lock, NULL);
+    MUST(s->ring);
+    return c;
+}
+
+static size_t ring(uint32_t size, uint32_t sges)
+{
+    return size * (sizeof(struct softib_receive) + sges * sizeof(struct softib_sge));
+}
+
+struct srq world_srq(struct world *w, uint32_t size, uint32_t xrcd, const struct cq *cq)
+{
+    struct srq q = { .w = w, .at = vm_alloc(&w->e.w, sizeof(struct softib_srq)) };
+
+    q.s = vm_at(&w->e.w, q.at);
+    *q.s = (struct softib_srq){
+        .is = SOFTIB_IS_SRQ, .size = size, .sges = 1, .domain = DOMAIN, .process = (uint16_t)w->e.w.process, .xrcd = xrcd,
+        .cq = cq ? cq->at : 0, .ring = vm_alloc(&w->e.w, ring(size, 1)),
+    };
+    if (cq)
+        q.s->number = vm_number_take(&w->e.w, q.at);
+    pthread_mutex_init(&q.lock, NULL);
+    return q;
+}
+
+uint32_t world_mr(struct world *w, void *address, uint64_t length, uint32_t access, uint32_t domain)
+{
+    uint32_t key;
+    struct softib_key *k = vm_key_take(&w->e.w, &key);
+
+    MUST(k);
+    k->access = access;
+    k->address = k->iova = (uintptr_t)address;
+    k->length = length;
+    k->domain = domain;
+    k->kind = SOFTIB_KEY_REGION;
+    k->users = 0;
+    k->file = 0;
+    vm_key_publish(k, key);
+    return key;
+}
+
+void world_dereg(struct world *w, uint32_t key)
+{
+    struct softib_key *k = vm_key(&w->e.w, key);
+
+    vm_key_give(k);
+    vm_quiesce(&w->e.w);
+    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+}
+
+struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *send, const struct cq *recv,
+                       const struct srq *srq, uint32_t depth, uint32_t xrcd)
+{
+    struct ve_qp *q = calloc(1, sizeof *q);
+
+    q->e = &w->e;
+    q->device = &w->device;
+    q->at = vm_alloc(&w->e.w, sizeof *q->s);
+    q->s = vm_at(&w->e.w, q->at);
+    *q->s = (struct softib_qp){
+        .is = SOFTIB_IS_QP, .type = (uint8_t)type, .state = IBV_QPS_RESET, .process = (uint16_t)w->e.w.process,
+        .port = SV_NO_PORT, .domain = DOMAIN, .xrcd = xrcd, .recv_cq = recv ? recv->at : 0, .srq = srq ? srq->at : 0,
+        .user = (uintptr_t)q, .node = w->device.node, .rq_size = recv && !srq ? depth : 0, .rq_sges = 1,
+    };
+    q->s->rq = q->s->rq_size ? vm_alloc(&w->e.w, ring(depth, 1)) : 0;
+    q->send_cq = send ? send->at : 0;
+    q->max_send = send ? depth : 0;
+    q->max_sges = 4;
+    q->max_inline = 64;
+    q->s->qpn = vm_number_take(&w->e.w, q->at);
+    MUST(q->s->qpn);
+    q->ex.qp_base.qp_num = q->s->qpn;
+    q->ex.qp_base.state = IBV_QPS_RESET;
+    pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
+    return q;
+}
+
+void world_destroy(struct ve_qp *q)
+{
+    struct vm_world *w = &q->e->w;
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
+
+    MUST(!ve_modify(q, &a, IBV_QP_STATE));
+    vm_number_give(w, q->s->qpn);
+    ve_unlist(q);
+    vm_quiesce(w);
+    if (q->send_cq)
+        ve_purge(q->e, q->send_cq, q->s->qpn);
+    if (q->s->recv_cq)
+        ve_purge(q->e, q->s->recv_cq, q->s->qpn);
+    for (uint32_t i = 0; q->slots && i < q->max_send; i++) {
+        free(q->slots[i].sge);
+        free(q->slots[i].data);
+    }
+    free(q->slots);
+    q->s->is = 0;
+    if (q->s->rq)
+        vm_free(w, q->s->rq, ring(q->s->rq_size, 1));
+    vm_free(w, q->at, sizeof *q->s);
+    free(q);
+}
+
+int world_init(struct ve_qp *q, uint32_t access)
+{
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11, .qp_access_flags = access };
+
+    return ve_modify(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                (q->s->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+}
+
+static bool has(const struct ve_qp *q, enum ibv_qp_type one, enum ibv_qp_type two)
+{
+    return q->s->type == one || q->s->type == two;
+}
+
+int world_rtr(struct ve_qp *q, uint32_t dest, uint16_t dlid, const struct options *o)
+{
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = dest, .rq_psn = o->psn,
+        .max_dest_rd_atomic = o->no_reads ? 0 : 4, .min_rnr_timer = o->min_rnr, .ah_attr = { .dlid = dlid, .port_num = 1 },
+    };
+
+    return ve_modify(q, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                (has(q, IBV_QPT_RC, IBV_QPT_XRC_RECV) ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+}
+
+int world_rts(struct ve_qp *q, const struct options *o)
+{
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_RTS, .sq_psn = o->psn, .timeout = o->timeout, .retry_cnt = o->retry_cnt,
+        .rnr_retry = o->rnr_retry, .max_rd_atomic = 4,
+    };
+    int more = has(q, IBV_QPT_RC, IBV_QPT_XRC_SEND)
+                   ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0;
+
+    return ve_modify(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (q->s->type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : more));
+}
+
+void world_connect(struct ve_qp *a, struct ve_qp *b, const struct options *o)
+{
+    uint32_t access = o->access ? o->access : ALL_ACCESS;
+
+    MUST(!world_init(a, access) && !world_init(b, access));
+    MUST(!world_rtr(a, b->s->qpn, (uint16_t)(b->device->node + 1), o));
+    MUST(!world_rtr(b, a->s->qpn, (uint16_t)(a->device->node + 1), o));
+    MUST(!world_rts(a, o) && !world_rts(b, o));
+}
+
+void world_datagrams(struct ve_qp *q)
+{
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR };
+
+    MUST(!world_init(q, 0) && !ve_modify(q, &a, IBV_QP_STATE));
+    a.qp_state = IBV_QPS_RTS;
+    MUST(!ve_modify(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
+static void write_receive(struct vm_world *w, uint64_t ring_at, uint32_t place, uint64_t id, void *to, uint32_t length,
+                          uint32_t lkey)
+{
+    struct softib_receive *r = vm_at(w, ring_at + place * ring(1, 1));
+
+    r->wr_id = id;
+    r->sges = 1;
+    *(struct softib_sge *)(void *)(r + 1) = (struct softib_sge){ (uintptr_t)to, length, lkey };
+}
+
+static void wake(struct vm_world *w, uint16_t *waiter)
+{
+    uint16_t who = __atomic_load_n(waiter, __ATOMIC_SEQ_CST) ? __atomic_exchange_n(waiter, 0, __ATOMIC_SEQ_CST) : 0;
+
+    if (who)
+        vm_wake(w, who);
+}
+
+int world_recv(struct ve_qp *q, uint64_t id, void *to, uint32_t length, uint32_t lkey)
+{
+    struct softib_qp *s = q->s;
+
+    if (s->rq_tail - __atomic_load_n(&s->rq_head, __ATOMIC_ACQUIRE) >= s->rq_size)
+        return ENOMEM;
+    write_receive(&q->e->w, s->rq, s->rq_tail % s->rq_size, id, to, length, lkey);
+    __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR) {
+        vm_lock(&q->e->w, &s->lock);
+        while (ve_next_receive(q->e, s, NULL)) {
+            struct softib_cqe cqe = { .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV };
+
+            ve_take_receive(q->e, s, NULL, &cqe, false);
+        }
+        vm_unlock(&s->lock);
+    }
+    wake(&q->e->w, &s->waiter);
+    return 0;
+}
+
+int world_srq_recv(struct srq *q, uint64_t id, void *to, uint32_t length, uint32_t lkey)
+{
+    struct softib_srq *s = q->s;
+    int error = ENOMEM;
+
+    pthread_mutex_lock(&q->lock);
+    if (s->tail - __atomic_load_n(&s->head, __ATOMIC_ACQUIRE) < s->size) {
+        write_receive(&q->w->e.w, s->ring, s->tail % s->size, id, to, length, lkey);
+        __atomic_store_n(&s->tail, s->tail + 1, __ATOMIC_SEQ_CST);
+        error = 0;
+    }
+    pthread_mutex_unlock(&q->lock);
+    wake(&q->w->e.w, &s->waiter);
+    return error;
+}
+
+int world_post(struct ve_qp *q, const struct ve_wr *wr)
+{
+    int error;
+
+    pthread_spin_lock(&q->lock);
+    error = ve_post(q, wr);
+    pthread_spin_unlock(&q->lock);
+    return error;
+}
+
+static bool take(const struct cq *c, struct softib_cqe *cqe)
+{
+    struct softib_cq *s = ve_cq(&c->w->e, c->at);
+    struct softib_cqe *cqes = vm_at(&c->w->e.w, s->ring);
+
+    while (s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE)) {
+        *cqe = cqes[s->consumer % s->size];
+        __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
+        if (cqe->status != SOFTIB_CQE_PURGED)
+            return true;
+    }
+    return false;
+}
+
+bool world_poll(const struct cq *c, struct softib_cqe *cqe, int ms)
+{
+    uint64_t end = ve_now_ns() + (uint64_t)ms * 1000000;
+    bool got;
+
+    for (unsigned n = 1;; n++) {
+        ve_progress(&c->w->e);
+        pthread_mutex_lock((pthread_mutex_t *)&c->lock);
+        got = take(c, cqe);
+        pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+        if (got || (n % 16 == 0 && ve_now_ns() >= end) || !ms)
+            return got;
+        if (n % 64 == 0)
+            nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+    }
+}
+
+enum ibv_qp_state world_state(struct ve_qp *q)
+{
+    return __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE);
+}
