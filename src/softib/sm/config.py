@@ -46,6 +46,7 @@ class SmConfig:
     subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
     partitions: tuple[Partition, ...] | None = None
+    allow_both_pkeys: bool = False
     sweep_interval_ps: int = 0
     polling_timeout_ps: int = 10 * 10**12
     polling_retries: int = 4

@@ -27,6 +27,7 @@ __all__ = ["Office"]
 
 REPORT_WINDOW = 64
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
+LINK_LOCAL, HOPS_MAX = 2, 255
 
 
 @dataclass
@@ -99,7 +100,7 @@ class Office:
                 if mgid not in self.groups.groups:
                     self.groups.add(
                         mgid, 0x3FFF, qkey=g.qkey, mtu=g.mtu, rate=g.rate, pkey=partition.pkey | 0x8000, sl=g.sl, tclass=g.tclass,
-                        flow_label=g.flow_label, packet_life_time=self.config.subnet_timeout, kept=True,
+                        flow_label=g.flow_label, hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX, packet_life_time=self.config.subnet_timeout, kept=True,
                     )  # fmt: skip
 
     # -- questions --

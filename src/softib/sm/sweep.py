@@ -104,7 +104,7 @@ class Sweep:
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
-            self._pkeys = PkeyManager(self.database, list(self.config.partitions))
+            self._pkeys = PkeyManager(self.database, list(self.config.partitions), self.config.allow_both_pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:
@@ -181,7 +181,7 @@ class Sweep:
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""
         assert self.subnet is not None
-        return members_of(self.subnet, list(self.config.known_partitions))
+        return members_of(self.subnet, list(self.config.known_partitions), self.config.allow_both_pkeys)
 
     def _count_subnet(self) -> None:
         db, report = self.database, self.report
