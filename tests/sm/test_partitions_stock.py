@@ -73,7 +73,7 @@ def test_tables_and_groups_are_opensms(which, stock, own_library, tmp_path):  # 
     try:
         env = {**s.environment(fabric.node_name(int(fabric.cas[0]))), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
         log = tmp_path / "log"
-        words = [stock("opensm"), "-P", str(path), "-f", str(log)]
+        words = [stock("opensm"), "-P", str(path), "-f", str(log), "-d2"]
         manager = subprocess.Popen(words, env=env, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 60)
