@@ -124,6 +124,7 @@ def _at_home(config: SmConfig) -> SmConfig:
 
 
 def _stamp(outbox: MadBatch) -> None:
-    """Put the manager's number into the TIDs of requests: programs that answer them are heard then."""
-    asks = outbox.mad[:, 3] < RESPONSE
+    """Put the manager's number into the TIDs of requests: programs that answer them are heard then. A TrapRepress carries
+    the trap's own."""
+    asks = (outbox.mad[:, 3] < RESPONSE) & (outbox.mad[:, 3] != Method.TRAP_REPRESS)
     outbox.mad[asks, 8], outbox.mad[asks, 9] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF
