@@ -6,6 +6,7 @@ wait for their acknowledgement; questions that wait for tables of devices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,8 +123,8 @@ class Office:
 
     # -- questions --
 
-    def sm_info(self, own: np.ndarray, others: dict[int, np.ndarray]) -> None:
-        """What SMInfoRecord tells from now on."""
+    def sm_info(self, own: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
+        """What SMInfoRecord tells from now on (``own`` is called when somebody asks)."""
         self.sa.sm_info, self.sa.other_managers = own, others
 
     def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:

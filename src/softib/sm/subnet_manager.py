@@ -308,6 +308,9 @@ class SubnetManager:
     def _asked(self, now_ps: int, asked: MadBatch) -> MadBatch:
         """Answers to requests and traps. Who is no master is no administrator."""
         to_sa = asked.mad[:, 1] == MgmtClass.SUBN_ADM
+        if to_sa.all() and self.state == SmState.MASTER:
+            self.office.sm_info(self._sm_info, self.election.others)
+            return self.office.answer(asked, now_ps)
         told = unasked.answer(asked[~to_sa], self._sm_info())
         self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
         for modifier, info in told.controls:
@@ -317,7 +320,7 @@ class SubnetManager:
             for notice in told.notices:
                 self.office.forward(notice)
             if to_sa.any():
-                self.office.sm_info(self._sm_info(), self.election.others)
+                self.office.sm_info(self._sm_info, self.election.others)
                 return MadBatch.concat([told.replies, self.office.answer(asked[to_sa], now_ps)])
         return told.replies
 
