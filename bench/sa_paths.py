@@ -40,7 +40,11 @@ def client(top: int, count: int, window: int) -> None:
     head = HEAD.pack(agent, 0, 5000, 0, 256, (1).to_bytes(4, "big"), 0x80010000.to_bytes(4, "big"), lid.to_bytes(2, "big"),
                      0, 0, 0, 0, 0, 0, bytes(16), bytes(4), 0)  # fmt: skip
     mad = bytearray(256)
-    mad[:4], mad[16:18], mad[48:56] = bytes((1, SA, 2, GET)), PATH_RECORD.to_bytes(2, "big"), SLID_DLID.to_bytes(8, "big")
+    mad[:4], mad[16:18], mad[48:56] = (
+        bytes((1, SA, 2, GET)),
+        PATH_RECORD.to_bytes(2, "big"),
+        SLID_DLID.to_bytes(8, "big"),
+    )
     draw = random.Random(1)
     sent = good = done = 0
     begin = time.perf_counter()
@@ -63,11 +67,15 @@ def measure(name: str, what: str, top: int, queries: int, windows: list[int]) ->
     for window in windows:
         words = [sys.executable, __file__, "--client", str(top), str(queries), str(window)]
         rate, good = subprocess.run([*on, *words], check=True, capture_output=True, text=True).stdout.split()
-        print(f"{what:<10} Get(PathRecord), {window:>3} at a time: {int(rate):>8,} a second, {int(good):,} of {queries:,} with status 0")
+        print(
+            f"{what:<10} Get(PathRecord), {window:>3} at a time: {int(rate):>8,} a second, {int(good):,} of {queries:,} with status 0"
+        )
     for table, words in TABLES.items():
         begin = time.perf_counter()
         said = subprocess.run([*on, "saquery", *words], capture_output=True, text=True).stdout
-        print(f"{what:<10} saquery {' '.join(words):<12} ({table}): {time.perf_counter() - begin:7.2f} s, {said.count(' dump:'):,} records")
+        print(
+            f"{what:<10} saquery {' '.join(words):<12} ({table}): {time.perf_counter() - begin:7.2f} s, {said.count(' dump:'):,} records"
+        )
 
 
 def main() -> None:
@@ -78,7 +86,8 @@ def main() -> None:
     arguments.add_argument("--client", type=int, nargs=3)
     a = arguments.parse_args()
     if a.client:
-        return client(*a.client)
+        client(*a.client)
+        return
     ends = a.radix**3 // 4 + 5 * a.radix**2 // 4
     name, folder = f"bench-{os.getpid()}", Path(tempfile.mkdtemp(prefix="softib-"))
     (folder / "net.yaml").write_text(f"name: net\ntopology: {{kind: fat-tree, radix: {a.radix}, levels: 3}}\n")
@@ -90,8 +99,27 @@ def main() -> None:
             if sm == "external":
                 env = {**os.environ, "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
                 log = folder / "osm.log"
-                words = [*SOFTIB, "run", "--fabric", name, "--node", "host-0001", "--", shutil.which("opensm") or "/usr/sbin/opensm", "-f", str(log), "-d2"]
-                manager = subprocess.Popen(words, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                words = [
+                    *SOFTIB,
+                    "run",
+                    "--fabric",
+                    name,
+                    "--node",
+                    "host-0001",
+                    "--",
+                    shutil.which("opensm") or "/usr/sbin/opensm",
+                    "-f",
+                    str(log),
+                    "-d2",
+                ]
+                manager = subprocess.Popen(
+                    words,
+                    env=env,
+                    cwd=folder,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
                 while not (log.is_file() and "SUBNET UP" in log.read_text(errors="replace")):
                     time.sleep(0.2)
             measure(name, "softib" if sm == "internal" else "OpenSM", ends, a.queries, a.window)

@@ -40,7 +40,9 @@ def sweep(sm: SubnetManager, plane: AgentPlane, port: int, what: str, tables: np
         inbox = plane.send(outbox, port, 0) if len(outbox) else None
     took, report = time.perf_counter() - began, sm.report
     changed = int((plane.fabric.lft != tables).any(axis=1).sum())
-    print(f"{what:<34} {report.sent:>8,} MADs, {report.sets:>7,} of them Sets, {changed:>4} switches' tables change, {took:6.2f} s")
+    print(
+        f"{what:<34} {report.sent:>8,} MADs, {report.sets:>7,} of them Sets, {changed:>4} switches' tables change, {took:6.2f} s"
+    )
     tables[:] = plane.fabric.lft
 
 
@@ -52,14 +54,24 @@ def in_process(radix: int) -> None:
     sm = SubnetManager(SmConfig(window=4096, chunk=4096))
     tables = fabric.lft.copy()
     sweep(sm, plane, port, "bring-up", tables)
-    between = fabric.linked & fabric.is_switch[fabric.port_node] & fabric.is_switch[fabric.port_node[np.maximum(fabric.port_peer, 0)]]
+    between = (
+        fabric.linked
+        & fabric.is_switch[fabric.port_node]
+        & fabric.is_switch[fabric.port_node[np.maximum(fabric.port_peer, 0)]]
+    )
     victim = int(np.flatnonzero(between)[-1])
     for what, up in (("nothing changed", None), ("a cable between switches failed", False), ("it came back", True)):
         if up is not None:
             plane.set_link(victim, up)
         sm.request_sweep()
         sweep(sm, plane, port, what, tables)
-    sm.reconfigure(SmConfig(window=4096, chunk=4096, partitions=tuple(parse_partitions("Default : ALL, SELF=full; a=0x11, ipoib : ALL_CAS=full;"))))
+    sm.reconfigure(
+        SmConfig(
+            window=4096,
+            chunk=4096,
+            partitions=tuple(parse_partitions("Default : ALL, SELF=full; a=0x11, ipoib : ALL_CAS=full;")),
+        )
+    )
     sweep(sm, plane, port, "a partition of all hosts was added", tables)
     print(f"a light sweep asks every switch for SwitchInfo: {fabric.sizes.switches:,} MADs")
 

@@ -45,7 +45,11 @@ def on(s: Softib, *words: str, node: str = "host-0002", seconds: float = 60) -> 
 def flows(s: Softib, stock, names: str) -> None:
     for flow in names:
         code, said = on(s, stock("osmtest"), "-f", flow, "-w", "2", "-i", "inventory", "-l", f"log-{flow}")
-        assert code == 0 and "PASS" in said, (flow, said[-600:], Path(s.folder, f"log-{flow}").read_text(errors="replace")[-1500:])
+        assert code == 0 and "PASS" in said, (
+            flow,
+            said[-600:],
+            Path(s.folder, f"log-{flow}").read_text(errors="replace")[-1500:],
+        )
 
 
 def test_osmtest_inventory_and_multicast(softib, stock):
@@ -65,10 +69,16 @@ def test_a_higher_opensm_takes_over_and_its_death_brings_us_back(softib, stock):
     ours = MASTER.search(master())
     assert ours[3] == "3"
     env = {**softib.env, "OSM_CACHE_DIR": str(softib.folder), "OSM_TMP_DIR": str(softib.folder)}
-    words = softib.words("run", "--node", "host-0003", "--", stock("opensm"), "-F", "conf", "-p", "9", "-f", "log", "-d2")
-    other = subprocess.Popen(words, env=env, cwd=softib.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = softib.words(
+        "run", "--node", "host-0003", "--", stock("opensm"), "-F", "conf", "-p", "9", "-f", "log", "-d2"
+    )
+    other = subprocess.Popen(
+        words, env=env, cwd=softib.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
-        assert wait_for(lambda: (m := master()) and MASTER.search(m)[3] == "9", 30), "a higher priority comes: handover (IBA 14.4.1)"
+        assert wait_for(lambda: (m := master()) and MASTER.search(m)[3] == "9", 30), (
+            "a higher priority comes: handover (IBA 14.4.1)"
+        )
         assert softib.status()[0]["sm"]["state"] == "STANDBY"
         log = Path(softib.folder, "log").read_text(errors="replace")
         assert "ERR 5410" not in log, "its trap 144 is answered with a TrapRepress"
@@ -76,7 +86,9 @@ def test_a_higher_opensm_takes_over_and_its_death_brings_us_back(softib, stock):
         assert both.count("SMInfoRecord dump") == 2
         clients = softib.status()[0]["clients"]
         os.kill(next(c["pid"] for c in clients if c["sm"]), signal.SIGKILL)
-        assert wait_for(lambda: (m := master()) and MASTER.search(m)[2] == ours[2], 30), "the standby polls, and takes over"
+        assert wait_for(lambda: (m := master()) and MASTER.search(m)[2] == ours[2], 30), (
+            "the standby polls, and takes over"
+        )
         assert wait_for(lambda: softib.status()[0]["sm"]["state"] == "MASTER", 10)
     finally:
         other.kill()

@@ -40,7 +40,9 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
 
 
 def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tmp_path):
-    (tmp_path / "conf").write_text("lmc 2\nrouting_engine updn,minhop # a comment\nhead_of_queue_lifetime 0xf\nunheard_of 5\nsm_key (null)\n")
+    (tmp_path / "conf").write_text(
+        "lmc 2\nrouting_engine updn,minhop # a comment\nhead_of_queue_lifetime 0xf\nunheard_of 5\nsm_key (null)\n"
+    )
     notes: list[str] = []
     told = ManagerSettings({"lmc": 1}, str(tmp_path / "conf"), None, {"engine": "ftree"}, notes.append)
     config = told.read()

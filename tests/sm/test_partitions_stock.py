@@ -47,9 +47,7 @@ def table(f, port: int) -> list[int]:
 
 
 def groups_of(said: str) -> set[tuple[str, int, int, int, int]]:
-    found = re.findall(
-        r"MGID\.+(\S+)\s+Mlid\.+\S+\s+Mtu\.+(\w+)\s+pkey\.+(\w+)\s+Rate\.+(\w+)\s+SL\.+(\w+)", said
-    )
+    found = re.findall(r"MGID\.+(\S+)\s+Mlid\.+\S+\s+Mtu\.+(\w+)\s+pkey\.+(\w+)\s+Rate\.+(\w+)\s+SL\.+(\w+)", said)
     return {(g, *(int(v, 0) for v in rest)) for g, *rest in found}
 
 
@@ -58,7 +56,13 @@ def text_of(record: np.ndarray) -> tuple[str, int, int, int, int]:
 
     R = sa.MCMemberRecord
     mgid = str(ipaddress.IPv6Address(record[:16].tobytes()))
-    return mgid, 0x80 | int(R.mtu.get(record)), int(R.pkey.get(record)), 0x80 | int(R.rate.get(record)), int(R.sl.get(record))
+    return (
+        mgid,
+        0x80 | int(R.mtu.get(record)),
+        int(R.pkey.get(record)),
+        0x80 | int(R.rate.get(record)),
+        int(R.sl.get(record)),
+    )
 
 
 @pytest.mark.parametrize("which", FILES)
@@ -71,10 +75,16 @@ def test_tables_and_groups_are_opensms(which, stock, own_library, tmp_path):  # 
     ours = Asked(generate("fat-tree", radix=4, levels=2), partitions=tuple(parse_partitions(text)))
     s = UmadServing(fabric, own_library)
     try:
-        env = {**s.environment(fabric.node_name(int(fabric.cas[0]))), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
+        env = {
+            **s.environment(fabric.node_name(int(fabric.cas[0]))),
+            "OSM_CACHE_DIR": str(tmp_path),
+            "OSM_TMP_DIR": str(tmp_path),
+        }
         log = tmp_path / "log"
         words = [stock("opensm"), "-P", str(path), "-f", str(log), "-d2"]
-        manager = subprocess.Popen(words, env=env, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        manager = subprocess.Popen(
+            words, env=env, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 60)
             _, said = run(tmp_path, env, stock("saquery"), "-g")

@@ -32,7 +32,9 @@ LINE_S = 0.5
     "--engine", metavar="E", help="Routing engine of the internal manager (default: the file's, else minhop)."
 )
 @click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: 0).")
-@click.option("--partitions", "--Pconfig", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf.")
+@click.option(
+    "--partitions", "--Pconfig", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf."
+)
 @click.option("--sm-config", metavar="FILE", help="OpenSM's options file (opensm -c) for the internal manager.")
 @click.option("--sweep", type=click.IntRange(0, 10**6), metavar="S", help="Seconds between its looks at the switches; 0: only after traps (default: 10).")  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0).")

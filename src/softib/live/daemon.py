@@ -77,7 +77,9 @@ class Daemon:
         self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
-            self.manager = InternalManager(self.board, default_port(self.fabric), settings.config, slot.folder / "guid2lid")
+            self.manager = InternalManager(
+                self.board, default_port(self.fabric), settings.config, slot.folder / "guid2lid"
+            )
             self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
         self._fold_at = 0.0
@@ -195,7 +197,9 @@ class Daemon:
         """The internal manager looks at the subnet again, after reading its files where ``reload`` says so: ``{"sweeps"}`` so
         far. :class:`InputError` where there is none, or a file cannot be used (the manager goes on as before then)."""
         if self.manager is None or self.manager_failed:
-            raise InputError(f"{self.slot.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one")
+            raise InputError(
+                f"{self.slot.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one"
+            )
         sweeps = self.manager.sm.sweeps
         reread = self.settings.reread if asked.get("reload") else None
         self.manager.sweep(None if reread is None else reread())

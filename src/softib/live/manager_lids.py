@@ -1,6 +1,6 @@
 """The LIDs of a fabric's ports from one run to the next, in OpenSM's file format (its ``guid2lid`` in OSM_CACHE_DIR).
 
-    0x0002c903000e0b81 0x0001 0x0001
+0x0002c903000e0b81 0x0001 0x0001
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ def read_lids(path: Path) -> Lids:
             guid, first, last = (int(word, 16) for word in line.split())
         except ValueError:
             continue
-        if 0 < guid < 1 << 64 and 0 < first <= last <= LID_UCAST_MAX and guid not in found and not any(taken[first : last + 1]):
+        if (
+            0 < guid < 1 << 64
+            and 0 < first <= last <= LID_UCAST_MAX
+            and guid not in found
+            and not any(taken[first : last + 1])
+        ):
             found[guid] = (first, last)
             taken[first : last + 1] = b"\1" * (last + 1 - first)
     return found

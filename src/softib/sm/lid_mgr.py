@@ -63,7 +63,9 @@ def assign(db: Database, lmc: int, lids: Lids | None = None) -> None:
     last = lid + (1 << wide) - 1
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
     if len(lids) > len(taken):  # somebody is away: who had what somebody has now is forgotten
-        for guid in [g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))]:
+        for guid in [
+            g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))
+        ]:
             del lids[guid]
     lids.update(taken)
 

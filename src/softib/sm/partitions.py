@@ -133,7 +133,7 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
             _group_flag(flags, scopes, key, value, where)
     partition.sl = flags.get("sl", 0)
     if partition.ipoib:
-        group = replace(PartitionGroup(), **{"qkey": IPOIB_QKEY, **flags})
+        group = PartitionGroup(**dict[str, Any](flags))
         partition.groups += [replace(group, scope=s) for s in scopes or [DEFAULT_SCOPE]]
     again = re.match(r"\s*defmember\s*=\s*(\w+)\s*:", body)
     if again:  # opensm(8) shows it behind a second colon too
@@ -142,7 +142,9 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
     return partition
 
 
-def _properties(partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str) -> None:
+def _properties(
+    partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
+) -> None:
     """Ports and multicast groups behind the colon; a group takes the partition's ``flags`` (and scopes) that it does not
     set itself, and ends with its line."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
@@ -169,13 +171,17 @@ def _groups(
         for name in ("rate", "mtu"):
             have, wanted = own.get(name), flags[0].get(name)
             if have != wanted:
-                raise InputError(f"{where}: an IP group's {name} is that of its partition's broadcast group; leave {name}= away")
+                raise InputError(
+                    f"{where}: an IP group's {name} is that of its partition's broadcast group; leave {name}= away"
+                )
         said = int.from_bytes(mgid[4:6], "big")
         if said and said & 0x7FFF != partition.pkey:
-            raise InputError(f"{where}: the MGID has P_Key {said:#x} and the partition {partition.pkey:#x}; write zeros there")
+            raise InputError(
+                f"{where}: the MGID has P_Key {said:#x} and the partition {partition.pkey:#x}; write zeros there"
+            )
         mgid = mgid[:4] + (partition.pkey | 0x8000).to_bytes(2, "big") + mgid[6:]
         own["qkey"] = own.get("qkey") or IPOIB_QKEY
-    group = replace(PartitionGroup(mgid=mgid), **{"qkey": 0, **own})
+    group = PartitionGroup(mgid=mgid, **dict[str, Any]({"qkey": 0, **own}))
     within = scopes or flags[1]
     if not within:
         return [replace(group, scope=mgid[1] & 15)]

@@ -43,7 +43,9 @@ def states(db: Database, ports: np.ndarray, partitions: list[Partition], allow_b
             else:
                 value = np.uint64(member)
                 which = order[np.searchsorted(ranked, value) : np.searchsorted(ranked, value, side="right")]
-            out[row, which] = np.uint8(bits) | out[row, which] if allow_both else np.uint8(FULL if bits & FULL else LIMITED)
+            out[row, which] = (
+                np.uint8(bits) | out[row, which] if allow_both else np.uint8(FULL if bits & FULL else LIMITED)
+            )
     return out
 
 

@@ -150,7 +150,9 @@ class Paths:
             given = (mask & BIT[name]) > 0
             if given.any():
                 R.fields[name].set(out, np.where(given, R.fields[name].get(q), 0))
-        numbers = [np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)]
+        numbers = [
+            np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)
+        ]
         write_paths(np.uint64(s.config.subnet_prefix), s.end_guid[source], s.end_guid[target], *numbers, out)
         return out, good
 
