@@ -153,3 +153,26 @@ def test_a_link_that_fails_is_swept_at_once(softib, stock):
     assert "host-0004" not in names and "host-0003" in names
     softib("fault", "link-up", "host-0004[1]")
     assert wait_for(lambda: "host-0004" in on(softib, stock("saquery"), "NR")[1], 10)
+
+
+@pytest.mark.slow
+def test_partitions_decide_what_gets_through(softib, stock):
+    """ibping uses the first key of the table: a full member reaches a limited one, two limited ones are strangers."""
+    Path(softib.folder, "partitions.conf").write_text("Default=0x7fff, ipoib : ALL, SELF=full ;\n")
+    softib("up", "net.yaml", "--detach", "--partitions", "partitions.conf")
+    words = softib.words("run", "--node", "host-0004", "--", stock("ibping"), "-S")
+    server = subprocess.Popen(
+        words, env=softib.env, cwd=softib.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _, said = on(softib, stock("ibaddr"), node="host-0004")
+        lid = str(int(re.search(r"LID start (0x[0-9a-f]+)", said)[1], 16))
+        reaches = lambda node: " 0% packet loss" in on(softib, stock("ibping"), "-c", "1", lid, node=node)[1]
+        assert wait_for(lambda: reaches("host-0001"), 20)
+        assert not reaches("host-0002")
+        Path(softib.folder, "partitions.conf").write_text("Default=0x7fff, ipoib : ALL=full ;\n")
+        softib("sm", "reload")
+        assert reaches("host-0002")
+    finally:
+        server.kill()
+        server.wait()
