@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "run": "a program on a node of a running fabric",
     "shell": "a shell on a node of a running fabric",
     "fault": "break and mend a running fabric",
+    "sm": "the subnet manager of a running fabric: sweep, reload",
 }
 """Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
 

@@ -31,14 +31,21 @@ LINE_S = 0.5
 @click.option(
     "--engine", metavar="E", help="Routing engine of the internal manager (default: the file's, else minhop)."
 )
-@click.option("--lmc", type=click.IntRange(0, 7), default=0, show_default=True, help="LMC of the internal manager.")
-@click.option("--partitions", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf.")
+@click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: 0).")
+@click.option(
+    "--partitions", "--Pconfig", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf."
+)
+@click.option("--sm-config", metavar="FILE", help="OpenSM's options file (opensm -c) for the internal manager.")
+@click.option("--sweep", type=click.IntRange(0, 10**6), metavar="S", help="Seconds between its looks at the switches; 0: only after traps (default: 10).")  # fmt: skip
+@click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0).")
+@click.option("--reassign-lids", is_flag=True, help="Forget the LIDs that ports had when this fabric ran before.")
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @source_options
 def command(
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int, partitions: str | None, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
+    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -49,6 +56,7 @@ def command(
     began = time.monotonic()
     from softib.cli.source import load
     from softib.live.daemon import Daemon, Settings
+    from softib.live.manager_settings import ManagerSettings
     from softib.live.slots import claim, free
     from softib.sm.config import SmConfig
 
@@ -57,34 +65,22 @@ def command(
     print_problems(result.problems)
     slot = claim(slot.name)
     try:
-        told_sm = result.extra.get("sm") or {}
-        config = SmConfig()
-        if sm == "internal":
-            chosen = engine or told_sm.get("engine") or "minhop"
-            config = SmConfig(engine=chosen, lmc=lmc, partitions=_partitions(partitions or told_sm.get("partitions")))
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp), began)
+        given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
+                 "sweep_interval_ps": None if sweep is None else sweep * 10**12}  # fmt: skip
+        told = ManagerSettings(
+            {k: v for k, v in given.items() if v is not None}, sm_config, partitions, result.extra.get("sm") or {},
+            lambda text: click.echo(f"softib: {text}", err=True),
+        )  # fmt: skip
+        config = told.read() if sm == "internal" else SmConfig()
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, told.read), began)
         del result  # the board has it all: half the memory
     except BaseException:
         slot.release()
         raise
-    told = os.environ.pop(READY_FD, "")
-    daemon.run(Line(int(told) if told.isdigit() else None))
+    ready_fd = os.environ.pop(READY_FD, "")
+    daemon.run(Line(int(ready_fd) if ready_fd.isdigit() else None))
     click.echo(f"softib: {slot.name} is down", err=True)
     return 0
-
-
-def _partitions(path: str | None) -> tuple[Any, ...] | None:
-    """The partitions of a file, None without one."""
-    from softib.errors import UnreadableFile
-    from softib.sm.partitions import parse_partitions
-
-    if path is None:
-        return None
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
-    return tuple(parse_partitions(text, path))
 
 
 def _name_of(source: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.errors import InputError
+from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
@@ -42,12 +43,14 @@ IDLE_S = 0.25
 @dataclass(frozen=True)
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
-    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager."""
+    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
+    ``reread`` gives it as its files say now."""
 
     source: str = ""
     sm: str = "internal"
     config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
+    reread: Callable[[], SmConfig] | None = None
 
 
 class Daemon:
@@ -75,11 +78,13 @@ class Daemon:
         self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
-            self.manager = InternalManager(self.board, default_port(self.fabric), settings.config)
+            self.manager = InternalManager(
+                self.board, default_port(self.fabric), settings.config, slot.folder / "guid2lid"
+            )
             self.manager.cargo = lambda: self.umads.cargo
         self.ready_s: float | None = None
         self._fold_at = 0.0
-        self.stopping = False
+        self.stopping = self.reload = False
         self.manager_failed = False
 
     # -- life --
@@ -92,6 +97,7 @@ class Daemon:
     def run(self, on_turn: Callable[[Daemon], None] = lambda daemon: None) -> None:
         """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_turn`` is called after each turn of the loop."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "reload", True))
         try:
             while not self.stopping:
                 self.turn()
@@ -104,6 +110,12 @@ class Daemon:
     def turn(self) -> None:
         """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
+        if self.reload:  # SIGHUP, as OpenSM takes it
+            self.reload = False
+            try:
+                self._sweep({"reload": True})
+            except SoftibError as error:
+                print(f"softib: {error}", file=sys.stderr)
         wait_s = min(IDLE_S, self._manage())
         self._publish()
         if self.ready_s is None and self.ready:
@@ -175,7 +187,7 @@ class Daemon:
     def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         return {
             "status": lambda asked: self.status(), "attach": self._attach, "refresh": self._refresh,
-            "fault": self._fault, "down": self._down,
+            "fault": self._fault, "down": self._down, "sweep": self._sweep,
         }  # fmt: skip
 
     def _refresh(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -189,6 +201,18 @@ class Daemon:
     def _down(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.stop()
         return {"stopping": True}
+
+    def _sweep(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The internal manager looks at the subnet again, after reading its files where ``reload`` says so: ``{"sweeps"}`` so
+        far. :class:`InputError` where there is none, or a file cannot be used (the manager goes on as before then)."""
+        if self.manager is None or self.manager_failed:
+            raise InputError(
+                f"{self.slot.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one"
+            )
+        sweeps = self.manager.sm.sweeps
+        reread = self.settings.reread if asked.get("reload") else None
+        self.manager.sweep(None if reread is None else reread())
+        return {"sweeps": sweeps}
 
     def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env"}``."""
@@ -236,7 +260,7 @@ class Daemon:
             return {"kind": self.settings.sm}
         sm = self.manager.sm
         return {
-            "kind": "internal", "engine": self.settings.config.engine,
+            "kind": "internal", "engine": sm.config.engine,
             "state": "FAILED" if self.manager_failed else sm.state.name, "phase": sm.phase,
             "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
             "problems": [str(p) for p in sm.report.problems[:20]],

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from softib.iba.constants import Method, MgmtClass, SmpAttr
+from softib.live.manager_lids import read_lids, write_lids
 from softib.live.switchboard import Switchboard
 from softib.live.umad_file import Cargo
 from softib.live.wire import FRAME
@@ -22,8 +24,6 @@ MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
 RESPONSE = 0x80
-SWEEP_INTERVAL_PS = 10 * 10**12
-"""How often switches are asked for changes (OpenSM's sweep_interval)."""
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
 
@@ -32,16 +32,20 @@ class InternalManager:
     """A station (see :class:`softib.live.switchboard.Station`) whose program is :class:`SubnetManager`.
 
     It answers SMInfo and SA requests, and takes traps. ``cargo`` gives the whole of an RMPP message while its first
-    octets are delivered (None: it is no longer than a MAD).
+    octets are delivered (None: it is no longer than a MAD). ``lids`` is the file that keeps the LIDs of ports from one run
+    to the next (None: nothing is kept).
     """
 
     number = MANAGER_NUMBER
     issm = True
 
-    def __init__(self, board: Switchboard, port: int, config: SmConfig):
+    def __init__(self, board: Switchboard, port: int, config: SmConfig, lids: Path | None = None):
         self.board, self.port = board, port
         self.classes = np.zeros(256, np.uint8)
-        self.sm = SubnetManager(replace(config, window=WINDOW, chunk=WINDOW, sweep_interval_ps=SWEEP_INTERVAL_PS))
+        self.sm = SubnetManager(_at_home(config))
+        self.lids, self._swept = lids, 0
+        if lids is not None and not config.reassign_lids:
+            self.sm.lids.update(read_lids(lids))
         self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0
@@ -71,6 +75,20 @@ class InternalManager:
             batch.payload = {0: os.pread(cargo.fd, cargo.octets, 0)}
         self._inbox.append(batch)
 
+    def sweep(self, config: SmConfig | None = None) -> None:
+        """Look at the whole subnet again, with other settings if there are some."""
+        if config is None:
+            self.sm.request_sweep()
+        else:
+            self.sm.reconfigure(_at_home(config))
+        self._deadline_ps = 0
+
+    def _keep_lids(self) -> None:
+        """After a sweep."""
+        if self.lids is not None and self._swept != self.sm.sweeps and self.sm.lids:
+            write_lids(self.lids, self.sm.lids)
+        self._swept = self.sm.sweeps
+
     def wait_s(self, now_ps: int) -> float:
         """Seconds until it wants to run again (0: at once)."""
         if self._inbox:
@@ -93,13 +111,20 @@ class InternalManager:
                     self._inbox.append(answers)
             elif self.sm.settled:
                 self.ready = True
+                self._keep_lids()
                 return
             now_ps = clock()
             if not self._inbox and self._deadline_ps > now_ps:
                 return
 
 
+def _at_home(config: SmConfig) -> SmConfig:
+    """Nothing is between the manager and the agents: the window is as wide as the cache."""
+    return replace(config, window=WINDOW, chunk=WINDOW)
+
+
 def _stamp(outbox: MadBatch) -> None:
-    """Put the manager's number into the TIDs of requests: programs that answer them are heard then."""
-    asks = outbox.mad[:, 3] < RESPONSE
+    """Put the manager's number into the TIDs of requests: programs that answer them are heard then. A TrapRepress carries
+    the trap's own."""
+    asks = (outbox.mad[:, 3] < RESPONSE) & (outbox.mad[:, 3] != Method.TRAP_REPRESS)
     outbox.mad[asks, 8], outbox.mad[asks, 9] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

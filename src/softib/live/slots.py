@@ -25,7 +25,8 @@ __all__ = ["Slot", "claim", "find", "free", "root", "running"]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
 CLAIM_S = 0.5
-KEPT = ("lock", "log")
+KEPT = ("lock", "log", "guid2lid")
+"""What outlives a daemon: the internal manager gives ports the LIDs they had."""
 
 
 def root() -> Path:
@@ -103,7 +104,7 @@ class Slot:
         return False
 
     def clear(self) -> None:
-        """Remove what a daemon keeps there, or a dead one left: everything except the lock and the log."""
+        """Remove what a daemon keeps there, or a dead one left: everything except what is ``KEPT``."""
         for path in self.folder.iterdir():
             if path.name in KEPT:
                 continue

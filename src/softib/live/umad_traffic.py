@@ -87,8 +87,8 @@ class UmadTraffic:
 
     def read(self, file: UmadFile) -> None:
         """Handle what ``file``'s program has written, as far as others need not wait too long."""
-        if self.board.pumps and not file.queue and not file.due and self._pump(file) != SPECIAL:
-            return
+        if self.board.pumps and not file.queue and not file.due and self._pump(file) not in (SPECIAL, LEFT):
+            return  # behind one for another program there are often more: they go together
         for _ in range(ROUNDS):
             n = 0
             while n < BURST:

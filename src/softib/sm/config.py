@@ -26,7 +26,9 @@ class SmConfig:
     of every end port. ``priority``: of SMInfo. ``sm_key``: of SMInfo; a
     manager with another one is left alone. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
 
-    ``partitions``: None programs none (every device keeps the default one). ``sweep_interval_ps``: how often switches are
+    ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
+    limited member at once. ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
+    of LIDs is for nothing. ``sweep_interval_ps``: how often switches are
     asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
 
@@ -46,6 +48,9 @@ class SmConfig:
     subnet_prefix: int = DEFAULT_GID_PREFIX
     priority: int = 0
     partitions: tuple[Partition, ...] | None = None
+    allow_both_pkeys: bool = False
+    no_clients_rereg: bool = False
+    reassign_lids: bool = False
     sweep_interval_ps: int = 0
     polling_timeout_ps: int = 10 * 10**12
     polling_retries: int = 4

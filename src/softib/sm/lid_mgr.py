@@ -1,6 +1,7 @@
 """Who gets which LIDs (IBA 4.1.3, 14.4.3).
 
-OpenSM's rules: a LID that a port already has is kept when it is valid; the manager's own port is served first, the
+OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps the one it has when
+it is valid, and LIDs of ports that are away are given to nobody as long as others are free; the manager's own port is served first, the
 others by ascending PortGUID, each with the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of
 2^LMC; port 0 of a switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first and
 single LIDs fill what is left (OpenSM goes by PortGUID alone), so that blocks are still free when LIDs are nearly used up.
@@ -15,11 +16,16 @@ from softib.iba.constants import LID_UCAST_MAX
 from softib.iba.smp import PortInfo
 from softib.sm.database import Database
 
-__all__ = ["assign"]
+__all__ = ["Lids", "assign"]
+
+Lids = dict[int, tuple[int, int]]
+"""PortGUID → first and last LID."""
+FREE_AT_LEAST = 1024
+"""As long as so many LIDs are left over, those of absent ports are not given away (aligned blocks need room)."""
 
 
-def assign(db: Database, lmc: int) -> None:
-    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port.
+def assign(db: Database, lmc: int, lids: Lids | None = None) -> None:
+    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` is what is remembered, and learns of them.
 
     Raises :class:`LimitError`, naming the limit, when the unicast LIDs do not suffice; nothing was sent by then.
     """
@@ -32,7 +38,16 @@ def assign(db: Database, lmc: int) -> None:
             " (IBA 4.1.3): split it, or lower the LMC"
         )
     info = db.port_info[ports]
-    lid, used = _kept(PortInfo.lid.get(info).astype(np.int64), wide)
+    lids = {} if lids is None else lids
+    guids = db.port_guid[ports].tolist()
+    remembered = np.array([lids[g][0] if g in lids else 0 for g in guids], np.int64)
+    held = np.where(remembered > 0, remembered, PortInfo.lid.get(info))
+    order = np.argsort(remembered == 0, kind="stable")  # who is remembered goes before who only has a LID
+    lid = np.empty(len(ports), np.int64)
+    lid[order], used = _kept(held[order], wide[order])
+    away = _away(lids, set(guids), used)
+    if int((lid == 0).sum()) << lmc <= int((~(used | away)).sum()) - FREE_AT_LEAST:
+        used |= away
     for width in np.unique(wide)[::-1].tolist():  # aligned blocks first: single LIDs fit in what is left
         rows = np.flatnonzero((lid == 0) & (wide == width))
         free = _free_blocks(used, width)
@@ -45,6 +60,27 @@ def assign(db: Database, lmc: int) -> None:
         used[(lid[rows][:, None] + np.arange(1 << width)).ravel()] = True
     db.port_lid[:], db.port_lmc[:] = 0, 0
     db.port_lid[ports], db.port_lmc[ports] = lid, wide
+    last = lid + (1 << wide) - 1
+    taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
+    if len(lids) > len(taken):  # somebody is away: who had what somebody has now is forgotten
+        for guid in [
+            g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))
+        ]:
+            del lids[guid]
+    lids.update(taken)
+
+
+def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
+    """bool[LIDs]: those of ports that are not here."""
+    out = np.zeros_like(used)
+    for guid, (first, last) in lids.items():
+        if guid not in here:
+            out[first : last + 1] = True
+    return out & ~used
+
+
+def _is_taken(first: np.ndarray, last: np.ndarray, a: int, b: int) -> bool:
+    return bool(((first <= b) & (last >= a)).any())
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

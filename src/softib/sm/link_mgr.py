@@ -31,18 +31,21 @@ def linked(db: Database) -> np.ndarray:
     return rows[up[db.port_peer[rows]]]
 
 
-def wanted_port_info(db: Database, config: SmConfig, reregister: bool = False) -> np.ndarray:
+def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
     """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal ``db.port_info``.
 
-    ``reregister``: CA ports that can are told that their subscriptions and groups are forgotten (IBA 14.4.1, 14.2.5.6).
+    ``reregister`` (bool, or bool[ports]): CA ports that can are told that their subscriptions and groups are forgotten
+    (IBA 14.4.1, 14.2.5.6).
     A link's MTU and VLs are the smaller of what its two ends can do.
     """
     wanted = db.port_info.copy()
     P.client_reregister.set(wanted, 0)  # what a device still shows of the last time
     ends = db.end_ports()
     _set_end_ports(wanted, db, ends, config)
-    if reregister:
-        can = ends[(P.cap_mask.get(wanted[ends]) & CapMask.CLIENT_REREGISTER > 0) & (db.port_num[ends] > 0)]
+    told = np.broadcast_to(np.asarray(reregister), (db.n_ports,))
+    if told.any():
+        able = (P.cap_mask.get(wanted[ends]) & CapMask.CLIENT_REREGISTER > 0) & (db.port_num[ends] > 0)
+        can = ends[able & told[ends]]
         P.client_reregister.set(wanted, 1, can)
     rows = linked(db)
     peer = db.port_peer[rows]

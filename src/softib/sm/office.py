@@ -6,6 +6,7 @@ wait for their acknowledgement; questions that wait for tables of devices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.config import SmConfig
 from softib.sm.inventory import Need
-from softib.sm.mcast_mgr import McastManager
+from softib.sm.mcast_mgr import McastManager, has_full
 from softib.sm.notices import Subscriptions, gid_notice, report
 from softib.sm.sa.administrator import Administrator
 from softib.sm.sa.mcmember import Multicast, broadcast_mgid
@@ -27,6 +28,7 @@ __all__ = ["Office"]
 
 REPORT_WINDOW = 64
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
+LINK_LOCAL, HOPS_MAX = 2, 255
 
 
 @dataclass
@@ -91,21 +93,38 @@ class Office:
         self._outbox.clear()
         self._reports.abandon()
 
+    def reconfigure(self, config: SmConfig) -> None:
+        """Other partitions: their groups come, and those of partitions that are gone end with their last full member."""
+        self.config = config
+        if self.subnet is None:
+            return
+        kept = [g for g in self.groups.groups.values() if g.kept]
+        for group in kept:
+            group.kept = False
+        self._partition_groups()
+        for group in kept:
+            if not has_full(group):
+                self.groups.remove(group)
+                self.multicast.events.append((67, group.mgid))
+        self._events()
+
     def _partition_groups(self) -> None:
         """The groups that partitions keep: IPoIB's broadcast group and those of the file."""
         for partition in self.config.known_partitions:
             for g in partition.groups:
                 mgid = g.mgid or broadcast_mgid(partition.pkey, g.scope)
-                if mgid not in self.groups.groups:
+                if mgid in self.groups.groups:
+                    self.groups.groups[mgid].kept = True
+                else:
                     self.groups.add(
                         mgid, 0x3FFF, qkey=g.qkey, mtu=g.mtu, rate=g.rate, pkey=partition.pkey | 0x8000, sl=g.sl, tclass=g.tclass,
-                        flow_label=g.flow_label, packet_life_time=self.config.subnet_timeout, kept=True,
+                        flow_label=g.flow_label, hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX, packet_life_time=self.config.subnet_timeout, kept=True,
                     )  # fmt: skip
 
     # -- questions --
 
-    def sm_info(self, own: np.ndarray, others: dict[int, np.ndarray]) -> None:
-        """What SMInfoRecord tells from now on."""
+    def sm_info(self, own: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
+        """What SMInfoRecord tells from now on (``own`` is called when somebody asks)."""
         self.sa.sm_info, self.sa.other_managers = own, others
 
     def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:

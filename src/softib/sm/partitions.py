@@ -4,8 +4,9 @@
     storage=0x10, ipoib, rate=16, mtu=5, defmember=limited : 0x0002c903000e0b81=full, ALL_CAS,
         mgid=ff12:401b::1, sl=3 ;
 
-A definition ends with ``;``, ``#`` begins a comment. Numbers of MTU and rate are the specification's codes; an MTU may be
-written in octets too. Only the text is read here; who is meant is decided when the subnet is known (``pkey_mgr``).
+A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line. Numbers of MTU and rate are
+the specification's codes; an MTU may be written in octets too. Only the text is read here; who is meant is decided when
+the subnet is known (``pkey_mgr``). Where OpenSM skips what it cannot read and goes on, this reader says what is wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class PartitionGroup:
 @dataclass
 class Partition:
     """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL bits) in the order of the
-    file: what is said later of a port adds to what was said before."""
+    file: what is said later of a port replaces what was said before."""
 
     name: str
     pkey: int
@@ -62,8 +63,10 @@ DEFAULT_PARTITIONS = [
     Partition("Default", DEFAULT_BASE, ipoib=True, members=[("ALL", FULL)], groups=[PartitionGroup()])
 ]
 """Without a file: everybody is a full member of the default partition, which carries IPoIB."""
-WITHOUT_DEFAULT = Partition("Default", DEFAULT_BASE, members=[("ALL", LIMITED), ("SELF", FULL)])
-"""A file that does not speak of the default partition: everybody is a limited member, the manager a full one."""
+BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
+"""The default partition before a file's first word of it: everybody is a limited member, the manager a full one."""
+IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
+"""Octets 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 
 
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
@@ -79,8 +82,11 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
             same.groups += partition.groups
             same.ipoib |= partition.ipoib
             same.index0 |= partition.index0
-    if not any(p.pkey == DEFAULT_BASE for p in found):
-        found.append(replace(WITHOUT_DEFAULT, members=list(WITHOUT_DEFAULT.members), groups=[]))
+    default = next((p for p in found if p.pkey == DEFAULT_BASE), None)
+    if default is None:
+        found.append(Partition("Default", DEFAULT_BASE, members=list(BEFORE_FILE)))
+    else:
+        default.members[:0] = BEFORE_FILE
     return sorted(found, key=lambda p: p.pkey != DEFAULT_BASE)
 
 
@@ -96,7 +102,7 @@ def _definitions(text: str, name: str) -> list[tuple[int, str]]:
             current, begun = "", 0
         if rest.strip():
             begun = begun or number
-            current += rest + " "
+            current += rest + "\n"
     if current.strip():
         raise InputError(f"{name}:{begun}: a partition that does not end; put ; behind its last port")
     return out
@@ -108,11 +114,13 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         raise InputError(f"{where}: no ':' between the partition and its ports; write such as storage=0x10 : ALL ;")
     words = [w.strip() for w in head.split(",")]
     name, _, number = (w.strip() for w in words[0].partition("="))
+    if not number and name[:1].isdigit():  # nothing but a P_Key
+        name, number = "", name
     pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before)
     if not pkey:
         raise InputError(f"{where}: P_Key {number} is not possible; P_Keys are 0x1 to 0x7fff")
     partition, member = Partition(name, pkey), LIMITED
-    flags: dict[str, int] = {}
+    flags, scopes = dict[str, int](), list[int]()
     for word in filter(None, words[1:]):
         key, _, value = (w.strip() for w in word.partition("="))
         if key.lower() == "indx0":
@@ -122,28 +130,62 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         elif key.lower() == "defmember":
             member = _membership(value, where)
         else:
-            flags.update(_flag(key, value, where))
+            _group_flag(flags, scopes, key, value, where)
     partition.sl = flags.get("sl", 0)
     if partition.ipoib:
-        partition.groups.append(replace(PartitionGroup(), **dict[str, Any](flags)))
-    _properties(partition, body, member, where)
+        group = PartitionGroup(**dict[str, Any](flags))
+        partition.groups += [replace(group, scope=s) for s in scopes or [DEFAULT_SCOPE]]
+    again = re.match(r"\s*defmember\s*=\s*(\w+)\s*:", body)
+    if again:  # opensm(8) shows it behind a second colon too
+        member, body = _membership(again[1], where), body[again.end() :]
+    _properties(partition, body, member, (flags, scopes), where)
     return partition
 
 
-def _properties(partition: Partition, body: str, member: int, where: str) -> None:
-    """Ports and multicast groups behind the colon."""
-    group: dict[str, Any] | None = None
-    for word in filter(None, (w.strip() for w in re.split(r"[,\s]+", re.sub(r"\s*=\s*", "=", body)))):
+def _properties(
+    partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
+) -> None:
+    """Ports and multicast groups behind the colon; a group takes the partition's ``flags`` (and scopes) that it does not
+    set itself, and ends with its line."""
+    for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
+        words = [w for w in re.split(r"[,\s]+", line) if w]
+        for i, word in enumerate(words):
+            key, _, value = word.partition("=")
+            if key.lower() == "mgid":
+                partition.groups += _groups(partition, _mgid(value, where), words[i + 1 :], flags, where)
+                break
+            if key.upper() != "NONE":
+                partition.members.append((_port(key, where), _membership(value, where) if value else member))
+
+
+def _groups(
+    partition: Partition, mgid: bytes, words: list[str], flags: tuple[dict[str, int], list[int]], where: str
+) -> list[PartitionGroup]:
+    """``mgid`` with its own flags: a group for each scope. IP groups are at the rate and MTU of the broadcast group, and
+    carry the partition's P_Key."""
+    own, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
+    for word in words:
         key, _, value = word.partition("=")
-        if key.lower() == "mgid":
-            group = {"mgid": _mgid(value, where)}
-            partition.groups.append(PartitionGroup(**group))
-        elif group is not None and key.lower() in _FLAGS:
-            group |= _flag(key, value, where)
-            partition.groups[-1] = replace(PartitionGroup(), **group)
-        else:
-            bits = _membership(value, where) if value else member
-            partition.members.append((_port(key, where), bits))
+        _group_flag(own, scopes, key, value, where)
+    if mgid[2:4] in IP_SIGNATURES:
+        for name in ("rate", "mtu"):
+            have, wanted = own.get(name), flags[0].get(name)
+            if have != wanted:
+                raise InputError(
+                    f"{where}: an IP group's {name} is that of its partition's broadcast group; leave {name}= away"
+                )
+        said = int.from_bytes(mgid[4:6], "big")
+        if said and said & 0x7FFF != partition.pkey:
+            raise InputError(
+                f"{where}: the MGID has P_Key {said:#x} and the partition {partition.pkey:#x}; write zeros there"
+            )
+        mgid = mgid[:4] + (partition.pkey | 0x8000).to_bytes(2, "big") + mgid[6:]
+        own["qkey"] = own.get("qkey") or IPOIB_QKEY
+    group = PartitionGroup(mgid=mgid, **dict[str, Any]({"qkey": 0, **own}))
+    within = scopes or flags[1]
+    if not within:
+        return [replace(group, scope=mgid[1] & 15)]
+    return [replace(group, mgid=bytes((0xFF, mgid[1] & 0xF0 | s)) + mgid[2:], scope=s) for s in within]
 
 
 def _port(word: str, where: str) -> int | str:
@@ -155,25 +197,35 @@ def _port(word: str, where: str) -> int | str:
 def _pkey_for(name: str, before: list[Partition]) -> int:
     if name.lower() == "default":
         return DEFAULT_BASE
+    same = next((p.pkey for p in before if name and p.name == name), 0)
+    if same:
+        return same
     used = {p.pkey for p in before}
     return next(k for k in range(1, DEFAULT_BASE + 1) if k not in used)
 
 
 def _membership(word: str, where: str) -> int:
-    if word.lower() not in MEMBERSHIP:
-        raise InputError(f"{where}: {word!r} is no membership; there are full, limited and both")
-    return MEMBERSHIP[word.lower()]
+    """A word or its beginning ("limi"), as OpenSM takes it."""
+    for name, bits in MEMBERSHIP.items():
+        if word and name.startswith(word.lower()):
+            return bits
+    raise InputError(f"{where}: {word!r} is no membership; there are full, limited and both")
 
 
-def _flag(key: str, value: str, where: str) -> dict[str, int]:
+def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, where: str) -> None:
+    """One ``mgroup_flag`` of the file; ``scope`` may come several times."""
     if key.lower() not in _FLAGS:
         raise InputError(f"{where}: {key!r} is not known; a partition has indx0, ipoib, defmember, {', '.join(_FLAGS)}")
     name, most = _FLAGS[key.lower()]
-    if key.lower() == "scope":  # a list: OpenSM makes a group for each; the first is ours
-        value = value.split()[0] if value.split() else value
-    if key.lower() == "mtu" and value.isdigit() and int(value) in MTU_BYTES.values():
+    if name == "mtu" and value.isdigit() and int(value) in MTU_BYTES.values():
         value = str(next(code for code, octets in MTU_BYTES.items() if octets == int(value)))
-    return {name: _number(value, most, f"{where}: {key}")}
+    number = _number(value, most, f"{where}: {key}")
+    if name in ("scope", "mtu", "rate") and not number:
+        raise InputError(f"{where}: {key}={value} is not possible; the least is 1")
+    if name == "scope":
+        scopes.append(number)
+    else:
+        flags[name] = number
 
 
 def _number(text: str, most: int, what: str) -> int:

@@ -22,8 +22,9 @@ __all__ = ["PkeyManager", "members_of"]
 FULL_BIT = 0x8000
 
 
-def states(db: Database, ports: np.ndarray, partitions: list[Partition]) -> np.ndarray:
-    """uint8[partitions, ports]: LIMITED and FULL bits of end ports."""
+def states(db: Database, ports: np.ndarray, partitions: list[Partition], allow_both: bool = False) -> np.ndarray:
+    """uint8[partitions, ports]: LIMITED and FULL bits of end ports. The last word of a port counts; ``allow_both``: every
+    word does (OpenSM's allow_both_pkeys), else who is named both is full."""
     kind = db.node_type[db.port_node[ports]]
     guid = db.port_guid[ports]
     everybody = np.ones(len(ports), bool)
@@ -33,35 +34,33 @@ def states(db: Database, ports: np.ndarray, partitions: list[Partition]) -> np.n
     }  # fmt: skip
     out = np.zeros((len(partitions), len(ports)), np.uint8)
     order = np.argsort(guid, kind="stable")
+    ranked = guid[order]
     for row, partition in enumerate(partitions):
         for member, bits in partition.members:
+            which: np.ndarray | slice
             if isinstance(member, str):
-                out[row, who[member]] |= np.uint8(bits)
+                which = who[member]
             else:
-                lo, hi = np.searchsorted(guid[order], np.array([member, member], np.uint64), side="left")[0], 0
-                hi = int(np.searchsorted(guid[order], np.uint64(member), side="right"))
-                out[row, order[lo:hi]] |= np.uint8(bits)
-    # Who was named full and limited is full; only "both" said in one breath is both.
-    both = np.zeros_like(out, bool)
-    for row, partition in enumerate(partitions):
-        for member, bits in partition.members:
-            if bits == FULL | LIMITED:
-                both[row] |= who[member] if isinstance(member, str) else guid == np.uint64(member)
-    return np.where((out == FULL | LIMITED) & ~both, FULL, out).astype(np.uint8)
+                value = np.uint64(member)
+                which = order[np.searchsorted(ranked, value) : np.searchsorted(ranked, value, side="right")]
+            out[row, which] = (
+                np.uint8(bits) | out[row, which] if allow_both else np.uint8(FULL if bits & FULL else LIMITED)
+            )
+    return out
 
 
-def members_of(subnet: Subnet, partitions: list[Partition]) -> Members:
+def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = False) -> Members:
     """Memberships of the subnet's end ports; the default partition is preferred, then the order of the file."""
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
-    return Members(pkeys, states(subnet.db, subnet.end_port, partitions), sl)
+    return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both), sl)
 
 
 class PkeyManager:
     """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`."""
 
-    def __init__(self, db: Database, partitions: list[Partition]):
-        self.db, self.partitions = db, partitions
+    def __init__(self, db: Database, partitions: list[Partition], allow_both: bool = False):
+        self.db, self.partitions, self.allow_both = db, partitions, allow_both
         ends = db.end_ports()
         leaf = np.flatnonzero(db.external & (db.port_peer >= 0))
         leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
@@ -98,7 +97,7 @@ class PkeyManager:
     def queue_tables(self, queue: RequestQueue) -> None:
         """Put a Set for each block that does not hold what it shall."""
         db = self.db
-        state = states(db, self.ports[: len(self.ports) - len(self.leaf)], self.partitions)
+        state = states(db, self.ports[: len(self.ports) - len(self.leaf)], self.partitions, self.allow_both)
         place = {int(p): i for i, p in enumerate(self.ports[: state.shape[1]].tolist())}
         wanted = self._held.copy()
         arranged: dict[bytes, np.ndarray] = {}

@@ -1,7 +1,6 @@
 """The subnet manager's state machine as a table (IBA 14.4.1).
 
-Election between managers (who stays master) is not done yet; its events and their transitions stand here, so that
-whoever polls SMInfo only has to raise them.
+Who raises the events: ``election`` (who outranks whom), ``unasked`` (Set(SMInfo) of others) and the sweeps themselves.
 """
 
 from __future__ import annotations

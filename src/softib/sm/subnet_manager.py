@@ -29,6 +29,7 @@ from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.errands import Errands
+from softib.sm.lid_mgr import Lids
 from softib.sm.office import Office
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.state import SmEvent, SmState, next_state
@@ -44,7 +45,8 @@ class SubnetManager:
     """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and administers it.
 
     Public: ``database`` (what MADs told), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
-    before the first routing), ``phase`` (name, or "" between sweeps), ``office`` (subnet administration), ``election``.
+    before the first routing), ``phase`` (name, or "" between sweeps), ``office`` (subnet administration), ``election``,
+    ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before the first step to give known ports theirs).
     """
 
     def __init__(self, config: SmConfig | None = None):
@@ -61,13 +63,16 @@ class SubnetManager:
         self._sweep_wanted = True
         self._to_tell: list[tuple[int, SmControl]] = []
         self._store = ucast_mgr.LftStore()
+        self.lids: Lids = {}
         self._errands = Errands(self.election, self.office.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
         self._before = (0, 0, 0)
 
     def _new_sweep(self) -> Sweep:
-        return Sweep(self.config, self._store, self.office.groups, self.election, self.office.subnet is None)
+        subnet = self.office.subnet
+        known = None if subnet is None else subnet.end_guid
+        return Sweep(self.config, self._store, self.office.groups, self.election, known, self.lids)
 
     @property
     def database(self) -> Database:
@@ -120,6 +125,12 @@ class SubnetManager:
     def request_sweep(self) -> None:
         """Look at the subnet again, after the current sweep if there is one."""
         self._sweep_wanted = True
+
+    def reconfigure(self, config: SmConfig) -> None:
+        """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
+        self.config = config
+        self.office.reconfigure(config)
+        self.request_sweep()
 
     @property
     def settled(self) -> bool:
@@ -297,6 +308,9 @@ class SubnetManager:
     def _asked(self, now_ps: int, asked: MadBatch) -> MadBatch:
         """Answers to requests and traps. Who is no master is no administrator."""
         to_sa = asked.mad[:, 1] == MgmtClass.SUBN_ADM
+        if to_sa.all() and self.state == SmState.MASTER:
+            self.office.sm_info(self._sm_info, self.election.others)
+            return self.office.answer(asked, now_ps)
         told = unasked.answer(asked[~to_sa], self._sm_info())
         self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
         for modifier, info in told.controls:
@@ -306,7 +320,7 @@ class SubnetManager:
             for notice in told.notices:
                 self.office.forward(notice)
             if to_sa.any():
-                self.office.sm_info(self._sm_info(), self.election.others)
+                self.office.sm_info(self._sm_info, self.election.others)
                 return MadBatch.concat([told.replies, self.office.answer(asked[to_sa], now_ps)])
         return told.replies
 

@@ -36,15 +36,17 @@ programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``act
 
 
 class Sweep:
-    """``reregister``: clients shall subscribe and join anew, because the manager is a new master (IBA 14.4.1).
+    """``known``: PortGUIDs of the subnet before; who is not among them shall subscribe and join anew (None: all shall, the
+    manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
 
     ``store`` and ``groups`` outlive the sweep: what switches were told.
     """
 
     def __init__(
-        self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election, reregister: bool
-    ):
-        self.config, self.election, self.groups, self.reregister = config, election, groups, reregister
+        self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election,
+        known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None,
+    ):  # fmt: skip
+        self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.store = store
         self.database, self.report = Database(), SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
@@ -81,10 +83,16 @@ class Sweep:
         db = self.database
         if db.sm_port < 0:
             return
-        lid_mgr.assign(db, self.config.lmc)
+        lid_mgr.assign(db, self.config.lmc, self.lids)
         self._count_subnet()
-        self._wanted = link_mgr.wanted_port_info(db, self.config, self.reregister)
+        self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
+
+    def _reregister(self) -> np.ndarray:
+        """bool[ports]: whose clients shall subscribe and join anew."""
+        known = np.zeros(0, np.uint64) if self.known is None else self.known
+        new: np.ndarray = ~np.isin(self.database.port_guid, known)
+        return new & (not self.config.no_clients_rereg)
 
     def _route(self) -> None:
         self.graph, self.routing = ucast_mgr.route_subnet(self.database, self.config.engine, self.config.options)
@@ -104,7 +112,7 @@ class Sweep:
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
-            self._pkeys = PkeyManager(self.database, list(self.config.partitions))
+            self._pkeys = PkeyManager(self.database, list(self.config.partitions), self.config.allow_both_pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:
@@ -181,7 +189,7 @@ class Sweep:
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""
         assert self.subnet is not None
-        return members_of(self.subnet, list(self.config.known_partitions))
+        return members_of(self.subnet, list(self.config.known_partitions), self.config.allow_both_pkeys)
 
     def _count_subnet(self) -> None:
         db, report = self.database, self.report

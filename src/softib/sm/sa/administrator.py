@@ -50,6 +50,7 @@ H = SaHeader
 A, M, E = SaAttr, SaMethod, SaStatus
 SA_CLASS_VERSION = 2
 MULTICAST_PREFIX = 0xFF
+STATUS = H.status.byte
 LID_BIT = 1
 """LID is the first component of every record that is read from devices."""
 
@@ -69,7 +70,7 @@ class _Kind:
 class Administrator:
     """Answers for the subnet that :meth:`refresh` was told of last; before the first one requests get BUSY.
 
-    ``sm_info`` uint8[64] and ``other_managers`` (port of the database → SMInfo) are what SMInfoRecord tells.
+    ``sm_info`` (gives uint8[64]) and ``other_managers`` (port of the database → SMInfo) are what SMInfoRecord tells.
     """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
@@ -78,7 +79,7 @@ class Administrator:
         self.subnet: Subnet | None = None
         self.members = Members.everybody(0)
         self.paths: Paths | None = None
-        self.sm_info = np.zeros(64, np.uint8)
+        self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
         self.other_managers: dict[int, np.ndarray] = {}
         self.deferred: list[tuple[Need, MadBatch]] = []
         """Questions of the last batch that need tables of devices."""
@@ -138,6 +139,8 @@ class Administrator:
         is_get = (
             (mad[:, 3] == M.GET) & (mad[:, 16] == 0) & (mad[:, 17] == A.PATH_RECORD) & (mad[:, 2] == SA_CLASS_VERSION)
         )
+        if not is_get.any():
+            return np.zeros(0, np.int64)
         rows = np.flatnonzero(is_get)
         mask = H.comp_mask.get(mad[rows])
         both = ((mask & (BIT["sgid"] | BIT["slid"])) > 0) & ((mask & (BIT["dgid"] | BIT["dlid"])) > 0)
@@ -150,10 +153,10 @@ class Administrator:
         good = np.flatnonzero(status == 0)
         records, found = self.paths.gets(q[good], mask[good], source[good], target[good])
         status[good[~found]] = E.NO_RECORDS
-        H.status.set(out, status, rows)
+        out[rows, STATUS], out[rows, STATUS + 1] = status >> 8, status & 255
         done = rows[good[found]]
         out[done, SA_DATA : SA_DATA + 64] = records[found]
-        H.attr_offset.set(out, 8, done)
+        out[done, H.attr_offset.byte + 1] = PathRecord.size // 8
         return rows
 
     def _one(self, asked: MadBatch, row: int, now_ps: int) -> Answer:
@@ -275,7 +278,7 @@ class Administrator:
 
     def _sm_info(self) -> np.ndarray:
         assert self.subnet is not None
-        return sminfo.table(self.subnet, self.sm_info, self.other_managers)
+        return sminfo.table(self.subnet, self.sm_info(), self.other_managers)
 
 
 _KINDS: dict[int, _Kind] = {

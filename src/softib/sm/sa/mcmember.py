@@ -176,9 +176,9 @@ class Multicast:
             return Answer(E.REQ_INVALID)
         if member.proxy is False and r.end != port and not r.trusted:
             return Answer(E.REQ_DENIED)
-        record = group_record(
-            group, (subnet.config.subnet_prefix, guid), Member(member.join_state & state, member.proxy)
-        )
+        # The answer says what is left of the membership, 0 at the end (as OpenSM's; osmtest looks).
+        left = Member(member.join_state & ~state, member.proxy)
+        record = group_record(group, (subnet.config.subnet_prefix, guid), left)
         member.join_state &= ~state
         if not member.join_state:
             del group.members[guid]

@@ -21,6 +21,9 @@ RESPONSE = {
     int(SaMethod.GET_TRACE_TABLE): int(SaMethod.GET_TABLE_RESP), int(SaMethod.DELETE): int(SaMethod.DELETE_RESP),
 }  # fmt: skip
 """Method of the answer to a method."""
+ANSWER = np.full(256, int(SaMethod.GET_RESP), np.uint8)
+ANSWER[list(RESPONSE)] = list(RESPONSE.values())
+STATUS = H.status.byte
 CLASS_HEADER = SA_DATA - RMPP_HEADER - 12
 """Octets between the RMPP header and the data: part of every segment's payload."""
 
@@ -31,13 +34,9 @@ def reply_to(asked: MadBatch) -> MadBatch:
     reply.payload = None
     reply.dlid, reply.slid = asked.slid.copy(), asked.dlid.copy()
     mad = reply.mad
-    answer = np.full(256, int(SaMethod.GET_RESP), np.uint8)
-    answer[list(RESPONSE)] = list(RESPONSE.values())
-    H.method.set(mad, answer[H.method.get(mad)])
-    mad[:, RMPP_HEADER : RMPP_HEADER + 12] = 0
-    H.sm_key.set(mad, 0)
-    H.attr_offset.set(mad, 0)
-    H.status.set(mad, 0)
+    mad[:, 3] = ANSWER[mad[:, 3]]
+    mad[:, STATUS : STATUS + 2] = 0
+    mad[:, RMPP_HEADER : H.comp_mask.byte] = 0  # RMPP, SM_Key, AttributeOffset
     mad[:, SA_DATA:] = 0
     return reply
 

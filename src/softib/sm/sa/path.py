@@ -14,7 +14,7 @@ from softib.iba.sa import PathRecord as R
 from softib.iba.sa import SaStatus, Selector, mask_of
 from softib.sm.mcast_mgr import Group
 from softib.sm.sa.members import Members
-from softib.sm.sa.path_kernels import walk
+from softib.sm.sa.path_kernels import walk, write_paths
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
 __all__ = ["ANY", "MOST_RECORDS", "Paths", "path_to_group"]
@@ -31,6 +31,7 @@ BIT = {n: np.uint64(mask_of(R, n)) for n in (
 BIT |= {f"{n}_selector": np.uint64(mask_of(R, f"{n}_selector")) for n in ("mtu", "rate", "packet_life_time")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
 """Components that a question may fix and that say nothing about the path: the answer repeats them."""
+ECHOED_BITS = np.bitwise_or.reduce([BIT[name] for name in ECHOED])
 
 
 class Paths:
@@ -145,20 +146,14 @@ class Paths:
         life, life_ok = _chosen(q, mask, "packet_life_time", life, R.packet_life_time.get(q).astype(np.int64))
         good = (hops >= 0) & (pkey >= 0) & mtu_ok & rate_ok & life_ok & sl_ok
         out = R.zeros(n)
-        for name in ECHOED:
+        for name in ECHOED if (mask & ECHOED_BITS).any() else ():
             given = (mask & BIT[name]) > 0
             if given.any():
                 R.fields[name].set(out, np.where(given, R.fields[name].get(q), 0))
-        exactly = int(Selector.EXACTLY)
-        prefix = np.full(n, s.config.subnet_prefix, np.uint64)
-        R.dgid.set(out, np.stack([prefix, s.end_guid[target]], axis=1))
-        R.sgid.set(out, np.stack([prefix, s.end_guid[source]], axis=1))
-        for f, values in (
-            (R.dlid, dlid), (R.slid, slid), (R.reversible, 1), (R.pkey, np.maximum(pkey, 0)), (R.sl, sl), (R.mtu_selector, exactly),
-            (R.mtu, mtu), (R.rate_selector, exactly), (R.rate, RATE_OF_RANK[rank]),
-            (R.packet_life_time_selector, exactly), (R.packet_life_time, life),
-        ):  # fmt: skip
-            f.set(out, values)
+        numbers = [
+            np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)
+        ]
+        write_paths(np.uint64(s.config.subnet_prefix), s.end_guid[source], s.end_guid[target], *numbers, out)
         return out, good
 
     def _sl(

@@ -1,6 +1,8 @@
 # mypy: ignore-errors
 """Paths followed hop by hop through the forwarding tables that the manager wrote."""
 
+import numpy as np
+
 from softib.jit import kernel
 
 MAX_SWITCHES = 64
@@ -67,3 +69,21 @@ def walk(
                 hops[i], out_mtu[i], out_rank[i] = h, m, r
                 break
             node = port_node[q]
+
+
+@kernel(_nrt=False)
+def write_paths(prefix, source_guid, target_guid, slid, dlid, pkey, sl, mtu, rate, life, out):
+    """Put paths into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly" (IBA 15.2.5.16)."""
+    exactly = 0x80
+    for i in range(len(out)):
+        for b in range(8):
+            shift = np.uint64(56 - 8 * b)
+            out[i, 8 + b] = out[i, 24 + b] = (prefix >> shift) & np.uint64(255)
+            out[i, 16 + b] = (target_guid[i] >> shift) & np.uint64(255)
+            out[i, 32 + b] = (source_guid[i] >> shift) & np.uint64(255)
+        out[i, 40], out[i, 41] = dlid[i] >> 8, dlid[i] & 255
+        out[i, 42], out[i, 43] = slid[i] >> 8, slid[i] & 255
+        out[i, 49] = 0x80
+        out[i, 50], out[i, 51] = (pkey[i] >> 8) & 255, pkey[i] & 255
+        out[i, 53] = (out[i, 53] & 0xF0) | (sl[i] & 15)
+        out[i, 54], out[i, 55], out[i, 56] = exactly | mtu[i], exactly | rate[i], exactly | life[i]

@@ -1,0 +1,95 @@
+"""Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a comment (opensm(8)).
+
+What stands there at OpenSM's default and is nothing of ours is passed over; names are OpenSM's 3.3.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = ["OPTIONS", "read_options"]
+
+PS_PER_S, PS_PER_MS = 10**12, 10**9
+YES, NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
+
+
+def _number(most: int, scale: int = 1) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text, 0)
+        if not 0 <= value <= most:
+            raise ValueError
+        return value * scale
+
+    read.__doc__ = f"a number from 0 to {most}" if most < 1 << 20 else f"a number up to {most:#x}"
+    return read
+
+
+def _truth(text: str) -> bool:
+    """TRUE or FALSE"""
+    if text.lower() not in (*YES, *NO):
+        raise ValueError
+    return text.lower() in YES
+
+
+def _words(text: str) -> str:
+    """words"""
+    return text.strip()
+
+
+OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "routing_engine": ("engine", _words),
+    "lmc": ("lmc", _number(7)),
+    "sm_priority": ("priority", _number(15)),
+    "m_key": ("mkey", _number((1 << 64) - 1)),
+    "sm_key": ("sm_key", _number((1 << 64) - 1)),
+    "sa_key": ("sa_key", _number((1 << 64) - 1)),
+    "subnet_prefix": ("subnet_prefix", _number((1 << 64) - 1)),
+    "sweep_interval": ("sweep_interval_ps", _number(10**6, PS_PER_S)),
+    "sminfo_polling_timeout": ("polling_timeout_ps", _number(10**9, PS_PER_MS)),
+    "polling_retry_number": ("polling_retries", _number(10**6)),
+    "transaction_timeout": ("timeout_ps", _number(10**6, PS_PER_MS)),
+    "transaction_retries": ("retries", _number(255)),
+    "subnet_timeout": ("subnet_timeout", _number(31)),
+    "packet_life_time": ("packet_life_time", _number(31)),
+    "head_of_queue_lifetime": ("hoq_life", _number(31)),
+    "leaf_head_of_queue_lifetime": ("leaf_hoq_life", _number(31)),
+    "vl_stall_count": ("vl_stall_count", _number(7)),
+    "leaf_vl_stall_count": ("leaf_vl_stall_count", _number(7)),
+    "max_op_vls": ("max_op_vls", _number(5)),
+    "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
+    "overrun_errors_threshold": ("overrun_errors", _number(15)),
+    "partition_config_file": ("partition_config_file", _words),
+    "allow_both_pkeys": ("allow_both_pkeys", _truth),
+    "reassign_lids": ("reassign_lids", _truth),
+    "no_clients_rereg": ("no_clients_rereg", _truth),
+}
+"""OpenSM's name → (ours, what reads the value). ``partition_config_file`` is a path, for the caller to open."""
+PLAIN = ("(null)", "null", "")
+
+
+def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
+    """(ours → value, OpenSM's names that stand there and are not used here) of a file's ``text``.
+
+    Raises :class:`InputError` with file, line and what would be right.
+    """
+    found: dict[str, Any] = {}
+    unused: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split(None, 1)
+        if not words:
+            continue
+        key, value = words[0], (words[1].strip() if len(words) > 1 else "")
+        if value.lower() in PLAIN:
+            continue
+        if key not in OPTIONS:
+            unused.append(key)
+            continue
+        ours, read = OPTIONS[key]
+        try:
+            found[ours] = read(value)
+        except ValueError:
+            raise InputError(f"{name}:{number}: {key} {value[:40]!r} is not possible; write {read.__doc__}") from None
+    return found, unused
