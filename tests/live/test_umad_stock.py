@@ -200,13 +200,6 @@ def test_two_programs_at_once_and_one_killed(served, stock, tmp_path):
     assert wait_for(lambda: not served.umads.files)
 
 
-@pytest.mark.slow
-def test_ibdiagnet_of_ibutils_runs_to_the_end(served, stock, tmp_path):
-    env = served.environment("node-001")
-    code, out = run(tmp_path, env, stock("ibdiagnet"), "-o", str(tmp_path), seconds=120)
-    assert code == 0 and "-I- Done." in out and "Bad GUIDs/LIDs Check                     0      0" in out, out[-2000:]
-
-
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory):
     """The library under AddressSanitizer and UBSan, and what must be loaded before it."""
