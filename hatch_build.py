@@ -1,6 +1,7 @@
-"""Compiles ``libsoftib-umad.so`` when the package is built or installed, also in place (``pip install -e .``).
+"""Compiles the preload libraries when the package is built or installed, also in place (``pip install -e .``).
 
-Without a C compiler the package is built all the same; ``softib run`` then says what is missing.
+Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built all the same;
+``softib run`` then says what is missing.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ class PreloadHook(BuildHookInterface):
         assert spec is not None and spec.loader is not None
         build = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(build)
-        try:
-            library = build.compile_library()
-        except (RuntimeError, OSError) as error:
-            self.app.display_warning(f"libsoftib-umad.so is not built: {error}")
+        libraries = []
+        for compile_one in (build.compile_library, build.compile_verbs):
+            try:
+                libraries.append(compile_one())
+            except (RuntimeError, OSError) as error:
+                self.app.display_warning(f"a preload library is not built: {error}")
+        if not libraries:
             return
-        build_data["artifacts"].append(str(library.relative_to(self.root)))
+        build_data["artifacts"] += [str(library.relative_to(self.root)) for library in libraries]
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"

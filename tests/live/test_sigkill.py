@@ -72,7 +72,7 @@ def kills(command: Softib, seed: int, times: int, osm: str) -> None:
         command("status", code=0)
         assert "start one with" in command("down", "one", code=2)
     left = {p.name for p in folder(command).iterdir()}
-    assert left <= {"control", "board", "umad", "hosts", *KEPT}, left
+    assert left <= {"control", "board", "umad", "hosts", "verbs.sock", "rdma_cm", "traffic", *KEPT}, left
     command("up", "one.yaml", "--detach")
     assert command.status()[0]["ready"]
     command("down")

@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.live.conftest import own_library
+from tests.verbs.applications import Applications
 from tests.verbs.fabric_up import FabricUp
 
 __all__ = ["own_library", "up"]
+
+
+@pytest.fixture(scope="session")
+def apps() -> Iterator[Applications]:
+    """A running fabric for unmodified programs."""
+    made = Applications()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -46,6 +46,11 @@ class Address:
     pkey: int = 0
 
     @property
+    def is_own(self) -> bool:
+        """The host itself, whatever its addresses are."""
+        return self.host is None or self.host == LOOPBACK
+
+    @property
     def is_multicast(self) -> bool:
         """A group of receivers."""
         return self.host[0] == 0xFF if isinstance(self.host, bytes) else self.host is not None and self.host >> 28 == 14
@@ -162,7 +167,7 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of a host's ``ports`` that ``address`` means: any is all, the loopback's is the first active."""
+        """Those of a host's ``ports`` that ``address`` means: "any" is all, the loopback's the first active."""
         if address.host is None:
             return ports
         if address.host == LOOPBACK:

@@ -171,6 +171,8 @@ class Desk:
         e.wanted_pkey = address.pkey
         if address.host is not None:
             self._place(e, ports[0])
+        if address.is_own and address.host is not None:  # peers must be able to use what it is told
+            address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
         e.source = address.octets(e.service_id & 0xFFFF)
         return 0
 
@@ -186,6 +188,10 @@ class Desk:
             self._tell(e, Event.ADDR_RESOLVED, 0, {})
         return 0
 
+    def _own(self, e: Endpoint) -> tuple[int, ...]:
+        """The ports of its host, those that are up first."""
+        return tuple(sorted(e.owner.ports, key=lambda p: not self.addresses.is_active(p)))
+
     def _resolve(self, e: Endpoint, source: Address | None, target: Address | None) -> int:
         a = self.addresses
         if e.state is not State.IDLE or e.path is not None:
@@ -197,7 +203,7 @@ class Desk:
         if target.is_multicast:
             peer = -1
         else:
-            peers = a.named(target, e.owner.ports if target.host in (None, 127 << 24 | 1) else self._everybody(target))
+            peers = a.named(target, self._own(e) if target.is_own else self._everybody(target))
             if not peers:
                 return errno.EHOSTUNREACH
             peer = peers[0]

@@ -1,6 +1,7 @@
-"""Compile ``libsoftib-umad.so``. Standard library only: the package's build runs this before the package exists.
+"""Compile the preload libraries. Standard library only: the package's build runs this before the package exists.
 
-``python -m softib.preload.build`` compiles it into the package where it stands.
+``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so`` needs a C compiler
+alone; ``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
 """
 
 from __future__ import annotations
@@ -8,19 +9,23 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-__all__ = ["LIBRARY", "compile_library", "compiler"]
+__all__ = ["LIBRARY", "VERBS_LIBRARY", "compile_library", "compile_verbs", "compiler", "missing_headers"]
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "umad"
+VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
+VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 FLAGS = (
-    "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
-    "-U_FORTIFY_SOURCE", "-Wl,-soname,libsoftib-umad.so", "-Wl,-z,now",
+    "-std=gnu11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-U_FORTIFY_SOURCE",
 )  # fmt: skip
-"""No fortified headers: they would turn the calls that the library defines into inline functions."""
+"""No fortified headers: they would turn the calls that the libraries define into inline functions."""
+HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 
 
 def compiler() -> str | None:
@@ -32,22 +37,59 @@ def compiler() -> str | None:
 
 
 def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile to ``to`` with ``more`` flags (``-fsanitize=address``). Raises RuntimeError with the compiler's words."""
+    """Compile ``libsoftib-umad.so`` to ``to`` with ``more`` flags (``-fsanitize=address``).
+
+    Raises RuntimeError with the compiler's words.
+    """
+    return _compile(to, sorted(SOURCES.glob("*.c")), "libsoftib-umad.so", [], more)
+
+
+def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
+    """Compile ``libsoftib-verbs.so`` to ``to`` with ``more`` flags. Raises RuntimeError, also where headers are missing."""
+    missing = missing_headers()
+    if missing:
+        raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev")
+    link = [f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
+    return _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), "libsoftib-verbs.so", link, more)
+
+
+def missing_headers() -> list[str]:
+    """Those of :data:`HEADERS` that the compiler does not find."""
+    cc = compiler()
+    if cc is None:
+        return []
+    return [h for h in HEADERS if _run([*cc.split(), "-fsyntax-only", "-x", "c", "-"], f"#include <{h}>\n").returncode]
+
+
+def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], more: Sequence[str]) -> Path:
     cc = compiler()
     if cc is None:
         raise RuntimeError("no C compiler; install gcc, or name one in CC")
     to.parent.mkdir(parents=True, exist_ok=True)
     made = to.with_name(f".{to.name}.{os.getpid()}")
-    sources = sorted(str(p) for p in SOURCES.glob("*.c"))
-    done = subprocess.run(
-        [*cc.split(), *FLAGS, *more, "-o", str(made), *sources, "-ldl", "-lpthread"], capture_output=True, text=True
-    )
-    if done.returncode:
-        made.unlink(missing_ok=True)
-        raise RuntimeError(f"{cc} failed:\n{done.stderr}")
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = [str(Path(scratch, f"{p.parent.name}-{p.stem}.o")) for p in sources]
+        steps = [[*cc.split(), *FLAGS, *more, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
+        done = [*pool.map(_run, steps)]
+        done.append(_run([
+            *cc.split(), "-shared", "-o", str(made), *objects, f"-Wl,-soname,{name}", "-Wl,-z,now", *link, *more, "-ldl",
+            "-lpthread",
+        ]))  # fmt: skip
+    for one in done:
+        if one.returncode:
+            made.unlink(missing_ok=True)
+            raise RuntimeError(f"{cc} failed:\n{one.stderr}")
     made.replace(to)
     return to
 
 
 if __name__ == "__main__":
     print(compile_library())
+    try:
+        print(compile_verbs())
+    except RuntimeError as error:
+        print(f"libsoftib-verbs.so is left out: {error}")

@@ -1,0 +1,189 @@
+/* What stands behind the objects that applications hold: each begins with libibverbs' structure. */
+#ifndef SOFTIB_VERBS_ABI_H
+#define SOFTIB_VERBS_ABI_H
+
+#include "../engine/engine.h"
+
+/* The header's macros check arguments; here the functions themselves are defined. */
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+#undef ibv_query_port
+#undef ibv_get_device_list
+
+#define VA_EXPORT __attribute__((visibility("default")))
+
+#define VA_MAX_SEND 32768
+#define VA_MAX_SGES 30
+#define VA_MAX_CQE 4194303
+#define VA_MAX_RD_ATOM 16
+#define VA_MAX_DM 131072
+
+struct va_device {
+    struct ibv_device device;
+    char behind[256];           /* mlx5dv and others look behind the structure */
+    const struct sv_device *of;
+};
+
+struct va_context {
+    struct verbs_context v;     /* v.context is the application's pointer */
+    const struct sv_device *device;
+    uint32_t async;             /* number of its wake socket */
+    int event_writer;
+    uint64_t dm_used;
+};
+
+struct va_pd {
+    struct ibv_pd pd;
+    uint32_t domain;
+    struct va_pd *parent;       /* a parent domain's protection domain */
+    uint32_t users;
+    bool imported;
+};
+
+struct va_td {
+    struct ibv_td td;
+    uint32_t users;
+};
+
+struct va_mr {
+    struct ibv_mr mr;
+    bool imported;
+};
+
+struct va_dm {
+    struct ibv_dm dm;
+    char *memory;
+    size_t length;
+    struct va_dm *next;
+};
+
+struct va_channel {
+    struct ibv_comp_channel channel;
+    uint32_t number;
+    pthread_mutex_t lock;
+    struct va_cq *cqs;
+};
+
+struct va_cq {
+    struct ibv_cq_ex ex;
+    struct softib_cq *s;
+    uint64_t at;
+    pthread_spinlock_t lock;    /* of the consumer */
+    struct softib_cqe now;      /* start_poll, next_poll */
+    struct va_channel *channel;
+    struct va_cq *next;         /* of the channel */
+    uint32_t events, async_events, users;
+    uint64_t wc_flags;
+    struct va_pd *pd;
+};
+
+struct va_srq {
+    struct ibv_srq srq;
+    struct softib_srq *s;
+    uint64_t at;
+    pthread_spinlock_t lock;    /* of who posts */
+    uint32_t events, users;
+    uint32_t max_sge;
+    enum ibv_srq_type type;
+    struct va_xrcd *xrcd;
+    struct va_cq *cq;
+};
+
+struct va_xrcd {
+    struct ibv_xrcd xrcd;
+    uint32_t domain;
+    uint32_t users;
+};
+
+struct va_qp {
+    struct ve_qp q;                 /* first */
+    pthread_spinlock_t receive_lock; /* of who posts receives */
+    struct va_xrcd *xrcd;
+    struct va_qp *root;             /* of a handle that ibv_open_qp made */
+    uint32_t handles;               /* such handles of this one */
+};
+
+extern struct ve_engine va_engine;
+
+static inline struct va_context *va_context(struct ibv_context *context)
+{
+    return (struct va_context *)((char *)context - offsetof(struct va_context, v.context));
+}
+
+static inline struct va_pd *va_pd(struct ibv_pd *pd)
+{
+    return (struct va_pd *)pd;
+}
+
+/* Domain of a protection domain, or of the one behind a parent domain. */
+static inline uint32_t va_domain(struct ibv_pd *pd)
+{
+    return va_pd(pd)->parent ? va_pd(pd)->parent->domain : va_pd(pd)->domain;
+}
+
+/* A bound datagram socket that every process of the fabric can write to. -errno, or the descriptor. */
+int va_wake_socket(uint32_t *number);
+void va_wake_close(int fd, uint32_t number);
+/* The end that the daemon writes to, -1. */
+int va_wake_writer(uint32_t number);
+
+/* A CQ's events come to `ch`; NULL: nowhere. */
+void va_channel_join(struct va_cq *c, struct va_channel *ch);
+void va_channel_leave(struct va_cq *c);
+
+/* Objects whose events may come; an event of another is stale. */
+void va_enroll(void *object);
+void va_dismiss(void *object);
+
+/* The parts of the tables. */
+void va_fill_ops(struct verbs_context *v);
+
+int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_attr *attr, size_t size);
+int va_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                       struct ibv_device_attr_ex *attr, size_t size);
+
+struct ibv_mw *va_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int va_dealloc_mw(struct ibv_mw *mw);
+int va_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge, uint32_t n);
+struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int va_free_dm(struct ibv_dm *dm);
+struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
+/* A region; also of what the application did not allocate. */
+struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
+struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
+struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
+struct ibv_td *va_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int va_dealloc_td(struct ibv_td *td);
+
+int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int va_req_notify_cq(struct ibv_cq *cq, int solicited);
+struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags);
+
+/* False: `variable` asks for huge pages and there are none. */
+bool va_pages_there(const char *variable);
+
+/* Rings: their sizes are powers of two, as their counters wrap at 2^32. */
+uint32_t va_power_of_two(uint32_t n);
+void va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t place, const struct ibv_recv_wr *wr);
+void va_wake_waiter(uint16_t *waiter);
+
+int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+int va_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int va_close_xrcd(struct ibv_xrcd *xrcd);
+
+int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+/* ibv_wr_*: the functions of `ex` for the operations of `flags`; EOPNOTSUPP. */
+int va_fill_builder(struct ve_qp *q, uint64_t flags);
+void va_free_builder(struct ve_qp *q);
+/* Checks a request against its QP: 0 or errno. */
+int va_check(const struct ve_qp *q, const struct ve_wr *wr);
+
+#endif

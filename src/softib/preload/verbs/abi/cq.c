@@ -1,0 +1,297 @@
+/* Completion queues: making, polling, arming. Channels: channel.c. */
+#include "abi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
+                          int vector)
+{
+    struct va_cq *c;
+    struct softib_cq *s;
+
+    if (!cqe || cqe > VA_MAX_CQE || vector < 0 || vector >= context->num_comp_vectors) {
+        errno = EINVAL;
+        return NULL;
+    }
+    c = va_pages_there("MLX_CQ_ALLOC_TYPE") ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->at = vm_alloc(&va_engine.w, sizeof *s);
+    s = c->at ? vm_at(&va_engine.w, c->at) : NULL;
+    if (s) {
+        s->size = va_power_of_two(cqe + 1);
+        s->ring = vm_alloc(&va_engine.w, s->size * sizeof(struct softib_cqe));
+    }
+    if (!s || !s->ring) {
+        vm_free(&va_engine.w, c->at, sizeof *s);
+        free(c);
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->s = s;
+    c->ex.context = context;
+    c->ex.channel = channel;
+    c->ex.cq_context = cq_context;
+    c->ex.cqe = (int)s->size - 1;
+    pthread_mutex_init(&c->ex.mutex, NULL);
+    pthread_cond_init(&c->ex.cond, NULL);
+    pthread_spin_init(&c->lock, PTHREAD_PROCESS_PRIVATE);
+    s->process = (uint16_t)va_engine.w.process;
+    s->async = va_context(context)->async;
+    s->user = (uintptr_t)c;
+    va_channel_join(c, (struct va_channel *)channel);
+    va_enroll(c);
+    return c;
+}
+
+VA_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                                       struct ibv_comp_channel *channel, int vector)
+{
+    struct va_cq *c = make(context, cqe < 0 ? 0 : (uint32_t)cqe, cq_context, channel, vector);
+
+    return c ? ibv_cq_ex_to_cq(&c->ex) : NULL;
+}
+
+#define STANDARD (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+    struct va_cq *c;
+
+    if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (attr->wc_flags & ~(uint64_t)STANDARD ||
+        (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+         attr->flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && !va_pd(attr->parent_domain)->parent) {
+        errno = EINVAL;
+        return NULL;
+    }
+    c = make(context, attr->cqe, attr->cq_context, attr->channel, (int)attr->comp_vector);
+    if (!c)
+        return NULL;
+    if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+        c->pd = va_pd(attr->parent_domain);
+        __atomic_fetch_add(&c->pd->users, 1, __ATOMIC_RELAXED);
+    }
+    va_fill_cq_ex(&c->ex, attr->wc_flags);
+    c->s->stamps = !!(attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK));
+    return &c->ex;
+}
+
+VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+    struct va_cq *c = (struct va_cq *)cq;
+
+    if (__atomic_load_n(&c->users, __ATOMIC_ACQUIRE))
+        return EBUSY;
+    va_dismiss(c);
+    va_channel_leave(c);
+    pthread_mutex_lock(&cq->mutex);
+    while (cq->comp_events_completed != c->events || cq->async_events_completed != c->async_events)
+        pthread_cond_wait(&cq->cond, &cq->mutex);
+    pthread_mutex_unlock(&cq->mutex);
+    vm_free(&va_engine.w, c->s->ring, c->s->size * sizeof(struct softib_cqe));
+    vm_free(&va_engine.w, c->at, sizeof *c->s);
+    if (c->pd)
+        __atomic_fetch_sub(&c->pd->users, 1, __ATOMIC_RELEASE);
+    free(c);
+    return 0;
+}
+
+VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+    struct va_cq *c = (struct va_cq *)cq;
+    struct softib_cq *s = c->s;
+    uint32_t size = cqe > 0 && cqe <= VA_MAX_CQE ? va_power_of_two((uint32_t)cqe + 1) : 0, old;
+    uint64_t ring = size ? vm_alloc(&va_engine.w, size * sizeof(struct softib_cqe)) : 0, gone;
+    struct softib_cqe *to, *from;
+    int error = 0;
+
+    if (!ring)
+        return size ? ENOMEM : EINVAL;
+    to = vm_at(&va_engine.w, ring);
+    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &s->lock);
+    from = vm_at(&va_engine.w, s->ring);
+    if (s->producer - s->consumer >= size) { /* what is in it must have room (11.2.8.3) */
+        error = EINVAL;
+        gone = ring;
+        old = size;
+    } else {
+        for (uint32_t i = s->consumer; i != s->producer; i++)
+            to[i & (size - 1)] = from[i & (s->size - 1)];
+        gone = s->ring;
+        old = s->size;
+        s->ring = ring;
+        s->size = size;
+        cq->cqe = (int)size - 1;
+    }
+    vm_unlock(&s->lock);
+    pthread_spin_unlock(&c->lock);
+    vm_free(&va_engine.w, gone, old * sizeof(struct softib_cqe));
+    return error;
+}
+
+int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+    (void)cq, (void)attr;
+    return EOPNOTSUPP; /* moderation: an event is sent when its completion is there */
+}
+
+/* -- polling; c->lock is held -- */
+
+/* The next completion that exists, NULL: none. */
+static const struct softib_cqe *next(struct va_cq *c)
+{
+    struct softib_cq *s = c->s;
+    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring);
+
+    while (s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE)) {
+        const struct softib_cqe *cqe = &ring[s->consumer & (s->size - 1)];
+
+        if (cqe->status != SOFTIB_CQE_PURGED)
+            return cqe;
+        __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+static void taken(struct va_cq *c)
+{
+    __atomic_store_n(&c->s->consumer, c->s->consumer + 1, __ATOMIC_RELEASE);
+}
+
+static void fill(struct ibv_wc *wc, const struct softib_cqe *cqe)
+{
+    *wc = (struct ibv_wc){
+        .wr_id = cqe->wr_id, .status = cqe->status, .opcode = cqe->opcode, .vendor_err = cqe->vendor_err,
+        .byte_len = cqe->byte_len, .imm_data = cqe->imm, .qp_num = cqe->qpn, .src_qp = cqe->src_qp, .wc_flags = cqe->flags,
+        .pkey_index = cqe->pkey_index, .slid = cqe->slid, .sl = cqe->sl, .dlid_path_bits = cqe->path_bits,
+    };
+}
+
+int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+    struct va_cq *c = (struct va_cq *)cq;
+    const struct softib_cqe *cqe;
+    int got = 0;
+
+    ve_progress(&va_engine);
+    pthread_spin_lock(&c->lock);
+    for (; got < n && (cqe = next(c)); got++) {
+        fill(&wc[got], cqe);
+        taken(c);
+    }
+    pthread_spin_unlock(&c->lock);
+    return got;
+}
+
+int va_req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    struct softib_cq *s = ((struct va_cq *)cq)->s;
+
+    vm_lock(&va_engine.w, &s->lock);
+    if (s->armed < (solicited ? 1u : 2u)) /* "any" is the stronger wish */
+        __atomic_store_n(&s->armed, solicited ? 1 : 2, __ATOMIC_RELAXED);
+    vm_unlock(&s->lock);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return 0;
+}
+
+/* -- the extended interface -- */
+
+static int look(struct va_cq *c)
+{
+    const struct softib_cqe *cqe = next(c);
+
+    if (!cqe)
+        return ENOENT;
+    c->now = *cqe;
+    taken(c);
+    c->ex.status = c->now.status;
+    c->ex.wr_id = c->now.wr_id;
+    return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+    struct va_cq *c = (struct va_cq *)ex;
+    int error;
+
+    if (attr && attr->comp_mask)
+        return EINVAL;
+    ve_progress(&va_engine);
+    pthread_spin_lock(&c->lock);
+    error = look(c);
+    if (error)
+        pthread_spin_unlock(&c->lock);
+    return error;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+    return look((struct va_cq *)ex);
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+    pthread_spin_unlock(&((struct va_cq *)ex)->lock);
+}
+
+#define READS(type, name, what)                                                                                              \
+    static type read_##name(struct ibv_cq_ex *ex)                                                                            \
+    {                                                                                                                        \
+        return ((const struct va_cq *)ex)->now.what;                                                                         \
+    }
+
+READS(enum ibv_wc_opcode, opcode, opcode)
+READS(uint32_t, vendor_err, vendor_err)
+READS(uint32_t, byte_len, byte_len)
+READS(__be32, imm_data, imm)
+READS(uint32_t, qp_num, qpn)
+READS(uint32_t, src_qp, src_qp)
+READS(unsigned int, wc_flags, flags)
+READS(uint32_t, slid, slid)
+READS(uint8_t, sl, sl)
+READS(uint8_t, dlid_path_bits, path_bits)
+READS(uint64_t, completion_ts, stamp)
+
+static uint64_t read_wallclock(struct ibv_cq_ex *ex)
+{
+    struct timespec wall;
+
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
+}
+
+/* What was not asked for stays NULL, as a driver leaves it. */
+void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
+{
+    ex->start_poll = start_poll;
+    ex->next_poll = next_poll;
+    ex->end_poll = end_poll;
+    ex->read_opcode = read_opcode;
+    ex->read_vendor_err = read_vendor_err;
+    ex->read_wc_flags = read_wc_flags;
+    ex->read_byte_len = wc_flags & IBV_WC_EX_WITH_BYTE_LEN ? read_byte_len : NULL;
+    ex->read_imm_data = wc_flags & IBV_WC_EX_WITH_IMM ? read_imm_data : NULL;
+    ex->read_qp_num = wc_flags & IBV_WC_EX_WITH_QP_NUM ? read_qp_num : NULL;
+    ex->read_src_qp = wc_flags & IBV_WC_EX_WITH_SRC_QP ? read_src_qp : NULL;
+    ex->read_slid = wc_flags & IBV_WC_EX_WITH_SLID ? read_slid : NULL;
+    ex->read_sl = wc_flags & IBV_WC_EX_WITH_SL ? read_sl : NULL;
+    ex->read_dlid_path_bits = wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS ? read_dlid_path_bits : NULL;
+    ex->read_completion_ts = wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP ? read_completion_ts : NULL;
+    ex->read_completion_wallclock_ns =
+        wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;
+}

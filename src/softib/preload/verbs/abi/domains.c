@@ -1,0 +1,223 @@
+/* Protection domains, thread domains, address handles, multicast. */
+#include "abi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+VA_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    struct va_pd *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    p->pd.context = context;
+    p->pd.handle = p->domain = __atomic_add_fetch(&vm_head(&va_engine.w)->domain_next, 1, __ATOMIC_RELAXED);
+    return &p->pd;
+}
+
+VA_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    struct va_pd *p = va_pd(pd);
+
+    if (__atomic_load_n(&p->users, __ATOMIC_ACQUIRE))
+        return EBUSY;
+    if (p->parent)
+        __atomic_fetch_sub(&p->parent->users, 1, __ATOMIC_RELEASE);
+    free(p);
+    return 0;
+}
+
+struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+    struct va_pd *p;
+
+    if (!attr->pd || attr->comp_mask & ~(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) {
+        errno = attr->pd ? EOPNOTSUPP : EINVAL;
+        return NULL;
+    }
+    p = calloc(1, sizeof *p);
+    if (!p) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    p->pd.context = context;
+    p->parent = va_pd(attr->pd);
+    p->pd.handle = p->domain = p->parent->domain;
+    __atomic_fetch_add(&p->parent->users, 1, __ATOMIC_RELAXED);
+    return &p->pd;
+}
+
+struct ibv_td *va_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+    struct va_td *t = attr->comp_mask ? NULL : calloc(1, sizeof *t);
+
+    if (!t) {
+        errno = attr->comp_mask ? EINVAL : ENOMEM;
+        return NULL;
+    }
+    t->td.context = context;
+    return &t->td;
+}
+
+int va_dealloc_td(struct ibv_td *td)
+{
+    free(td);
+    return 0;
+}
+
+/* A handle to the same domain in this process: what import of another process's descriptor means here. */
+VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+    struct va_pd *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    p->pd.context = context;
+    p->pd.handle = p->domain = handle;
+    p->imported = true;
+    return &p->pd;
+}
+
+VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+    free(pd);
+}
+
+/* -- address handles -- */
+
+VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct ve_ah *ah;
+    uint32_t row = sv_port_row(va_context(pd->context)->device, attr->port_num);
+    uint8_t gid[16];
+
+    if (!attr->port_num || row == SV_NO_PORT || attr->sl > 15 ||
+        (attr->is_global && sv_port_gid(row, attr->grh.sgid_index, gid))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    ah = calloc(1, sizeof *ah);
+    if (!ah) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    ah->ah.context = pd->context;
+    ah->ah.pd = pd;
+    ah->attr = *attr;
+    ah->port = row;
+    pthread_mutex_init(&ah->lock, NULL);
+    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    return &ah->ah;
+}
+
+VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
+{
+    struct ve_ah *ah = (struct ve_ah *)handle;
+
+    sv_flow_end(&ah->flow);
+    sv_tree_free(&ah->tree);
+    __atomic_fetch_sub(&va_pd(handle->pd)->users, 1, __ATOMIC_RELEASE);
+    free(ah);
+    return 0;
+}
+
+/* Which of the port's GIDs is `gid`. */
+static int gid_index(struct ibv_context *context, uint8_t portnum, const union ibv_gid *gid)
+{
+    union ibv_gid mine;
+
+    for (int i = 0; !ibv_query_gid(context, portnum, i, &mine); i++)
+        if (!memcmp(&mine, gid, sizeof mine))
+            return i;
+    return -1;
+}
+
+VA_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t portnum, struct ibv_wc *wc, struct ibv_grh *grh,
+                                  struct ibv_ah_attr *attr)
+{
+    int index;
+
+    memset(attr, 0, sizeof *attr);
+    attr->dlid = wc->slid;
+    attr->sl = wc->sl;
+    attr->src_path_bits = wc->dlid_path_bits;
+    attr->port_num = portnum;
+    if (!(wc->wc_flags & IBV_WC_GRH))
+        return 0;
+    attr->is_global = 1;
+    attr->grh.dgid = grh->sgid;
+    index = gid_index(context, portnum, &grh->dgid);
+    if (index < 0)
+        return errno = EINVAL, -1;
+    attr->grh.sgid_index = (uint8_t)index;
+    attr->grh.flow_label = be32toh(grh->version_tclass_flow) & 0xFFFFF;
+    attr->grh.traffic_class = (uint8_t)(be32toh(grh->version_tclass_flow) >> 20);
+    attr->grh.hop_limit = 0xFF;
+    return 0;
+}
+
+VA_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t portnum)
+{
+    struct ibv_ah_attr attr;
+
+    return ibv_init_ah_from_wc(pd->context, portnum, wc, grh, &attr) ? NULL : ibv_create_ah(pd, &attr);
+}
+
+/* -- multicast -- */
+
+static struct softib_member *find_member(const struct ve_qp *q, const union ibv_gid *gid, uint16_t lid)
+{
+    struct softib_member *members = vm_members(&va_engine.w);
+
+    for (uint32_t i = 0; i < vm_head(&va_engine.w)->member_high; i++)
+        if (members[i].qpn == q->s->qpn && !memcmp(members[i].gid, gid, 16) && members[i].mlid == lid)
+            return &members[i];
+    return NULL;
+}
+
+VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    struct ve_qp *q = (struct ve_qp *)qp;
+    struct softib_verbs *head = vm_head(&va_engine.w);
+    struct softib_member *members = vm_members(&va_engine.w);
+    uint32_t i = 0;
+    int error = 0;
+
+    if (q->s->type != IBV_QPT_UD || gid->raw[0] != 0xFF)
+        return EINVAL;
+    vm_lock(&va_engine.w, &head->member_lock);
+    if (!find_member(q, gid, lid)) {
+        while (i < head->member_high && members[i].qpn)
+            i++;
+        if (i == SOFTIB_VERBS_MEMBERS_N) {
+            error = ENOMEM;
+        } else {
+            members[i].port = q->s->port;
+            members[i].mlid = lid;
+            members[i].process = (uint16_t)va_engine.w.process;
+            memcpy(members[i].gid, gid, 16);
+            __atomic_store_n(&members[i].qpn, q->s->qpn, __ATOMIC_RELEASE);
+            if (i == head->member_high)
+                __atomic_store_n(&head->member_high, i + 1, __ATOMIC_RELEASE);
+        }
+    }
+    vm_unlock(&head->member_lock);
+    return error;
+}
+
+VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    struct softib_member *member;
+
+    vm_lock(&va_engine.w, &vm_head(&va_engine.w)->member_lock);
+    member = find_member((struct ve_qp *)qp, gid, lid);
+    if (member)
+        __atomic_store_n(&member->qpn, 0, __ATOMIC_RELEASE);
+    vm_unlock(&vm_head(&va_engine.w)->member_lock);
+    return member ? 0 : EINVAL;
+}

@@ -1,0 +1,140 @@
+/* Posting: what an application hands over is checked and goes to the engine at once. */
+#include "abi.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { UD = 1, UC = 2, RC = 4, XS = 8 };
+
+/* Which transports know an operation (IBA table 44), which may be inline. */
+static const struct operation {
+    uint8_t types;
+    bool inlines;
+} operations[] = {
+    [IBV_WR_RDMA_WRITE] = { UC | RC | XS, true },      [IBV_WR_RDMA_WRITE_WITH_IMM] = { UC | RC | XS, true },
+    [IBV_WR_SEND] = { UD | UC | RC | XS, true },       [IBV_WR_SEND_WITH_IMM] = { UD | UC | RC | XS, true },
+    [IBV_WR_RDMA_READ] = { RC | XS, false },           [IBV_WR_ATOMIC_CMP_AND_SWP] = { RC | XS, false },
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = { RC | XS, false }, [IBV_WR_LOCAL_INV] = { UC | RC | XS, false },
+    [IBV_WR_BIND_MW] = { UC | RC | XS, false },        [IBV_WR_SEND_WITH_INV] = { UC | RC | XS, true },
+    [IBV_WR_ATOMIC_WRITE] = { RC | XS, true },
+};
+
+static int type_bit(uint8_t type)
+{
+    return type == IBV_QPT_UD ? UD : type == IBV_QPT_UC ? UC : type == IBV_QPT_RC ? RC : type == IBV_QPT_XRC_SEND ? XS : 0;
+}
+
+int va_check(const struct ve_qp *q, const struct ve_wr *wr)
+{
+    const struct operation *o = &operations[wr->opcode];
+    enum ibv_qp_state state = q->ex.qp_base.state;
+
+    if (wr->opcode >= sizeof operations / sizeof *operations || !(o->types & type_bit(q->s->type)))
+        return EINVAL;
+    if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
+        return EINVAL; /* C10-20 .. */
+    if (wr->sges > q->max_sges || !q->max_send)
+        return q->max_send ? EINVAL : ENOMEM;
+    if (wr->flags & IBV_SEND_INLINE) {
+        uint64_t octets = 0;
+
+        for (uint32_t i = 0; i < wr->sges; i++)
+            octets += wr->sge[i].length;
+        if (!o->inlines || octets > q->max_inline)
+            return EINVAL;
+    }
+    if (q->s->type == IBV_QPT_UD && (!wr->ah || wr->ah->ah.pd->context != q->ex.qp_base.context))
+        return EINVAL;
+    return 0;
+}
+
+static struct ve_wr taken(const struct ve_qp *q, const struct ibv_send_wr *wr)
+{
+    struct ve_wr to = {
+        .wr_id = wr->wr_id, .opcode = wr->opcode, .flags = wr->send_flags, .imm = wr->imm_data,
+        .sges = (uint32_t)wr->num_sge, .sge = wr->sg_list,
+    };
+
+    if (q->s->type == IBV_QPT_UD) {
+        to.ah = (struct ve_ah *)wr->wr.ud.ah;
+        to.qpn = wr->wr.ud.remote_qpn;
+        to.qkey = wr->wr.ud.remote_qkey;
+        return to;
+    }
+    if (q->s->type == IBV_QPT_XRC_SEND)
+        to.qpn = wr->qp_type.xrc.remote_srqn;
+    if (wr->opcode == IBV_WR_BIND_MW) {
+        to.mw = wr->bind_mw.mw;
+        to.rkey = wr->bind_mw.rkey;
+        to.bind = wr->bind_mw.bind_info;
+    } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        to.remote = wr->wr.atomic.remote_addr;
+        to.rkey = wr->wr.atomic.rkey;
+        to.compare = wr->wr.atomic.compare_add;
+        to.swap = wr->wr.atomic.swap;
+    } else {
+        to.remote = wr->wr.rdma.remote_addr;
+        to.rkey = wr->wr.rdma.rkey;
+    }
+    return to;
+}
+
+int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct ve_qp *q = (struct ve_qp *)qp;
+    int error = 0;
+
+    pthread_spin_lock(&q->lock);
+    for (; wr; wr = wr->next) {
+        struct ve_wr one = taken(q, wr);
+
+        error = wr->num_sge < 0 ? EINVAL : va_check(q, &one);
+        if (!error)
+            error = ve_post(q, &one);
+        if (error) {
+            *bad = wr;
+            break;
+        }
+    }
+    pthread_spin_unlock(&q->lock);
+    return error;
+}
+
+/* What came after the QP broke is flushed as well. */
+static void flush(struct ve_qp *q)
+{
+    vm_lock(&q->e->w, &q->s->lock);
+    while (q->s->state == IBV_QPS_ERR && ve_next_receive(q->e, q->s, NULL)) {
+        struct softib_cqe cqe = { .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV };
+
+        ve_take_receive(q->e, q->s, NULL, &cqe, false);
+    }
+    vm_unlock(&q->s->lock);
+}
+
+int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct va_qp *v = (struct va_qp *)qp;
+    struct softib_qp *s = v->q.s;
+    int error = 0;
+
+    pthread_spin_lock(&v->receive_lock);
+    for (; wr; wr = wr->next) {
+        if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) == IBV_QPS_RESET || s->srq || wr->num_sge < 0 ||
+            (uint32_t)wr->num_sge > (s->rq_sges ? s->rq_sges : 1))
+            error = EINVAL;
+        else if (s->rq_tail - __atomic_load_n(&s->rq_head, __ATOMIC_ACQUIRE) >= s->rq_size)
+            error = ENOMEM;
+        if (error) {
+            *bad = wr;
+            break;
+        }
+        va_write_receive(s->rq, s->rq_size, s->rq_sges, s->rq_tail, wr);
+        __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_SEQ_CST);
+    }
+    pthread_spin_unlock(&v->receive_lock);
+    if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR)
+        flush(&v->q);
+    va_wake_waiter(&s->waiter);
+    return error;
+}

@@ -1,0 +1,303 @@
+/* Memory regions, windows, device memory. */
+#include "abi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+/* What /proc/self/maps says of [from, to). */
+struct ground {
+    bool mapped, writable;
+    bool shared;            /* one file mapping of others' reach holds all of it */
+    uint64_t file_at, inode, device;
+    char path[240];
+};
+
+static void one_line(const char *line, uint64_t from, uint64_t to, uint64_t *covered, struct ground *g)
+{
+    unsigned long start, end, offset, inode;
+    unsigned major_, minor_;
+    char rights[8], path[512] = "";
+
+    if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu %511[^\n]", &start, &end, rights, &offset, &major_, &minor_, &inode, path) < 7)
+        return;
+    if (end <= *covered || start > *covered || *covered >= to)
+        return;
+    g->writable = g->writable && rights[1] == 'w';
+    if (start <= from && end >= to && rights[3] == 's' && path[0] == '/' && !strstr(path, " (deleted)") &&
+        strlen(path) < sizeof g->path) {
+        g->shared = true;
+        g->file_at = offset + (from - start);
+        g->inode = inode;
+        g->device = makedev(major_, minor_);
+        snprintf(g->path, sizeof g->path, "%s", path);
+    }
+    *covered = end;
+}
+
+static struct ground look(uint64_t from, uint64_t to)
+{
+    struct ground g = { .writable = true };
+    uint64_t covered = from;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char *line = NULL;
+    size_t room = 0;
+
+    while (maps && covered < to && getline(&line, &room, maps) > 0)
+        one_line(line, from, to, &covered, &g);
+    g.mapped = !maps || covered >= to;
+    if (maps)
+        fclose(maps);
+    free(line);
+    return g;
+}
+
+static struct ibv_mr *fail(int error)
+{
+    errno = error;
+    return NULL;
+}
+
+/* Remote writes and atomics need the local right (IBA 10.6.3.1). */
+static bool sensible(unsigned access)
+{
+    return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || access & IBV_ACCESS_LOCAL_WRITE;
+}
+
+static void name_file(struct softib_key *k, const struct ground *g)
+{
+    struct softib_file *file;
+
+    k->file = g->shared ? vm_alloc(&va_engine.w, sizeof *file) : 0;
+    if (!k->file)
+        return;
+    file = vm_at(&va_engine.w, k->file);
+    file->device = g->device;
+    file->inode = g->inode;
+    memcpy(file->path, g->path, sizeof file->path);
+    k->file_at = g->file_at;
+}
+
+struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
+{
+    struct ground g = { .mapped = true, .writable = true };
+    bool implicit = access & IBV_ACCESS_ON_DEMAND && !address && length == SIZE_MAX;
+    struct softib_key *k;
+    struct va_mr *m;
+    uint32_t key;
+
+    if (!sensible(access) || (!implicit && (uint64_t)(uintptr_t)address + length < length))
+        return fail(EINVAL);
+    if (!implicit && length)
+        g = look((uintptr_t)address, (uintptr_t)address + length);
+    if (!g.mapped || (access & IBV_ACCESS_LOCAL_WRITE && !g.writable))
+        return fail(EFAULT);
+    m = calloc(1, sizeof *m);
+    k = m ? vm_key_take(&va_engine.w, &key) : NULL;
+    if (!k) {
+        free(m);
+        return fail(ENOMEM);
+    }
+    k->access = access | (access & IBV_ACCESS_LOCAL_WRITE);
+    k->address = (uintptr_t)address;
+    k->iova = iova;
+    k->length = length;
+    k->domain = va_domain(pd);
+    k->kind = SOFTIB_KEY_REGION;
+    k->users = 0;
+    name_file(k, &g);
+    vm_key_publish(k, key);
+    m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key, .lkey = key,
+                             .rkey = key };
+    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    return &m->mr;
+}
+
+VA_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
+{
+    return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)address, (unsigned)access);
+}
+
+VA_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, int access)
+{
+    return va_make_mr(pd, address, length, iova, (unsigned)access);
+}
+
+VA_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
+{
+    return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+}
+
+VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+{
+    (void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
+    return fail(EOPNOTSUPP);
+}
+
+/* Out of reach, and waited until nobody copies there any more. */
+static void take_away(struct softib_key *k)
+{
+    vm_key_give(k);
+    vm_quiesce(&va_engine.w);
+    vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
+    k->file = 0;
+}
+
+VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
+
+    if (((struct va_mr *)mr)->imported)
+        return EINVAL;
+    if (__atomic_load_n(&k->users, __ATOMIC_ACQUIRE))
+        return EBUSY; /* windows are bound to it */
+    take_away(k);
+    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&va_pd(mr->pd)->users, 1, __ATOMIC_RELEASE);
+    free(mr);
+    return 0;
+}
+
+VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *address, size_t length, int access)
+{
+    struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
+    struct ground g = { .mapped = true };
+    unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : k->access;
+
+    if (!flags || flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS) ||
+        !sensible(rights) || (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
+        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
+    if (k->users)
+        return errno = EBUSY, IBV_REREG_MR_ERR_INPUT;
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+        g = look((uintptr_t)address, (uintptr_t)address + length);
+        if (!g.mapped || (rights & IBV_ACCESS_LOCAL_WRITE && !g.writable))
+            return errno = EFAULT, IBV_REREG_MR_ERR_INPUT;
+    }
+    vm_key_give(k);
+    vm_quiesce(&va_engine.w);
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+        vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
+        k->address = k->iova = (uintptr_t)address;
+        k->length = length;
+        name_file(k, &g);
+        mr->addr = address;
+        mr->length = length;
+    }
+    if (flags & IBV_REREG_MR_CHANGE_PD) {
+        __atomic_fetch_sub(&va_pd(mr->pd)->users, 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+        k->domain = va_domain(pd);
+        mr->pd = pd;
+    }
+    k->access = rights;
+    vm_key_publish(k, mr->lkey);
+    return 0;
+}
+
+int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge, uint32_t n)
+{
+    struct ve_part part;
+
+    if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+        return EOPNOTSUPP;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!ve_resolve(&va_engine, sge[i].lkey, sge[i].addr, sge[i].length, 0, va_domain(pd), va_engine.w.process, 0, &part))
+            return EFAULT;
+        madvise((void *)((uintptr_t)part.here & ~4095ul), sge[i].length, MADV_WILLNEED);
+    }
+    return 0;
+}
+
+/* A key of another process cannot become memory of this one. */
+VA_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    struct softib_key *k = vm_key(&va_engine.w, handle);
+    struct va_mr *m;
+
+    if (k->key != handle || !handle || k->process != va_engine.w.process || k->domain != va_domain(pd))
+        return fail(EINVAL);
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return fail(ENOMEM);
+    m->imported = true;
+    m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = (void *)(uintptr_t)k->address, .length = k->length,
+                             .handle = handle, .lkey = handle, .rkey = handle };
+    return &m->mr;
+}
+
+VA_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+    free(mr);
+}
+
+/* -- windows -- */
+
+struct ibv_mw *va_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+    struct ibv_mw *mw;
+    struct softib_key *k;
+    uint32_t key;
+
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+        errno = EINVAL;
+        return NULL;
+    }
+    mw = calloc(1, sizeof *mw);
+    k = mw ? vm_key_take(&va_engine.w, &key) : NULL;
+    if (!k) {
+        free(mw);
+        errno = ENOMEM;
+        return NULL;
+    }
+    k->access = 0;
+    k->address = k->iova = k->length = k->users = 0;
+    k->file = 0;
+    k->domain = va_domain(pd);
+    k->kind = type == IBV_MW_TYPE_2 ? SOFTIB_KEY_WINDOW_2 : SOFTIB_KEY_WINDOW;
+    k->qpn = 0;
+    vm_key_publish(k, key);
+    *mw = (struct ibv_mw){ .context = pd->context, .pd = pd, .rkey = key, .handle = key, .type = type };
+    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    return mw;
+}
+
+int va_dealloc_mw(struct ibv_mw *mw)
+{
+    struct softib_key *k = vm_key(&va_engine.w, mw->rkey);
+
+    k->file = 0; /* the region's */
+    if (k->length && k->users)
+        __atomic_fetch_sub(&vm_key(&va_engine.w, k->users)->users, 1, __ATOMIC_RELEASE);
+    k->users = 0;
+    take_away(k);
+    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&va_pd(mw->pd)->users, 1, __ATOMIC_RELEASE);
+    free(mw);
+    return 0;
+}
+
+int va_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+    struct ve_qp *q = (struct ve_qp *)qp;
+    struct ve_wr wr = {
+        .wr_id = bind->wr_id, .opcode = IBV_WR_BIND_MW, .flags = bind->send_flags, .mw = mw, .bind = bind->bind_info,
+        .rkey = (mw->rkey & ~0xFFu) | ((mw->rkey + 1) & 0xFF),
+    };
+    int error;
+
+    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd))
+        return errno = EINVAL;
+    pthread_spin_lock(&q->lock);
+    error = va_check(q, &wr);
+    if (!error)
+        error = ve_post(q, &wr);
+    pthread_spin_unlock(&q->lock);
+    if (!error)
+        mw->rkey = wr.rkey;
+    return error ? (errno = error) : 0;
+}

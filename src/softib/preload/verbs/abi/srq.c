@@ -1,0 +1,297 @@
+/* Shared receive queues, and the XRC domains whose queues are named by number. */
+#include "abi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static size_t ring_octets(uint32_t size, uint32_t sges)
+{
+    return size * (sizeof(struct softib_receive) + sges * sizeof(struct softib_sge));
+}
+
+/* Posts one receive to a ring; the caller has checked that there is room. */
+void va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t place, const struct ibv_recv_wr *wr)
+{
+    size_t octets = sizeof(struct softib_receive) + sges * sizeof(struct softib_sge);
+    struct softib_receive *receive = (void *)((char *)vm_at(&va_engine.w, ring) + (place & (size - 1)) * octets);
+    struct softib_sge *sge = (void *)(receive + 1);
+
+    receive->wr_id = wr->wr_id;
+    receive->sges = (uint32_t)wr->num_sge;
+    for (int i = 0; i < wr->num_sge; i++)
+        sge[i] = (struct softib_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
+}
+
+uint32_t va_power_of_two(uint32_t n)
+{
+    uint32_t size = 1;
+
+    while (size < n)
+        size *= 2;
+    return size;
+}
+
+static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struct ibv_srq_attr *attr)
+{
+    struct softib_srq *s;
+    struct va_srq *q;
+
+    if (attr->max_wr > VA_MAX_SEND - 1 || attr->max_sge > VA_MAX_SGES) {
+        errno = EINVAL;
+        return NULL;
+    }
+    q = va_pages_there("MLX_SRQ_ALLOC_TYPE") ? calloc(1, sizeof *q) : NULL;
+    if (!q) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    q->at = vm_alloc(&va_engine.w, sizeof *s);
+    s = q->at ? vm_at(&va_engine.w, q->at) : NULL;
+    if (s) {
+        s->size = va_power_of_two(attr->max_wr);
+        s->sges = attr->max_sge ? attr->max_sge : 1;
+        s->ring = vm_alloc(&va_engine.w, ring_octets(s->size, s->sges));
+    }
+    if (!s || !s->ring) {
+        vm_free(&va_engine.w, q->at, sizeof *s);
+        free(q);
+        errno = ENOMEM;
+        return NULL;
+    }
+    q->s = s;
+    q->type = IBV_SRQT_BASIC;
+    q->max_sge = s->sges;
+    q->srq.context = context;
+    q->srq.pd = pd;
+    pthread_mutex_init(&q->srq.mutex, NULL);
+    pthread_cond_init(&q->srq.cond, NULL);
+    pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
+    s->is = SOFTIB_IS_SRQ;
+    s->domain = va_domain(pd);
+    s->process = (uint16_t)va_engine.w.process;
+    s->async = va_context(context)->async;
+    s->user = (uintptr_t)q;
+    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    attr->max_wr = s->size;
+    attr->max_sge = s->sges;
+    va_enroll(q);
+    return q;
+}
+
+VA_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    struct va_srq *q = make(pd->context, pd, &attr->attr);
+
+    if (!q)
+        return NULL;
+    q->srq.srq_context = attr->srq_context;
+    return &q->srq;
+}
+
+struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+    enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+    bool xrc = type == IBV_SRQT_XRC;
+    struct va_srq *q;
+
+    if (type != IBV_SRQT_BASIC && !xrc) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
+        (xrc && (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ)))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    q = make(context, attr->pd, &attr->attr);
+    if (!q)
+        return NULL;
+    q->srq.srq_context = attr->srq_context;
+    if (!xrc)
+        return &q->srq;
+    q->type = IBV_SRQT_XRC;
+    q->xrcd = (struct va_xrcd *)attr->xrcd;
+    q->cq = (struct va_cq *)attr->cq;
+    q->s->xrcd = q->xrcd->domain;
+    q->s->cq = q->cq->at;
+    q->s->number = vm_number_take(&va_engine.w, q->at);
+    __atomic_fetch_add(&q->xrcd->users, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&q->cq->users, 1, __ATOMIC_RELAXED);
+    return &q->srq;
+}
+
+int va_get_srq_num(struct ibv_srq *srq, uint32_t *number)
+{
+    const struct va_srq *q = (const struct va_srq *)srq;
+
+    if (q->type != IBV_SRQT_XRC)
+        return EOPNOTSUPP;
+    *number = q->s->number;
+    return 0;
+}
+
+VA_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+    struct va_srq *q = (struct va_srq *)srq;
+
+    if (__atomic_load_n(&q->users, __ATOMIC_ACQUIRE))
+        return EBUSY;
+    va_dismiss(q);
+    if (q->s->number)
+        vm_number_give(&va_engine.w, q->s->number);
+    vm_quiesce(&va_engine.w);
+    pthread_mutex_lock(&srq->mutex);
+    while (srq->events_completed != q->events)
+        pthread_cond_wait(&srq->cond, &srq->mutex);
+    pthread_mutex_unlock(&srq->mutex);
+    if (q->type == IBV_SRQT_XRC) {
+        __atomic_fetch_sub(&q->xrcd->users, 1, __ATOMIC_RELEASE);
+        __atomic_fetch_sub(&q->cq->users, 1, __ATOMIC_RELEASE);
+    }
+    __atomic_fetch_sub(&va_pd(srq->pd)->users, 1, __ATOMIC_RELEASE);
+    q->s->is = 0;
+    vm_free(&va_engine.w, q->s->ring, ring_octets(q->s->size, q->s->sges));
+    vm_free(&va_engine.w, q->at, sizeof *q->s);
+    free(q);
+    return 0;
+}
+
+/* Moves what is posted to a ring of `size`. */
+static int resize(struct va_srq *q, uint32_t size)
+{
+    struct softib_srq *s = q->s;
+    size_t one = ring_octets(1, s->sges);
+    uint64_t ring = vm_alloc(&va_engine.w, ring_octets(size, s->sges)), gone;
+    uint32_t old;
+    int error = 0;
+
+    if (!ring)
+        return ENOMEM;
+    pthread_spin_lock(&q->lock);
+    vm_lock(&va_engine.w, &s->lock);
+    old = s->size;
+    gone = s->ring;
+    if (s->tail - s->head > size) {
+        error = EINVAL;
+        gone = ring;
+        old = size;
+    } else {
+        for (uint32_t i = s->head; i != s->tail; i++)
+            memcpy((char *)vm_at(&va_engine.w, ring) + (i & (size - 1)) * one,
+                   (char *)vm_at(&va_engine.w, s->ring) + (i & (s->size - 1)) * one, one);
+        s->ring = ring;
+        s->size = size;
+    }
+    vm_unlock(&s->lock);
+    pthread_spin_unlock(&q->lock);
+    vm_free(&va_engine.w, gone, ring_octets(old, s->sges));
+    return error;
+}
+
+VA_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+    struct va_srq *q = (struct va_srq *)srq;
+    int error = 0;
+
+    if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) || (mask & IBV_SRQ_MAX_WR && (!attr->max_wr || attr->max_wr >= VA_MAX_SEND)) ||
+        (mask & IBV_SRQ_LIMIT && attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : q->s->size)))
+        return EINVAL;
+    if (mask & IBV_SRQ_MAX_WR)
+        error = resize(q, va_power_of_two(attr->max_wr));
+    if (!error && mask & IBV_SRQ_LIMIT) {
+        vm_lock(&va_engine.w, &q->s->lock);
+        q->s->limit = attr->srq_limit;
+        vm_unlock(&q->s->lock);
+    }
+    return error;
+}
+
+VA_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+    const struct softib_srq *s = ((struct va_srq *)srq)->s;
+
+    *attr = (struct ibv_srq_attr){ .max_wr = s->size, .max_sge = s->sges, .srq_limit = s->limit };
+    return 0;
+}
+
+/* Who waits for a receive may try again. */
+void va_wake_waiter(uint16_t *waiter)
+{
+    uint16_t who;
+
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(waiter, __ATOMIC_RELAXED))
+        return;
+    who = __atomic_exchange_n(waiter, 0, __ATOMIC_SEQ_CST);
+    if (who)
+        vm_wake(&va_engine.w, who);
+}
+
+int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct va_srq *q = (struct va_srq *)srq;
+    struct softib_srq *s = q->s;
+    int error = 0;
+
+    pthread_spin_lock(&q->lock);
+    for (; wr; wr = wr->next) {
+        if (wr->num_sge < 0 || (uint32_t)wr->num_sge > s->sges)
+            error = EINVAL;
+        else if (s->tail - __atomic_load_n(&s->head, __ATOMIC_ACQUIRE) >= s->size)
+            error = ENOMEM;
+        if (error)
+            break;
+        va_write_receive(s->ring, s->size, s->sges, s->tail, wr);
+        __atomic_store_n(&s->tail, s->tail + 1, __ATOMIC_RELEASE);
+    }
+    pthread_spin_unlock(&q->lock);
+    if (error)
+        *bad = wr;
+    va_wake_waiter(&s->waiter);
+    return error;
+}
+
+/* -- XRC domains: one to all who open the same file (IBA 10.2.3, ibv_open_xrcd(3)) -- */
+
+/* Two processes get the same number from the same inode without asking each other. */
+static uint32_t domain_of(const struct stat *file)
+{
+    uint64_t x = (uint64_t)file->st_ino * 0x9E3779B97F4A7C15u ^ (uint64_t)file->st_dev * 0xC2B2AE3D27D4EB4Fu;
+
+    return (uint32_t)(x >> 32) | 0x80000000u; /* apart from those that are counted up */
+}
+
+struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+    struct va_xrcd *x;
+    struct stat file;
+    bool named = attr->comp_mask & IBV_XRCD_INIT_ATTR_FD && attr->fd != -1;
+
+    if ((attr->comp_mask & (IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS)) !=
+        (IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS) || (!named && !(attr->oflags & O_CREAT)) ||
+        (named && fstat(attr->fd, &file))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->xrcd.context = context;
+    x->domain = named ? domain_of(&file)
+                      : __atomic_add_fetch(&vm_head(&va_engine.w)->domain_next, 1, __ATOMIC_RELAXED);
+    return &x->xrcd;
+}
+
+int va_close_xrcd(struct ibv_xrcd *xrcd)
+{
+    struct va_xrcd *x = (struct va_xrcd *)xrcd;
+
+    if (__atomic_load_n(&x->users, __ATOMIC_ACQUIRE))
+        return EBUSY;
+    free(x);
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* UD: one packet to one QP, or to the members of a multicast group. IBA 9.8.4, 10.5. */
+#include "engine.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#define GRH 40
+
+/* The GRH as it arrives (8.3); without one its room holds nothing defined. */
+static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
+{
+    const struct ibv_global_route *route = &ah->attr.grh;
+    uint32_t first = htonl(6u << 28 | (uint32_t)route->traffic_class << 20 | (route->flow_label & 0xFFFFF));
+    uint16_t length = htons((uint16_t)(12 + 8 + ((payload + 3) & ~3ull) + 4)); /* BTH to ICRC */
+
+    memset(grh, 0, GRH);
+    if (!ah->attr.is_global)
+        return;
+    memcpy(grh, &first, 4);
+    memcpy(grh + 4, &length, 2);
+    grh[6] = 0x1B; /* IBA's transport */
+    grh[7] = (char)route->hop_limit;
+    sv_port_gid(ah->port, route->sgid_index, (uint8_t *)grh + 8);
+    memcpy(grh + 24, route->dgid.raw, 16);
+}
+
+/* What arrives at `peer`; faults of a responder drop it without a word. */
+static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *peer, const struct iovec *iov, unsigned n,
+                   uint64_t length)
+{
+    struct ve_engine *e = q->e;
+    struct softib_srq *srq = ve_srq_of(e, peer);
+    struct softib_receive *receive;
+    struct ve_part parts[VE_SGES];
+    uint64_t room;
+    struct softib_cqe cqe = {
+        .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = (uint32_t)length, .src_qp = q->s->qpn,
+        .slid = (uint16_t)(sv_lid(&sv_board, q->s->port) | wr->ah->attr.src_path_bits), .sl = wr->ah->attr.sl,
+        .flags = wr->ah->attr.is_global ? IBV_WC_GRH : 0, .pkey_index = peer->pkey_index,
+        .path_bits = (uint8_t)(wr->ah->attr.dlid < SV_LID_MCAST_MIN
+                                   ? wr->ah->attr.dlid & ((1u << sv_lmc(&sv_board, peer->port)) - 1) : 0),
+    };
+
+    if (wr->opcode == IBV_WR_SEND_WITH_IMM) {
+        cqe.imm = wr->imm;
+        cqe.flags |= IBV_WC_WITH_IMM;
+    }
+    if (srq)
+        vm_lock(&e->w, &srq->lock);
+    receive = ve_next_receive(e, peer, srq);
+    if (receive && ve_receive_parts(e, peer, srq, receive, parts, &room) && length <= room &&
+        !ve_put(e, peer->process, parts, receive->sges, iov, n))
+        ve_take_receive(e, peer, srq, &cqe, wr->flags & IBV_SEND_SOLICITED);
+    if (srq)
+        vm_unlock(&srq->lock);
+}
+
+/* Looks for the QP and checks what its port would (9.6.1). */
+static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_t port, const struct iovec *iov, unsigned n,
+                  uint64_t length)
+{
+    uint32_t qkey = wr->qkey & 0x80000000u ? q->s->qkey : wr->qkey; /* 10.2.5: the QP's own */
+    uint64_t *hazard;
+    struct softib_qp *peer = vm_number_hold(&q->e->w, qpn, &hazard);
+
+    if (!peer)
+        return;
+    if (peer->is == SOFTIB_IS_QP) {
+        vm_lock(&q->e->w, &peer->lock);
+        if (peer->type == IBV_QPT_UD && peer->port == port && sv_pkeys_match(peer->pkey, q->s->pkey) &&
+            (peer->state == IBV_QPS_RTR || peer->state == IBV_QPS_RTS || peer->state == IBV_QPS_SQD ||
+             peer->state == IBV_QPS_SQE)) {
+            if (peer->qkey == qkey)
+                arrive(q, wr, peer, iov, n, length);
+            else
+                sv_qkey_violation(port, &q->way, qkey, (uint32_t[2]){ q->s->qpn, qpn });
+        }
+        vm_unlock(&peer->lock);
+    }
+    vm_hazard_end(hazard);
+}
+
+/* Every member whose port a copy reaches, save the sender itself. */
+static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec *iov, unsigned n, uint64_t length)
+{
+    struct ve_engine *e = q->e;
+    struct softib_member *members = vm_members(&e->w);
+    uint32_t high = __atomic_load_n(&vm_head(&e->w)->member_high, __ATOMIC_ACQUIRE);
+    const struct ve_ah *ah = wr->ah;
+
+    for (uint32_t i = 0; i < high; i++) {
+        struct softib_member m = members[i];
+        bool reached = m.port == q->s->port;
+
+        if (!m.qpn || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
+            (ah->attr.is_global && memcmp(m.gid, ah->attr.grh.dgid.raw, 16)))
+            continue;
+        for (uint32_t d = 0; !reached && d < ah->tree.dests_n; d++)
+            reached = ah->tree.dests[d] == m.port;
+        if (reached)
+            to_qp(q, wr, m.qpn, m.port, iov, n, length);
+    }
+}
+
+static void walk(struct ve_qp *q, struct ve_ah *ah)
+{
+    struct sv_way way = {
+        .port = q->s->port, .dlid = ah->attr.dlid, .pkey = q->s->pkey, .sl = ah->attr.sl, .is_global = ah->attr.is_global,
+    };
+    uint32_t qp[2] = { q->s->qpn, 0 };
+
+    memcpy(way.dgid, ah->attr.grh.dgid.raw, 16);
+    q->way = way;
+    if (!sv_flow_is_stale(&ah->flow) && ah->pkey == q->s->pkey && ah->flow.cell)
+        return;
+    if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE) {
+        sv_tree_free(&ah->tree);
+        if (!sv_tree_walk(&sv_board, &way, &ah->tree))
+            sv_flow_tree(&ah->flow, &ah->tree, &way, qp);
+    } else {
+        sv_flow_walk(&ah->flow, &way, NULL, qp);
+    }
+    ah->pkey = q->s->pkey;
+}
+
+struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct iovec iov[VE_SGES + 2];
+    char grh[GRH];
+    unsigned n;
+    uint64_t length;
+    struct ve_ah *ah = wr->ah;
+    enum ibv_wc_status status = ve_gather(q, wr, 0, iov + 1, &n, &length);
+    uint32_t mtu = 128u << (sv_port_info(&sv_board, q->s->port)[SV_NEIGHBOR_MTU_AT] >> 4);
+
+    if (status != IBV_WC_SUCCESS)
+        return ve_done(status);
+    if (length > mtu)
+        return ve_done(IBV_WC_LOC_LEN_ERR);
+    pthread_mutex_lock(&ah->lock);
+    walk(q, ah);
+    sv_flow_count(&ah->flow, 0, sv_wire_words(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
+                                              SV_WIRE_UD | (ah->attr.is_global ? SV_WIRE_GRH : 0), length, 4096));
+    fill_grh(ah, length, grh);
+    iov[0] = (struct iovec){ grh, GRH };
+    if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE)
+        to_group(q, wr, iov, n + 1, length + GRH);
+    else if (ah->flow.reason[0] == SV_OK)
+        to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
+    pthread_mutex_unlock(&ah->lock);
+    return ve_done(IBV_WC_SUCCESS);
+}

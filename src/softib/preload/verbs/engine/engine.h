@@ -1,0 +1,197 @@
+/*
+ * Transports: what post_send does. The initiator executes (docs/decisions/0008): it checks what the responder would check,
+ * copies once and writes the completions of both sides. A struct ve_engine is one process's.
+ */
+#ifndef SOFTIB_VERBS_ENGINE_H
+#define SOFTIB_VERBS_ENGINE_H
+
+#include "../memory/memory.h"
+
+#include <infiniband/verbs.h>
+#include <sys/uio.h>
+
+#include "../fabric/fabric.h"
+
+#define VE_SGES 32      /* of one request */
+#define VE_INLINE 1024
+
+struct ve_engine {
+    struct vm_world w;
+    pthread_mutex_t lock;           /* of `waiting` */
+    struct ve_qp *waiting;          /* QPs with work that waits */
+    bool timer_runs;
+    bool stop;
+    pthread_t timer;
+};
+
+struct ve_context; /* abi.h */
+
+struct ve_ah {
+    struct ibv_ah ah;
+    struct ibv_ah_attr attr;
+    uint32_t port;
+    pthread_mutex_t lock;
+    struct sv_flow flow;
+    struct sv_tree tree;
+    uint16_t pkey;                  /* that the flow was walked with */
+    uint32_t qp[2];
+};
+
+/* A send request, taken over from the application. */
+struct ve_wr {
+    uint64_t wr_id;
+    uint32_t opcode, flags;         /* enum ibv_wr_opcode, enum ibv_send_flags */
+    uint32_t imm;                   /* or the key to invalidate */
+    uint32_t rkey;
+    uint64_t remote;
+    uint64_t compare, swap;
+    struct ve_ah *ah;
+    uint32_t qpn, qkey;             /* UD; XRC: the SRQ's number in qpn */
+    struct ibv_mw *mw;
+    struct ibv_mw_bind_info bind;
+    uint32_t sges;
+    uint32_t inline_length;         /* with IBV_SEND_INLINE */
+    const struct ibv_sge *sge;
+};
+
+struct ve_slot {                    /* a request that waits, with what it points to */
+    struct ve_wr wr;
+    struct ibv_sge *sge;
+    char *data;
+};
+
+struct ve_qp {
+    struct ibv_qp_ex ex;            /* first: the application's pointer */
+    struct ve_engine *e;
+    struct softib_qp *s;
+    uint64_t at;                    /* of s */
+    const struct sv_device *device;
+    pthread_spinlock_t lock;        /* of the sending half */
+    struct sv_flow flow;
+    struct sv_way way, back;
+    uint64_t send_cq;
+    uint32_t sq_psn;
+    uint32_t max_send, max_sges, max_inline, max_recv;
+    struct ve_slot *slots;
+    uint32_t head, tail;            /* requests that wait */
+    uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
+    uint8_t waits;                  /* enum ve_wait of the first of them */
+    bool listed;                    /* in e->waiting */
+    bool sq_error;                  /* SQE */
+    struct ve_qp *next;
+    uint64_t deadline_ns, next_ns;
+    struct ibv_qp_attr attr;        /* as last modified, for query */
+    struct ibv_qp_init_attr init;
+    void *builder;                  /* of ibv_wr_*; abi/ */
+    uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
+    uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
+};
+
+enum ve_wait { VE_NONE, VE_RNR, VE_LOST };
+
+/* What became of a request. */
+struct ve_outcome {
+    enum ve_wait wait;
+    enum ibv_wc_status status;
+    uint32_t byte_len;
+    uint8_t rnr_timer;              /* VE_RNR: the responder's code */
+};
+
+static inline struct ve_outcome ve_done(enum ibv_wc_status status)
+{
+    return (struct ve_outcome){ .status = status };
+}
+
+static inline struct softib_cq *ve_cq(struct ve_engine *e, uint64_t at)
+{
+    return vm_at(&e->w, at);
+}
+
+uint64_t ve_now_ns(void);
+
+/* -- copy.c -- */
+
+struct ve_part { /* of a process's memory */
+    uint64_t address;               /* there */
+    char *here;                     /* the same, in this process; NULL where it is not mapped */
+    uint64_t length;
+};
+
+/* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
+int ve_put(struct ve_engine *e, uint32_t process, const struct ve_part *to, unsigned to_n, const struct iovec *from,
+           unsigned from_n);
+int ve_get(struct ve_engine *e, uint32_t process, const struct ve_part *from, unsigned from_n, const struct iovec *to,
+           unsigned to_n);
+/* Placement: ascending, the last 8 octets by one release store. */
+void ve_place(char *to, const char *from, uint64_t n);
+
+/* -- keys.c -- */
+
+/*
+ * Memory behind `key` of `process`: [address, address + length) with every right of `access`, in `domain`. Windows of type 2
+ * only for `qpn`. False where it is not so.
+ */
+bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
+                uint32_t process, uint32_t qpn, struct ve_part *part);
+/* Binds `mw` as `info` says (SQ, or ibv_bind_mw); `key` is what it will have. */
+enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info);
+/* LOCAL_INV, SEND_WITH_INV: the window of type 2 with `key` is unbound. */
+bool ve_invalidate(struct ve_engine *e, uint32_t key, uint32_t process, uint32_t domain, uint32_t qpn);
+
+/* -- complete.c -- */
+
+/* Adds a completion; an overrun is the CQ's end. */
+void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
+/* An asynchronous event of an object of `process` (possibly another's). */
+void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
+/* A datagram to socket `number` of `process`. */
+void ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
+/* Completions of `qpn` in `cq` do not exist any more. */
+void ve_purge(struct ve_engine *e, uint64_t cq, uint32_t qpn);
+
+/* -- receive.c: the responder's half, done by the initiator; `peer` is locked -- */
+
+/* The next receive of `peer`, looked at but not taken. NULL: there is none. */
+struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq);
+/* Takes it and completes it as `cqe` says. */
+void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq, struct softib_cqe *cqe,
+                     bool solicited);
+/* Its buffer as parts. False: a key is wrong. */
+bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq,
+                      const struct softib_receive *receive, struct ve_part *parts, uint64_t *room);
+/* The receiving half goes to ERR: what was posted is flushed. */
+void ve_break_receiver(struct ve_engine *e, struct softib_qp *peer);
+struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer);
+
+/* -- request.c, datagram.c: one request -- */
+
+struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr);
+struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr);
+/* Local memory of a request. LOC_PROT_ERR where a key is wrong. */
+enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
+                             uint64_t *length);
+
+/* -- send.c -- */
+
+/* Takes a request over. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
+int ve_post(struct ve_qp *q, const struct ve_wr *wr);
+/* Goes on with what waits. `q->lock` is held. */
+void ve_go_on(struct ve_qp *q, uint64_t now_ns, bool woken);
+/* The whole QP goes to ERR. `q->lock` is held. */
+void ve_break(struct ve_qp *q);
+/* The responder's half went to ERR: the sending half follows. `q->lock` is held. */
+void ve_follow(struct ve_qp *q);
+
+/* -- timer.c -- */
+
+void ve_list(struct ve_qp *q);
+void ve_unlist(struct ve_qp *q);
+/* Goes on with all work that is due; called by poll_cq. */
+void ve_progress(struct ve_engine *e);
+
+/* -- modify.c -- */
+
+int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);
+int ve_qp_walk(struct ve_qp *q);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). What is not in the table, lacks an
+ * attribute or has one too many changes nothing.
+ */
+#include "engine.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define AV_ IBV_QP_AV
+enum { UD = 1, UC = 2, RC = 4, XS = 8, XR = 16, CONNECTED = UC | RC | XS | XR };
+
+static const struct transition {
+    uint8_t from, to, types;
+    int required, optional;
+} table[] = {
+    { IBV_QPS_RESET, IBV_QPS_INIT, UD, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0 },
+    { IBV_QPS_RESET, IBV_QPS_INIT, CONNECTED, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0 },
+    { IBV_QPS_INIT, IBV_QPS_INIT, UD, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY },
+    { IBV_QPS_INIT, IBV_QPS_INIT, CONNECTED, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS },
+    { IBV_QPS_INIT, IBV_QPS_RTR, UD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+    { IBV_QPS_INIT, IBV_QPS_RTR, UC, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+      IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX },
+    { IBV_QPS_INIT, IBV_QPS_RTR, RC | XR,
+      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+      IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX },
+    { IBV_QPS_INIT, IBV_QPS_RTR, XS, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+      IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX },
+    { IBV_QPS_RTR, IBV_QPS_RTS, UD, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+    { IBV_QPS_RTR, IBV_QPS_RTS, UC, IBV_QP_SQ_PSN,
+      IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE },
+    { IBV_QPS_RTR, IBV_QPS_RTS, RC | XS,
+      IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+      IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE },
+    { IBV_QPS_RTR, IBV_QPS_RTS, XR, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT,
+      IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE },
+    { IBV_QPS_RTS, IBV_QPS_RTS, UD, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+    { IBV_QPS_RTS, IBV_QPS_RTS, CONNECTED, 0,
+      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_MIN_RNR_TIMER },
+    { IBV_QPS_RTS, IBV_QPS_SQD, UD | CONNECTED, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+    { IBV_QPS_SQD, IBV_QPS_RTS, UD, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+    { IBV_QPS_SQD, IBV_QPS_RTS, CONNECTED, 0,
+      IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE },
+    { IBV_QPS_SQD, IBV_QPS_SQD, UD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+    { IBV_QPS_SQD, IBV_QPS_SQD, CONNECTED, 0,
+      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+          IBV_QP_PATH_MIG_STATE | IBV_QP_PORT },
+    { IBV_QPS_SQE, IBV_QPS_RTS, UD, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY },
+    { IBV_QPS_SQE, IBV_QPS_RTS, UC, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS },
+};
+
+static int type_bit(uint8_t type)
+{
+    switch (type) {
+    case IBV_QPT_UD: return UD;
+    case IBV_QPT_UC: return UC;
+    case IBV_QPT_XRC_SEND: return XS;
+    case IBV_QPT_XRC_RECV: return XR;
+    default: return RC;
+    }
+}
+
+static bool allowed(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+        return !(mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE));
+    mask &= ~IBV_QP_STATE;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].from == from && table[i].to == to && table[i].types & type_bit(type))
+            return (mask & table[i].required) == table[i].required && !(mask & ~(table[i].required | table[i].optional));
+    return false;
+}
+
+/* What the attributes say must be possible. */
+static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
+{
+    uint32_t port = mask & IBV_QP_PORT ? sv_port_row(q->device, a->port_num) : q->s->port;
+    uint16_t pkey;
+
+    if (mask & IBV_QP_PORT && (!a->port_num || port == SV_NO_PORT))
+        return EINVAL;
+    if (mask & IBV_QP_PKEY_INDEX && sv_port_pkey(port, a->pkey_index, &pkey))
+        return EINVAL;
+    if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
+        return EINVAL;
+    if (mask & IBV_QP_AV && a->ah_attr.port_num && sv_port_row(q->device, a->ah_attr.port_num) == SV_NO_PORT)
+        return EINVAL;
+    if (mask & IBV_QP_AV && a->ah_attr.is_global) {
+        uint8_t gid[16];
+
+        if (sv_port_gid(port, a->ah_attr.grh.sgid_index, gid))
+            return EINVAL;
+    }
+    if ((mask & IBV_QP_TIMEOUT && a->timeout > 31) || (mask & IBV_QP_RETRY_CNT && a->retry_cnt > 7) ||
+        (mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) || (mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31))
+        return EINVAL;
+    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > 16) ||
+        (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > 16))
+        return EINVAL;
+    return 0;
+}
+
+static void take_address(struct ve_qp *q, const struct ibv_qp_attr *a)
+{
+    const struct ibv_ah_attr *ah = &a->ah_attr;
+
+    q->way.dlid = ah->dlid;
+    q->way.sl = ah->sl;
+    q->way.is_global = ah->is_global;
+    memcpy(q->way.dgid, ah->grh.dgid.raw, 16);
+    q->s->lid = ah->dlid;
+    q->attr.ah_attr = *ah;
+}
+
+/* Copies what `mask` names. */
+static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
+{
+    struct softib_qp *s = q->s;
+    struct ibv_qp_attr *mine = &q->attr;
+
+    if (mask & IBV_QP_PORT)
+        s->port = sv_port_row(q->device, a->port_num), mine->port_num = a->port_num;
+    if (mask & (IBV_QP_PORT | IBV_QP_PKEY_INDEX)) {
+        if (mask & IBV_QP_PKEY_INDEX)
+            mine->pkey_index = s->pkey_index = a->pkey_index;
+        sv_port_pkey(s->port, s->pkey_index, &s->pkey);
+    }
+    if (mask & IBV_QP_QKEY)
+        mine->qkey = s->qkey = a->qkey;
+    if (mask & IBV_QP_ACCESS_FLAGS)
+        mine->qp_access_flags = s->access = a->qp_access_flags;
+    if (mask & IBV_QP_AV)
+        take_address(q, a);
+    if (mask & IBV_QP_PATH_MTU)
+        mine->path_mtu = a->path_mtu, q->way.mtu = (uint8_t)a->path_mtu;
+    if (mask & IBV_QP_DEST_QPN)
+        mine->dest_qp_num = s->dest_qpn = a->dest_qp_num & 0xFFFFFF;
+    if (mask & IBV_QP_RQ_PSN)
+        mine->rq_psn = s->rq_psn = a->rq_psn & 0xFFFFFF;
+    if (mask & IBV_QP_SQ_PSN)
+        mine->sq_psn = q->sq_psn = a->sq_psn & 0xFFFFFF;
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+        mine->max_dest_rd_atomic = s->dest_reads = a->max_dest_rd_atomic;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        mine->max_rd_atomic = a->max_rd_atomic;
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        mine->min_rnr_timer = s->min_rnr = a->min_rnr_timer;
+    if (mask & IBV_QP_TIMEOUT)
+        mine->timeout = q->timeout = a->timeout;
+    if (mask & IBV_QP_RETRY_CNT)
+        mine->retry_cnt = q->retry_cnt = a->retry_cnt;
+    if (mask & IBV_QP_RNR_RETRY)
+        mine->rnr_retry = q->rnr_retry = q->rnr_left = a->rnr_retry;
+    if (mask & IBV_QP_ALT_PATH) {
+        mine->alt_ah_attr = a->alt_ah_attr;
+        mine->alt_pkey_index = a->alt_pkey_index;
+        mine->alt_port_num = a->alt_port_num;
+        mine->alt_timeout = a->alt_timeout;
+    }
+    if (mask & IBV_QP_PATH_MIG_STATE)
+        mine->path_mig_state = a->path_mig_state;
+}
+
+/* Everything is forgotten, completions that nobody has polled too. */
+static void reset(struct ve_qp *q)
+{
+    struct softib_qp *s = q->s;
+
+    s->rq_head = s->rq_tail = 0;
+    s->dest_qpn = s->rq_psn = s->established = 0;
+    s->lid = 0;
+    q->head = q->tail = 0;
+    q->waits = VE_NONE;
+    sv_flow_end(&q->flow);
+    memset(&q->flow, 0, sizeof q->flow);
+    if (q->send_cq)
+        ve_purge(q->e, q->send_cq, s->qpn);
+    if (s->recv_cq && s->recv_cq != q->send_cq)
+        ve_purge(q->e, s->recv_cq, s->qpn);
+}
+
+int ve_qp_walk(struct ve_qp *q)
+{
+    struct softib_qp *s = q->s;
+    struct sv_path path;
+    uint32_t qp[2] = { s->qpn, s->dest_qpn };
+
+    sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* an SM may have changed the table */
+    q->way.port = s->port;
+    q->way.pkey = s->pkey;
+    if (s->type == IBV_QPT_UC || sv_path_walk(&sv_board, &q->way, &path) != SV_OK)
+        return sv_flow_walk(&q->flow, &q->way, NULL, qp);
+    q->back = q->way;
+    q->back.port = path.dest; /* who answers */
+    q->back.dlid = (uint16_t)(sv_lid(&sv_board, s->port) | q->attr.ah_attr.src_path_bits);
+    q->back.is_global = false;
+    return sv_flow_walk(&q->flow, &q->way, &q->back, qp);
+}
+
+static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_attr *attr, int mask)
+{
+    struct softib_event drained = { .type = IBV_EVENT_SQ_DRAINED, .element = (uintptr_t)&q->ex.qp_base };
+
+    if ((to == IBV_QPS_RTR || to == IBV_QPS_RTS) && q->s->type != IBV_QPT_UD)
+        ve_qp_walk(q);
+    if (to == IBV_QPS_RTS && q->head != q->tail)
+        ve_list(q);
+    if (to == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify)
+        ve_knock(q->e, q->e->w.process, q->s->async, &drained, sizeof drained);
+}
+
+int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
+{
+    enum ibv_qp_state from, to;
+    int error;
+
+    pthread_spin_lock(&q->lock);
+    if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET)
+        ve_follow(q);
+    from = q->ex.qp_base.state;
+    to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    error = !allowed(q->s->type, from, to, mask) || (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from &&
+                                                     !(from == IBV_QPS_SQE)) ? EINVAL : check(q, attr, mask);
+    if (!error && to == IBV_QPS_ERR) {
+        ve_break(q);
+    } else if (!error) {
+        vm_lock(&q->e->w, &q->s->lock);
+        if (to == IBV_QPS_RESET)
+            reset(q);
+        take(q, attr, mask);
+        q->s->state = (uint8_t)to;
+        vm_unlock(&q->s->lock);
+        q->ex.qp_base.state = to;
+        after(q, to, attr, mask);
+    }
+    pthread_spin_unlock(&q->lock);
+    return error;
+}

@@ -1,0 +1,81 @@
+/* The receiving half of a QP, as an initiator uses it: `peer->lock` is held. */
+#include "engine.h"
+
+struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer)
+{
+    return peer->srq ? vm_at(&e->w, peer->srq) : NULL;
+}
+
+static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t sges, uint32_t place)
+{
+    size_t octets = sizeof(struct softib_receive) + sges * sizeof(struct softib_sge);
+
+    return (struct softib_receive *)((char *)vm_at(&e->w, ring) + place * octets);
+}
+
+struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq)
+{
+    if (srq)
+        return srq->head == __atomic_load_n(&srq->tail, __ATOMIC_ACQUIRE)
+                   ? NULL : entry(e, srq->ring, srq->sges, srq->head % srq->size);
+    return !peer->rq_size || peer->rq_head == __atomic_load_n(&peer->rq_tail, __ATOMIC_ACQUIRE)
+               ? NULL : entry(e, peer->rq, peer->rq_sges, peer->rq_head % peer->rq_size);
+}
+
+void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq, struct softib_cqe *cqe,
+                     bool solicited)
+{
+    const struct softib_receive *receive = ve_next_receive(e, peer, srq);
+    bool reached = false;
+
+    cqe->wr_id = receive->wr_id;
+    cqe->qpn = cqe->owner = peer->qpn;
+    if (srq) {
+        __atomic_store_n(&srq->head, srq->head + 1, __ATOMIC_RELEASE);
+        reached = srq->limit && srq->tail - srq->head < srq->limit;
+        if (reached)
+            srq->limit = 0;
+    } else {
+        __atomic_store_n(&peer->rq_head, peer->rq_head + 1, __ATOMIC_RELEASE);
+    }
+    ve_complete(e, srq && srq->cq ? srq->cq : peer->recv_cq, cqe, solicited);
+    if (reached)
+        ve_event(e, srq->process, srq->async, IBV_EVENT_SRQ_LIMIT_REACHED, srq->user);
+}
+
+bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq,
+                      const struct softib_receive *receive, struct ve_part *parts, uint64_t *room)
+{
+    const struct softib_sge *sge = (const void *)(receive + 1);
+
+    *room = 0;
+    for (uint32_t i = 0; i < receive->sges; i++) {
+        if (!sge[i].length) {
+            parts[i] = (struct ve_part){ 0 };
+            continue;
+        }
+        if (!ve_resolve(e, sge[i].lkey, sge[i].address, sge[i].length, IBV_ACCESS_LOCAL_WRITE,
+                        srq ? srq->domain : peer->domain, peer->process, 0, &parts[i]))
+            return false;
+        *room += sge[i].length;
+    }
+    return true;
+}
+
+void ve_break_receiver(struct ve_engine *e, struct softib_qp *peer)
+{
+    struct softib_srq *srq = ve_srq_of(e, peer);
+
+    if (peer->state == IBV_QPS_ERR)
+        return;
+    __atomic_store_n(&peer->state, IBV_QPS_ERR, __ATOMIC_RELEASE);
+    if (srq) {
+        ve_event(e, peer->process, peer->async, IBV_EVENT_QP_LAST_WQE_REACHED, peer->user);
+        return;
+    }
+    while (ve_next_receive(e, peer, NULL)) {
+        struct softib_cqe cqe = { .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV };
+
+        ve_take_receive(e, peer, NULL, &cqe, false);
+    }
+}

@@ -1,0 +1,203 @@
+/* The sending half: requests are executed in order; the first that must wait holds up those behind it. */
+#include "engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* RNR NAK timer codes in units of 10 us (IBA table 45). */
+static const uint32_t rnr_10us[32] = {
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static const uint8_t completions[] = {
+    [IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE, [IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+    [IBV_WR_SEND] = IBV_WC_SEND, [IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND, [IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+    [IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ, [IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD, [IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+    [IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV, [IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+};
+
+static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status status, uint32_t octets)
+{
+    struct softib_cqe cqe = {
+        .wr_id = wr->wr_id, .status = status, .opcode = completions[wr->opcode], .qpn = q->s->qpn, .owner = q->s->qpn,
+        .byte_len = octets,
+    };
+
+    if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
+        return;
+    ve_complete(q->e, q->send_cq, &cqe, false);
+}
+
+static void flush(struct ve_qp *q)
+{
+    for (; q->head != q->tail; q->head++)
+        complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
+    q->waits = VE_NONE;
+}
+
+void ve_break(struct ve_qp *q)
+{
+    vm_lock(&q->e->w, &q->s->lock);
+    ve_break_receiver(q->e, q->s);
+    vm_unlock(&q->s->lock);
+    ve_follow(q);
+}
+
+void ve_follow(struct ve_qp *q)
+{
+    q->ex.qp_base.state = IBV_QPS_ERR;
+    flush(q);
+}
+
+/* An error ends a connection; a UD or UC QP only stops sending (SQE; 10.3.1). */
+static void fail(struct ve_qp *q)
+{
+    if (q->s->type == IBV_QPT_UD || q->s->type == IBV_QPT_UC) {
+        vm_lock(&q->e->w, &q->s->lock);
+        if (q->s->state == IBV_QPS_RTS)
+            q->s->state = IBV_QPS_SQE;
+        vm_unlock(&q->s->lock);
+        q->ex.qp_base.state = IBV_QPS_SQE;
+        flush(q);
+    } else {
+        ve_break(q);
+    }
+}
+
+static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
+{
+    if (wr->opcode == IBV_WR_BIND_MW)
+        return ve_done(ve_bind(q, wr->mw, wr->rkey, &wr->bind));
+    if (wr->opcode == IBV_WR_LOCAL_INV)
+        return ve_done(ve_invalidate(q->e, wr->imm, q->e->w.process, q->s->domain, q->s->qpn) ? IBV_WC_SUCCESS
+                                                                                              : IBV_WC_MW_BIND_ERR);
+    return q->s->type == IBV_QPT_UD ? ve_datagram(q, wr) : ve_request(q, wr);
+}
+
+/* -- waiting -- */
+
+static void begin_wait(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now)
+{
+    uint64_t t = 4096ull << q->timeout; /* 4.096 us * 2^timeout, in ns */
+
+    if (q->waits == outcome->wait)
+        return;
+    q->waits = (uint8_t)outcome->wait;
+    if (outcome->wait == VE_RNR) {
+        q->next_ns = now + rnr_10us[outcome->rnr_timer & 31] * 10000ull;
+    } else {
+        q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
+        q->next_ns = now;
+    }
+}
+
+/* True when a request that waits has waited long enough; then `status` says how it ends. */
+static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now, enum ibv_wc_status *status)
+{
+    if (outcome->wait == VE_LOST) {
+        *status = IBV_WC_RETRY_EXC_ERR;
+        return now >= q->deadline_ns;
+    }
+    *status = IBV_WC_RNR_RETRY_EXC_ERR;
+    if (now < q->next_ns || q->rnr_retry == 7)
+        return false;
+    if (!q->rnr_left)
+        return true;
+    q->rnr_left--;
+    q->next_ns = now + rnr_10us[outcome->rnr_timer & 31] * 10000ull;
+    return false;
+}
+
+/* Executes and completes. False: it must wait. */
+static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
+{
+    struct ve_outcome outcome = execute(q, wr);
+    enum ibv_wc_status status;
+
+    if (outcome.wait) {
+        now = now ? now : ve_now_ns();
+        begin_wait(q, &outcome, now);
+        if (!gives_up(q, &outcome, now, &status))
+            return false;
+        outcome = ve_done(status);
+    }
+    q->waits = VE_NONE;
+    q->rnr_left = q->rnr_retry;
+    complete(q, wr, outcome.status, outcome.byte_len);
+    if (outcome.status != IBV_WC_SUCCESS)
+        fail(q);
+    return true;
+}
+
+void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
+{
+    if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
+        ve_follow(q);
+    while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
+        if (q->waits == VE_RNR && !woken && now < q->next_ns)
+            return;
+        q->head++; /* a failure flushes those behind it */
+        if (!attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now)) {
+            q->head--;
+            return;
+        }
+    }
+}
+
+static int keep(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_slot *slot;
+    uint64_t octets = 0;
+
+    if (q->tail - q->head >= q->max_send)
+        return ENOMEM;
+    if (!q->slots)
+        q->slots = calloc(q->max_send, sizeof *q->slots);
+    if (!q->slots)
+        return ENOMEM;
+    slot = &q->slots[q->tail % q->max_send];
+    if (!slot->sge)
+        slot->sge = calloc(q->max_sges ? q->max_sges : 1, sizeof *slot->sge);
+    if (wr->flags & IBV_SEND_INLINE && !slot->data)
+        slot->data = malloc(q->max_inline ? q->max_inline : 1);
+    if (!slot->sge || (wr->flags & IBV_SEND_INLINE && !slot->data))
+        return ENOMEM;
+    slot->wr = *wr;
+    slot->wr.sge = slot->sge;
+    if (wr->flags & IBV_SEND_INLINE) { /* the application may use its buffer at once */
+        for (uint32_t i = 0; i < wr->sges; octets += wr->sge[i++].length)
+            memcpy(slot->data + octets, (void *)(uintptr_t)wr->sge[i].addr, wr->sge[i].length);
+        slot->sge[0] = (struct ibv_sge){ (uintptr_t)slot->data, (uint32_t)octets, 0 };
+        slot->wr.sges = 1;
+    } else {
+        memcpy(slot->sge, wr->sge, wr->sges * sizeof *slot->sge);
+    }
+    q->tail++;
+    return 0;
+}
+
+int ve_post(struct ve_qp *q, const struct ve_wr *wr)
+{
+    enum ibv_qp_state state = q->ex.qp_base.state;
+    int error;
+
+    if (state == IBV_QPS_RTS && q->head == q->tail) {
+        if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
+            ve_follow(q);
+            state = IBV_QPS_ERR;
+        } else if (attempt(q, wr, 0)) {
+            return 0;
+        }
+    }
+    if (state == IBV_QPS_ERR || state == IBV_QPS_SQE) {
+        complete(q, wr, IBV_WC_WR_FLUSH_ERR, 0);
+        return 0;
+    }
+    error = keep(q, wr);
+    if (!error)
+        ve_list(q);
+    return error;
+}

@@ -1,0 +1,102 @@
+/* Work that waits: a list, and a thread that lives only while there is some. */
+#include "engine.h"
+
+#include <signal.h>
+
+#define IDLE_NS 1000000000u /* with nothing to wait for the thread stays so long, then ends */
+#define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */
+
+static void *run(void *argument);
+
+/* Who adds work makes sure that somebody looks. `q->lock` is held, `e->lock` is taken. */
+void ve_list(struct ve_qp *q)
+{
+    struct ve_engine *e = q->e;
+    sigset_t all, before;
+
+    if (q->listed)
+        return;
+    pthread_mutex_lock(&e->lock);
+    q->next = e->waiting;
+    q->listed = true;
+    __atomic_store_n(&e->waiting, q, __ATOMIC_RELEASE);
+    if (!e->timer_runs) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the application's */
+        e->stop = false;
+        e->timer_runs = !pthread_create(&e->timer, NULL, run, e);
+        if (e->timer_runs)
+            pthread_detach(e->timer);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    pthread_mutex_unlock(&e->lock);
+    vm_wake(&e->w, e->w.process);
+}
+
+void ve_unlist(struct ve_qp *q)
+{
+    struct ve_engine *e = q->e;
+
+    pthread_mutex_lock(&e->lock);
+    for (struct ve_qp **at = &e->waiting; *at; at = &(*at)->next) {
+        if (*at == q) {
+            *at = q->next;
+            break;
+        }
+    }
+    q->listed = false;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* `e->lock` is held, so a QP cannot go; who holds a QP's lock may wait for `e->lock`, so that one is only tried. */
+static bool go_on(struct ve_engine *e, bool woken)
+{
+    uint64_t now = ve_now_ns();
+
+    for (struct ve_qp **at = &e->waiting; *at;) {
+        struct ve_qp *q = *at;
+
+        if (pthread_spin_trylock(&q->lock)) {
+            at = &q->next;
+            continue;
+        }
+        ve_go_on(q, now, woken);
+        if (q->head == q->tail) {
+            *at = q->next;
+            q->listed = false;
+        } else {
+            at = &q->next;
+        }
+        pthread_spin_unlock(&q->lock);
+    }
+    return e->waiting != NULL;
+}
+
+void ve_progress(struct ve_engine *e)
+{
+    if (!__atomic_load_n(&e->waiting, __ATOMIC_RELAXED) || pthread_mutex_trylock(&e->lock))
+        return;
+    go_on(e, true);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void *run(void *argument)
+{
+    struct ve_engine *e = argument;
+    bool woken = true, idle = false;
+
+    for (;;) {
+        uint32_t before = vm_wakes(&e->w);
+
+        pthread_mutex_lock(&e->lock);
+        if (e->stop || (!go_on(e, woken) && idle)) {
+            e->timer_runs = false;
+            pthread_mutex_unlock(&e->lock);
+            return NULL;
+        }
+        idle = !e->waiting;
+        pthread_mutex_unlock(&e->lock);
+        vm_sleep(&e->w, before, idle ? IDLE_NS : SOON_NS, &e->stop);
+        woken = vm_wakes(&e->w) != before;
+    }
+}

@@ -1,0 +1,154 @@
+/* The shared memory of verbs, as one process sees it. A struct vm_world is one process's: a test may have two in one. */
+#ifndef SOFTIB_VERBS_MEMORY_H
+#define SOFTIB_VERBS_MEMORY_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "shared.h"
+
+_Static_assert(sizeof(struct softib_process) == 256, "a process has its size");
+_Static_assert(sizeof(struct softib_key) == 64, "a key has its size");
+_Static_assert(sizeof(struct softib_cqe) == 64, "a completion fills a cache line");
+_Static_assert(sizeof(struct softib_cq) == 192 && offsetof(struct softib_cq, lock) == 64 &&
+               offsetof(struct softib_cq, consumer) == 128, "three lines: still, adders, owner");
+_Static_assert(sizeof(struct softib_srq) == 192 && offsetof(struct softib_srq, lock) == 64 &&
+               offsetof(struct softib_srq, tail) == 128, "three lines: still, takers, owner");
+_Static_assert(sizeof(struct softib_qp) == 192 && offsetof(struct softib_qp, lock) == 64 &&
+               offsetof(struct softib_qp, rq) == 128, "three lines: still, initiators, owner");
+
+#define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
+
+struct vm_map { /* a file of another process, mapped here */
+    uint32_t key;
+    uint64_t device, inode, at, length;
+    char *address;
+};
+
+struct vm_world {
+    char *base;
+    int fd;
+    uint32_t process;
+    uint32_t owner;            /* of a lock that this process holds */
+    char folder[256];
+    pthread_mutex_t lock;
+    uint64_t free[VM_CLASSES]; /* first free object of a size; each names the next */
+    uint64_t chunk, chunk_used;
+    uint32_t *blocks;          /* of keys: its own */
+    uint32_t blocks_n, blocks_room, key_cursor;
+    struct vm_map *maps;       /* by key index modulo VM_MAPS */
+};
+
+#define VM_MAPS 4096
+
+static inline void *vm_at(const struct vm_world *w, uint64_t offset)
+{
+    return w->base + offset;
+}
+
+static inline struct softib_verbs *vm_head(const struct vm_world *w)
+{
+    return (struct softib_verbs *)w->base;
+}
+
+static inline struct softib_process *vm_process(const struct vm_world *w, uint32_t number)
+{
+    return (struct softib_process *)(w->base + SOFTIB_VERBS_PROCESSES) + number;
+}
+
+static inline uint64_t *vm_number(const struct vm_world *w, uint32_t number)
+{
+    return (uint64_t *)(w->base + SOFTIB_VERBS_NUMBERS) + (number & (SOFTIB_VERBS_NUMBERS_N - 1));
+}
+
+static inline struct softib_key *vm_key(const struct vm_world *w, uint32_t key)
+{
+    return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
+}
+
+static inline struct softib_member *vm_members(const struct vm_world *w)
+{
+    return (struct softib_member *)(w->base + SOFTIB_VERBS_MEMBERS);
+}
+
+/* Maps `folder`/verbs, making it where it is not, as process `number`. 0 or -errno. */
+int vm_open(struct vm_world *w, const char *folder, uint32_t number, uint64_t started);
+/* After a fork: the child is `number` and owns nothing of what is there. */
+void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started);
+void vm_close(struct vm_world *w);
+
+/* Zeroed memory in the heap; 0: none left. */
+uint64_t vm_alloc(struct vm_world *w, size_t octets);
+void vm_free(struct vm_world *w, uint64_t offset, size_t octets);
+
+/* A number (QPN, SRQN) that leads to `object` of this process; 0: none left. Never 0, 1 or the multicast QPN. */
+uint32_t vm_number_take(struct vm_world *w, uint64_t object);
+/*
+ * The object that `number` leads to, NULL where there is none or its process is dead. Its process's objects are held until
+ * vm_hazard_end(*hazard).
+ */
+void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard);
+void vm_number_give(struct vm_world *w, uint32_t number);
+
+/* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
+struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key);
+void vm_key_publish(struct softib_key *entry, uint32_t key);
+/* From now on nobody finds it; see vm_quiesce. */
+void vm_key_give(struct softib_key *entry);
+
+/* -- locks -- */
+
+bool vm_lives(struct vm_world *w, uint32_t process);
+void vm_lock_slow(struct vm_world *w, uint32_t *lock);
+
+static inline void vm_lock(struct vm_world *w, uint32_t *lock)
+{
+    uint32_t none = 0;
+
+    if (!__atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        vm_lock_slow(w, lock);
+}
+
+static inline void vm_unlock(uint32_t *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+static inline void vm_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* -- hazards: objects of `target` are in use until the slot is cleared -- */
+
+uint64_t *vm_hazard(struct vm_world *w, uint32_t target);
+
+static inline void vm_hazard_end(uint64_t *slot)
+{
+    __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
+}
+
+/* Returns when nobody uses any more what was taken out of reach before the call. */
+void vm_quiesce(struct vm_world *w);
+
+/* -- waking -- */
+
+/* Work that waits in `process` may go on. */
+void vm_wake(struct vm_world *w, uint32_t process);
+/* What vm_wake moves. Read it before looking for work, and nothing is missed. */
+uint32_t vm_wakes(struct vm_world *w);
+/* Sleeps until they are not `seen` any more, or until `ns` have passed. */
+void vm_sleep(struct vm_world *w, uint32_t seen, uint64_t ns, const bool *stop);
+
+#endif

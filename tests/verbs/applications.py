@@ -1,0 +1,138 @@
+"""Unmodified programs on a running fabric, as ``softib run`` starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from softib.preload import build
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+FABRIC = "name: apps\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
+A, B, C = "host-0001", "host-0008", "host-0003"
+"""Two hosts on different leaves, and a third."""
+
+
+def verbs_library() -> Path:
+    """``libsoftib-verbs.so``, built where this test runs; skips where it cannot be."""
+    newest = max(p.stat().st_mtime for p in build.VERBS_SOURCES.rglob("*.[ch]"))
+    if build.compiler() is None or build.missing_headers():
+        pytest.skip("no C compiler, or libibverbs-dev and librdmacm-dev are not installed")
+    if not build.VERBS_LIBRARY.is_file() or build.VERBS_LIBRARY.stat().st_mtime < newest:
+        build.compile_verbs()
+    if not build.LIBRARY.is_file():
+        build.compile_library()
+    return build.VERBS_LIBRARY
+
+
+class Applications:
+    """One running fabric. Files of a test go to ``folder``."""
+
+    def __init__(self, text: str = FABRIC, *options: str):
+        verbs_library()
+        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.folder = Path(tempfile.mkdtemp(prefix="softib-apps-", dir=base))
+        self.folder.chmod(0o700)
+        self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), "PYTHONPATH": str(SOURCE)}
+        self.ports = count(20000 + os.getpid() % 20000)
+        (self.folder / "f.yaml").write_text(text)
+        self("up", "f.yaml", "--detach", *options)
+
+    def words(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "softib.cli.main", *args]
+
+    def __call__(self, *args: str) -> str:
+        done = subprocess.run(
+            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, (args, done.stdout, done.stderr)
+        return done.stdout
+
+    def on(self, node: str, *words: str) -> list[str]:
+        """The words of a program on ``node``; ours are not in its environment's PYTHONPATH."""
+        return self.words("run", "--node", node, "--", "env", "-u", "PYTHONPATH", *words)
+
+    def begin(self, node: str, *words: str, **env: str) -> subprocess.Popen:
+        return subprocess.Popen(self.on(node, *words), env={**self.env, **env}, cwd=self.folder, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, start_new_session=True)  # fmt: skip
+
+    def address(self, node: str) -> str:
+        """What rdma_cm calls its first port."""
+        return subprocess.run(self.on(node, "printenv", "SOFTIB_ADDRESS"), env=self.env, capture_output=True, text=True,
+                              check=True).stdout.split()[0]  # fmt: skip
+
+    def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 60,
+             nodes: tuple[str, str] = (A, B), **env: str) -> tuple[str, str]:  # fmt: skip
+        """Both programs to their end, which must be 0: what the server and the client said. The client begins when the
+        server listens on ``tcp``, or where it uses rdma_cm (``tcp`` 0) when it has had time to."""
+        one = self.begin(nodes[0], *server, **env)
+        try:
+            if tcp:
+                wait_for_listener(tcp, one)
+            else:
+                time.sleep(1.0)
+            two = self.begin(nodes[1], *client, **env)
+            return ended(one, two, limit_s)
+        finally:
+            stop(one)
+
+    def counters(self, node: str) -> dict[str, int]:
+        """The 64-bit counters of its port, as ``perfquery -x`` of infiniband-diags shows them."""
+        done = subprocess.run(
+            self.on(node, "perfquery", "-x"), env=self.env, capture_output=True, text=True, check=True
+        )
+        rows = (line.split(":", 1) for line in done.stdout.splitlines() if ":" in line and not line.startswith("#"))
+        return {name: int(value.strip(". ")) for name, value in rows if value.strip(". ").isdigit()}
+
+    def status(self) -> dict:
+        return json.loads(self("status", "--json"))[0]
+
+    def close(self) -> None:
+        try:
+            self("down")
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 20) -> None:
+    """Until something listens on the TCP port (nothing connects: the program might take it for its peer)."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                    return
+        assert program.poll() is None, program.communicate()[0]
+        time.sleep(0.02)
+    raise AssertionError(f"nothing listens on {port}")
+
+
+def ended(one: subprocess.Popen, two: subprocess.Popen, limit_s: float) -> tuple[str, str]:
+    try:
+        said_two = two.communicate(timeout=limit_s)[0]
+        said_one = one.communicate(timeout=limit_s)[0]
+    except subprocess.TimeoutExpired:
+        stop(one)
+        stop(two)
+        raise AssertionError(f"no end: {one.communicate()[0]}\n--\n{two.communicate()[0]}") from None
+    assert (one.returncode, two.returncode) == (0, 0), f"{said_one}\n--\n{said_two}"
+    return said_one, said_two
+
+
+def stop(program: subprocess.Popen) -> None:
+    """The program and what it started."""
+    if program.poll() is None:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
