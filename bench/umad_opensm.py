@@ -1,9 +1,9 @@
 """Bring-up by stock OpenSM (``opensm -o``): wall time under our preload library against the stock one, same daemon, paired.
 
-    python bench/umad_opensm.py [--radix 24] [--rounds 4]
+    python bench/umad_opensm.py [--radix 24] [--rounds 4] [--ibsim]
 
 3,456 hosts and 720 switches with the default radix. Each run has a fabric of its own, fresh from power-on; the order
-alternates between rounds. The bar is a ratio of 1.0 at most.
+alternates between rounds. The bar is a ratio of 1.0 at most. ``--ibsim``: stock ibsim in each round too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from live_opensm import cpu_s, program
+from live_opensm import cpu_s, on_ibsim, program
 from softib.fabric.formats.registry import write
 from softib.fabric.topologies.registry import generate
 
@@ -60,9 +60,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--radix", type=int, default=24, help="of the three-level tree")
     arguments.add_argument("--rounds", type=int, default=4)
+    arguments.add_argument("--ibsim", action="store_true", help="and against the stock library on stock ibsim")
     chosen = arguments.parse_args()
     fabric = generate("fat-tree", radix=chosen.radix, levels=3)
     kinds: dict[str, list[str]] = {"ours": [], "stock": ["--stock-preload"]}
+    if chosen.ibsim:
+        kinds["ibsim"] = []
+    node, n = f"H-{int(fabric.node_guid[fabric.cas[0]]):016x}", fabric.sizes
+    sizes = ["-N", str(n.nodes + 8), "-S", str(n.switches + 8), "-P", str(n.ports + 64)]
     took: dict[str, list[float]] = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory(prefix="softib-bench-") as name:
         folder = Path(name)
@@ -71,15 +76,20 @@ def main() -> None:
         for i in range(chosen.rounds):
             line = []
             for kind in list(kinds)[:: 1 if i % 2 == 0 else -1]:
+                if kind == "ibsim":
+                    seconds, server = on_ibsim(folder, sizes, node)
+                    took[kind].append(seconds)
+                    line.append(f"ibsim {seconds:.2f} (CPU: server {server:.2f})")
+                    continue
                 seconds, daemon, own = opensm(folder, kinds[kind])
                 took[kind].append(seconds)
                 line.append(f"{kind} {seconds:.2f} (CPU: daemon {daemon:.2f}, OpenSM {own:.2f})")
                 time.sleep(0.5)
             print(f"round {i + 1}: {', '.join(line)}; ratio {took['ours'][-1] / took['stock'][-1]:.2f}", flush=True)
-    ratios = [a / b for a, b in zip(took["ours"], took["stock"], strict=True)]
-    print(
-        f"ratio of the best {min(took['ours']) / min(took['stock']):.2f}, median ratio {statistics.median(ratios):.2f}"
-    )
+    for kind in list(kinds)[1:]:
+        ratios = [a / b for a, b in zip(took["ours"], took[kind], strict=True)]
+        best = min(took["ours"]) / min(took[kind])
+        print(f"against {kind}: ratio of the best {best:.2f}, median ratio {statistics.median(ratios):.2f}")
 
 
 if __name__ == "__main__":

@@ -122,32 +122,35 @@ def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
 
 
 @needs_namespace
-def test_a_namespace_without_privilege(one, static_reader, tmp_path):
-    """As a user who may nothing but make user namespaces."""
+def test_a_namespace_without_privilege(one, static_reader):
+    """As a user who may nothing but make user namespaces; the module alone, under a Python that everybody may run."""
     if os.getuid() == 0 and not namespaces("-Ur", "-m"):
         pytest.skip("no user namespaces here")
+    python = "/usr/bin/python3" if os.getuid() == 0 else sys.executable
+    if not Path(python).exists():
+        pytest.skip("no Python for other users")
     tree = Path(one("run", "--sysfs").strip()).parent
-    shown = tmp_path / "tree"
-    shutil.copytree(tree, shown)
     words = (
-        "import os, sys; from pathlib import Path; from softib.live.namespace import entering; "
+        "import os, sys; from pathlib import Path; from namespace import entering; "
         "entering(Path(sys.argv[1]), 2)(); os.execv(sys.argv[2], sys.argv[2:])"
     )
     other = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
     folder = Path("/tmp") / f"softib-ns-{os.getpid()}"
-    shutil.copytree(shown, folder / "tree")
+    shutil.copytree(tree, folder / "tree")
     shutil.copy(static_reader, folder / "reader")
+    shutil.copy(SOURCES / "softib/live/namespace.py", folder / "namespace.py")
+    folder.chmod(0o755)
+    for place, folders, _ in os.walk(folder / "tree"):
+        for name in (".", *folders):
+            (Path(place) / name).chmod(0o755)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", words, str(folder / "tree"), str(folder / "reader")],
-            env={**os.environ, "PYTHONPATH": str(SOURCES)}, cwd="/", capture_output=True, text=True, **other,
+            [python, "-c", words, str(folder / "tree"), str(folder / "reader")],
+            env={"PYTHONPATH": str(folder), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/",
+            capture_output=True, text=True, **other,
         )  # fmt: skip
-    except PermissionError:
-        pytest.skip("this Python is not for other users")
     finally:
         shutil.rmtree(folder)
-    if "No module named" in done.stderr or "can't open" in done.stderr:
-        pytest.skip("this checkout is not for other users")
     assert done.stdout.startswith("4: ACTIVE\n200 Gb/sec (4X HDR)\n"), done.stderr
 
 
@@ -200,7 +203,7 @@ def test_bad_places_and_names(softib):  # noqa: F811
     assert "no fabric is running" in softib("run", "--", "true", code=2)
     softib.start("one.yaml", "--name", "one")
     near = softib("run", "--node", "host-01", "--", "true", code=2)
-    assert "host-01" in near and "host-1" in near
+    assert "host-01" in near and "host-0001" in near
     assert "no such program" in softib("run", "--", "no-such-program-here", code=2)
     assert "ports 1 to 1" in softib("run", "--port", "7", "--", "true", code=2)
     softib.start("two.yaml", "--name", "two")

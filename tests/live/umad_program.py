@@ -274,5 +274,31 @@ def hold() -> None:
     p.read()
 
 
+def sa(method: int, attr: int, tid: int, mask: int, record: bytes) -> bytes:
+    """A request to the subnet administrator: 24 octets common, 12 RMPP, 8 key, 2 offset, 2, 8 component mask, record."""
+    head = bytes((1, 3, 2, method)) + bytes(4) + tid.to_bytes(8, "big") + attr.to_bytes(2, "big") + bytes(6)
+    return (head + bytes(24) + mask.to_bytes(8, "big") + record).ljust(256, b"\0")
+
+
+def subscriber() -> None:
+    """Join the IPv4 broadcast group, subscribe to all traps, offer a service, say so, and wait to be killed."""
+    place = Path("/sys/class/infiniband/mlx5_0/ports/1")
+    words = (place / "gids/0").read_text().strip().replace(":", "")
+    gid, sm = bytes.fromhex(words), int((place / "sm_lid").read_text(), 16)
+    mgid = bytes.fromhex("ff12401bffff000000000000ffffffff")
+    # MCMemberRecord: MGID, PortGID, …, scope and JoinState at 48; InformInfo; ServiceRecord with a name at 48.
+    member = mgid + gid + bytes(16) + bytes((0x21,)) + bytes(7)
+    inform = bytes(16) + b"\xff\xff" + bytes(4) + b"\1\1" + b"\xff\xff" * 2 + bytes(3) + b"\x13" + b"\0\xff\xff\xff"
+    service = (0x1000BEEF).to_bytes(8, "big") + gid + b"\xff\xff" + bytes(2) + b"\xff" * 4 + bytes(16) + b"softib".ljust(64, b"\0") + bytes(64)  # fmt: skip
+    p = Port(0)
+    agent = p.register(0x03, version=2, rmpp=1)
+    for tid, (attr, mask, record) in enumerate(((0x38, 0x10003, member), (3, 0, inform), (0x31, 0x77, service)), 1):
+        p.write(agent, sa(2, attr, tid, mask, record), lid=sm, qpn=1)
+        head, answer = p.read()
+        assert head["status"] == 0 and answer[3] == 0x81 and answer[4:6] == b"\0\0", (attr, head, answer[:64].hex())
+    print("holding", flush=True)
+    sys.stdin.read()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -60,12 +60,11 @@ def active_speed(f: Fabric, port: int) -> LinkSpeed:
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """``400 Gb/sec (4X NDR)``."""
+    """``400 Gb/sec (4X NDR)``; SDR by its name too, as every kernel has it that knows of NDR (5.13 and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = TENTHS[speed.name] * lanes
-    name = "" if speed.name == "SDR" else f" {speed.name}"
-    return f"{tenths // 10}{'.5' if tenths % 10 else ''} Gb/sec ({lanes}X{name})"
+    return f"{tenths // 10}{'.5' if tenths % 10 else ''} Gb/sec ({lanes}X {speed.name})"
 
 
 def gid_text(f: Fabric, port: int, index: int) -> str:
@@ -158,8 +157,10 @@ def table_files(f: Fabric, port: int) -> dict[str, Text]:
     kind = lambda f, port: "IB/RoCE v1"
     gids = int(np.asarray(PortInfo.guid_cap.get(f.port_info[port]))) or 1
     types = {f"gid_attrs/types/{i}": kind for i in range(gids)}
+    nobody = {f"gid_attrs/ndevs/{i}": lambda f, port: "" for i in range(gids)}  # no network interface has the GID
     return (
         types
+        | nobody
         | {f"gids/{i}": gid(i) for i in range(gids)}
         | {f"pkeys/{i}": pkey(i) for i in range(int(f.pkey_cap[port]))}
     )

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#define ERRNO_MAX 4095 /* the kernel's */
 #define PATIENCE_S 30 /* a daemon that computes routes answers when it is done */
 
 static char folder[PATH_ROOM], view[64];
@@ -77,8 +78,8 @@ int ask(struct softib_umad_ask *question, struct softib_umad_told *told, bool ke
     int error = 0;
     if (n != (ssize_t)sizeof *told || told->magic != SOFTIB_UMAD_MAGIC || told->version != SOFTIB_UMAD_VERSION)
         error = EIO;
-    else
-        error = (int)told->error;
+    else if (told->error)
+        error = told->error <= ERRNO_MAX ? (int)told->error : EIO; /* negative, it would look like a descriptor */
     if (error || !keep) {
         real()->close(fd);
         return -error;

@@ -17,7 +17,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
     union control control;
     struct iovec part = { m, sizeof *m };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-                              .msg_controllen = sizeof control };
+                              .msg_controllen = CMSG_LEN(sizeof *payload) }; /* CMSG_SPACE would let in two */
     ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 
     if (n < 0)
