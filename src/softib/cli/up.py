@@ -35,10 +35,11 @@ LINE_S = 0.5
 @click.option("--partitions", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf.")
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
+@click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @source_options
 def command(
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int, partitions: str | None, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    source: str, name: str | None, sm: str, engine: str | None, lmc: int, partitions: str | None, udp: int | None, pcap: str | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -62,7 +63,7 @@ def command(
         if sm == "internal":
             chosen = engine or told_sm.get("engine") or "minhop"
             config = SmConfig(engine=chosen, lmc=lmc, partitions=_partitions(partitions or told_sm.get("partitions")))
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp), began)
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, pcap), began)
         del result  # the board has it all: half the memory
     except BaseException:
         slot.release()

@@ -23,6 +23,7 @@ from softib.live.door import ControlDoor
 from softib.live.faults import FaultDesk
 from softib.live.manager import InternalManager
 from softib.live.mishap import Mishaps
+from softib.live.pcap import PcapWriter
 from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
@@ -42,12 +43,14 @@ IDLE_S = 0.25
 @dataclass(frozen=True)
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
-    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager."""
+    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager. ``pcap``: capture MADs
+    into this file."""
 
     source: str = ""
     sm: str = "internal"
     config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
+    pcap: str | None = None
 
 
 class Daemon:
@@ -77,6 +80,9 @@ class Daemon:
         if settings.sm == "internal":
             self.manager = InternalManager(self.board, default_port(self.fabric), settings.config)
             self.manager.cargo = lambda: self.umads.cargo
+        self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None
+        if self.pcap is not None:
+            self.board.capture(self.pcap)
         self.ready_s: float | None = None
         self._fold_at = 0.0
         self.stopping = False
@@ -150,6 +156,8 @@ class Daemon:
                 self.board.fold(clock_ps())
                 self.faults.settle(clock_ps())
                 self.board.traps(clock_ps())
+                if self.pcap is not None:
+                    self.pcap.flush()
         except Exception:
             self.mishaps("telling applications")
 
@@ -166,6 +174,8 @@ class Daemon:
         self.cm.close()
         self.door.close()
         self.selector.close()
+        if self.pcap is not None:
+            self.pcap.close()
         self.shared.close()
         self.slot.release()
 
