@@ -23,6 +23,7 @@ S = 10**12
 def powered(generation="QDR"):
     f = generate("fat-tree", radix=4, levels=2, generation=generation)
     f.power_on()
+    SwitchInfo.port_state_change.set(f.switch_info, 0)  # as a manager leaves it; only its first rise is a trap
     return f, AgentPlane(f)
 
 
@@ -145,10 +146,8 @@ def test_mads_are_lost_as_port_loss_says(generation):
 
 def test_a_bad_cable_loses_no_more_than_its_bits():
     f, plane = powered()
-    sender = int(f.end_ports()[0])
-    plane.faults.noise(sender, 1e-15, 0)
-    host = f.cas[0]
-    port = next(p for p in f.ports_of(int(host), port0=False) if f.port_peer[p] >= 0)
+    port = next(p for p in f.ports_of(int(f.cas[0]), port0=False) if f.port_peer[p] >= 0)
+    plane.faults.noise(port, 1e-15, 0)
     assert len(plane.send(requests(1000, path=(1,)), port, 0)) == 1000
 
 

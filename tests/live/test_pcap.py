@@ -140,7 +140,7 @@ def test_tshark_dissects_every_mad_of_a_bring_up_and_of_tools(softib, stock):  #
     told = subprocess.run(["tshark", "-r", str(pcap), "-V"], capture_output=True, text=True, timeout=300).stdout
     assert "Malformed" not in told and told.count("InfiniBand\n") > 0
     rows = columns(pcap, "frame.protocols", "infiniband.lrh.vl", "infiniband.mad.mgmtclass", "infiniband.mad.method")
-    assert all(r[0].startswith("infiniband") for r in rows)
+    assert all(r[0].startswith("erf:infiniband") for r in rows)
     classes = [int(r[2], 0) for r in rows]
     assert {0x81, 0x01, 0x04} <= set(classes)
     assert all((int(r[1], 0) == 15) == (c in (0x01, 0x81)) for r, c in zip(rows, classes, strict=True))
@@ -151,7 +151,7 @@ def test_tshark_dissects_every_mad_of_a_bring_up_and_of_tools(softib, stock):  #
     at = 24
     for _ in range(50):
         size = struct.unpack_from("<I", octets, at + 8)[0]
-        packet = octets[at + 16 : at + 16 + size]
+        packet = octets[at + 32 : at + 16 + size]
         assert packet[-6:-2] == icrc(packet[:-6]) and packet[-2:] == crc_by_bits(packet[:-2], 16, 0x100B)
         at += 16 + size
 
