@@ -79,7 +79,7 @@ class FaultDesk:
         Raises :class:`InputError` in one line where it cannot be; nothing is changed then.
         """
         kind = asked.get("kind")
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise UnknownName("fault", str(kind), KINDS)
         options = options_of(kind, asked)
         now_ps = self.clock()
