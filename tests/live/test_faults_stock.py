@@ -59,7 +59,9 @@ def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):  #
 def test_diags_see_a_downgraded_and_a_bad_link(stock, softib):  # noqa: F811
     stock("iblinkinfo")
     stock("ibqueryerrors")
-    (softib.folder / "one.yaml").write_text("name: one\ngeneration: QDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n")
+    (softib.folder / "one.yaml").write_text(
+        "name: one\ngeneration: QDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
+    )
     softib("up", "one.yaml", "--detach")
     f = Board.open(Path(softib.status()[0]["board"])).fabric
     port = port_at(f, "leaf-1[3]")

@@ -18,7 +18,9 @@ from tests.live.serving import mad, wait_for
 from tests.live.test_daemon import softib  # noqa: F401
 
 LOCAL = bytes.fromhex(
-    "7012375c000e17d20a20248700 87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed40000".replace(" ", "")
+    "7012375c000e17d20a20248700 87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed40000".replace(
+        " ", ""
+    )
 )
 """The sample of a local packet in IBA 7.8.4, LRH to pad; its invariant CRC there is 0x9625B75A, first octet 0x96."""
 
