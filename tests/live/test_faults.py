@@ -133,7 +133,10 @@ def test_faults_of_the_file_are_there_from_the_start():
     f = generate("fat-tree", radix=4, levels=2, generation="EDR")
     f.cable_ber[3] = 1e-7
     f.power_on()
-    desk = FaultDesk(Switchboard(AgentPlane(f)))
+    f.port_info_ext[...] = 0
+    desk = FaultDesk(Switchboard(AgentPlane(f)), lambda: 5000 * S)
+    desk.settle(5001 * S)  # one second of 103.125 Gb/s, not the 5000 before
+    assert 10312 - 600 < int(f.counters["symbol_error_counter"][f.cable_port[3, 0]]) < 10312 + 600
     (one,) = desk.do({"kind": "list"})["faults"]
     assert one["kind"] == "ber" and one["ber"] == 1e-7
     desk.do({"kind": "clear"})

@@ -53,7 +53,9 @@ class Applications:
         return [sys.executable, "-m", "softib.cli.main", *args]
 
     def __call__(self, *args: str) -> str:
-        done = subprocess.run(self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, (args, done.stdout, done.stderr)
         return done.stdout
 
@@ -87,7 +89,9 @@ class Applications:
 
     def counters(self, node: str) -> dict[str, int]:
         """The 64-bit counters of its port, as ``perfquery -x`` of infiniband-diags shows them."""
-        done = subprocess.run(self.on(node, "perfquery", "-x"), env=self.env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            self.on(node, "perfquery", "-x"), env=self.env, capture_output=True, text=True, check=True
+        )
         rows = (line.split(":", 1) for line in done.stdout.splitlines() if ":" in line and not line.startswith("#"))
         return {name: int(value.strip(". ")) for name, value in rows if value.strip(". ").isdigit()}
 

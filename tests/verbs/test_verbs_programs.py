@@ -24,7 +24,7 @@ def test_devices(apps, stock):
 def test_pingpong(apps, stock, kind):
     port = next(apps.ports)
     words = (stock(f"ibv_{kind}_pingpong"), "-n", "500", "-p", str(port))
-    server, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port)
+    _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port)
     assert "500 iters in" in client or "success" in client, client
 
 
@@ -61,17 +61,24 @@ def perftest(apps, stock, line: str, *more: str, address: str = "127.0.0.1", tcp
     return client
 
 
-@pytest.mark.parametrize("line", PERFTEST)
+@pytest.mark.parametrize("line", PERFTEST[::4])
 def test_perftest(apps, stock, line):
     perftest(apps, stock, line)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("line", PERFTEST)
+def test_perftest_all(apps, stock, line):
+    perftest(apps, stock, line)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("line", OPTIONS)
 def test_perftest_options(apps, stock, line):
     perftest(apps, stock, line)
 
 
-@pytest.mark.parametrize("line", ["ib_write_bw", "ib_send_lat", "ib_read_bw", "ib_send_bw -c UD"])
+@pytest.mark.parametrize("line", ["ib_write_bw", "ib_send_lat", "ib_read_bw"])
 def test_perftest_over_rdma_cm(apps, stock, line):
     perftest(apps, stock, line, "-R", address=apps.address(A), tcp=False)
 
@@ -99,13 +106,18 @@ def test_mckey(apps, stock):
     assert "receiving data transfers" in said[1] and "data transfers complete" in said[1]
 
 
-@pytest.mark.parametrize("transport", ["rc_v", "ud_v"])
-@pytest.mark.parametrize("test", ["tag_lat", "tag_bw", "stream_bw", "ucp_put_lat", "ucp_get", "ucp_fadd", "ucp_cswap"])
+UCX = [
+    pytest.param(transport, test, marks=() if test == "tag_lat" else pytest.mark.slow) for transport in ("rc_v", "ud_v")
+    for test in ("tag_lat", "tag_bw", "stream_bw", "ucp_put_lat", "ucp_get", "ucp_fadd", "ucp_cswap")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("transport", "test"), UCX)
 def test_ucx(apps, stock, transport, test):
     port = next(apps.ports)
     size = "8" if test in ("ucp_fadd", "ucp_cswap") else "65536"
     words = (stock("ucx_perftest"), "-t", test, "-s", size, "-n", "500", "-w", "10", "-p", str(port))
-    server, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self",
+    _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self",
                                UCX_NET_DEVICES="mlx5_0:1")  # fmt: skip
     assert re.search(r"Final: +500", client), client
 
@@ -114,5 +126,5 @@ def test_ucx(apps, stock, transport, test):
 def test_libfabric(apps, stock, provider):
     words = (stock("fi_pingpong"), "-p", *provider.split(), "-I", "50", "-c", "-B", str(next(apps.ports)))
     port = words[-1]
-    server, client = apps.pair(words, (*words[:-2], "-P", port, apps.address(A)), tcp=int(port))
+    _, client = apps.pair(words, (*words[:-2], "-P", port, apps.address(A)), tcp=int(port))
     assert re.search(r"^1m +50", client, re.M), client

@@ -155,7 +155,9 @@ class Daemon:
                 self._fold_at = time.monotonic() + IDLE_S
                 self.board.fold(clock_ps())
                 self.faults.settle(clock_ps())
+                self.verbs.memory.tick()
                 self.board.traps(clock_ps())
+                self.verbs.memory.tick()
                 if self.pcap is not None:
                     self.pcap.flush()
         except Exception:
@@ -235,6 +237,7 @@ class Daemon:
             "nodes": f.sizes.nodes, "switches": f.sizes.switches, "cas": len(f.cas), "links": f.sizes.cables,
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
             "sm": self._manager_status(), "clients": clients,
+            "verbs": self.verbs.memory.usage(),
             "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
             "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
         }  # fmt: skip

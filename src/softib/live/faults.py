@@ -66,6 +66,7 @@ class FaultDesk:
 
     def _from_start(self) -> None:
         f = self.fabric
+        self.faults.begin(self.clock())
         for cable in (f.cable_ber > 0).nonzero()[0].tolist():
             port = int(f.cable_port[cable, 0])
             if port >= 0 and f.port_peer[port] >= 0:

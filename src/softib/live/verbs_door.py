@@ -23,11 +23,14 @@ from softib.live.c_header import define, structures
 from softib.live.port_events import PortEvents
 from softib.live.switchboard import Switchboard
 from softib.live.traffic import Traffic
+from softib.live.verbs_memory import VerbsMemory
 
 __all__ = ["HEADER", "Process", "VerbsDoor", "process_start"]
 
 HEADER = Path(__file__).resolve().parent.parent / "preload" / "verbs" / "fabric" / "door.h"
 LAST_NUMBER = 0xFFFF
+ROUND = 256
+"""Numbers go round in so many, or in twice as many as there are programs: whoever waits looks at all in use."""
 LONGEST = 4096
 BURST = 64
 SUBSCRIPTIONS = 256
@@ -100,6 +103,7 @@ class VerbsDoor:
         self.on_join: list[Hook] = []
         self.on_leave: list[Hook] = []
         self.changes = PortEvents(board.plane)
+        self.memory = VerbsMemory(folder / "verbs")
         self._visitors: set[socket.socket] = set()
         self._next = 1
         self.path.unlink(missing_ok=True)
@@ -122,6 +126,7 @@ class VerbsDoor:
         self.selector.unregister(self.listener)
         self.listener.close()
         self.path.unlink(missing_ok=True)
+        self.memory.close()
 
     # -- joining --
 
@@ -176,10 +181,12 @@ class VerbsDoor:
         return 0, process
 
     def _number(self) -> int | None:
-        """The next that nobody has; one that was just given up comes last."""
-        for _ in range(LAST_NUMBER):
-            number, self._next = self._next, self._next % LAST_NUMBER + 1
-            if number not in self.processes:
+        """The next that nobody has, and nobody's memory still bears; one that was just given up comes last."""
+        taken = self.processes.keys() | self.memory.pending.keys()
+        last = min(LAST_NUMBER, max(ROUND, 2 * len(taken)))
+        for _ in range(last):
+            number, self._next = self._next, self._next % last + 1
+            if number not in taken and number <= last:
                 return number
         return None
 
@@ -266,6 +273,7 @@ class VerbsDoor:
 
     def tick(self) -> None:
         """Tell what happened to the ports of programs since the last call."""
+        self.memory.tick()
         for node, portnum, kind in self.changes.take(self.board.epoch):
             self.tell(node, constant(f"EVENT_{kind}"), portnum)
 
@@ -280,6 +288,7 @@ class VerbsDoor:
         self.selector.unregister(process.sock)
         process.sock.close()
         self.traffic.release(process.number, self.clock())
+        self.memory.leave(process.number, process.pid, process.started)
         for hook in self.on_leave:
             hook(process)
 

@@ -85,6 +85,7 @@ struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
         __atomic_fetch_add(&c->pd->users, 1, __ATOMIC_RELAXED);
     }
     va_fill_cq_ex(&c->ex, attr->wc_flags);
+    c->s->stamps = !!(attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK));
     return &c->ex;
 }
 

@@ -41,11 +41,15 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     vm_lock(&e->w, &cq->lock);
     ring = vm_at(&e->w, cq->ring);
     producer = cq->producer;
-    if (cq->overrun || producer - __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE) >= cq->size) {
+    if (producer - cq->seen >= cq->size)
+        cq->seen = __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE);
+    if (cq->overrun || producer - cq->seen >= cq->size) {
         lost = !cq->overrun;
         cq->overrun = 1;
     } else {
-        ring[producer % cq->size] = *cqe;
+        ring[producer & (cq->size - 1)] = *cqe;
+        if (cq->stamps)
+            ring[producer & (cq->size - 1)].stamp = ve_now_ns();
         __atomic_store_n(&cq->producer, producer + 1, __ATOMIC_RELEASE);
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -20,7 +20,7 @@ struct ve_engine {
     pthread_mutex_t lock;           /* of `waiting` */
     struct ve_qp *waiting;          /* QPs with work that waits */
     bool timer_runs;
-    volatile bool stop;
+    bool stop;
     pthread_t timer;
 };
 

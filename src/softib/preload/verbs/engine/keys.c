@@ -8,6 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A key comes round some day, and then opens something else. */
+static bool is_of(const struct vm_map *map, const struct softib_key *k, const struct softib_file *file)
+{
+    return map->at == k->file_at && map->length == k->length && map->device == file->device && map->inode == file->inode;
+}
+
 /* The file behind a key of another process, mapped here; NULL where that cannot be (then the kernel copies). */
 static char *map_of(struct vm_world *w, const struct softib_key *k, uint32_t key)
 {
@@ -18,11 +24,11 @@ static char *map_of(struct vm_world *w, const struct softib_key *k, uint32_t key
     char *address = NULL;
     int fd;
 
+    file = vm_at(w, k->file);
     if (__atomic_load_n(&map->key, __ATOMIC_ACQUIRE) == key)
-        return map->address;
+        return is_of(map, k, file) ? map->address : NULL;
     pthread_mutex_lock(&w->lock);
     if (map->key != key && !map->key) { /* a place that is taken stays: somebody may be copying there */
-        file = vm_at(w, k->file);
         fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd >= 0 && !fstat(fd, &info) && info.st_dev == file->device && info.st_ino == file->inode &&
             (uint64_t)info.st_size >= k->file_at + k->length) {
@@ -33,9 +39,12 @@ static char *map_of(struct vm_world *w, const struct softib_key *k, uint32_t key
             close(fd);
         map->address = address;
         map->length = k->length;
+        map->at = k->file_at;
+        map->device = file->device;
+        map->inode = file->inode;
         __atomic_store_n(&map->key, key, __ATOMIC_RELEASE);
     }
-    address = map->key == key ? map->address : NULL;
+    address = map->key == key && is_of(map, k, file) ? map->address : NULL;
     pthread_mutex_unlock(&w->lock);
     return address;
 }

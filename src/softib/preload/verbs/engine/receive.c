@@ -30,7 +30,6 @@ void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_
 
     cqe->wr_id = receive->wr_id;
     cqe->qpn = cqe->owner = peer->qpn;
-    cqe->stamp = ve_now_ns();
     if (srq) {
         __atomic_store_n(&srq->head, srq->head + 1, __ATOMIC_RELEASE);
         reached = srq->limit && srq->tail - srq->head < srq->limit;

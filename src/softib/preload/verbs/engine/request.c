@@ -294,9 +294,9 @@ static void count(struct message *m, const struct ve_outcome *outcome)
 
 static uint32_t packets(const struct message *m)
 {
-    uint32_t mtu = 128u << m->q->way.mtu;
+    unsigned shift = 7u + m->q->way.mtu; /* of an MTU of 256 (code 1) to 4096 octets */
 
-    return m->length > mtu ? (uint32_t)((m->length + mtu - 1) / mtu) : 1;
+    return m->length >> shift ? (uint32_t)((m->length + (1u << shift) - 1) >> shift) : 1;
 }
 
 /* The QP at the other end takes requests of this one, and expects just this (9.7.2). */
@@ -371,11 +371,18 @@ static struct ve_outcome at_xrc_peer(struct message *m)
 
 struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
 {
-    struct message m = { .q = q, .wr = wr, .kind = &kinds[wr->opcode] };
+    struct message m; /* large: only what is looked at is set */
     struct ve_outcome outcome;
-    unsigned access = m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0;
-    enum ibv_wc_status status = ve_gather(q, wr, access, m.iov, &m.iov_n, &m.length);
+    enum ibv_wc_status status;
     uint64_t *hazard;
+
+    m.q = q;
+    m.wr = wr;
+    m.kind = &kinds[wr->opcode];
+    m.peer = NULL;
+    m.srq = NULL;
+    m.lent = false;
+    status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)
         status = IBV_WC_LOC_LEN_ERR;

@@ -28,7 +28,6 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
 
     if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
         return;
-    cqe.stamp = ve_now_ns();
     ve_complete(q->e, q->send_cq, &cqe, false);
 }
 

@@ -86,7 +86,7 @@ static void *run(void *argument)
     bool woken = true, idle = false;
 
     for (;;) {
-        uint32_t before = __atomic_load_n(&vm_process(&e->w, e->w.process)->wake, __ATOMIC_ACQUIRE);
+        uint32_t before = vm_wakes(&e->w);
 
         pthread_mutex_lock(&e->lock);
         if (e->stop || (!go_on(e, woken) && idle)) {
@@ -96,7 +96,7 @@ static void *run(void *argument)
         }
         idle = !e->waiting;
         pthread_mutex_unlock(&e->lock);
-        vm_sleep(&e->w, idle ? IDLE_NS : SOON_NS, &e->stop);
-        woken = __atomic_load_n(&vm_process(&e->w, e->w.process)->wake, __ATOMIC_ACQUIRE) != before;
+        vm_sleep(&e->w, before, idle ? IDLE_NS : SOON_NS, &e->stop);
+        woken = vm_wakes(&e->w) != before;
     }
 }

@@ -29,24 +29,31 @@ static void make_head(struct softib_verbs *head)
     head->version = SOFTIB_VERBS_VERSION;
     head->size = SOFTIB_VERBS_SIZE;
     head->number_next = 2;
-    head->key_next = 1;
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(head->magic, magic, sizeof magic);
+}
+
+static void raise_to(uint32_t *high, uint32_t to)
+{
+    uint32_t now = __atomic_load_n(high, __ATOMIC_RELAXED);
+
+    while (now < to && !__atomic_compare_exchange_n(high, &now, to, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
 }
 
 static void enter(struct vm_world *w, uint32_t number, uint64_t started)
 {
     struct softib_process *p = vm_process(w, number);
-    uint32_t high = __atomic_load_n(&vm_head(w)->process_high, __ATOMIC_RELAXED);
+    uint32_t generation = p->generation % 0xFFFF + 1;
 
     w->process = number;
+    w->owner = number | generation << 16;
     memset(p, 0, sizeof *p);
+    p->generation = generation;
     p->pid = (uint32_t)getpid();
     p->started = started;
     __atomic_store_n(&p->alive, 1, __ATOMIC_RELEASE);
-    while (high < number && !__atomic_compare_exchange_n(&vm_head(w)->process_high, &high, number, false,
-                                                         __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-        ;
+    raise_to(&vm_head(w)->process_high, number);
 }
 
 int vm_open(struct vm_world *w, const char *folder, uint32_t number, uint64_t started)
@@ -103,6 +110,7 @@ void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started)
 {
     memset(w->free, 0, sizeof w->free);
     w->chunk = w->chunk_used = 0;
+    w->blocks_n = w->key_cursor = 0; /* the parent's */
     pthread_mutex_init(&w->lock, NULL);
     enter(w, number, started);
 }
@@ -113,20 +121,80 @@ void vm_close(struct vm_world *w)
     munmap(w->base, SOFTIB_VERBS_SIZE);
     close(w->fd);
     free(w->maps);
+    free(w->blocks);
 }
 
 /* -- heap -- */
 
+#define CHUNKS ((SOFTIB_VERBS_SIZE - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK)
+
+static uint32_t *owner_of(struct vm_world *w, uint64_t chunk)
+{
+    return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
+}
+
+/* Claims chunks first .. first + n - 1. Returns how many there were before one of somebody else: then none is claimed. */
+static uint64_t claim(struct vm_world *w, uint64_t first, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t none = 0;
+
+        if (__atomic_compare_exchange_n(owner_of(w, first + i), &none, w->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            continue;
+        for (uint64_t j = 0; j < i; j++)
+            __atomic_store_n(owner_of(w, first + j), 0, __ATOMIC_RELEASE);
+        return i;
+    }
+    return n;
+}
+
+static uint64_t claim_between(struct vm_world *w, uint64_t from, uint64_t to, uint64_t n)
+{
+    while (from + n <= to) {
+        uint64_t got = __atomic_load_n(owner_of(w, from), __ATOMIC_RELAXED) ? 0 : claim(w, from, n);
+
+        if (got == n)
+            return from;
+        from += got + 1;
+    }
+    return CHUNKS;
+}
+
 static uint64_t take_chunks(struct vm_world *w, uint64_t n)
 {
-    uint64_t first = __atomic_fetch_add(&vm_head(w)->chunk_next, n, __ATOMIC_RELAXED);
-    uint32_t *owners = vm_at(w, SOFTIB_VERBS_OWNERS);
+    struct softib_verbs *head = vm_head(w);
+    uint64_t hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_ACQUIRE), high, first;
 
-    if (SOFTIB_VERBS_HEAP + (first + n) * SOFTIB_VERBS_CHUNK > SOFTIB_VERBS_SIZE)
+    if (n > CHUNKS)
         return 0;
-    for (uint64_t i = 0; i < n; i++)
-        __atomic_store_n(&owners[first + i], w->process, __ATOMIC_RELEASE);
+    first = claim_between(w, hint, CHUNKS, n);
+    if (first == CHUNKS)
+        first = claim_between(w, 0, CHUNKS, n);
+    if (first == CHUNKS)
+        return 0;
+    high = __atomic_load_n(&head->chunk_high, __ATOMIC_RELAXED);
+    while (high < first + n &&
+           !__atomic_compare_exchange_n(&head->chunk_high, &high, first + n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+    if (n == 1 || first == hint) /* no free one was passed by; who frees one meanwhile has the last word */
+        __atomic_compare_exchange_n(&head->chunk_hint, &hint, first + n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
+}
+
+/* Their memory goes back and is zero for who takes them next. */
+static void give_chunks(struct vm_world *w, uint64_t offset, uint64_t n)
+{
+    struct softib_verbs *head = vm_head(w);
+    uint64_t first = (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK, hint;
+
+    if (fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)(n * SOFTIB_VERBS_CHUNK)))
+        memset(vm_at(w, offset), 0, n * SOFTIB_VERBS_CHUNK);
+    for (uint64_t i = 0; i < n; i++)
+        __atomic_store_n(owner_of(w, first + i), 0, __ATOMIC_RELEASE);
+    hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_RELAXED);
+    while (hint > first &&
+           !__atomic_compare_exchange_n(&head->chunk_hint, &hint, first, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
 }
 
 uint64_t vm_alloc(struct vm_world *w, size_t octets)
@@ -163,13 +231,8 @@ void vm_free(struct vm_world *w, uint64_t offset, size_t octets)
 
     if (!offset)
         return;
-    if (class >= VM_CLASSES) { /* its pages go back; its place in the file is not used again */
-        uint64_t n = (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK;
-        uint32_t *owners = vm_at(w, SOFTIB_VERBS_OWNERS);
-
-        fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)(n * SOFTIB_VERBS_CHUNK));
-        for (uint64_t i = 0, c = (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK; i < n; i++)
-            owners[c + i] = 0;
+    if (class >= VM_CLASSES) {
+        give_chunks(w, offset, (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK);
         return;
     }
     pthread_mutex_lock(&w->lock);
@@ -183,17 +246,21 @@ void vm_free(struct vm_world *w, uint64_t offset, size_t octets)
 /* The table holds process << 48 | offset: whose hazard to raise is known before the object is looked at. */
 #define PROCESS_AT 48
 
+/* Numbers go round, so that one is not taken again soon, but in a part of the table: it takes memory where it was used. */
+#define ROUND 0x100000
+
 uint32_t vm_number_take(struct vm_world *w, uint64_t object)
 {
     uint64_t value = (uint64_t)w->process << PROCESS_AT | object;
-    uint32_t number = __atomic_fetch_add(&vm_head(w)->number_next, 1, __ATOMIC_RELAXED);
+    uint32_t start = __atomic_fetch_add(&vm_head(w)->number_next, 1, __ATOMIC_RELAXED) % ROUND;
 
-    for (uint32_t tries = 0; tries < SOFTIB_VERBS_NUMBERS_N; tries++, number++) {
+    for (uint32_t tries = 0; tries < ROUND + SOFTIB_VERBS_NUMBERS_N; tries++) {
+        uint32_t number = tries < ROUND ? (start + tries) % ROUND : tries - ROUND;
         uint64_t none = 0;
 
-        number &= SOFTIB_VERBS_NUMBERS_N - 1;
         if (number < 2 || number == SOFTIB_VERBS_NUMBERS_N - 1) /* QP0, QP1, multicast */
             continue;
+        raise_to(&vm_head(w)->number_high, number + 1); /* first: the daemon must find it when we are killed */
         if (__atomic_compare_exchange_n(vm_number(w, number), &none, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
             return number;
     }
@@ -222,30 +289,75 @@ void vm_number_give(struct vm_world *w, uint32_t number)
 
 /* -- keys -- */
 
-struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key)
+/* One more block for this process. False: none left, or no memory. */
+static bool take_block(struct vm_world *w)
 {
-    uint32_t index = __atomic_fetch_add(&vm_head(w)->key_next, 1, __ATOMIC_RELAXED);
+    struct softib_verbs *head = vm_head(w);
+    uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS), hint = __atomic_load_n(&head->block_hint, __ATOMIC_ACQUIRE);
 
-    for (uint32_t tries = 0; tries < SOFTIB_VERBS_KEYS_N; tries++, index++) {
+    if (w->blocks_n == w->blocks_room) {
+        uint32_t room = w->blocks_room ? 2 * w->blocks_room : 16;
+        uint32_t *more = realloc(w->blocks, room * sizeof *more);
+
+        if (!more)
+            return false;
+        w->blocks = more;
+        w->blocks_room = room;
+    }
+    for (uint32_t tries = 0; tries < SOFTIB_VERBS_BLOCKS_N; tries++) {
+        uint32_t block = (hint + tries) % SOFTIB_VERBS_BLOCKS_N, none = 0;
+
+        if (__atomic_load_n(&owners[block], __ATOMIC_RELAXED))
+            continue;
+        raise_to(&head->block_high, block + 1);
+        if (!__atomic_compare_exchange_n(&owners[block], &none, w->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            continue;
+        __atomic_compare_exchange_n(&head->block_hint, &hint, block + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        w->key_cursor = w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS;
+        w->blocks[w->blocks_n++] = block;
+        return true;
+    }
+    return false;
+}
+
+/* A free one among the next of our own, by turns: what was given back is not taken again at once. */
+static struct softib_key *free_key(struct vm_world *w, uint32_t *index)
+{
+    uint32_t n = w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS;
+
+    for (uint32_t tries = 0; tries < SOFTIB_VERBS_BLOCK_KEYS && tries < n; tries++) {
+        uint32_t at = w->key_cursor++ % n;
         struct softib_key *entry;
-        uint16_t none = 0;
 
-        index &= SOFTIB_VERBS_KEYS_N - 1;
-        entry = vm_key(w, index << 8);
-        if (index == 0 || __atomic_load_n(&entry->process, __ATOMIC_RELAXED))
-            continue;
-        if (!__atomic_compare_exchange_n(&entry->process, &none, (uint16_t)w->process, false, __ATOMIC_SEQ_CST,
-                                         __ATOMIC_RELAXED))
-            continue;
-        *key = index << 8 | ++entry->tag;
-        return entry;
+        *index = w->blocks[at / SOFTIB_VERBS_BLOCK_KEYS] * SOFTIB_VERBS_BLOCK_KEYS + at % SOFTIB_VERBS_BLOCK_KEYS;
+        entry = vm_key(w, *index << 8);
+        if (*index && !__atomic_load_n(&entry->process, __ATOMIC_ACQUIRE))
+            return entry;
     }
     return NULL;
 }
 
+struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key)
+{
+    struct softib_key *entry;
+    uint32_t index = 0;
+
+    pthread_mutex_lock(&w->lock);
+    entry = free_key(w, &index);
+    if (!entry && take_block(w))
+        entry = free_key(w, &index);
+    if (entry) {
+        __atomic_store_n(&entry->process, (uint16_t)w->process, __ATOMIC_RELAXED);
+        *key = index << 8 | (uint8_t)(entry->tag + 1);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return entry;
+}
+
 void vm_key_publish(struct softib_key *entry, uint32_t key)
 {
-    __atomic_store_n(&entry->key, key, __ATOMIC_RELEASE);
+    entry->tag = (uint8_t)key; /* windows have moved it on */
+    __atomic_store_n(&entry->key, key, __ATOMIC_SEQ_CST);
 }
 
 void vm_key_give(struct softib_key *entry)

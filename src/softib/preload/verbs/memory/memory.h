@@ -17,12 +17,18 @@
 _Static_assert(sizeof(struct softib_process) == 256, "a process has its size");
 _Static_assert(sizeof(struct softib_key) == 64, "a key has its size");
 _Static_assert(sizeof(struct softib_cqe) == 64, "a completion fills a cache line");
+_Static_assert(sizeof(struct softib_cq) == 192 && offsetof(struct softib_cq, lock) == 64 &&
+               offsetof(struct softib_cq, consumer) == 128, "three lines: still, adders, owner");
+_Static_assert(sizeof(struct softib_srq) == 192 && offsetof(struct softib_srq, lock) == 64 &&
+               offsetof(struct softib_srq, tail) == 128, "three lines: still, takers, owner");
+_Static_assert(sizeof(struct softib_qp) == 192 && offsetof(struct softib_qp, lock) == 64 &&
+               offsetof(struct softib_qp, rq) == 128, "three lines: still, initiators, owner");
 
 #define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
 
 struct vm_map { /* a file of another process, mapped here */
     uint32_t key;
-    uint64_t length;
+    uint64_t device, inode, at, length;
     char *address;
 };
 
@@ -30,10 +36,13 @@ struct vm_world {
     char *base;
     int fd;
     uint32_t process;
+    uint32_t owner;            /* of a lock that this process holds */
     char folder[256];
     pthread_mutex_t lock;
     uint64_t free[VM_CLASSES]; /* first free object of a size; each names the next */
     uint64_t chunk, chunk_used;
+    uint32_t *blocks;          /* of keys: its own */
+    uint32_t blocks_n, blocks_room, key_cursor;
     struct vm_map *maps;       /* by key index modulo VM_MAPS */
 };
 
@@ -88,7 +97,7 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object);
 void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard);
 void vm_number_give(struct vm_world *w, uint32_t number);
 
-/* A free key's entry with `key` set last by vm_key_publish; NULL: none left. */
+/* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
 struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* From now on nobody finds it; see vm_quiesce. */
@@ -103,7 +112,7 @@ static inline void vm_lock(struct vm_world *w, uint32_t *lock)
 {
     uint32_t none = 0;
 
-    if (!__atomic_compare_exchange_n(lock, &none, w->process, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         vm_lock_slow(w, lock);
 }
 
@@ -137,7 +146,9 @@ void vm_quiesce(struct vm_world *w);
 
 /* Work that waits in `process` may go on. */
 void vm_wake(struct vm_world *w, uint32_t process);
-/* Sleeps until that, or until `ns` have passed. */
-void vm_sleep(struct vm_world *w, uint64_t ns, const volatile bool *stop);
+/* What vm_wake moves. Read it before looking for work, and nothing is missed. */
+uint32_t vm_wakes(struct vm_world *w);
+/* Sleeps until they are not `seen` any more, or until `ns` have passed. */
+void vm_sleep(struct vm_world *w, uint32_t seen, uint64_t ns, const bool *stop);
 
 #endif

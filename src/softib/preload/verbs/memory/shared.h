@@ -6,15 +6,20 @@
  * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects name
  * each other by offset from the start of the file. QPNs and keys are unique in the fabric.
  *
- * Locks hold the number of the process that took them, 0 = free: who waits long looks whether it lives. What a lock guards
- * changes by one store at the end, so a lock whose owner died is simply taken over.
+ * Locks hold who took them, 0 = free: number of the process | its generation << 16 (a number is given to another process
+ * some day). Who waits long looks whether it lives. What a lock guards changes by one store at the end, so a lock whose owner
+ * died is simply taken over.
+ *
+ * Everything here is found by its owner, so that the daemon can free what a killed process had: QPNs and SRQ numbers in the
+ * table of numbers, memberships in theirs, chunks in OWNERS, keys in blocks of SOFTIB_VERBS_BLOCK_KEYS with an owner each.
+ * The daemon takes names away first (numbers, keys), waits until no hazard of the living is on the process, and then frees.
  */
 #ifndef SOFTIB_VERBS_SHARED_H
 #define SOFTIB_VERBS_SHARED_H
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 1
+#define SOFTIB_VERBS_VERSION 2
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -22,6 +27,9 @@
 #define SOFTIB_VERBS_NUMBERS_N 0x1000000
 #define SOFTIB_VERBS_MEMBERS 0xA000000
 #define SOFTIB_VERBS_MEMBERS_N 65536
+#define SOFTIB_VERBS_BLOCKS 0x10000000
+#define SOFTIB_VERBS_BLOCKS_N 0x40000
+#define SOFTIB_VERBS_BLOCK_KEYS 64
 #define SOFTIB_VERBS_KEYS 0x40000000
 #define SOFTIB_VERBS_KEYS_N 0x1000000
 #define SOFTIB_VERBS_OWNERS 0x80000000
@@ -35,9 +43,12 @@ struct softib_verbs {
     uint32_t version;
     uint32_t process_high;  /* no process has a number above */
     uint64_t size;
-    uint64_t chunk_next;    /* chunks that were ever taken */
+    uint64_t chunk_high;    /* chunks behind it were never taken */
+    uint64_t chunk_hint;    /* where to look for a free one */
     uint32_t number_next;   /* where to look for a free QPN */
-    uint32_t key_next;      /* ... and for a free key */
+    uint32_t number_high;   /* numbers behind it were never taken */
+    uint32_t block_high;    /* blocks of keys behind it were never taken */
+    uint32_t block_hint;
     uint32_t domain_next;   /* protection and XRC domains so far */
     uint32_t member_lock;
     uint32_t member_high;   /* multicast memberships behind it are free */
@@ -52,7 +63,9 @@ struct softib_process {
     uint32_t wake;          /* futex: work that waits in this process may go on */
     uint32_t sleeping;      /* its timer thread waits */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
-    uint64_t spare[5];
+    uint32_t generation;    /* of its number: 1 .. 65535 */
+    uint32_t reserved;
+    uint64_t spare[4];
 };
 
 struct softib_member {      /* of a multicast group */
@@ -123,20 +136,28 @@ struct softib_cqe {
 
 #define SOFTIB_CQE_PURGED 0xFFFFFFFF
 
+/*
+ * Queues are split by who writes: what stands still, what initiators write, what the owner writes. Each part fills cache lines of
+ * its own, so that two processors do not take a line from each other for nothing.
+ */
 struct softib_cq {
-    uint32_t lock;          /* of who adds */
     uint32_t size;
-    uint32_t producer;      /* counts up for ever */
-    uint32_t consumer;
     uint32_t armed;         /* 1: solicited or wrong; 2: any */
-    uint32_t overrun;
-    uint32_t pending;       /* events of the channel that were not fetched */
     uint32_t channel;       /* number of the wake socket, 0 = none */
+    uint32_t async;         /* wake socket of the context */
     uint64_t ring;          /* softib_cqe[size] */
     uint64_t user;          /* struct ibv_cq in its process */
-    uint32_t async;         /* wake socket of the context */
     uint16_t process;
-    uint16_t reserved;
+    uint16_t stamps;        /* completions carry the time */
+    uint8_t still[28];
+    uint32_t lock;          /* of who adds */
+    uint32_t producer;      /* counts up for ever */
+    uint32_t overrun;
+    uint32_t seen;          /* `consumer`, when it was last looked at */
+    uint8_t adders[48];
+    uint32_t consumer;
+    uint32_t pending;       /* events of the channel that were not fetched */
+    uint8_t owners[56];
 };
 
 #define SOFTIB_IS_QP 0x71704951
@@ -144,26 +165,28 @@ struct softib_cq {
 
 struct softib_srq {
     uint32_t is;            /* SOFTIB_IS_SRQ */
-    uint32_t lock;
+    uint32_t number;
     uint32_t size;
     uint32_t sges;
-    uint32_t head;
-    uint32_t tail;
-    uint32_t limit;
     uint32_t domain;
     uint32_t xrcd;
-    uint32_t number;
     uint64_t ring;
     uint64_t cq;            /* XRC */
     uint64_t user;
     uint32_t async;
     uint16_t process;
+    uint8_t still[10];
+    uint32_t lock;
+    uint32_t head;
+    uint32_t limit;
+    uint8_t takers[52];
+    uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
+    uint8_t owners[58];
 };
 
 struct softib_qp {
     uint32_t is;            /* SOFTIB_IS_QP */
-    uint32_t lock;          /* of the receiving half */
     uint32_t qpn;
     uint8_t type;           /* enum ibv_qp_type */
     uint8_t state;          /* enum ibv_qp_state */
@@ -173,26 +196,31 @@ struct softib_qp {
     uint32_t dest_qpn;
     uint32_t access;
     uint32_t qkey;
-    uint32_t rq_psn;        /* expected */
     uint32_t xrcd;
     uint16_t pkey;
     uint16_t pkey_index;
     uint8_t min_rnr;
     uint8_t dest_reads;     /* max_dest_rd_atomic */
-    uint8_t established;    /* COMM_EST was raised */
     uint8_t signal_all;
+    uint8_t spare;
     uint16_t lid;           /* UC, RC: of the peer */
-    uint16_t waiter;
+    uint16_t spares;
+    uint32_t async;
+    uint32_t node;          /* row, for atomics */
     uint32_t rq_size;
     uint32_t rq_sges;
+    uint32_t lock;          /* of the receiving half */
+    uint32_t rq_psn;        /* expected */
     uint32_t rq_head;
-    uint32_t rq_tail;
+    uint8_t established;    /* COMM_EST was raised */
+    uint8_t initiators[51];
     uint64_t rq;
     uint64_t recv_cq;
     uint64_t srq;
     uint64_t user;
-    uint32_t async;
-    uint32_t node;          /* row, for atomics */
+    uint32_t rq_tail;
+    uint16_t waiter;
+    uint8_t owners[26];
 };
 
 #endif

@@ -11,6 +11,12 @@
 
 #define SPINS 1000 /* then the processor is given away: the owner may wait for it */
 
+static bool owner_lives(struct vm_world *w, uint32_t owner)
+{
+    return __atomic_load_n(&vm_process(w, owner & 0xFFFF)->generation, __ATOMIC_ACQUIRE) == owner >> 16 &&
+           vm_lives(w, owner & 0xFFFF);
+}
+
 bool vm_lives(struct vm_world *w, uint32_t process)
 {
     struct softib_process *p = vm_process(w, process);
@@ -27,11 +33,11 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (64 * SPINS) == 0 && !vm_lives(w, owner))
+            if (spins % (64 * SPINS) == 0 && !owner_lives(w, owner))
                 __atomic_compare_exchange_n(lock, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         }
         owner = 0;
-        if (__atomic_compare_exchange_n(lock, &owner, w->process, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(lock, &owner, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return;
         vm_relax();
     }
@@ -90,14 +96,18 @@ void vm_wake(struct vm_world *w, uint32_t process)
         futex(&p->wake, FUTEX_WAKE, 1, NULL);
 }
 
-void vm_sleep(struct vm_world *w, uint64_t ns, const volatile bool *stop)
+uint32_t vm_wakes(struct vm_world *w)
+{
+    return __atomic_load_n(&vm_process(w, w->process)->wake, __ATOMIC_SEQ_CST);
+}
+
+void vm_sleep(struct vm_world *w, uint32_t seen, uint64_t ns, const bool *stop)
 {
     struct softib_process *p = vm_process(w, w->process);
     struct timespec limit = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
-    uint32_t seen = __atomic_load_n(&p->wake, __ATOMIC_SEQ_CST);
 
     __atomic_store_n(&p->sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!*stop)
+    if (!__atomic_load_n(stop, __ATOMIC_SEQ_CST))
         futex(&p->wake, FUTEX_WAIT, seen, &limit);
     __atomic_store_n(&p->sleeping, 0, __ATOMIC_SEQ_CST);
 }
