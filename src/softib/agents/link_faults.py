@@ -8,7 +8,7 @@
     faults.power(node, False, now_ps)      # a switch without power
 
 Each effect is the specification's (:mod:`softib.agents.error_kernels`, :mod:`softib.agents.port_kernels`) and shows at both
-ends. What a fabric file plants (``fabric.source.generator["faults"]``, ``cable_ber``) is there from the start.
+ends. The bit error ratios of a fabric's cables (column ``cable_ber``) are there from the start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from softib.agents.error_kernels import (
 )
 from softib.agents.kernels import fail_port, loss_of_ports, set_link, settle_ports
 from softib.errors import InputError
-from softib.fabric.fault_places import node_at, port_at
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_lanes, supported_speed_codes
 from softib.fabric.power_cycle import forget
@@ -185,6 +184,10 @@ class LinkFaults:
         """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking the PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
+    def begin(self, now_ps: int) -> None:
+        """Time begins at ``now_ps``: what was there before has made no errors yet."""
+        self.tables.fault[self.marked(), SETTLED] = now_ps
+
     def seed(self, seed: int) -> None:
         """Begin the random numbers of bit errors anew; the same seed and the same MADs give the same errors."""
         self.tables.dice[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
@@ -215,21 +218,9 @@ class LinkFaults:
 
 
 def plant_at_start(faults: LinkFaults) -> None:
-    """What the fabric's source says is broken from the start: no trap is sent, nothing was counted before."""
+    """Cables that the fabric's source says are bad make errors from the start."""
     f = faults.fabric
     for cable in np.flatnonzero(f.cable_ber > 0).tolist():
         ends = f.cable_port[cable]
-        if (ends >= 0).all():
+        if (ends >= 0).all() and f.port_peer[ends[0]] >= 0:
             faults.noise(int(ends[0]), float(f.cable_ber[cable]))
-    for planted in f.source.generator.get("faults", ()):
-        kind, where, options = planted.kind, planted.places[0] if planted.places else "", planted.options
-        if kind == "link-down":
-            faults.cut(port_at(f, where))
-        elif kind == "switch-down":
-            faults.power(node_at(f, where), False)
-        elif kind == "slow-port":
-            faults.slow(port_at(f, where), float(options["gbps"]))
-        else:
-            continue
-        faults.tables.notice_count[:] = 0
-    f.counters["link_downed_counter"] = 0

@@ -10,6 +10,7 @@ Only this writes the configuration of a running fabric.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +90,8 @@ class AgentPlane:
         self.tables = tables_of(fabric, count_mads, additional_counters)
         self.faults = LinkFaults(self)
         plant_at_start(self.faults)
+        self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
+        """Sees each batch that is exchanged, the port that it left and its answers."""
         self._deliveries: list[Delivery] = []
         self._counts = np.zeros(2, np.int64)
 
@@ -129,6 +132,8 @@ class AgentPlane:
         else:
             qp, sl, pkey_index = batch.qp[picked], batch.sl[picked], batch.pkey_index[picked]
         answers = MadBatch(out[:k], dlids[:k], slids[:k], qp, sl, pkey_index, tids[:k], np.zeros(k, np.uint16))
+        if self.tap is not None:
+            self.tap(batch, port, answers)
         if not clients:
             return answers, None
         where = client_rows[n - clients :][::-1]

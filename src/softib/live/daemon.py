@@ -24,6 +24,7 @@ from softib.live.door import ControlDoor
 from softib.live.faults import FaultDesk
 from softib.live.manager import InternalManager
 from softib.live.mishap import Mishaps
+from softib.live.pcap import PcapWriter
 from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
@@ -44,13 +45,14 @@ IDLE_S = 0.25
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
     UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
-    ``reread`` gives it as its files say now."""
+    ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file."""
 
     source: str = ""
     sm: str = "internal"
     config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
     reread: Callable[[], SmConfig] | None = None
+    pcap: str | None = None
 
 
 class Daemon:
@@ -82,6 +84,9 @@ class Daemon:
                 self.board, default_port(self.fabric), settings.config, slot.folder / "guid2lid"
             )
             self.manager.cargo = lambda: self.umads.cargo
+        self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None
+        if self.pcap is not None:
+            self.board.capture(self.pcap)
         self.ready_s: float | None = None
         self._fold_at = 0.0
         self.stopping = self.reload = False
@@ -163,6 +168,8 @@ class Daemon:
                 self.faults.settle(clock_ps())
                 self.board.traps(clock_ps())
                 self.verbs.memory.tick()
+                if self.pcap is not None:
+                    self.pcap.flush()
         except Exception:
             self.mishaps("telling applications")
 
@@ -179,6 +186,8 @@ class Daemon:
         self.cm.close()
         self.door.close()
         self.selector.close()
+        if self.pcap is not None:
+            self.pcap.close()
         self.shared.close()
         self.slot.release()
 

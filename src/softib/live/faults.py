@@ -66,6 +66,7 @@ class FaultDesk:
 
     def _from_start(self) -> None:
         f = self.fabric
+        self.faults.begin(self.clock())
         for cable in (f.cable_ber > 0).nonzero()[0].tolist():
             port = int(f.cable_port[cable, 0])
             if port >= 0 and f.port_peer[port] >= 0:
@@ -79,7 +80,7 @@ class FaultDesk:
         Raises :class:`InputError` in one line where it cannot be; nothing is changed then.
         """
         kind = asked.get("kind")
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise UnknownName("fault", str(kind), KINDS)
         options = options_of(kind, asked)
         now_ps = self.clock()

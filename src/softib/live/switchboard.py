@@ -6,8 +6,8 @@ No sockets here: clients are handed in, and each has ``deliver``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,13 +17,16 @@ from softib.iba.smp import PortInfo
 from softib.live.burst import BURST, burst_of
 from softib.live.client import Client
 from softib.live.clock import clock_ps
-from softib.live.kernels import LAST, RECEIVED, answer_frames, bounce, pump
+from softib.live.kernels import LAST, RECEIVED, REPLIES, answer_frames, bounce, pump
 from softib.live.mishap import Mishap, raised
 from softib.live.traffic import no_cells
 from softib.live.traffic_kernels import HIGH, fold_cells
 from softib.live.waiting import Forwarded, Waiting
 from softib.live.wire import FRAME, FRAME_SIZE, frames_of
 from softib.mad.batch import MadBatch
+
+if TYPE_CHECKING:
+    from softib.live.pcap import PcapWriter
 
 __all__ = ["BURST", "Station", "Switchboard"]
 
@@ -69,6 +72,8 @@ class Switchboard:
         self.sls, self.pkey_indices = self.burst.sls, self.burst.pkey_indices
         """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+        self.tap: Callable[[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None] | None = None
+        """Sees each burst of a program: its port, datagrams, SLs, P_Key indices, replies (:class:`~.pcap.PcapWriter`)."""
         self._warm()
 
     def _warm(self) -> None:
@@ -121,7 +126,21 @@ class Switchboard:
             self.mishap("answering requests")
             self._bounce(sender, range(n))
             return False
+        if self.tap is not None:
+            self._show(sender, n)
         return True
+
+    def _show(self, sender: Station, n: int) -> None:
+        b = self.burst
+        assert self.tap is not None
+        try:
+            self.tap(sender.port, b.frames[:n], b.sls[:n], b.pkey_indices[:n], b.replies[: self.counts[REPLIES]])
+        except Exception:
+            self.mishap("capturing MADs")
+
+    def capture(self, writer: PcapWriter) -> None:
+        """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past Python."""
+        self.pumps, self.tap, self.plane.tap = False, writer.burst, writer.batch
 
     def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
         """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the

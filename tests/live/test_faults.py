@@ -1,0 +1,222 @@
+"""``softib fault`` on a running fabric, as people type it and as stock tools see it; and the desk's own clock."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softib.agents.plane import AgentPlane
+from softib.errors import InputError
+from softib.fabric.fault_places import port_at
+from softib.fabric.topologies.registry import generate
+from softib.iba.constants import PortState
+from softib.iba.rates import WIDTH_BITS
+from softib.iba.smp import PortInfo
+from softib.live.board import Board
+from softib.live.fault_options import KINDS, options_of
+from softib.live.faults import TRAINING_PS, FaultDesk
+from softib.live.switchboard import Switchboard
+from tests.live.serving import wait_for
+from tests.live.test_daemon import softib  # noqa: F401
+
+S = 10**12
+LINK = "leaf-1[3]"
+
+
+class Lab:
+    """A desk whose clock the test turns."""
+
+    def __init__(self):
+        self.f = generate("fat-tree", radix=4, levels=2, generation="EDR")
+        self.f.power_on()
+        self.now = 0
+        self.board = Switchboard(AgentPlane(self.f))
+        self.desk = FaultDesk(self.board, lambda: self.now)
+        self.a = port_at(self.f, LINK)
+        self.b = int(self.f.port_peer[self.a])
+
+    def __call__(self, kind, where=LINK, **options):
+        return self.desk.do({"op": "fault", "kind": kind, "where": where, **options})
+
+    def at(self, seconds):
+        self.now = int(seconds * S)
+        self.desk.tick(self.now)
+
+    @property
+    def up(self):
+        up = [int(self.f.port_state[p]) > PortState.DOWN for p in (self.a, self.b)]
+        assert up[0] == up[1]
+        return up[0]
+
+    def known(self):
+        return [(k["kind"], k["where"]) for k in self.desk.do({"kind": "list"})["faults"]]
+
+
+@pytest.fixture
+def lab():
+    return Lab()
+
+
+def test_a_flap_keeps_its_times(lab):
+    lab("flap", period_s=2.0, down_s=0.5, count=3)
+    seen = []
+    for i in range(90):
+        lab.at(i / 10)
+        seen.append(lab.up)
+    down = [i for i, up in enumerate(seen) if not up]
+    assert down == [*range(5), *range(20, 25), *range(40, 45)]
+    assert [int(lab.f.counters["link_downed_counter"][p]) for p in (lab.a, lab.b)] == [3, 3]
+    assert lab.known() == [] and lab.desk.wait_s(lab.now) == float("inf")
+
+
+def test_a_flap_ends_by_duration_by_link_up_and_by_clear(lab):
+    lab("flap", period_s=1.0, duration_s=2.5)
+    for i in range(60):
+        lab.at(i / 10)
+    assert lab.f.counters["link_downed_counter"][lab.a] == 3 and lab.up
+    for end in ("link-up", "clear"):
+        lab("flap", period_s=1.0)
+        assert not lab.up
+        lab(end, where=lab.f.port_name(lab.b))  # the other end is the same link
+        assert lab.up and lab.known() == []
+        count = int(lab.f.counters["link_downed_counter"][lab.a])
+        lab.at(lab.now / S + 20)
+        assert lab.f.counters["link_downed_counter"][lab.a] == count
+
+
+def test_a_link_that_trains_is_down_for_a_moment(lab):
+    epoch = lab.board.epoch
+    lab("downgrade", width=1, speed="qdr")
+    assert not lab.up and lab.board.epoch > epoch
+    assert lab.desk.wait_s(lab.now) == TRAINING_PS / S
+    lab.at(0.2)
+    assert lab.up
+    for p in (lab.a, lab.b):
+        assert PortInfo.link_width_active.get(lab.f.port_info[p]) == WIDTH_BITS[1]
+    lab("downgrade", width=1, speed="SDR")
+    lab.at(0.4)
+    assert PortInfo.link_speed_active.get(lab.f.port_info[lab.a]) == 1
+    lab("clear")
+    lab.at(0.6)
+    assert lab.up and PortInfo.link_width_active.get(lab.f.port_info[lab.b]) == WIDTH_BITS[4]
+    assert PortInfo.link_speed_ext_active.get(lab.f.port_info[lab.b]) == 2
+
+
+def test_a_link_that_is_cut_while_it_trains_stays_down(lab):
+    lab("downgrade", width=1)
+    lab("link-down")
+    lab.at(5)
+    assert not lab.up
+    lab("link-up")
+    assert lab.up and PortInfo.link_width_active.get(lab.f.port_info[lab.a]) == WIDTH_BITS[1]
+
+
+def test_every_change_of_a_fault_moves_the_epoch_and_the_loss_of_its_ports(lab):
+    lab.f.port_info_ext[...] = 0
+    before = lab.board.epoch
+    lab("ber", ber=1e-6)
+    assert lab.board.epoch == before + 1
+    line_bits = 8 * 66 / 64
+    assert lab.f.port_loss[[lab.a, lab.b]].tolist() == [[0.0, 1e-6 * line_bits]] * 2
+    assert not np.delete(lab.f.port_loss, [lab.a, lab.b], axis=0).any()
+    lab("downgrade", speed="QDR")
+    lab.at(1)  # 8b/10b carries 10 bits an octet
+    assert lab.f.port_loss[lab.a].tolist() == [0.0, 1e-6 * 10]
+    lab("ber", ber=0.0)
+    assert not lab.f.port_loss.any() and [k for k, _ in lab.known()] == ["downgrade"]
+
+
+def test_faults_of_the_file_are_there_from_the_start():
+    f = generate("fat-tree", radix=4, levels=2, generation="EDR")
+    f.cable_ber[3] = 1e-7
+    f.power_on()
+    f.port_info_ext[...] = 0
+    desk = FaultDesk(Switchboard(AgentPlane(f)), lambda: 5000 * S)
+    desk.settle(5001 * S)  # one second of 103.125 Gb/s, not the 5000 before
+    assert 10312 - 600 < int(f.counters["symbol_error_counter"][f.cable_port[3, 0]]) < 10312 + 600
+    (one,) = desk.do({"kind": "list"})["faults"]
+    assert one["kind"] == "ber" and one["ber"] == 1e-7
+    desk.do({"kind": "clear"})
+    assert f.cable_ber[3] == 0 and desk.do({"kind": "list"})["faults"] == []
+
+
+def test_a_dead_switch_and_clear_by_node(lab):
+    lab("switch-down", where="spine-1")
+    assert not lab.up
+    lab("link-up")
+    assert not lab.up  # a signal needs power
+    with pytest.raises(InputError, match="no power already"):
+        lab("switch-down", where="spine-1")
+    lab("ber", where="leaf-1[4]", ber=1e-9)
+    lab("clear", where="spine-1")
+    assert lab.up and lab.known() == [("ber", "leaf-1[4]")]
+    with pytest.raises(InputError, match="has power"):
+        lab("switch-up", where="spine-1")
+    lab("clear", where="leaf-1")
+    assert lab.known() == []
+
+
+BAD = [
+    ("flap", {"period_s": 0}, "period_s"), ("flap", {"period_s": "1"}, "period_s"), ("flap", {"count": 0}, "count"),
+    ("flap", {"count": True}, "count"), ("flap", {"down_s": 2.0}, "not less"), ("flap", {"ber": 1}, "option"),
+    ("ber", {}, "needs ber"), ("ber", {"ber": 1.0}, "below 1"), ("ber", {"ber": float("nan")}, "below 1"),
+    ("ber", {"ber": [1]}, "below 1"), ("slow-port", {}, "needs gbps"), ("slow-port", {"gbps": -1}, "gbps"),
+    ("slow-port", {"gbps": float("inf")}, "gbps"), ("downgrade", {}, "--width"), ("downgrade", {"width": 3}, "support"),
+    ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "reach EDR"), ("switch-up", {}, "leaf-1"),
+    ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "wants a place"),
+    ("link-down", {"where": None}, "wants a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "options", "what"), BAD)
+def test_bad_orders_are_one_line_and_change_nothing(lab, kind, options, what):
+    before, counters = lab.f.port_info.copy(), lab.f.counters.copy()
+    with pytest.raises(InputError) as told:
+        lab(kind, **{"where": LINK, **options})
+    assert what in str(told.value) and "\n" not in str(told.value)
+    assert lab.known() == [] and lab.desk.wait_s(0) == float("inf")
+    assert (lab.f.port_info == before).all() and (lab.f.counters == counters).all() and not lab.f.port_loss.any()
+
+
+def test_the_command_line_knows_the_same_kinds():
+    from softib.cli import fault
+
+    assert set(fault._KINDS) == set(KINDS)
+    flags = {p.name for p in fault.command.params}
+    assert {o for k in KINDS.values() for o in k.options} - {"ber", "gbps"} <= flags
+    assert options_of("flap", {}) == {"period_s": 2.0}
+
+
+def test_the_command_line_end_to_end(softib):  # noqa: F811
+    up = softib.start("one.yaml")
+    board = Board.open(Path(softib.status()[0]["board"]))
+    f = board.fabric
+    a = port_at(f, LINK)
+    b = int(f.port_peer[a])
+    f_ber = f.cable_ber[int(f.port_cable[a]) :][:1]
+    epoch = board.epoch
+    softib("fault", "ber", LINK, "1e-5")
+    assert wait_for(lambda: board.epoch > epoch) and f_ber[0] == 1e-5
+    # HDR has RS-FEC: at 1e-5 every block is corrected, and counters on the board move although nobody asks
+    assert wait_for(lambda: all(f.lane_counters["port_fec_correctable_block_ctr"][[a, b]] > 0))
+    told = json.loads(softib("fault", "list", "--json"))
+    assert [(x["kind"], x["where"], x["ber"]) for x in told["faults"]] == [("ber", LINK, 1e-5)]
+    softib("fault", "downgrade", LINK, "--width", "1")
+    assert wait_for(lambda: int(f.port_state[a]) == PortState.ACTIVE == int(f.port_state[b]))
+    assert PortInfo.link_width_active.get(f.port_info[b]) == WIDTH_BITS[1]
+    softib("fault", "switch-down", "spine-1")
+    assert wait_for(lambda: softib.status()[0]["port_states"]["down"] == 8)
+    softib("fault", "switch-up", "spine-1")
+    assert wait_for(lambda: softib.status()[0]["port_states"]["down"] == 0)
+    softib("fault", "flap", LINK, "--period", "0.2", "--count", "2")
+    assert "cleared" in softib("fault", "clear") and "no faults" in softib("fault", "list")
+    assert wait_for(lambda: softib.status()[0]["port_states"]["active"] == 2 * softib.status()[0]["links"])
+    for words in (("ber", LINK), ("ber", LINK, "2"), ("link-down", LINK, "1"), ("list", LINK), ("downgrade", LINK),
+                  ("downgrade", LINK, "--speed", "foo"), ("flap", LINK, "--period", "0"), ("switch-down", LINK)):  # fmt: skip
+        softib("fault", *words, code=2)
+    assert softib.status()[0]["bugs"] == 0
+    softib("down")
+    assert up.wait(10) == 0
