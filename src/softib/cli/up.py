@@ -45,12 +45,8 @@ LINE_S = 0.5
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @source_options
 def command(
-<<<<<<< HEAD
     source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
-    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
-=======
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int, partitions: str | None, udp: int | None, pcap: str | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
->>>>>>> room/faults
+    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -70,7 +66,6 @@ def command(
     print_problems(result.problems)
     slot = claim(slot.name)
     try:
-<<<<<<< HEAD
         given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
                  "sweep_interval_ps": None if sweep is None else sweep * 10**12}  # fmt: skip
         told = ManagerSettings(
@@ -78,15 +73,7 @@ def command(
             lambda text: click.echo(f"softib: {text}", err=True),
         )  # fmt: skip
         config = told.read() if sm == "internal" else SmConfig()
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, told.read), began)
-=======
-        told_sm = result.extra.get("sm") or {}
-        config = SmConfig()
-        if sm == "internal":
-            chosen = engine or told_sm.get("engine") or "minhop"
-            config = SmConfig(engine=chosen, lmc=lmc, partitions=_partitions(partitions or told_sm.get("partitions")))
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, pcap), began)
->>>>>>> room/faults
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, told.read, pcap), began)
         del result  # the board has it all: half the memory
     except BaseException:
         slot.release()
