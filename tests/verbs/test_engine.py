@@ -12,7 +12,10 @@ import pytest
 from tests.verbs.engine_programs import program
 
 SCENES = ("rc", "rnr", "lost", "refused", "atomics", "uc", "ud", "srq", "xrc", "flush", "drain", "dereg", "states")
-SANITIZERS = {"address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "thread": ("-fsanitize=thread",)}
+SANITIZERS = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    "thread": ("-fsanitize=thread",),
+}
 FOLDERS = ("memory", "engine")
 OPTIONS = {"TSAN_OPTIONS": "halt_on_error=0 exitcode=66", "ASAN_OPTIONS": "detect_leaks=0"}
 
