@@ -79,6 +79,8 @@ static int victim(const char *folder, uint32_t number, uint32_t child, int amoun
             return 1;
         kill(getpid(), SIGKILL);
     }
+    if (child)
+        wait(NULL);
     wake_socket(&w, 1);
     wake_socket(&w, 2);
     vm_lock(&w, &vm_head(&w)->member_lock); /* dies with a lock held, too */
