@@ -173,6 +173,7 @@ def test_many_killed_programs_leave_nothing(memory, victims):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_ten_thousand_killed_programs_leave_nothing(memory, victims):
     after = kill_many(memory, victims, 10_000)
     assert after[-1] - after[200] <= 8 * 1024 * 1024 + 65536  # the table of numbers, once round
