@@ -30,7 +30,7 @@ def program(name: str, folders: tuple[str, ...] = ("memory",), more: tuple[str, 
         sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("world", "stub"))]
     done = subprocess.run(
         [*cc.split(), *FLAGS, *more, "-I", str(VERBS / "memory"), "-I", str(VERBS / "engine"), "-I", str(HERE),
-         "-o", str(to), *map(str, sources), "-lpthread"],
+         "-o", str(to), *map(str, sources), "-lpthread", "-lm"],
         capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode and any("sanitize" in flag for flag in more) and "cannot find -l" in done.stderr:

@@ -150,3 +150,21 @@ def test_a_pulled_cable_ends_the_connection_and_raises_events(cut, stock):
     watch.terminate()
     seen = watch.communicate(timeout=10)[0]
     assert re.findall(r"IBV_EVENT_(PORT_\w+) \(\d+\), port 1", seen)[:2] == ["PORT_ERR", "PORT_ACTIVE"], seen
+
+
+def test_bit_errors_cost_retransmissions(cut, stock):
+    """A cable beyond what RS-FEC corrects: everything arrives, but more packets leave than the data needs, and later."""
+    topology = subprocess.run(cut.on(B, "iblinkinfo", "-l"), env=cut.env, capture_output=True, text=True).stdout
+    place = re.search(rf'" *(leaf-\d+)" +\d+ +(\d+)\[.*"{B}"', topology)
+    cut("fault", "ber", f"{place[1]}[{place[2]}]", "1.2e-3")
+    port = next(cut.ports)
+    command = (stock("ib_write_bw"), "-s", "65536", "-n", "1000", "-F", "-u", "10", "-p", str(port))
+    before = cut.counters(B)
+    _, client = cut.pair(command, (*command, "127.0.0.1"), tcp=port)
+    after = cut.counters(B)
+    assert re.search(r"^ *65536 +1000", client, re.M), client
+    sent = after["PortXmitPkts"] - before["PortXmitPkts"]
+    again = sent - 1000 * 16
+    # About 2.1e-3 of 16,000 packets are lost, each with eight others behind it on average.
+    assert 50 < again < 2000, sent
+    cut("fault", "clear")

@@ -11,13 +11,26 @@ every MAD inlined (a call would copy the thirty array descriptors).
 import numpy as np
 
 from softib.agents.cc_kernels import REFUSED, cc_agent
+from softib.agents.error_kernels import BITS, DEAD, FAULTY, rates_of_loss, settle, survive, survive_back
 from softib.agents.mkey_kernels import admit
 from softib.agents.notice_kernels import local_change, notice, threshold
 from softib.agents.octet_kernels import copy, get16, get32, get64, inner
 from softib.agents.pkey_kernels import partitioned
 from softib.agents.pma_kernels import perf_agent
-from softib.agents.port_kernels import drop, get_port_info, set_port_info, train
-from softib.agents.route_kernels import FORWARD, HOPS, by_lid, directed_back, end_port, route_smp, turn
+from softib.agents.port_kernels import drop, fail, get_port_info, set_port_info, train
+from softib.agents.route_kernels import (
+    ANSWER_LOST,
+    FORWARD,
+    HOPS,
+    LOSS,
+    NO_LOSS,
+    blame,
+    by_lid,
+    directed_back,
+    end_port,
+    route_smp,
+    turn,
+)
 from softib.agents.sample_kernels import advance
 from softib.agents.sma_kernels import (
     describe,
@@ -33,7 +46,7 @@ from softib.agents.sma_kernels import (
     switch_info,
     vl_arbitration,
 )  # fmt: skip
-from softib.agents.traffic_kernels import count_way, fold
+from softib.agents.traffic_kernels import count_back, count_way, fold
 from softib.agents.vendor_kernels import vendor_agent
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo
@@ -157,14 +170,47 @@ def arrive(t, m, ingress, now, slid):
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
-    """Route a MAD by LID; -1 too when its answer would not find the way back (the tables need not be symmetric)."""
+    """Route a MAD by LID, and a request's answer back: ``pending[ANSWER_LOST]`` says when that does not find its way
+    (the tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
     t.pending[FORWARD] = t.pending[HOPS]
     if at < 0 or method & 0x80 or at == port:
         return at
     home = end_port(t, port)
     back = by_lid(t, end_port(t, at), get16(t.port_info[home], LID_AT), is_smp)
-    return at if back == home else np.int64(-1)
+    t.pending[ANSWER_LOST] = back != home
+    return at
+
+
+@inner
+def lost_on_cables(t, first, last, vl15, now):
+    """True when a MAD is lost on a hop ``first``…``last`` - 1 of ``way``; counts the hops that it took."""
+    end = survive(t, first, last, vl15, now)
+    if end < 0:
+        return False
+    if t.options[0]:
+        count_way(t, first, end, False)
+    return True
+
+
+@inner
+def answer_leaves(t, is_directed, is_smp, now):
+    """True when an answer reaches the sender of its request; counts its hops where they were not counted yet."""
+    if is_directed:
+        if t.options[FAULTY] == 0:
+            return True
+        end = survive_back(t, t.pending[FORWARD], now)
+        if end >= 0 and t.options[0]:
+            count_back(t, end, t.pending[FORWARD])
+        return end < 0
+    first, last = t.pending[FORWARD], t.pending[HOPS]
+    if t.options[FAULTY] and lost_on_cables(t, first, last, is_smp, now):
+        return False
+    if t.options[0]:
+        count_way(t, first, last, False)
+        if t.pending[ANSWER_LOST]:
+            blame(t)
+    return t.pending[ANSWER_LOST] == 0
 
 
 @kernel(_nrt=False)
@@ -174,6 +220,27 @@ def set_link(t, port, up, now):
         train(t, port, now)
     else:
         drop(t, port, now)
+
+
+@kernel(_nrt=False)
+def fail_port(t, port, now):
+    """Hardware's doing: the far end of the link at ``port`` has gone; this end goes down."""
+    fail(t, port, now)
+
+
+@kernel(_nrt=False)
+def settle_ports(t, ports, now):
+    """Let time pass for the counters of ``ports`` (int64[n])."""
+    for i in range(ports.shape[0]):
+        settle(t, ports[i], now)
+
+
+@kernel(_nrt=False)
+def loss_of_ports(t, ports, loss):
+    """Write how packets into ``ports`` are lost to bit errors into rows of ``loss`` (float64[all ports, 2])."""
+    for i in range(ports.shape[0]):
+        port = ports[i]
+        loss[port, 0], loss[port, 1] = rates_of_loss(t, port)
 
 
 @kernel(_nrt=False)
@@ -252,6 +319,9 @@ def serve_addressed(
         advance(t, now)
     own = end_port(t, port)
     home_lid = get16(t.port_info[own], LID_AT)
+    faulty = t.options[FAULTY] != 0
+    if faulty and t.fault[port, BITS] & DEAD:
+        n = 0
     for r in range(n):
         m = out[k]
         for i in range(32):
@@ -262,6 +332,8 @@ def serve_addressed(
         is_smp = is_directed or m[1] == SUBN_LID
         t.pending[HOPS] = 0
         t.pending[FORWARD] = -1
+        t.pending[LOSS] = NO_LOSS
+        t.pending[ANSWER_LOST] = 0
         if is_directed and m[3] & 0x80:
             at = directed_back(t, m, port)
         elif is_directed:
@@ -270,6 +342,8 @@ def serve_addressed(
             at = round_trip(t, port, np.int64(dlid[r]), is_smp, m[3])
         if t.pending[FORWARD] < 0:
             t.pending[FORWARD] = t.pending[HOPS]
+        if faulty and lost_on_cables(t, 0, t.pending[FORWARD], is_smp, now):
+            continue
         if at >= 0 and not is_smp:
             addressed = sl.shape[0] > 0
             index = np.int64(pkey_index[r]) if addressed else np.int64(0)
@@ -278,20 +352,22 @@ def serve_addressed(
             if refused >= 0:
                 at = np.int64(-1)
                 t.pending[FORWARD] = refused
+                t.pending[LOSS] = NO_LOSS
         if at < 0:
             if t.options[0]:
                 count_way(t, 0, t.pending[FORWARD], False)
+                blame(t)
             continue
         # A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on
         # the links that it came by.
         if t.options[0] and not is_directed:
             count_way(t, 0, t.pending[FORWARD], False)
         fate = arrive(t, m, at, now, PERMISSIVE if is_directed else home_lid)
-        if t.options[0]:
-            if is_directed:
-                count_way(t, 0, t.pending[FORWARD], fate == ANSWERED)
-            elif fate == ANSWERED:
-                count_way(t, t.pending[FORWARD], t.pending[HOPS], False)
+        arrives = fate != ANSWERED or answer_leaves(t, is_directed, is_smp, now)
+        if t.options[0] and is_directed:
+            count_way(t, 0, t.pending[FORWARD], fate == ANSWERED and arrives)
+        if not arrives:
+            continue
         if fate == ANSWERED:
             out_row[k] = r
             out_tid[k] = get64(m, 8)
@@ -306,4 +382,4 @@ def serve_addressed(
                 out_words[back, i] = out_words[k, i]
     fold(t)
     counts[0] = k
-    counts[1] = n - back
+    counts[1] = words.shape[0] - back

@@ -29,7 +29,7 @@ COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "
 
 FIRMWARE_FIELDS = (
     *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
-    "passed", "touched", "pending", "way", "options", "firmware", "reregisters",
+    "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "dice",
 )  # fmt: skip
 
 Tables: Any = namedtuple("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])  # type: ignore[misc]
@@ -43,15 +43,19 @@ Numba);
 DataDetails, ``notice_count`` int64[2] (used, lost);
 ``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each one's end port, port, whether it began;
 ``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
-``pending`` int64[3] (how many ports, hops on the way, hops of the request), ``way`` int64[2 (switches + 64)] ports that a
+``pending`` int64[6] (how many ports, hops on the way, hops of the request, and how a MAD is lost: see
+:mod:`softib.agents.route_kernels`), ``way`` int64[2 (switches + 64)] ports that a
 MAD left;
-``options`` int64[2] (MADs count, additional extended counters are advertised);
+``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
+``fault`` int64[ports, 6], ``fault_rate`` float64[ports, 2], ``dice`` uint64[1]: see :mod:`softib.agents.error_kernels`;
 ``firmware`` uint8[3] softib's version, the firmware's version of every device;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
 """
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
+DICE_SEED = 0x9E3779B97F4A7C15
+"""Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
 
 
 def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool = False) -> Any:
@@ -65,11 +69,13 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["samplers"] = np.zeros((SAMPLER_SLOTS, 3), np.int64)
     columns["passed"], columns["touched"] = np.zeros(ports, np.uint64), np.zeros(ports, np.int32)
     columns["pending"], columns["way"] = (
-        np.zeros(3, np.int64),
+        np.zeros(6, np.int64),
         np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64),
     )
-    columns["options"] = np.array([count_mads, additional_counters], np.int64)
+    columns["options"] = np.array([count_mads, additional_counters, 0], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
+    columns["fault"], columns["fault_rate"] = np.zeros((ports, 6), np.int64), np.zeros((ports, 2))
+    columns["dice"] = np.array([DICE_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
     columns["trained"] = _trained(fabric)

@@ -17,13 +17,13 @@ import numpy as np
 from softib.agents.kernels import (
     sample_until,
     serve_addressed,
-    set_link,
     tell_change,
     tell_details,
     tell_local_change,
     tell_threshold,
 )
 from softib.agents.layout import tables_of
+from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug
 from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.model import Fabric
@@ -87,6 +87,8 @@ class AgentPlane:
         """
         self.fabric = fabric
         self.tables = tables_of(fabric, count_mads, additional_counters)
+        self.faults = LinkFaults(self)
+        plant_at_start(self.faults)
         self._deliveries: list[Delivery] = []
         self._counts = np.zeros(2, np.int64)
 
@@ -139,9 +141,12 @@ class AgentPlane:
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
         """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both ends; a disabled end
-        stays disabled). Switches at its ends raise PortStateChange and trap 128.
+        stays disabled). Switches at its ends raise PortStateChange and trap 128. More faults: :attr:`faults`.
         """
-        set_link(self.tables, int(port), bool(up), int(now_ps))
+        if up:
+            self.faults.mend(port, now_ps)
+        else:
+            self.faults.cut(port, now_ps)
 
     def advance(self, now_ps: int) -> int | None:
         """Let time pass for sampling (PortSamplesControl); the time at which the next call is due, None = no need.

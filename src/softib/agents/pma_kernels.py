@@ -10,6 +10,7 @@ when it clears PortCounters on a device that has the extended ones.)
 import numpy as np
 
 from softib.agents.counter_kernels import counters_of
+from softib.agents.error_kernels import settle
 from softib.agents.octet_kernels import clear, copy, get16, get32, get64, inner, put16, put32
 from softib.agents.route_kernels import end_port
 from softib.agents.sample_kernels import samples_control, samples_result
@@ -175,6 +176,8 @@ def perf_agent(t, m, ingress, now):
         first, last = base + 1, base + n
     elif number > n or (number == 0 and not is_switch):
         return BAD_FIELD
+    for port in range(first, last + 1):
+        settle(t, port, now)
     if row < 0:
         return samples_control(t, m, end, first, now, is_set)
     counting(t, m, row, first, last, is_set)

@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from softib.agents.error_kernels import BITS, CUT, DEAD, settle
 from softib.agents.notice_kernels import notice
 from softib.agents.octet_kernels import clear, copy, get16, inner, octet, same
 from softib.agents.train_kernels import agree
@@ -231,11 +232,14 @@ def change_state(t, port, state, phys, now):
 
 @inner
 def train(t, port, now):
-    """Both ends reach LinkUp and INIT when a cable joins them, neither is disabled, and they agree on width and speed."""
+    """Both ends reach LinkUp and INIT when a cable joins them that carries a signal, neither is disabled or without
+    power, and they agree on width and speed."""
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
     if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED or (octet(t.port_info[peer], PHYS_AT) >> 4) == DISABLED:
+        return
+    if (t.fault[port, BITS] | t.fault[peer, BITS]) & (CUT | DEAD):
         return
     if not agree(t, np.int64(port), peer):
         return
@@ -266,6 +270,7 @@ def fail(t, port, now):
 def put_state(t, port, state, phys, by_set, now):
     """Write both states. A change between down and not down that no Set asked for raises PortStateChange of the
     switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
+    settle(t, port, now)
     info = t.port_info[port]
     old = octet(info, STATE_AT) & 15
     info[STATE_AT] = (octet(info, STATE_AT) & 0xF0) | state

@@ -3,7 +3,8 @@
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
 by LID: its port 0), or -1 when it is lost on the way. The ports by which it left the nodes on its way are appended to
-``way``; ``pending[HOPS]`` is their number.
+``way``; ``pending[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``pending[LOSS]`` and
+``pending[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
 """
 
 import numpy as np
@@ -25,11 +26,14 @@ LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
 TOP_AT = SwitchInfo.linear_fdb_top.byte
 DR_SLID_AT, DR_DLID_AT = 32, 34
 RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
-DLID_MAPPING, INACTIVE = (
-    DETAIL_COUNTERS.names.index(n) for n in ("port_dlid_mapping_errors", "port_inactive_discards")
+DLID_MAPPING, LOOPING, INACTIVE = (
+    DETAIL_COUNTERS.names.index(n)
+    for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
-HOPS, FORWARD = 1, 2
-"""Elements of ``pending``: hops in ``way``, and how many of them the request took."""
+HOPS, FORWARD, LOSS, LOSS_AT, ANSWER_LOST = 1, 2, 3, 4, 5
+"""Elements of ``pending``: hops in ``way``, and how many of them the request took; why and where a MAD is lost; 1 = it is
+not the request but its answer."""
+NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 
 @inner
@@ -65,7 +69,7 @@ def directed(t, m, port):
             return -1
         egress = t.node_base[node] + out
         if not link_up(t, egress):
-            return -1
+            return lose(t, PORT_DOWN, egress)
         t.way[hops] = egress
         hops += 1
         t.pending[HOPS] = hops
@@ -91,7 +95,7 @@ def directed_back(t, m, port):
             return -1
         egress = t.node_base[node] + out
         if not link_up(t, egress):
-            return -1
+            return lose(t, PORT_DOWN, egress)
         t.way[hops] = egress
         hops += 1
         t.pending[HOPS] = hops
@@ -117,44 +121,50 @@ def by_lid(t, port, lid, is_smp):
     else:
         egress = at
     hops = t.pending[HOPS]
+    if t.node_type[node] != SWITCH:
+        at = np.int64(-1)  # a CA's port sends; nothing came in by it
     # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
     for _ in range(t.lft.shape[0] + 1):
         if egress < 0:
-            no_route(t, at)
-            return -1
-        if not link_up(t, egress):
-            discard(t, egress)
-            return -1
+            return lose(t, NO_ROUTE, at)
+        if egress == at:
+            return lose(t, LOOP, at)
+        if not link_up(t, egress) or t.port_info[egress, STATE_AT] & 15 < (INIT if is_smp else ACTIVE):
+            return lose(t, PORT_DOWN, egress)
         at = np.int64(t.port_peer[egress])
-        leaves, enters = t.port_info[egress, STATE_AT] & 15, t.port_info[at, STATE_AT] & 15
-        if leaves < (INIT if is_smp else ACTIVE) or enters < (INIT if is_smp else ARMED):
-            return -1
         t.way[hops] = egress
         hops += 1
         t.pending[HOPS] = hops
+        if t.port_info[at, STATE_AT] & 15 < (INIT if is_smp else ARMED):
+            return np.int64(-1)
         node = t.port_node[at]
         if t.node_type[node] != SWITCH:
-            return at if owns(t, at, lid) else -1
+            return at if owns(t, at, lid) else np.int64(-1)
         egress = lookup(t, node, lid)
         if egress == t.node_base[node]:
-            return egress if owns(t, egress, lid) else -1
-    return -1
+            return egress if owns(t, egress, lid) else np.int64(-1)
+    return np.int64(-1)
 
 
 @inner
-def no_route(t, port):
-    """A packet came in by ``port`` of a switch that cannot forward it (IBA 16.1.3.5, 16.1.4.1: DLID mapping)."""
-    if t.options[0] and t.port_num[port]:
-        t.counters[port, RELAY_ERRORS] += np.uint64(1)
-        t.detail_counters[port, DLID_MAPPING] += np.uint64(1)
+def lose(t, why, port):
+    """Remember why a MAD is lost at ``port``; returns -1."""
+    t.pending[LOSS], t.pending[LOSS_AT] = why, port
+    return np.int64(-1)
 
 
 @inner
-def discard(t, port):
-    """A packet is thrown away because the link behind ``port`` is down (IBA 16.1.3.5, 16.1.4.2: inactive)."""
-    if t.options[0]:
+def blame(t):
+    """Count the loss that was remembered: at the port by which a packet came in that a switch cannot forward (no route,
+    or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
+    why, port = t.pending[LOSS], t.pending[LOSS_AT]
+    t.pending[LOSS] = NO_LOSS
+    if why == PORT_DOWN:
         t.counters[port, XMIT_DISCARDS] += np.uint64(1)
         t.detail_counters[port, INACTIVE] += np.uint64(1)
+    elif why != NO_LOSS and t.port_num[port]:
+        t.counters[port, RELAY_ERRORS] += np.uint64(1)
+        t.detail_counters[port, LOOPING if why == LOOP else DLID_MAPPING] += np.uint64(1)
 
 
 @inner

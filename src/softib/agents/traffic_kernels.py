@@ -45,6 +45,14 @@ def count_way(t, first, last, there_and_back):
 
 
 @inner
+def count_back(t, first, last):
+    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request came."""
+    for i in range(first, last):
+        pass_port(t, np.int64(t.port_peer[t.way[i]]), SENT)
+        pass_port(t, t.way[i], RECEIVED)
+
+
+@inner
 def add(row, column, n):
     """A counter grows and stops at its maximum."""
     row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n

@@ -2,27 +2,75 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from softib.cli.output import print_json, printable
 
+_KINDS = ("link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "switch-down", "switch-up", "list", "clear")
+
 
 @click.command()
-@click.argument("kind", type=click.Choice(["link-down", "link-up"]))
-@click.argument("where", metavar="NODE[PORT]")
+@click.argument("kind", type=click.Choice(_KINDS))
+@click.argument("where", metavar="[NODE[PORT]]", required=False)
+@click.argument("rate", metavar="[RATE]", type=float, required=False)
+@click.option("--period", "period_s", type=float, metavar="S", help="flap: seconds between two falls (default 2).")
+@click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
+@click.option("--count", type=int, metavar="N", help="flap: how many (default: until clear or link-up).")
+@click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new one after so many seconds.")
+@click.option("--width", type=int, metavar="LANES", help="downgrade: lanes at most.")
+@click.option("--speed", metavar="GEN", help="downgrade: generation at most, such as EDR.")
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
-def command(kind: str, where: str, fabric: str | None, as_json: bool) -> int:
-    """Take the link at NODE[PORT] down, or let it train again: both ends change, switches send trap 128.
+def command(kind: str, where: str | None, rate: float | None, fabric: str | None, as_json: bool, **options: Any) -> int:
+    """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
 
-    Example: softib fault link-down 'leaf-3[40]'
+    \b
+    link-down|link-up NODE[PORT]     no signal on the cable, and again
+    flap NODE[PORT]                  down and up again and again
+    ber NODE[PORT] RATE              bit errors, such as 1e-9; 0 heals
+    downgrade NODE[PORT]             trains anew at --width and --speed
+    slow-port NODE[PORT] GBPS        drains slowly; 0 = nothing
+    switch-down|switch-up NODE       without power, and again
+    list                             what there is
+    clear [NODE[PORT]|NODE]          mends it, or everything
+
+    Example: softib fault flap 'leaf-3[40]' --period 1 --count 10
     """
+    from softib.errors import InputError
     from softib.live.remote import ask
     from softib.live.slots import find
 
-    told = ask(find(fabric), "fault", kind=kind, where=where)
+    if rate is not None:
+        name = {"ber": "ber", "slow-port": "gbps"}.get(kind)
+        if name is None:
+            raise InputError(f"fault {kind} takes no RATE ({rate:g}); ber and slow-port do")
+        options[name] = rate
+    if kind == "list" and where is not None:
+        raise InputError("fault list takes no place; it lists all faults")
+    given = {k: v for k, v in options.items() if v is not None}
+    told = ask(find(fabric), "fault", kind=kind, where=where, **given)
     if as_json:
         print_json(told)
-    else:
-        click.echo(printable(f"softib: {' – '.join(told['ports'])}: {told['state']}"), err=True)
+        return 0
+    for line in _lines(kind, told):
+        click.echo(printable(line), err=kind != "list")
     return 0
+
+
+def _lines(kind: str, told: dict[str, Any]) -> list[str]:
+    """What people are told."""
+    if kind in ("list", "clear"):
+        faults = told["faults" if kind == "list" else "cleared"]
+        word = "" if kind == "list" else "softib: cleared "
+        return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
+    if "node" in told:
+        return [f"softib: {told['node']}: {'power is on' if told['power'] else 'no power'}"]
+    return [f"softib: {' – '.join(told['ports'])}: {told['state']}"]
+
+
+def _fault(fault: dict[str, Any]) -> str:
+    options = [f"{k.removesuffix('_s')} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
+               for k, v in fault.items() if k not in ("kind", "where", "age_s")]  # fmt: skip
+    return f"{fault['kind']} {fault['where']} {', '.join(options)}{', ' if options else ''}since {fault['age_s']:.0f} s"

@@ -173,6 +173,13 @@ COLUMNS: tuple[Column, ...] = (
         "VLArb blocks low 0-31, low 32-63, high 0-31, high 32-63, wire image",
     ),
     _C("counters", COUNTERS, ("ports",), "engine", "PerfMgt counters, 64 bits wide; the PMA saturates to each field"),
+    _C(
+        "port_loss",
+        np.float64,
+        ("ports", 2),
+        "hardware",
+        "bit errors: a packet of L octets on the wire into the port is lost with probability 1 - exp(-(a + b L))",
+    ),
     # Optional counters, sampling, congestion control: see the sizes above.
     _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),
     _C("vl_counters", VL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by VL"),

@@ -59,6 +59,7 @@ class Fabric:
     port_cable: np.ndarray
     port_info: np.ndarray
     port_mlnx_speed: np.ndarray
+    port_loss: np.ndarray
     pkey_base: np.ndarray
     pkey_cap: np.ndarray
     guid_base: np.ndarray

@@ -13,7 +13,6 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.fault_places import port_at
 from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.live.attach import default_port
@@ -21,6 +20,7 @@ from softib.live.board import Board
 from softib.live.clock import clock_ps
 from softib.live.cm_server import CmServer
 from softib.live.door import ControlDoor
+from softib.live.faults import FaultDesk
 from softib.live.manager import InternalManager
 from softib.live.mishap import Mishaps
 from softib.live.server import IbsimServer
@@ -64,6 +64,7 @@ class Daemon:
         plane = AgentPlane(self.fabric)
         self.traffic = Traffic(slot.traffic, plane.tables)
         self.board = Switchboard(plane, self.traffic.cells)
+        self.faults = FaultDesk(self.board)
         self.mishaps = self.board.mishap = Mishaps(slot.log)
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
@@ -109,7 +110,9 @@ class Daemon:
             self.ready_s = time.monotonic() - self.began
         try:
             now_ps = clock_ps()
-            wait_s = min(wait_s, self.board.advance(now_ps), self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))
+            self.faults.tick(now_ps)
+            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.board.advance(now_ps), self.umads.wait_s(now_ps),
+                         self.cm.wait_s(now_ps))  # fmt: skip
             self.server.turn(wait_s)
             self.umads.tick(clock_ps())
             self.cm.tick(clock_ps())
@@ -139,12 +142,13 @@ class Daemon:
         """Tell applications what MADs and faults changed, and count what they sent."""
         try:
             if self.shared.epoch != self.board.epoch:
+                self.faults.faults.publish()  # a link that trained to another speed has another rate
                 self.shared.epoch = self.board.epoch
                 self.verbs.tick()
             if time.monotonic() >= self._fold_at:
                 self._fold_at = time.monotonic() + IDLE_S
                 self.board.fold(clock_ps())
-                self.verbs.memory.tick()
+                self.faults.settle(clock_ps())
                 self.board.traps(clock_ps())
                 self.verbs.memory.tick()
         except Exception:
@@ -179,6 +183,9 @@ class Daemon:
         view = self.umads.views.known.get(str(asked.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
 
+    def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return self.faults.do(asked)
+
     def _down(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.stop()
         return {"stopping": True}
@@ -204,20 +211,6 @@ class Daemon:
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
         env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
         return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
-
-    def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """``kind`` link-down or link-up at ``where`` = ``node[portnum]``."""
-        kind, where = asked.get("kind"), str(asked.get("where"))
-        if kind not in ("link-down", "link-up"):
-            raise InputError(f"no fault {kind!r}; there are link-down and link-up")
-        port = port_at(self.fabric, where)
-        peer = int(self.fabric.port_peer[port])
-        if peer < 0:
-            raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
-        self.board.set_link(port, kind == "link-up", clock_ps())
-        ends = [self.fabric.port_name(p) for p in (port, peer)]
-        state = PortState(int(self.fabric.port_state[port])).name
-        return {"ports": ends, "state": state}
 
     def status(self) -> dict[str, Any]:
         """Everything that ``softib status --json`` says."""

@@ -77,7 +77,7 @@ def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], 
         done = [*pool.map(_run, steps)]
         done.append(_run([
             *cc.split(), "-shared", "-o", str(made), *objects, f"-Wl,-soname,{name}", "-Wl,-z,now", *link, *more, "-ldl",
-            "-lpthread",
+            "-lpthread", "-lm",
         ]))  # fmt: skip
     for one in done:
         if one.returncode:

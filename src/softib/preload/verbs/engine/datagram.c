@@ -130,6 +130,7 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
     unsigned n;
     uint64_t length;
     struct ve_ah *ah = wr->ah;
+    struct sv_words words;
     enum ibv_wc_status status = ve_gather(q, wr, 0, iov + 1, &n, &length);
     uint32_t mtu = 128u << (sv_port_info(&sv_board, q->s->port)[SV_NEIGHBOR_MTU_AT] >> 4);
 
@@ -139,13 +140,14 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(IBV_WC_LOC_LEN_ERR);
     pthread_mutex_lock(&ah->lock);
     walk(q, ah);
-    sv_flow_count(&ah->flow, 0, sv_wire_words(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
-                                              SV_WIRE_UD | (ah->attr.is_global ? SV_WIRE_GRH : 0), length, 4096));
+    words = sv_wire_words(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
+                          SV_WIRE_UD | (ah->attr.is_global ? SV_WIRE_GRH : 0), length, 4096);
+    sv_flow_count(&ah->flow, 0, words);
     fill_grh(ah, length, grh);
     iov[0] = (struct iovec){ grh, GRH };
     if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE)
         to_group(q, wr, iov, n + 1, length + GRH);
-    else if (ah->flow.reason[0] == SV_OK)
+    else if (ah->flow.reason[0] == SV_OK && !ve_spoiled(q, &ah->flow, 0, words))
         to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
     pthread_mutex_unlock(&ah->lock);
     return ve_done(IBV_WC_SUCCESS);

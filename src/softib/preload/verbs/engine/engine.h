@@ -81,9 +81,11 @@ struct ve_qp {
     bool sq_error;                  /* SQE */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
+    bool spoiled;                   /* VE_LOST: by a bit error */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
+    uint64_t dice;                  /* loss.c */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
 };
@@ -96,6 +98,7 @@ struct ve_outcome {
     enum ibv_wc_status status;
     uint32_t byte_len;
     uint8_t rnr_timer;              /* VE_RNR: the responder's code */
+    bool spoiled;                   /* VE_LOST: a bit error; the timer must expire first */
 };
 
 static inline struct ve_outcome ve_done(enum ibv_wc_status status)
@@ -163,6 +166,21 @@ bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib
 /* The receiving half goes to ERR: what was posted is flushed. */
 void ve_break_receiver(struct ve_engine *e, struct softib_qp *peer);
 struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer);
+
+/* -- loss.c: bit errors -- */
+
+enum ve_arrival { VE_ARRIVED, VE_TIMES_OUT };
+
+/* Most ways have none. */
+static inline bool ve_may_lose(const struct sv_flow *flow, unsigned way)
+{
+    return flow->loss[way][0] != 0 || flow->loss[way][1] != 0;
+}
+
+/* Is one of the packets lost for good (UC, UD)? */
+bool ve_spoiled(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_words words);
+/* RC: sends what is lost again, and counts it. */
+enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_words words);
 
 /* -- request.c, datagram.c: one request -- */
 

@@ -262,25 +262,54 @@ static struct ve_outcome atomic(struct message *m)
     return outcome;
 }
 
+static unsigned wire_flags(const struct message *m)
+{
+    return (m->q->way.is_global ? SV_WIRE_GRH : 0) | (m->q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
+}
+
+static struct sv_words request_words(const struct message *m)
+{
+    return sv_wire_words(m->kind->message, wire_flags(m), m->length, 128u << m->q->way.mtu);
+}
+
+/* What comes back when all is well. */
+static struct sv_words answer_words(const struct message *m)
+{
+    unsigned flags = wire_flags(m) & SV_WIRE_GRH;
+    uint32_t mtu = 128u << m->q->way.mtu;
+
+    if (m->kind->reads)
+        return sv_wire_words(SV_MSG_READ_RESPONSE, flags, m->length, mtu);
+    return sv_wire_words(m->kind->atomic ? SV_MSG_ATOMIC_RESPONSE : SV_MSG_ACK, flags, 8, mtu);
+}
+
 /* Counts the message and what comes back, as docs/verbs.md says. */
 static void count(struct message *m, const struct ve_outcome *outcome)
 {
     struct sv_flow *flow = &m->q->flow;
-    uint32_t mtu = 128u << m->q->way.mtu;
-    unsigned flags = (m->q->way.is_global ? SV_WIRE_GRH : 0) | (m->q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
+    bool right = outcome->status == IBV_WC_SUCCESS && !outcome->wait;
 
     if (outcome->wait && m->q->early)
         return; /* looked at before its timer says so: on the wire nothing is sent again yet */
-    sv_flow_count(flow, 0, sv_wire_words(m->kind->message, flags, m->length, mtu));
+    sv_flow_count(flow, 0, request_words(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
-    flags &= SV_WIRE_GRH;
-    if (m->kind->reads && outcome->status == IBV_WC_SUCCESS && !outcome->wait)
-        sv_flow_count(flow, 1, sv_wire_words(SV_MSG_READ_RESPONSE, flags, m->length, mtu));
-    else if (m->kind->atomic && outcome->status == IBV_WC_SUCCESS)
-        sv_flow_count(flow, 1, sv_wire_words(SV_MSG_ATOMIC_RESPONSE, flags, 8, mtu));
-    else
-        sv_flow_count(flow, 1, sv_wire_words(SV_MSG_ACK, flags, 0, mtu));
+    sv_flow_count(flow, 1, right ? answer_words(m) : sv_wire_words(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
+}
+
+/* Bit errors on the way there, and for data that comes back on the way back. False: `outcome` says what became of it. */
+static bool survives(struct message *m, struct ve_outcome *outcome)
+{
+    struct ve_qp *q = m->q;
+
+    if (q->s->type == IBV_QPT_UC) {
+        *outcome = ve_done(IBV_WC_SUCCESS); /* nobody is told */
+        return !ve_spoiled(q, &q->flow, 0, request_words(m));
+    }
+    *outcome = (struct ve_outcome){ .wait = VE_LOST, .spoiled = true };
+    if (ve_may_lose(&q->flow, 0) && ve_deliver_packets(q, 0, request_words(m)) == VE_TIMES_OUT)
+        return false;
+    return !m->kind->reads || !ve_may_lose(&q->flow, 1) || ve_deliver_packets(q, 1, answer_words(m)) == VE_ARRIVED;
 }
 
 static uint32_t packets(const struct message *m)
@@ -376,6 +405,12 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     if (q->flow.reason[0] != SV_OK || q->flow.reason[1] != SV_OK) {
         outcome = q->s->type == IBV_QPT_UC ? ve_done(IBV_WC_SUCCESS) : lost();
         count(&m, &outcome);
+        return outcome;
+    }
+    if ((ve_may_lose(&q->flow, 0) || ve_may_lose(&q->flow, 1)) && !survives(&m, &outcome)) {
+        count(&m, &outcome);
+        if (!outcome.wait)
+            q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
         return outcome;
     }
     m.peer = vm_number_hold(&q->e->w, q->s->dest_qpn, &hazard);

@@ -95,7 +95,8 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         if (first)
             q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
         if (first || now >= q->next_ns)
-            q->next_ns = q->timeout ? now + t : UINT64_MAX;
+            q->next_ns = q->timeout || outcome->spoiled ? now + t : UINT64_MAX;
+        q->spoiled = outcome->spoiled;
         return now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
@@ -134,7 +135,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
-        if (q->waits == VE_RNR && !woken && now < q->next_ns)
+        /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
+        if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
             return;
         q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && now >= q->deadline_ns));
         q->head++; /* a failure flushes those behind it */

@@ -59,7 +59,7 @@ static bool shaped(struct sv_board *b, const char *name, const struct softib_col
 {
     static const struct { const char *name; uint64_t width; } fixed[] = {
         { "node_desc", 64 }, { "port_info", 64 }, { "switch_info", 64 }, { "sl2vl", 8 },
-        { "port_mlnx_speed", 3 },
+        { "port_mlnx_speed", 3 }, { "port_loss", 2 },
     };
 
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)

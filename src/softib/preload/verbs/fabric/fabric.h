@@ -87,6 +87,8 @@ struct sv_flow {
     uint8_t mtu, vl;
     uint16_t links[2];
     struct softib_cell *cell;   /* NULL: never looked up, or the traffic file is full */
+    /* Bit errors on the way: n packets with w words in all arrive with probability exp(-(n loss[way][0] + 4 w loss[way][1])). */
+    double loss[2][2];
 };
 
 /*

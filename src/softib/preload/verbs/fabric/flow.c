@@ -20,6 +20,20 @@ static int settle(struct sv_flow *flow, const struct sv_leg legs[2], const struc
     return flow->cell ? 0 : -ENOSPC;
 }
 
+/* Bit errors of all links that packets pass; column port_loss is about those that arrive at a port. */
+static void add_losses(const struct sv_path *path, double loss[2])
+{
+    loss[0] = loss[1] = 0;
+    for (unsigned i = 0; i < path->links; i++) {
+        int32_t ingress = sv_board.port_peer[path->egress[i]];
+
+        if (ingress < 0)
+            continue;
+        loss[0] += sv_board.port_loss[2 * (size_t)ingress];
+        loss[1] += sv_board.port_loss[2 * (size_t)ingress + 1];
+    }
+}
+
 int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2])
 {
     struct sv_path paths[2];
@@ -44,6 +58,8 @@ int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struc
     for (int way = 0; way < 2; way++) {
         flow->reason[way] = way && !back ? SV_OK : (uint8_t)paths[way].reason;
         flow->links[way] = (uint16_t)legs[way].links;
+        if (!way || back)
+            add_losses(&paths[way], flow->loss[way]);
     }
     return settle(flow, legs, &label);
 }

@@ -1,0 +1,235 @@
+"""Faults of a fabric that runs: what the hardware does to links, ports and switches, not a MAD.
+
+    faults = LinkFaults(plane)
+    faults.cut(port, now_ps)               # no signal: both ends go down and stay down
+    faults.noise(port, 1e-9, now_ps)       # the cable makes bit errors
+    faults.limit(port, 1, 1, now_ps)       # it trains at 1X SDR
+    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s
+    faults.power(node, False, now_ps)      # a switch without power
+
+Each effect is the specification's (:mod:`softib.agents.error_kernels`, :mod:`softib.agents.port_kernels`) and shows at both
+ends. What a fabric file plants (``fabric.source.generator["faults"]``, ``cable_ber``) is there from the start.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.agents.error_kernels import (
+    BER,
+    BITS,
+    CUT,
+    DEAD,
+    DRAIN,
+    DRAINED,
+    FAULTY,
+    HELD,
+    NOISY,
+    PACKET_OCTETS,
+    PHY_ERRORS,
+    SETTLED,
+    SLOW,
+    WAITED,
+)
+from softib.agents.kernels import fail_port, loss_of_ports, set_link, settle_ports
+from softib.errors import InputError
+from softib.fabric.fault_places import node_at, port_at
+from softib.fabric.model import Fabric
+from softib.fabric.plugging import supported_lanes, supported_speed_codes
+from softib.fabric.power_cycle import forget
+from softib.iba.constants import NodeType
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
+
+if TYPE_CHECKING:
+    from softib.agents.plane import AgentPlane
+
+__all__ = ["LinkFaults", "plant_at_start"]
+
+
+class LinkFaults:
+    """Plants and mends faults of the links of ``plane``. ``port`` is a row of the port arrays, either end of a cable.
+
+    Every method raises :class:`InputError` in one line where the fault cannot be.
+    """
+
+    def __init__(self, plane: AgentPlane):
+        self.fabric: Fabric = plane.fabric
+        self.tables: Any = plane.tables
+        self._trained: dict[int, np.ndarray] = {}
+        self._lossy = np.zeros(0, np.int64)
+
+    # -- links --
+
+    def cut(self, port: int, now_ps: int = 0) -> None:
+        """No signal passes any more. Both ends go down, count LinkDowned and poll; switches send trap 128. A Set(PortInfo)
+        does not bring the link back; :meth:`mend` does."""
+        for end in self._ends(port):
+            self._mark(end, CUT, True, now_ps)
+        set_link(self.tables, int(port), False, int(now_ps))
+
+    def mend(self, port: int, now_ps: int = 0) -> None:
+        """The signal is back: both ends train to INIT, unless one is disabled or has no power."""
+        for end in self._ends(port):
+            self._mark(end, CUT, False, now_ps)
+        if not self.is_up(port):
+            set_link(self.tables, int(port), True, int(now_ps))
+
+    def is_up(self, port: int) -> bool:
+        """The link at ``port`` is up physically (INIT or better)."""
+        return int(self.fabric.port_state[port]) > 1
+
+    def noise(self, port: int, ber: float, now_ps: int = 0) -> None:
+        """The cable at ``port`` has raw bit error ratio ``ber`` in both directions; 0 heals it."""
+        if not 0 <= ber < 1:
+            raise InputError(f"ber: {ber} is not a bit error ratio; from 0 to below 1, such as 1e-9")
+        for end in self._ends(port):
+            self._mark(end, NOISY, ber > 0, now_ps)
+            self.tables.fault_rate[end, BER] = ber
+            self.tables.fault[end, PHY_ERRORS] = 0
+        self.fabric.cable_ber[self.fabric.port_cable[port]] = ber
+
+    def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
+        """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). A link that is up goes down
+        (LinkDowned at both ends: a training that succeeds keeps width and speed) and trains again; one that is down does
+        when it comes up."""
+        self.check_limit(port, lanes, code)
+        ends = self._ends(port)
+        before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
+        for end in ends:
+            self.tables.trained[end] = (before[0] if lanes is None else lanes, before[1] if code is None else code)
+        self._retrain(port, now_ps)
+
+    def check_limit(self, port: int, lanes: int | None, code: int | None) -> None:
+        """Raise :class:`InputError` where the link at ``port`` cannot train at ``lanes`` and speed ``code``."""
+        ends = self._ends(port)
+        best = int(supported_speed_codes(self.fabric, np.array(ends)).min())
+        widths = int(np.bitwise_and.reduce(supported_lanes(self.fabric, np.array(ends))))
+        known = sorted(n for bit, n in LANES_BY_BIT.items() if bit & widths)
+        name = self.fabric.port_name(port)
+        if lanes is not None and lanes not in known:
+            raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in known)}")
+        if code is not None and code > best:
+            raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
+
+    def unlimit(self, port: int, now_ps: int = 0) -> None:
+        """The link trains again as it could before :meth:`limit`."""
+        ends = self._ends(port)
+        before = self._trained.pop(min(ends), None)
+        if before is not None:
+            self.tables.trained[ends] = before
+            self._retrain(port, now_ps)
+
+    def _retrain(self, port: int, now_ps: int) -> None:
+        if self.is_up(port):
+            set_link(self.tables, int(port), False, int(now_ps))
+            set_link(self.tables, int(port), True, int(now_ps))
+
+    def slow(self, port: int, gbps: float | None, now_ps: int = 0) -> None:
+        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again)."""
+        if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
+            raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
+        peer = self._peer(port)
+        self._mark(port, SLOW, gbps is not None, now_ps)
+        self._settle([peer], now_ps)
+        self.tables.fault[peer, HELD] = 0
+        self.tables.fault[port, [DRAINED, WAITED]] = now_ps
+        self.tables.fault_rate[port, DRAIN] = 0.0 if gbps is None else 8e3 * PACKET_OCTETS / gbps if gbps else math.inf
+
+    # -- switches --
+
+    def power(self, node: int, on: bool, now_ps: int = 0) -> None:
+        """Switch ``node`` loses its power (its neighbours' ports go down, it answers nothing and forgets its
+        configuration and counters), or gets it back and trains."""
+        f = self.fabric
+        if f.node_type[node] != NodeType.SWITCH:
+            raise InputError(f"{f.node_name(node)} is not a switch")
+        rows = list(f.ports_of(node, port0=True))
+        for port in rows:
+            self._mark(port, DEAD, not on, now_ps)
+        linked = [p for p in rows[1:] if f.port_peer[p] >= 0]
+        if on:
+            for port in linked:
+                set_link(self.tables, port, True, int(now_ps))
+            return
+        for port in linked:
+            if f.port_node[f.port_peer[port]] != node:
+                fail_port(self.tables, int(f.port_peer[port]), int(now_ps))
+        forget(f, node)
+        self.tables.mkey_until[rows] = self.tables.cc_until[rows] = 0
+
+    # -- what others ask --
+
+    def marked(self) -> np.ndarray:
+        """Rows of the ports that have a fault (int64)."""
+        if not self.tables.options[FAULTY]:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self.tables.fault[:, BITS])
+
+    def is_dead(self, node: int) -> bool:
+        """``node`` has no power."""
+        return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
+
+    def publish(self) -> None:
+        """Write column ``port_loss`` of the fabric: what applications lose at each port at its speed of now."""
+        ports = np.union1d(self._lossy, self.marked())
+        if len(ports):
+            loss_of_ports(self.tables, ports, self.fabric.port_loss)
+        self._lossy = ports
+
+    # -- time --
+
+    def settle(self, ports: Any, now_ps: int) -> None:
+        """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking the PMA."""
+        self._settle(np.atleast_1d(ports), now_ps)
+
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers of bit errors anew; the same seed and the same MADs give the same errors."""
+        self.tables.dice[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
+
+    # -- inner --
+
+    def _settle(self, ports: Any, now_ps: int) -> None:
+        if self.tables.options[FAULTY]:
+            settle_ports(self.tables, np.asarray(ports, np.int64), int(now_ps))
+
+    def _mark(self, port: int, bit: int, on: bool, now_ps: int) -> None:
+        """Set or clear ``bit`` of ``port``. ``options[FAULTY]`` counts the ports that have any."""
+        row = self.tables.fault[port]
+        before = int(row[BITS])
+        self._settle([port], now_ps)
+        row[SETTLED] = max(int(row[SETTLED]), now_ps)
+        row[BITS] = before | bit if on else before & ~bit
+        self.tables.options[FAULTY] += bool(row[BITS]) - bool(before)
+
+    def _peer(self, port: int) -> int:
+        peer = int(self.fabric.port_peer[port])
+        if peer < 0:
+            raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
+        return peer
+
+    def _ends(self, port: int) -> list[int]:
+        return list(dict.fromkeys((int(port), self._peer(port))))
+
+
+def plant_at_start(faults: LinkFaults) -> None:
+    """What the fabric's source says is broken from the start: no trap is sent, nothing was counted before."""
+    f = faults.fabric
+    for cable in np.flatnonzero(f.cable_ber > 0).tolist():
+        ends = f.cable_port[cable]
+        if (ends >= 0).all():
+            faults.noise(int(ends[0]), float(f.cable_ber[cable]))
+    for planted in f.source.generator.get("faults", ()):
+        kind, where, options = planted.kind, planted.places[0] if planted.places else "", planted.options
+        if kind == "link-down":
+            faults.cut(port_at(f, where))
+        elif kind == "switch-down":
+            faults.power(node_at(f, where), False)
+        elif kind == "slow-port":
+            faults.slow(port_at(f, where), float(options["gbps"]))
+        else:
+            continue
+        faults.tables.notice_count[:] = 0
+    f.counters["link_downed_counter"] = 0

@@ -1,0 +1,124 @@
+"""Kinds of fault of a running fabric in one table: their place, their options, and what is a legal value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from softib.errors import InputError, UnknownName
+
+__all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
+
+PS = 10**12
+LEAST_PERIOD_S = 0.02
+"""No flap is shorter: the daemon looks at its clock once a turn."""
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_PERIOD_S <= value <= 1e6:
+        raise ValueError
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**9:
+        raise ValueError
+    return value
+
+
+def _ratio(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError
+    return float(value)
+
+
+def _rate(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or not math.isfinite(value):
+        raise ValueError
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value.upper()
+
+
+@dataclass(frozen=True)
+class Option:
+    """``parse`` raises ValueError; ``doc`` says what would be right."""
+
+    parse: Callable[[Any], Any]
+    doc: str
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class LiveFault:
+    """A kind: what its place is (``of_node``: a node, else a port), its options, those it cannot do without."""
+
+    doc: str
+    place: str = "a port such as leaf-3[40]"
+    of_node: bool = False
+    options: Mapping[str, Option] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
+
+
+KINDS: dict[str, LiveFault] = {
+    "link-down": LiveFault("no signal passes the cable; it stays down until link-up"),
+    "link-up": LiveFault("the signal is back; the link trains to INIT"),
+    "flap": LiveFault(
+        "the link goes down and comes up again and again",
+        options={
+            "period_s": Option(_seconds, f"seconds from one fall to the next, from {LEAST_PERIOD_S}", 2.0),
+            "count": Option(_count, "how many flaps, from 1"),
+            "duration_s": Option(_seconds, "seconds after which no new flap begins"),
+            "down_s": Option(_seconds, "seconds that each lasts, less than the period (default: half of it)"),
+        },
+    ),
+    "ber": LiveFault("the cable makes bit errors; 0 heals it", needed=("ber",),
+                     options={"ber": Option(_ratio, "a raw bit error ratio from 0 to below 1, such as 1e-9")}),
+    "downgrade": LiveFault(
+        "the link trains anew, at most this wide and this fast",
+        options={"width": Option(_count, "lanes: 1, 2, 4, 8 or 12"), "speed": Option(_text, "a generation, such as EDR")},
+    ),
+    "slow-port": LiveFault("the port drains data VLs slowly; its peer waits, or discards after HOQLife", needed=("gbps",),
+                           options={"gbps": Option(_rate, "Gb/s that it drains, 0 = nothing")}),
+    "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
+    "switch-up": LiveFault("it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True),
+    "list": LiveFault("the faults that there are", place=""),
+    "clear": LiveFault("mends all faults of a link or a switch, or all there are", place="a port or a node"),
+}  # fmt: skip
+"""Kind by name, as ``softib fault`` and the control socket have them."""
+
+
+def options_of(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of ``kind`` among ``asked``, checked, with their defaults. Raises :class:`InputError`."""
+    known = KINDS[kind].options
+    given = {k: v for k, v in asked.items() if k not in ("op", "kind", "where") and v is not None}
+    out = {name: option.default for name, option in known.items() if option.default is not None}
+    for name, value in given.items():
+        if name not in known:
+            raise UnknownName(f"option of fault {kind}", name, list(known))
+        try:
+            out[name] = known[name].parse(value)
+        except ValueError:
+            raise InputError(f"fault {kind}: {name}: {value!r} cannot be; it is {known[name].doc}") from None
+    for name in KINDS[kind].needed:
+        if name not in out:
+            raise InputError(f"fault {kind} needs {name}: {known[name].doc}")
+    if kind == "flap" and out.get("down_s", 0.0) >= out["period_s"]:
+        raise InputError(f"fault flap: down_s: {out['down_s']} is not less than the period of {out['period_s']} s")
+    return out
+
+
+def flap_times(options: Mapping[str, Any]) -> tuple[int | None, int, int]:
+    """(how many flaps, None = without end; period in ps; how long each is down in ps)."""
+    period_s = float(options["period_s"])
+    count = options.get("count")
+    if "duration_s" in options:
+        within = math.ceil(options["duration_s"] / period_s)
+        count = within if count is None else min(count, within)
+    return count, int(period_s * PS), int(options.get("down_s", period_s / 2) * PS)
