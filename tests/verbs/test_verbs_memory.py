@@ -145,6 +145,18 @@ def test_the_living_keep_what_they_have(memory, victims):
     assert (memory.owners[memory._chunks_of(3)] == 3).all()
 
 
+def test_a_forked_child_owns_what_it_takes_itself(memory, victims):
+    told = victims.say("fork 3 4 20")
+    assert told[0] == "dead"
+    assert used(memory)[0]["numbers"] == used(memory)[0]["keys"] == 40
+    memory.leave(4, int(told[1]), 1)
+    found = used(memory)[0]
+    assert found["numbers"] == found["keys"] == 20 and found["programs"] == 1
+    assert len(memory._numbers_of(3)) == 20 and (memory.owners[memory._chunks_of(3)] == 3).all()
+    memory.leave(3, int(told[1]), 1)
+    assert used(memory)[0] == NOTHING
+
+
 def kill_many(memory, victims, n):
     after = []
     for i in range(n):
@@ -161,6 +173,7 @@ def test_many_killed_programs_leave_nothing(memory, victims):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_ten_thousand_killed_programs_leave_nothing(memory, victims):
     after = kill_many(memory, victims, 10_000)
     assert after[-1] - after[200] <= 8 * 1024 * 1024 + 65536  # the table of numbers, once round

@@ -1,7 +1,8 @@
 /*
  * Programs that are killed with everything in their hands. Each line of stdin, "NUMBER AMOUNT", makes a child process of that
  * number that takes AMOUNT of numbers, keys, memberships and objects of many sizes, and is killed; then "dead PID STARTED"
- * is printed. "stay NUMBER TARGET": this process itself enters as NUMBER and keeps a hazard on TARGET; "go": lets it go.
+ * is printed. "fork NUMBER CHILD AMOUNT" does so in a process that forks, whose child takes as much again as CHILD; both are
+ * killed. "stay NUMBER TARGET": this process itself enters as NUMBER and keeps a hazard on TARGET; "go": lets it go.
  */
 #include "memory.h"
 
@@ -64,13 +65,22 @@ static void take(struct vm_world *w, int amount)
     }
 }
 
-static int victim(const char *folder, uint32_t number, int amount, int tell)
+static int victim(const char *folder, uint32_t number, uint32_t child, int amount, int tell)
 {
     static struct vm_world w;
 
     if (vm_open(&w, folder, number, 0))
         return 1;
     take(&w, amount);
+    if (child && !fork()) {
+        vm_renumber(&w, child, 0);
+        take(&w, amount);
+        if (write(tell, "", 1) != 1)
+            return 1;
+        kill(getpid(), SIGKILL);
+    }
+    if (child)
+        wait(NULL);
     wake_socket(&w, 1);
     wake_socket(&w, 2);
     vm_lock(&w, &vm_head(&w)->member_lock); /* dies with a lock held, too */
@@ -80,7 +90,7 @@ static int victim(const char *folder, uint32_t number, int amount, int tell)
         pause();
 }
 
-static void kill_one(const char *folder, uint32_t number, int amount)
+static void kill_one(const char *folder, uint32_t number, uint32_t child, int amount)
 {
     int ready[2], status;
     char octet;
@@ -90,9 +100,9 @@ static void kill_one(const char *folder, uint32_t number, int amount)
         abort();
     pid = fork();
     if (!pid)
-        _exit(victim(folder, number, amount, ready[1]));
+        _exit(victim(folder, number, child, amount, ready[1]));
     close(ready[1]);
-    if (read(ready[0], &octet, 1) != 1) {
+    if (read(ready[0], &octet, 1) != 1 || (child && read(ready[0], &octet, 1) != 1)) {
         waitpid(pid, &status, 0);
         printf("failed %d\n", WEXITSTATUS(status));
         exit(1);
@@ -108,7 +118,7 @@ int main(int argc, char **argv)
     static struct vm_world own;
     uint64_t *hazard = NULL;
     char line[100];
-    unsigned number, other;
+    unsigned number, other, amount;
 
     while (argc == 2 && fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "stay %u %u", &number, &other) == 2) {
@@ -119,8 +129,10 @@ int main(int argc, char **argv)
         } else if (!strncmp(line, "go", 2) && hazard) {
             vm_hazard_end(hazard);
             puts("gone");
+        } else if (sscanf(line, "fork %u %u %u", &number, &other, &amount) == 3) {
+            kill_one(argv[1], number, other, (int)amount);
         } else if (sscanf(line, "%u %u", &number, &other) == 2) {
-            kill_one(argv[1], number, (int)other);
+            kill_one(argv[1], number, 0, (int)other);
         }
         fflush(stdout);
     }
