@@ -85,7 +85,7 @@ def test_heads_of_packets():
     assert p.shape == (3, 290) and PACKET_SIZE == 290
     for row, smp in zip(p, (True, True, False), strict=True):
         vl, lnh, dlid, words, slid = struct.unpack(">BBHHH", row[:8].tobytes())
-        opcode, _, pkey, dqp, psn, qkey, sqp = struct.unpack(">BBHIIII", row[8:28].tobytes())
+        opcode, _, pkey, dqp, _psn, qkey, sqp = struct.unpack(">BBHIIII", row[8:28].tobytes())
         assert (vl, lnh) == ((0xF0, 2) if smp else (0, 0x32)) and words == 72 and slid == 5
         assert opcode == 0x64 and (dqp, sqp) == ((0, 0) if smp else (1, 1))
         assert (pkey, qkey) == ((0xFFFF, 0) if smp else (0x8001, 0x80010000))
