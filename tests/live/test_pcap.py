@@ -84,7 +84,7 @@ def test_heads_of_packets():
     p = packets(m, 5 * one, [0xFFFF, 9, 9], 3 * one, 0x8001 * one, one, one, first_psn=0xFFFFFF)
     assert p.shape == (3, 290) and PACKET_SIZE == 290
     for row, smp in zip(p, (True, True, False), strict=True):
-        vl, lnh, dlid, words, slid = struct.unpack(">BBHHH", row[:8].tobytes())
+        vl, lnh, _dlid, words, slid = struct.unpack(">BBHHH", row[:8].tobytes())
         opcode, _, pkey, dqp, _psn, qkey, sqp = struct.unpack(">BBHIIII", row[8:28].tobytes())
         assert (vl, lnh) == ((0xF0, 2) if smp else (0, 0x32)) and words == 72 and slid == 5
         assert opcode == 0x64 and (dqp, sqp) == ((0, 0) if smp else (1, 1))
