@@ -92,15 +92,15 @@ def test_a_link_that_trains_is_down_for_a_moment(lab):
     lab("downgrade", width=1, speed="qdr")
     assert not lab.up and lab.board.epoch > epoch
     assert lab.desk.wait_s(lab.now) == TRAINING_PS / S
-    lab.at(0.2)
+    lab.at(1.2)
     assert lab.up
     for p in (lab.a, lab.b):
         assert PortInfo.link_width_active.get(lab.f.port_info[p]) == WIDTH_BITS[1]
     lab("downgrade", width=1, speed="SDR")
-    lab.at(0.4)
+    lab.at(2.4)
     assert PortInfo.link_speed_active.get(lab.f.port_info[lab.a]) == 1
     lab("clear")
-    lab.at(0.6)
+    lab.at(3.6)
     assert lab.up and PortInfo.link_width_active.get(lab.f.port_info[lab.b]) == WIDTH_BITS[4]
     assert PortInfo.link_speed_ext_active.get(lab.f.port_info[lab.b]) == 2
 
@@ -123,7 +123,7 @@ def test_every_change_of_a_fault_moves_the_epoch_and_the_loss_of_its_ports(lab):
     assert lab.f.port_loss[[lab.a, lab.b]].tolist() == [[0.0, 1e-6 * line_bits]] * 2
     assert not np.delete(lab.f.port_loss, [lab.a, lab.b], axis=0).any()
     lab("downgrade", speed="QDR")
-    lab.at(1)  # 8b/10b carries 10 bits an octet
+    lab.at(1.5)  # 8b/10b carries 10 bits an octet
     assert lab.f.port_loss[lab.a].tolist() == [0.0, 1e-6 * 10]
     lab("ber", ber=0.0)
     assert not lab.f.port_loss.any() and [k for k, _ in lab.known()] == ["downgrade"]

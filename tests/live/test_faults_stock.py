@@ -27,7 +27,7 @@ def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):  #
     f = Board.open(Path(softib.status()[0]["board"])).fabric
     log = softib.folder / "opensm.log"
     env = {**softib.env, "OSM_CACHE_DIR": str(softib.folder), "OSM_TMP_DIR": str(softib.folder)}
-    sm = subprocess.Popen(softib.words("run", "--", opensm, "-D", "0x43", "-f", str(log)), env=env, cwd=softib.folder,
+    sm = subprocess.Popen(softib.words("run", "--", opensm, "-f", str(log)), env=env, cwd=softib.folder,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     softib.started.append(sm)
     linked = f.port_peer >= 0
@@ -45,7 +45,7 @@ def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):  #
     def over_it() -> int:
         return sum(int((f.lft[s, hosts] == way).sum()) for s, way in zip(leaves, dead_way, strict=True))
 
-    assert wait_for(lambda: over_it() > 0 and "SUBNET UP" in log.read_text(), 60)
+    assert wait_for(lambda: over_it() > 0, 60)
     softib("fault", "switch-down", "spine-1")
     assert wait_for(lambda: over_it() == 0, 60), log.read_text()[-2000:]
     assert all((f.lft[s, hosts] != 255).all() for s in leaves)
@@ -76,5 +76,5 @@ def test_diags_see_a_downgraded_and_a_bad_link(stock, softib):  # noqa: F811
     assert len(slow) == 2 and all("Could be 4X" in line for line in slow), shown
     softib("fault", "ber", "leaf-1[3]", "1e-5")
     assert wait_for(lambda: int(f.counters["symbol_error_counter"][port]) > 70000, 30)
-    told = softib("run", "--", "ibqueryerrors", "--details")
+    told = softib("run", "--", "ibqueryerrors", "--details", code=1)  # it found some
     assert told.count("[SymbolErrorCounter == 65535]") >= 2, told

@@ -28,8 +28,9 @@ from softib.live.switchboard import Switchboard
 __all__ = ["Fault", "FaultDesk"]
 
 PS = 10**12
-TRAINING_PS = 100 * 10**9
-"""How long a link polls and trains before it is up again: 0.1 s, so that whoever looks can see it down."""
+TRAINING_PS = PS
+"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down, and a manager that
+sweeps because it fell has seen all of it (a change while PortStateChange is still set raises no trap)."""
 
 Key = tuple[str, int]
 
