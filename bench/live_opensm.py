@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -76,6 +77,14 @@ def on_ibsim(folder: Path, sizes: list[str], node: str) -> tuple[float, float]:
         sim.wait()
 
 
+def sockname_of(name: str) -> str:
+    """The base name of the fabric's sockets: with another runtime directory it ends in a hash of that."""
+    words = [sys.executable, "-m", "softib.cli.main", "status", "--json"]
+    told = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    found = [one["sockname"] for one in (told if isinstance(told, list) else told["fabrics"]) if one["name"] == name]
+    return str(found[0])
+
+
 def on_softib(folder: Path, node: str) -> tuple[float, float]:
     name = f"bench-{os.getpid()}"
     up = subprocess.Popen([sys.executable, "-m", "softib.cli.main", "up", str(folder / "net"), "--name", name, "--sm", "external"],
@@ -84,7 +93,7 @@ def on_softib(folder: Path, node: str) -> tuple[float, float]:
         assert up.stderr is not None
         if "ready" not in up.stderr.readline():
             sys.exit("softib up failed")
-        return opensm(folder, f"softib-{os.getuid()}-{name}", node, up.pid)
+        return opensm(folder, sockname_of(name), node, up.pid)
     finally:
         up.terminate()
         up.wait()

@@ -1,11 +1,12 @@
 """The same netlist, the same OpenSM, the same tools: what they print on our server and on stock ibsim, field by field.
 
-``DIFFERENCES`` is the list of what differs, with the reason; a field that stops differing fails the test too.
+The table of ``docs/ibsim.md`` lists what differs, with the reason; a field that stops differing fails the test too.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -19,33 +20,21 @@ pytestmark = [
     pytest.mark.skipif(not PRELOAD.is_file(), reason="libumad2sim.so (ibsim-utils) is absent"),
 ]
 
-DEVICE = "ibsim's devices are of about 2010; ours read as current adapters and switches do (fabric/power_up.py)"
-SPEC = "ibsim answers against the specification"
-VLS = "our devices have 8 data VLs (VLCap 4), ibsim's tables name 15 whatever VLCap says"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "ibsim.md"
 MOVING = {"PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts"}
 """Both count the MADs that pass; OpenSM sends one more or less from run to run."""
-DIFFERENCES: dict[str, dict[str, str]] = {
-    "ibnetdiscover": {"link": "ibsim 0.10 ends at HDR: NDR and XDR links of a netlist are HDR there"},
-    "smpquery nodeinfo": {"Revision": DEVICE, "PartCap": DEVICE},
-    "smpquery portinfo": {
-        "MtuCap": DEVICE, "NeighborMTU": f"{SPEC}: it does not store what the manager writes (IBA 14.2.5.6)",
-        "RespTimeVal": DEVICE, "LocalPhysErr": DEVICE, "OverrunErr": DEVICE, "VLStallCount": f"{DEVICE}; 0 on a CA",
-        "LinkSpeedExtSupported": DEVICE, "LinkSpeedExtEnabled": DEVICE, "LinkSpeedExtActive": "the netlist says NDR",
-        "LinkWidthSupported": DEVICE, "CapMask": DEVICE, "CapabilityMask2": DEVICE, "SubnetTimeout": f"{SPEC}: 18 was set",
-        "MkeyLeasePeriod": f"{SPEC}: the manager wrote 0",
-        "GidPrefix": f"{SPEC}: external switch ports read the subnet's prefix",
-        "PartEnforceInb": "ibsim does not keep what OpenSM sets", "PartEnforceOutb": "ibsim does not keep what OpenSM sets",
-    },
-    "smpquery switchinfo": {
-        "LinearFdbCap": "49152 entries, not 30720", "PartEnforceCap": DEVICE, "OptSLtoVLMapping": "ibsim has none",
-        "InboundPartEnf": DEVICE, "OutboundPartEnf": DEVICE, "FilterRawOutbound": DEVICE, "FilterRawInbound": DEVICE,
-    },
-    "smpquery pkeys": {"pkeys": "128 entries on a CA and 32 on a switch port, ibsim has 64 and 8; port 1 of a switch has no P_Key"},
-    "smpquery sl2vl": {"ports": VLS},
-    "smpquery vlarb": {"VL    ": VLS, "WEIGHT": "ibsim comes with a table; ours is empty until a manager writes it"},
-    "ibstat": {"Firmware version": DEVICE, "Capability mask": DEVICE, "Hardware version": DEVICE},
-    "perfquery": dict.fromkeys(("PortUnicastXmitPkts", "PortUnicastRcvPkts"), f"{SPEC}: MADs of LID routes are unicast"),
-}  # fmt: skip
+
+
+def differences() -> dict[str, dict[str, str]]:
+    """Tool → field → reason, of the table of ``docs/ibsim.md``."""
+    told: dict[str, dict[str, str]] = {}
+    for tool, field, reason in re.findall(r"^\| ([^|]+) \| `([^`]+)` \| ([^|]+) \|$", DOCUMENT.read_text(), re.M):
+        assert field not in told.setdefault(tool, {}) and reason
+        told[tool][field] = reason
+    return told
+
+
+DIFFERENCES = differences()
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +76,7 @@ def pair(both, stock):
 
 
 def fields(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^(\w[\w ]*):\.*\s*(.*)$", text, re.M))
+    return {k.strip(): v for k, v in re.findall(r"^(\w[\w ]*):\.*\s*(.*)$", text, re.M)}
 
 
 def without_comments(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ __all__ = ["MANAGER_CLASSES", "Client"]
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
 """Requests that a subnet manager surely takes. OpenSM 3.3.23 registers these, 0x04 and 0x21; the stock library
 dereferences NULL at a MAD of a class that its program did not register, so the other two stay away from it."""
+SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
+"""Programs of infiniband-diags that wait for requests and send nothing first → the vendor class (OpenIB's) of these."""
 RESPONSE_BIT = 0x80
 DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
@@ -39,6 +42,8 @@ class Client:
         self.gone = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
+        if sock.family == socket.AF_UNIX and (served := SERVERS.get(_program(pid))):
+            self.classes[served] = 1
         self.queue: deque[bytes] = deque()
         self.received = self.sent = self.lost = 0
 
@@ -126,3 +131,12 @@ class Client:
     def close(self) -> None:
         """Let go of the socket."""
         self.sock.close()
+
+
+def _program(pid: int) -> bytes:
+    """What the kernel calls the program (proc(5), ``comm``); empty where ``pid`` is none of ours. The protocol tells no
+    class that a program registers, and the wrong one would kill it."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().strip()
+    except OSError:
+        return b""
