@@ -81,7 +81,7 @@ class Applications:
             if tcp:
                 wait_for_listener(tcp, one)
             else:
-                time.sleep(1.0)
+                time.sleep(2.0)
             two = self.begin(nodes[1], *client, **env)
             return ended(one, two, limit_s)
         finally:
@@ -94,6 +94,17 @@ class Applications:
         )
         rows = (line.split(":", 1) for line in done.stdout.splitlines() if ":" in line and not line.startswith("#"))
         return {name: int(value.strip(". ")) for name, value in rows if value.strip(". ").isdigit()}
+
+    def until_busy(self, node: str, limit_s: float = 30) -> None:
+        """Wait until thousands of packets leave ``node``: its application has connected and sends."""
+        end, before = time.monotonic() + limit_s, self.counters(node)["PortXmitPkts"]
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            now = self.counters(node)["PortXmitPkts"]
+            if now - before > 2000:
+                return
+            before = now
+        raise AssertionError(f"{node} sends nothing")
 
     def status(self) -> dict:
         return json.loads(self("status", "--json"))[0]

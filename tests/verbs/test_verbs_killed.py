@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.serving import wait_for
-from tests.verbs.applications import A, Applications, B, stop
+from tests.verbs.applications import A, Applications, B, stop, wait_for_listener
 
 NOTHING = {"programs": 0, "numbers": 0, "keys": 0, "members": 0, "chunks": 0}
 
@@ -47,7 +47,7 @@ def kills(fabric, stock, times: int, seed: int) -> None:
         words = (stock(name), *more, "-D", "20", "-F", "-p", str(port), "-u", "10", "-s",
                  "8" if "atomic" in name else "4096")  # fmt: skip
         one = fabric.begin(A, *words)
-        time.sleep(0.9)
+        wait_for_listener(port, one)
         two = fabric.begin(B, *words, "127.0.0.1")
         time.sleep(chance.uniform(0.6, 1.5))
         victim, survivor = (one, two) if i % 2 else (two, one)
@@ -79,9 +79,9 @@ def test_a_survivor_is_told_in_time(fabric, stock):
     port, timeout = next(fabric.ports), 15
     words = (stock("ib_write_bw"), "-D", "20", "-F", "-p", str(port), "-u", str(timeout), "-s", "4096")
     one = fabric.begin(A, *words)
-    time.sleep(1)
+    wait_for_listener(port, one)
     two = fabric.begin(B, *words, "127.0.0.1")
-    time.sleep(1.2)
+    fabric.until_busy(B)
     os.killpg(one.pid, signal.SIGKILL)
     one.wait()
     began = time.monotonic()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.verbs.applications import A, Applications, B, ended
+from tests.verbs.applications import A, Applications, B, ended, wait_for_listener
 
 pytestmark = pytest.mark.stock
 
@@ -114,9 +114,9 @@ def running(fabric, stock, seconds: int):
     port = next(fabric.ports)
     command = (stock("ib_write_bw"), "-s", "4096", "-D", str(seconds), "-F", "-p", str(port))
     one = fabric.begin(A, *command)
-    time.sleep(1)
+    wait_for_listener(port, one)
     two = fabric.begin(B, *command, "127.0.0.1")
-    time.sleep(1.5)
+    fabric.until_busy(B)
     return one, two
 
 
