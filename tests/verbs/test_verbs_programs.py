@@ -78,7 +78,7 @@ def test_perftest_options(apps, stock, line):
     perftest(apps, stock, line)
 
 
-@pytest.mark.parametrize("line", ["ib_write_bw", "ib_send_lat", "ib_read_bw"])
+@pytest.mark.parametrize("line", ["ib_write_bw", "ib_send_lat", "ib_read_bw", "ib_send_bw -c UD"])
 def test_perftest_over_rdma_cm(apps, stock, line):
     perftest(apps, stock, line, "-R", address=apps.address(A), tcp=False)
 

@@ -34,6 +34,17 @@ class PS:
     IPOIB, IB, TCP, UDP = 0x0002, 0x013F, 0x0106, 0x0111
 
 
+UDP_QKEY = 0x01234567
+"""RDMA_UDP_QKEY: of groups and QPs in rdma_cm's port spaces, but for IPoIB's."""
+IPOIB_QKEY = 0x0B1B
+"""Of IPoIB's groups (RFC 4391)."""
+
+
+def qkey_of(ps: int) -> int:
+    """The Q_Key of who names none (Linux cma.c, cma_set_default_qkey)."""
+    return IPOIB_QKEY if ps == PS.IPOIB else UDP_QKEY
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and ``pkey`` are AF_IB's."""

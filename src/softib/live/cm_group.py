@@ -7,18 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.iba.sa import MCMemberRecord
-from softib.live.cm_address import PS, Address, Addresses, group_id
+from softib.live.cm_address import Address, Addresses, group_id, qkey_of
 from softib.live.cm_endpoint import Endpoint, Event
 from softib.live.cm_mads import codec
 from softib.live.cm_path import Path
 from softib.live.cm_sa import SaClient
 
-__all__ = ["MULTICAST_QPN", "UDP_QKEY", "Groups"]
+__all__ = ["MULTICAST_QPN", "Groups"]
 
-UDP_QKEY = 0x01234567
-"""RDMA_UDP_QKEY: of groups and QPs in rdma_cm's UDP port space."""
-IPOIB_QKEY = 0x0B1B
-"""Of IPoIB's groups (RFC 4391)."""
 MULTICAST_QPN = 0xFFFFFF
 TIMEOUT_MS = 3000
 """For the SA's answer (Linux cma.c: CMA_IBOE… uses 3 s)."""
@@ -42,7 +38,7 @@ class Groups:
         e.port, e.sgid = parent.port, parent.sgid
         self._parents[e] = parent
         pkey = parent.wanted_pkey or self.addresses.first_pkey(e.port)
-        qkey = IPOIB_QKEY if parent.ps == PS.IPOIB else UDP_QKEY
+        qkey = qkey_of(parent.ps)
         if address is None or (address.host is not None and not address.is_multicast):
             self._failed(e, -errno.EINVAL)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from softib.iba.cm import CmAttr, SidrStatus
+from softib.live.cm_address import qkey_of
 from softib.live.cm_core import Core
 from softib.live.cm_endpoint import Endpoint, Event, Param, State
 from softib.live.cm_mads import Head, cm_mad
@@ -23,7 +24,7 @@ class Sidr(Core):
     def _answer_service(self, e: Endpoint, status: SidrStatus, p: Param) -> None:
         e.state = State.SIDR_DONE
         e.reply = cm_mad(
-            CmAttr.SIDR_REP, e.peer_comm_id, request_id=e.peer_comm_id, status=status, qpn=p.qpn, qkey=p.qkey,
+            CmAttr.SIDR_REP, e.peer_comm_id, request_id=e.peer_comm_id, status=status, qpn=p.qpn, qkey=p.qkey or qkey_of(e.ps),
             service_id=e.service_id, private_data=p.private_data,
         )  # fmt: skip
         self.answer_stray(e.port, e.peer_slid, e.reply)
