@@ -56,7 +56,8 @@ class Words(ct.Structure):
 
 class Flow(ct.Structure):
     _fields_ = [("epoch", ct.c_uint64), ("dest", ct.c_uint32), ("reason", ct.c_uint8 * 2), ("mtu", ct.c_uint8),
-                ("vl", ct.c_uint8), ("links", ct.c_uint16 * 2), ("cell", ct.c_void_p)]  # fmt: skip
+                ("vl", ct.c_uint8), ("links", ct.c_uint16 * 2), ("cell", ct.c_void_p),
+                ("loss", ct.c_double * 4)]  # fmt: skip
 
 
 @functools.cache

@@ -17,6 +17,8 @@ __all__ = ["Leftovers"]
 
 NAME = re.compile(r"sys-(\d+)")
 PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_S = 0.3
+"""How long :meth:`Leftovers.sweep` waits in all for processes that are ending."""
 CLOCK_SLACK_S = 2.0
 """Times of files run behind the clock by a tick of the kernel or the file system's unit."""
 
@@ -40,6 +42,7 @@ class Leftovers:
     def __init__(self) -> None:
         self.began = time.time() - CLOCK_SLACK_S
         self.places = {os.getcwd()}
+        self.patience = 0.0
         # Orphans come to us instead of to init, so that they stay our descendants.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -60,6 +63,7 @@ class Leftovers:
 
     def sweep(self) -> None:
         """Remove the folders of processes that are no more."""
+        self.patience = time.monotonic() + PATIENCE_S
         for place in self.places:
             try:
                 entries = list(os.scandir(place))
@@ -79,10 +83,17 @@ class Leftovers:
             return False
         if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
             return False  # somebody else's, by the same name
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False
-        return False
+        return self._has_ended(pid)
+
+    def _has_ended(self, pid: int) -> bool:
+        """A zombie has, too; one that was just killed gets a moment, once."""
+        while True:
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+            except (OSError, IndexError):
+                return True
+            if state in "ZX":
+                return True
+            if time.monotonic() > self.patience:
+                return False
+            time.sleep(0.02)
