@@ -54,7 +54,7 @@ test-all: setup stock-tools preload lint types contracts
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools
-	for script in build_fabric read_netlist lft_dump agents routing static_loads check report_time bringup; do \
+	for script in build_fabric read_netlist lft_dump agents routing static_loads check report_time bringup verbs_perf; do \
 	  echo "== bench/$$script.py"; $(BIN)/python bench/$$script.py || exit 1; done
 
 clean:
