@@ -171,7 +171,7 @@ def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small
     script = f"""
         {python} up one.yaml --detach
         {python} run -- true
-        head -c 4m /dev/zero > $XDG_RUNTIME_DIR/fill 2>/dev/null || true
+        head -c 8m /dev/zero > $XDG_RUNTIME_DIR/fill 2>/dev/null || true
         {python} run -- perfquery -x --vlxmitwait --reset_only 1 1 > /dev/null 2>&1 || true
         {python} run -- ibccconfig -c 0 CongestionKeyInfo 1 1 0 0 0 > /dev/null && echo written
         {python} run --node host-0007 -- true || echo "exit $?"
@@ -180,7 +180,7 @@ def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small
         {python} status --json | grep '"bugs": 0'
         {python} down
     """
-    done = small("2m", "sh", "-c", script)
+    done = small("4m", "sh", "-c", script)
     assert "written" in done.stdout, done
     assert "exit 2" in done.stdout and "No space left" in done.stderr and "fits" in done.stdout, done
     assert '"bugs": 0' in done.stdout and "Traceback" not in done.stderr and "one is down" in done.stderr, done
