@@ -20,7 +20,7 @@ from softib.live.clock import clock_ps
 from softib.live.kernels import SENT
 from softib.live.server import PUMP_WAIT_MS, ROUNDS
 from softib.live.switchboard import BURST, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, Switchboard
-from softib.live.umad_file import Beside, Cargo, Pending, UmadFile, tid_of
+from softib.live.umad_file import Beside, Cargo, IssmFile, Pending, UmadFile, tid_of
 from softib.live.umad_kernels import GONE, LEFT, SPECIAL, from_frames, to_frames, umad_pump
 from softib.live.umad_route import routes_of
 from softib.live.umad_wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
@@ -109,9 +109,12 @@ class UmadTraffic:
         board, table = self.board, file.table
         now_ps = clock_ps()
         board.counts[:] = 0
+        # A manager's issm file is a station too, but sends nothing: stock OpenSM is alone with it. (A bring-up of 20,594 MADs:
+        # 13 turns of the loop instead of 163, and 6.7 us of CPU a MAD instead of 7.3.)
+        others = any(s is not file and not isinstance(s, IssmFile) for s in board.stations.values())
         ended = int(umad_pump(
             board.plane.tables, board.cells, file.port, file.number, now_ps, file.sock.fileno(),
-            0 if board.alone else socket.MSG_DONTWAIT, PUMP_ROUNDS if len(board.stations) > 1 else PUMP_ROUNDS_ALONE,
+            0 if board.alone else socket.MSG_DONTWAIT, PUMP_ROUNDS if others else PUMP_ROUNDS_ALONE,
             table.qp, table.kernel_rmpp, table.known, *self._messages, file.classes, board.burst,
         ))  # fmt: skip
         file.gone |= ended == GONE
