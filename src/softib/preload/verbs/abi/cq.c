@@ -57,7 +57,8 @@ VA_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
     return c ? ibv_cq_ex_to_cq(&c->ex) : NULL;
 }
 
-#define STANDARD (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define STANDARD (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK |   \
+                  IBV_WC_EX_WITH_TM_INFO)
 
 struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
@@ -275,6 +276,17 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
     return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
 }
 
+/* Of the first completion of a message that matched; of any other it is 0 (engine/tags.c). */
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+    const struct softib_cqe *now = &((struct va_cq *)ex)->now;
+    bool told = now->status == IBV_WC_SUCCESS && now->opcode == IBV_WC_TM_RECV && now->flags & IBV_WC_TM_MATCH;
+
+    *info = (struct ibv_wc_tm_info){ .priv = told ? now->vendor_err : 0 };
+    if (told)
+        memcpy(&info->tag, (const char *)now + offsetof(struct softib_cqe, sl), sizeof info->tag);
+}
+
 /* What was not asked for stays NULL, as a driver leaves it. */
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
@@ -291,6 +303,7 @@ void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
     ex->read_slid = wc_flags & IBV_WC_EX_WITH_SLID ? read_slid : NULL;
     ex->read_sl = wc_flags & IBV_WC_EX_WITH_SL ? read_sl : NULL;
     ex->read_dlid_path_bits = wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS ? read_dlid_path_bits : NULL;
+    ex->read_tm_info = wc_flags & IBV_WC_EX_WITH_TM_INFO ? read_tm_info : NULL;
     ex->read_completion_ts = wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP ? read_completion_ts : NULL;
     ex->read_completion_wallclock_ns =
         wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;

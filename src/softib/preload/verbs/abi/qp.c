@@ -32,7 +32,8 @@ static int check_init(const struct ibv_qp_init_attr_ex *a)
         return EINVAL;
     if (!target && (!a->send_cq || (has_receives(a->qp_type) && !a->recv_cq)))
         return EINVAL;
-    if (a->srq && ((struct va_srq *)a->srq)->type != IBV_SRQT_BASIC)
+    if (a->srq && ((struct va_srq *)a->srq)->type != IBV_SRQT_BASIC &&
+        !(((struct va_srq *)a->srq)->type == IBV_SRQT_TM && a->qp_type == IBV_QPT_RC))
         return EINVAL;
     if (a->cap.max_send_wr > VA_MAX_SEND || a->cap.max_recv_wr > VA_MAX_SEND || a->cap.max_send_sge > VA_MAX_SGES ||
         a->cap.max_recv_sge > VA_MAX_SGES || a->cap.max_inline_data > VE_INLINE)

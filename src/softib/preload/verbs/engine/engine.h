@@ -87,6 +87,7 @@ struct ve_qp {
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t dice;                  /* loss.c */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
+    struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
 };
 
@@ -168,6 +169,32 @@ bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib
 /* The receiving half goes to ERR: what was posted is flushed. */
 void ve_break_receiver(struct ve_engine *e, struct softib_qp *peer);
 struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer);
+
+/* -- tags.c: tag matching at the responder; the SRQ is locked -- */
+
+enum ve_tagged { VE_NO_TAG, VE_UNEXPECTED, VE_MATCHED };
+
+/* The entry with the sges of `receive` words behind: what ve_receive_parts takes. */
+struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t place);
+/*
+ * A message of `iov` reaches the list of `srq`. MATCHED: it was delivered, or refused, and `outcome` says so. Else it is for
+ * an ordinary receive.
+ */
+enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *peer, struct softib_srq *srq,
+                        const struct iovec *iov, unsigned n, uint64_t length, struct ve_outcome *outcome);
+/* An unexpected message is about to take the next receive. */
+void ve_unexpected(struct ve_engine *e, struct softib_srq *srq);
+/* How many have, modulo 2^16. */
+uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
+
+/* -- rendezvous.c: what the responder of a matched rendezvous does, done by the requester; `q->lock` is held -- */
+
+/* The data of `tmh` will be fetched to the buffer of `entry`. ENOMEM. */
+int ve_owe(struct ve_qp *q, const struct softib_tag *entry, const char header[32]);
+/* Fetches, answers with FIN and completes, as far as it can go now. */
+void ve_pay(struct ve_qp *q);
+/* The connection ended before: what is open is completed as incomplete. */
+void ve_write_off(struct ve_qp *q);
 
 /* -- loss.c: bit errors -- */
 

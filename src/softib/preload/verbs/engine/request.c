@@ -63,6 +63,7 @@ struct message {
     uint16_t process;               /* whose memory it reaches, and in which protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
+    bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
     uint64_t length;
 };
 
@@ -145,6 +146,8 @@ static struct ve_outcome deliver(struct message *m)
     };
     int error;
 
+    if (m->srq && m->srq->tags && !m->kind->writes)
+        cqe.opcode = m->unexpected ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
     ve_complete_soon(e, m->srq && m->srq->cq ? m->srq->cq : m->peer->recv_cq);
     if (!m->kind->writes) {
         if (!ve_receive_parts(e, m->peer, m->srq, receive, parts, &room))
@@ -167,8 +170,10 @@ static struct ve_outcome deliver(struct message *m)
         cqe.imm = m->wr->imm;
         cqe.flags |= IBV_WC_WITH_INV;
     }
-    if (m->q->way.is_global)
+    if (m->q->way.is_global && !(m->srq && m->srq->tags))
         cqe.flags |= IBV_WC_GRH;
+    if (m->unexpected)
+        ve_unexpected(e, m->srq);
     ve_take_receive(e, m->peer, m->srq, &cqe, m->wr->flags & IBV_SEND_SOLICITED);
     return ve_done(IBV_WC_SUCCESS);
 }
@@ -179,6 +184,13 @@ static struct ve_outcome write_or_send(struct message *m)
     struct ve_outcome outcome;
     int error;
 
+    if (m->srq && m->srq->tags && !m->kind->writes) {
+        enum ve_tagged tagged = ve_match(m->q, m->wr, m->peer, m->srq, m->iov, m->iov_n, m->length, &outcome);
+
+        m->unexpected = tagged == VE_UNEXPECTED;
+        if (tagged == VE_MATCHED)
+            return outcome;
+    }
     if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq)) {
         outcome = not_ready(m); /* who posts from now on sees that we wait; who did before is seen now */
         if (!outcome.wait || !ve_next_receive(m->q->e, m->peer, m->srq))
@@ -395,6 +407,7 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     m.kind = &kinds[wr->opcode];
     m.peer = NULL;
     m.srq = NULL;
+    m.unexpected = false;
     status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)

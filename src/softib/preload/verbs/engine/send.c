@@ -37,6 +37,7 @@ static void flush(struct ve_qp *q)
         complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
     q->waits = VE_NONE;
     q->early = false;
+    ve_write_off(q);
 }
 
 void ve_break(struct ve_qp *q)
@@ -127,6 +128,8 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
+    if (q->owed)
+        ve_pay(q);
     return true;
 }
 
@@ -134,6 +137,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
 {
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
+    if (q->owed)
+        ve_pay(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
         /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 2
+#define SOFTIB_VERBS_VERSION 3
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -129,7 +129,7 @@ struct softib_cqe {
     uint32_t owner;         /* QPN whose reset purges it */
     uint16_t slid;
     uint16_t pkey_index;
-    uint8_t sl;
+    uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4 */
     uint8_t path_bits;
     uint8_t reserved[6];
 };
@@ -171,11 +171,12 @@ struct softib_srq {
     uint32_t domain;
     uint32_t xrcd;
     uint64_t ring;
-    uint64_t cq;            /* XRC */
+    uint64_t cq;            /* XRC, tag matching */
     uint64_t user;
     uint32_t async;
     uint16_t process;
-    uint8_t still[10];
+    uint16_t spare;
+    uint64_t tags;          /* softib_tags; 0: no tag matching */
     uint32_t lock;
     uint32_t head;
     uint32_t limit;
@@ -183,6 +184,30 @@ struct softib_srq {
     uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
     uint8_t owners[58];
+};
+
+/* Tag matching: the list of an SRQ in the order of posting, guarded by its lock. Only the owner adds, removes and moves entries. */
+struct softib_tags {
+    uint32_t size;          /* of the ring */
+    uint32_t max;           /* entries that may wait */
+    uint32_t sges;
+    uint32_t head;          /* before it all are taken */
+    uint32_t armed;         /* those before it match; those behind wait for a synchronization */
+    uint32_t tail;
+    uint32_t handles;       /* given out so far */
+    uint32_t handled;       /* unexpected messages that the owner says it has seen, modulo 2^16 */
+    uint64_t unexpected;    /* that came: count << 48 | 1 << 32 and the SRQ's head that one more waits for */
+    uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
+};
+
+struct softib_tag {         /* its softib_sge follow */
+    uint64_t tag;
+    uint64_t mask;
+    uint32_t handle;
+    uint32_t taken;
+    uint64_t wr_id;         /* from here on a softib_receive */
+    uint32_t sges;
+    uint32_t reserved;
 };
 
 struct softib_qp {
