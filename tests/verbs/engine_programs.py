@@ -27,7 +27,7 @@ def program(name: str, folders: tuple[str, ...] = ("memory",), more: tuple[str, 
     to = Path(tempfile.mkdtemp(prefix="softib-engine-")) / name
     sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).glob("*.c")))]
     if "engine" in folders:
-        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("world", "stub"))]
+        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("world", "stub", f"{name}_"))]
     done = subprocess.run(
         [*cc.split(), *FLAGS, *more, "-I", str(VERBS / "memory"), "-I", str(VERBS / "engine"), "-I", str(HERE),
          "-o", str(to), *map(str, sources), "-lpthread", "-lm"],
