@@ -161,6 +161,8 @@ static const struct softib_cqe *next(struct va_cq *c)
     while (s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE)) {
         const struct softib_cqe *cqe = &ring[s->consumer & (s->size - 1)];
 
+        if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
+            vm_quiesce(&va_engine.w); /* who found the window before may still copy */
         if (cqe->status != SOFTIB_CQE_PURGED)
             return cqe;
         __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
