@@ -47,6 +47,7 @@ class Lab(threading.Thread):
         self.plane = self.daemon_.board.plane
         self.calls: list[Any] = []
         self.failure: BaseException | None = None
+        self.environments: dict[tuple[str, str], dict[str, str]] = {}
         self.running = True
         self.start()
         assert wait_for(lambda: self.daemon_.ready or self.failure, 60) and self.failure is None, self.failure
@@ -96,6 +97,11 @@ class Lab(threading.Thread):
 
     def environment(self, library: str = "own", node: str = "") -> dict[str, str]:
         """For programs on ``node`` under ``library``: "own" or "stock"."""
+        if (library, node) not in self.environments:
+            self.environments[library, node] = self._environment(library, node)
+        return self.environments[library, node]
+
+    def _environment(self, library: str, node: str) -> dict[str, str]:
         port = self.daemon_.server.places.port(node) if node else default_port(self.f)
         if library == "stock":
             if not PRELOAD.is_file():
@@ -146,4 +152,4 @@ class Lab(threading.Thread):
 
 def fields(text: str) -> dict[str, str]:
     """Of lines such as ``Name:.....value``."""
-    return {k.strip(): v for k, v in re.findall(r"^#?\s*(\w[\w ]*?):\.*\s*(.*)$", text, re.M)}
+    return {k.strip(): v for k, v in re.findall(r"^#?[ \t]*(\w[\w ]*?):\.*[ \t]*(.*)$", text, re.M)}
