@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,28 @@ class Lab(threading.Thread):
 def fields(text: str) -> dict[str, str]:
     """Of lines such as ``Name:.....value``."""
     return {k.strip(): v for k, v in re.findall(r"^#?[ \t]*(\w[\w ]*?):\.*[ \t]*(.*)$", text, re.M)}
+
+
+def in_turn(rows: Sequence[Any], libraries: Callable[[Any], Sequence[str]] = lambda row: LIBRARIES) -> list[Any]:
+    """Parameters (row, library): each row under one library in the default run, under the other in the slow one."""
+    params = []
+    for i, row in enumerate(rows):
+        able = libraries(row)
+        for library in able:
+            first = library == able[i % len(able)]
+            name = f"{library}-{row.words if hasattr(row, 'words') else row}"
+            params.append(pytest.param(row, library, id=name, marks=[] if first else [pytest.mark.slow]))
+    return params
+
+
+def told_by_help(program: str) -> set[str]:
+    """The options of a program's own help text, each by its shortest name; of scripts, those of their usage line."""
+    path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin") or pytest.skip(f"{program} is not installed")
+    done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=20, cwd="/")
+    text = done.stdout + done.stderr
+    found = set()
+    for names in re.findall(r"^  (--[^\n<]*?)(?:  |<|$)", text, re.M):
+        words = re.findall(r"--?[A-Za-z][\w-]*", names)
+        if words:
+            found.add(min(words, key=lambda w: (w.count("-"), len(w), w)))
+    return found
