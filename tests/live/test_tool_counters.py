@@ -103,7 +103,9 @@ def test_perfquery_shows_and_resets_what_the_columns_hold(option, library, lab):
         place(f, x.name)[port, i] = n
     said = ask(lab, library, "perfquery", option, lid, 3)
     got = [int(v, 0) for k, v in re.findall(r"^(\w+):\.*(\w+)$", said, re.M) if not k.endswith("Select")]
-    if option == "-T":  # RS-FEC is active at HDR: perfquery shows what it counts in place of the blocks' (PortInfoExtended)
+    if (
+        option == "-T"
+    ):  # RS-FEC is active at HDR: perfquery shows what it counts in place of the blocks' (PortInfoExtended)
         told = {k: int(v, 0) for k, v in re.findall(r"^(\w+):\.*(\w+)$", said, re.M)}
         assert told["FECCorrectableSymbolCtrLane3"] == place(f, "fec_correctable_block_ctr")[port, 3], said
         assert told["PortFECUncorrectableBlockCtr"] == place(f, "port_fec_uncorrectable_block_ctr")[port, 0]
@@ -132,13 +134,18 @@ def test_perfquery_ports_resets_and_addresses(library, lab):
         assert BIG << 16 <= told <= (BIG << 16) + BIG, name
     # Aggregated over all ports, over some, and each by itself.
     f.counters["port_rcv_errors"][port - 1] = 100
-    assert shown(ask(lab, library, "perfquery", "-a", lid), ["PortRcvErrors"])["PortRcvErrors"] == 100 + want["PortRcvErrors"]
+    assert (
+        shown(ask(lab, library, "perfquery", "-a", lid), ["PortRcvErrors"])["PortRcvErrors"]
+        == 100 + want["PortRcvErrors"]
+    )
     assert shown(ask(lab, library, "perfquery", "-a", lid, "1,3"), want) == want
     assert shown(ask(lab, library, "perfquery", "-a", lid, "2-3"), ["PortSelect"]) == {"PortSelect": 255}
     said = ask(lab, library, "perfquery", "-l", lid, "2-4")
     assert re.findall(r"^PortSelect:\.+(\d+)$", said, re.M) == ["2", "3", "4"]
     assert re.findall(r"^PortRcvErrors:\.+(\d+)$", said, re.M) == ["100", str(want["PortRcvErrors"]), "0"]
-    assert len(re.findall("PortSelect", ask(lab, library, "perfquery", "-a", "-l", lid))) == int(f.node_nports[f.port_node[port]])
+    assert len(re.findall("PortSelect", ask(lab, library, "perfquery", "-a", "-l", lid))) == int(
+        f.node_nports[f.port_node[port]]
+    )
     # A mask resets what it names: bit 1 is LinkErrorRecovery (IBA 16.1.3.5).
     ask(lab, library, "perfquery", "-R", lid, 3, "0x0002")
     after = {k: int(f.counters[c][port]) for k, c in BASIC.items()}
@@ -190,12 +197,16 @@ def test_ibqueryerrors_every_option(library, lab):
     assert f"{f.sizes.nodes} nodes checked, 1 bad nodes found" in said
     assert f"{int(f.linked.sum())} ports checked, 1 ports have errors" in said
     less = lambda *gone: {k: v for k, v in want.items() if k not in gone}
-    assert queried(lab, library, "-s", "SymbolErrorCounter,VL15Dropped")[0][guid, "3"] == less("SymbolErrorCounter", "VL15Dropped")
+    assert queried(lab, library, "-s", "SymbolErrorCounter,VL15Dropped")[0][guid, "3"] == less(
+        "SymbolErrorCounter", "VL15Dropped"
+    )
     assert queried(lab, library, "-c")[0][guid, "3"] == less("PortRcvSwitchRelayErrors")
     # Where it is, and its link.
     peer = int(f.port_peer[port])
     said = queried(lab, library, "-r")[1]
-    link = re.search(r'Link info: +(\d+) +(\d+)\[ +\] ==\( 4X +53.125 Gbps Active/ +LinkUp\)==> +(0x\w+) +(\d+) +(\d+)\[', said)
+    link = re.search(
+        r"Link info: +(\d+) +(\d+)\[ +\] ==\( 4X +53.125 Gbps Active/ +LinkUp\)==> +(0x\w+) +(\d+) +(\d+)\[", said
+    )
     assert link, said
     far = f"0x{int(f.port_guid[peer]) or int(f.node_guid[f.port_node[peer]]):016x}"
     assert link.groups() == (str(lid), "3", far, str(lab.lid(peer)), str(int(f.port_num[peer])))
@@ -215,13 +226,21 @@ def test_ibqueryerrors_every_option(library, lab):
     assert f"{f.sizes.switches} nodes checked, 1 bad" in queried(lab, library, "--switch")[1]
     assert f"{len(f.cas)} nodes checked, 0 bad" in queried(lab, library, "--ca")[1]
     assert "0 nodes checked" in queried(lab, library, "--router")[1]
-    assert queried(lab, library, "--skip-sl")[0] == queried(lab, library, "-R")[0] == queried(lab, library, "-o", "4")[0] == queried(lab, library)[0]
+    assert (
+        queried(lab, library, "--skip-sl")[0]
+        == queried(lab, library, "-R")[0]
+        == queried(lab, library, "-o", "4")[0]
+        == queried(lab, library)[0]
+    )
     # Beyond thresholds.
     (lab.folder / "thresholds").write_text(f"SymbolErrorCounter={want['SymbolErrorCounter']}\nPortRcvErrors=1\n")
     found, said = queried(lab, library, "--threshold-file", "thresholds")
     assert found[guid, "3"] == less("SymbolErrorCounter") and "[PortRcvErrors = 1]" in said
     (lab.folder / "map").write_text(f'{lab.guid(port)} "Bad One"\n')
-    assert 'Errors for 0x' in queried(lab, library, "--node-name-map", "map")[1] and "Bad One" in queried(lab, library, "--node-name-map", "map")[1]
+    assert (
+        "Errors for 0x" in queried(lab, library, "--node-name-map", "map")[1]
+        and "Bad One" in queried(lab, library, "--node-name-map", "map")[1]
+    )
     ask(lab, library, "ibnetdiscover", "--cache", f"cache-{library}")
     assert queried(lab, library, "--load-cache", f"cache-{library}")[0][guid, "3"] == want
     # Cleared after they were shown: errors, then data.

@@ -53,7 +53,9 @@ def named(f, name: str) -> int:
 def names(lab: Lab, *types: NodeType) -> set[str]:
     """Of the nodes that a tool can reach."""
     f = lab.f
-    cut = {int(f.port_node[p]) for p in np.flatnonzero(f.linked & (f.port_state == 1)) if not f.is_switch[f.port_node[p]]}
+    cut = {
+        int(f.port_node[p]) for p in np.flatnonzero(f.linked & (f.port_state == 1)) if not f.is_switch[f.port_node[p]]
+    }
     return {f.node_name(n) for n in range(f.sizes.nodes) if f.node_type[n] in types and n not in cut}
 
 
@@ -102,7 +104,9 @@ def topology(lab: Lab, said: str) -> None:
 
 def report(lab: Lab, said: str) -> None:
     """ibnetdiscover -p: one line per end, LID, port, GUID, width and speed."""
-    links = re.findall(r"^(?:CA|SW|RT)\s+(\d+)\s+(\d+) (0x\w+) 4x HDR - (?:CA|SW|RT)\s+(\d+)\s+(\d+) (0x\w+) \(", said, re.M)
+    links = re.findall(
+        r"^(?:CA|SW|RT)\s+(\d+)\s+(\d+) (0x\w+) 4x HDR - (?:CA|SW|RT)\s+(\d+)\s+(\d+) (0x\w+) \(", said, re.M
+    )
     assert len(links) == up_links(lab)
     f = lab.f
     told = {(int(a), int(b)): (int(c), int(d)) for a, b, _, c, d, _ in links}
@@ -120,7 +124,9 @@ def links_shown(count: Callable[[Lab], int], pattern: str = r"Active/\s*LinkUp")
 
 
 def of_types(*types: NodeType) -> Callable[[Lab], int]:
-    return lambda lab: int((lab.f.linked & (lab.f.port_state > 1) & np.isin(lab.f.node_type[lab.f.port_node], types)).sum())
+    return lambda lab: int(
+        (lab.f.linked & (lab.f.port_state > 1) & np.isin(lab.f.node_type[lab.f.port_node], types)).sum()
+    )
 
 
 def has(*patterns: str) -> Callable[[Lab, str], None]:
@@ -187,7 +193,9 @@ def groups(lab: Lab, said: str) -> None:
     for part in parts:
         heads, marks = re.search(r"^ +Ports:.*$", part, re.M)[0], re.search(r"^0xc003.*$", part, re.M)[0]
         crossed = {i for i, letter in enumerate(marks) if letter == "x" and i > 6}
-        assert members(lab, part) == sum(1 << int(m[0]) for m in re.finditer(r"\d+", heads) if m.end() - 1 in crossed), part
+        assert members(lab, part) == sum(
+            1 << int(m[0]) for m in re.finditer(r"\d+", heads) if m.end() - 1 in crossed
+        ), part
     assert parts
 
 
