@@ -13,6 +13,8 @@ import math
 
 import numpy as np
 
+from softib.agents.chance_kernels import grow, poisson, roll
+from softib.agents.flow_kernels import UPDATE_BITS, overrun, watchdog
 from softib.agents.notice_kernels import threshold
 from softib.agents.octet_kernels import inner, octet
 from softib.agents.route_kernels import LINK_UP, PHYS_AT, SWITCH, end_port
@@ -27,8 +29,8 @@ FAULTY = 2
 BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD = range(6)
 """Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical errors not made good yet;
 when its buffer is empty (ps); until when the port that sends to it has waited (ps); that one waits for ever."""
-CUT, DEAD, NOISY, SLOW = 1, 2, 4, 8
-"""No signal arrives; the node has no power; bit errors; it drains slowly."""
+CUT, DEAD, NOISY, SLOW, LAVISH = 1, 2, 4, 8, 16
+"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that it does not have."""
 BER, DRAIN = 0, 1
 
 SYMBOL, RECOVERY, RCV_ERRORS, DISCARDS, INTEGRITY, WAIT = (
@@ -77,32 +79,6 @@ CROSSED, SPOILED, NOT_SENT = 0, 1, 2
 
 
 @inner
-def roll(t):
-    """A random number in [0, 1): xorshift64 (Marsaglia, 2003)."""
-    x = t.dice[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    t.dice[0] = x
-    return np.float64(x >> np.uint64(11)) / 9007199254740992.0
-
-
-@inner
-def poisson(t, mean):
-    """How many rare events happen where ``mean`` are expected (a normal approximation above 60)."""
-    if mean <= 0.0:
-        return np.int64(0)
-    if mean > 60.0:
-        angle, radius = 2.0 * math.pi * roll(t), math.sqrt(-2.0 * math.log(1.0 - roll(t)))
-        return np.int64(min(max(mean + math.sqrt(mean) * radius * math.cos(angle) + 0.5, 0.0), 9e18))
-    floor, product, n = math.exp(-mean), roll(t), np.int64(0)
-    while product > floor:
-        product *= roll(t)
-        n += 1
-    return n
-
-
-@inner
 def corrects(t, port, code):
     """True when RS-FEC works on the link of ``port`` (always on PAM4 lanes; IBA 14.2.5.19)."""
     return PAM4[code] or octet(t.port_info_ext[port], FEC_ACTIVE_AT + 1) >= RS_ACTIVE
@@ -123,13 +99,6 @@ def codeword(ber, length, fixes):
             lost += p
     # A long tail is what the others leave; a short one would drown in their rounding.
     return symbols, fixed, (lost if lost < 0.01 else 1.0 - fixed - right)
-
-
-@inner
-def grow(row, column, n):
-    """Add ``n`` (a signed number) to a counter that stops at its maximum."""
-    if n > 0:
-        add(row, column, np.uint64(n))
 
 
 @inner
@@ -183,6 +152,17 @@ def idle(t, port, passed):
 
 
 @inner
+def spoiled_updates(t, port):
+    """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line bits, of its block of 66
+    bits, or of the codeword around it."""
+    code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
+    if corrects(t, port, code):
+        length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
+        return codeword(ber, length, fixes)[2]
+    return -math.expm1((66 if code >= FIRST_64B66B else UPDATE_BITS) * math.log1p(-ber))
+
+
+@inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
     if t.options[FAULTY] == 0:
@@ -196,6 +176,7 @@ def settle(t, port, now):
         return
     if row[BITS] & NOISY:
         idle(t, port, passed)
+        watchdog(t, port, spoiled_updates(t, port), passed, now)
     if row[HELD]:
         grow(t.counters[port], WAIT, passed * FS_PER_PS // TICK_FS[speed_code(t, port)])
 
@@ -277,6 +258,16 @@ def queue(t, egress, ingress, now):
 
 
 @inner
+def overflows(t, ingress, now):
+    """True when a MAD finds the buffer of ``ingress`` full, which had promised that it is not."""
+    row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
+    if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
+        return True
+    row[DRAINED] = max(row[DRAINED], now) + np.int64(drain)
+    return False
+
+
+@inner
 def waits(t, egress, row, now, until):
     """PortXmitWait of ``egress`` for the time up to ``until`` that it has not counted yet."""
     since = max(now, row[WAITED])
@@ -291,7 +282,11 @@ def cross(t, egress, vl15, now):
     NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
-    if bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
+    if bits & LAVISH and not vl15:
+        if overflows(t, ingress, now):
+            overrun(t, ingress, now)
+            return SPOILED
+    elif bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
         return NOT_SENT
     if not bits & NOISY:
         return CROSSED

@@ -21,6 +21,7 @@ from softib.fabric.formats.records import UNKNOWN, Records
 from softib.fabric.formats.same_key import merge_repeated_nodes
 from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric, Source
+from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.power_up import port_info_image
 from softib.iba.constants import NodeType, PhysState
 from softib.iba.devices import DEVICES, is_aggregation_node
@@ -161,6 +162,7 @@ def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.n
             column[port[good]] = c[name][told][good]
     info, mlnx = port_info_image(f, np.maximum(sup, active), np.maximum(sup_lanes, active_lanes), active, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = info, mlnx
+    advertise_fec(f, ADVERTISED_FROM)
     f.power_on()
 
 
