@@ -29,8 +29,7 @@ __all__ = ["Fault", "FaultDesk"]
 
 PS = 10**12
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down, and a manager that
-sweeps because it fell has seen all of it (a change while PortStateChange is still set raises no trap)."""
+"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down."""
 
 Key = tuple[str, int]
 
