@@ -25,6 +25,7 @@ from softib.agents.error_kernels import (
     DEAD,
     DRAIN,
     DRAINED,
+    FLOWED,
     FAULTY,
     HELD,
     NOISY,
@@ -127,15 +128,18 @@ class LinkFaults:
             set_link(self.tables, int(port), True, int(now_ps))
 
     def slow(self, port: int, gbps: float | None, now_ps: int = 0) -> None:
-        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again)."""
+        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again): MADs, and what
+        applications send (column ``port_drain``)."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
         peer = self._peer(port)
         self._mark(port, SLOW, gbps is not None, now_ps)
         self._settle([peer], now_ps)
         self.tables.fault[peer, HELD] = 0
-        self.tables.fault[port, [DRAINED, WAITED]] = now_ps
-        self.tables.fault_rate[port, DRAIN] = 0.0 if gbps is None else 8e3 * PACKET_OCTETS / gbps if gbps else math.inf
+        self.tables.fault[port, [DRAINED, WAITED, FLOWED]] = now_ps
+        octet_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
+        self.tables.fault_rate[port, DRAIN] = octet_ps * PACKET_OCTETS
+        self.fabric.port_drain[port] = octet_ps
 
     # -- switches --
 
