@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Faults of links as numbers: bit errors, links without a signal, ports that drain slowly (IBA 16.1.3.5, 16.1.4, 7.12).
 
-``fault`` int64[ports, 6] holds per port what is wrong with it and its state (columns below), ``fault_rate``
+``fault`` int64[ports, 7] holds per port what is wrong with it and its state (columns below), ``fault_rate``
 float64[ports, 2] its bit error ratio and the picoseconds it needs to drain one MAD (infinite: it is blocked), ``dice``
 the random state. ``options[FAULTY]`` is 0 while no port has a fault: then nothing here is ever looked at.
 
@@ -26,11 +26,13 @@ from softib.iba.smp import PortInfo, PortInfoExtended
 
 FAULTY = 2
 """Element of ``options``: ports that have a fault."""
-BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD = range(6)
+BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
 """Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical errors not made good yet;
-when its buffer is empty (ps); until when the port that sends to it has waited (ps); that one waits for ever."""
+when its buffer is empty of MADs (ps); until when the port that sends to it has waited (ps); that one waits for ever; when
+it has drained what applications sent (ps)."""
 CUT, DEAD, NOISY, SLOW, LAVISH = 1, 2, 4, 8, 16
-"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that it does not have."""
+"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that it does not
+have."""
 BER, DRAIN = 0, 1
 
 SYMBOL, RECOVERY, RCV_ERRORS, DISCARDS, INTEGRITY, WAIT = (
@@ -57,6 +59,7 @@ TRAP_INTEGRITY = 129
 LANES = np.ones(256, np.int64)
 for _bit, _n in LANES_BY_BIT.items():
     LANES[_bit] = _n
+SPEED_GBPS = np.array([1.0, *(s.lane_data_gbps for s in SPEEDS)])
 LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
 PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
 FIRST_64B66B = 4
@@ -163,6 +166,63 @@ def spoiled_updates(t, port):
 
 
 @inner
+def tick(t, egress, slow, now):
+    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains what applications have sent so far.
+
+    A tick counts when there was something to send and no credit for it (IBA 16.1.4.1 and annex A10): of the time that the slow
+    port needs, all but what the link itself would have needed.
+    """
+    row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
+    if drain <= 0.0 or drain == math.inf:
+        return
+    until = min(now, row[FLOWED] - np.int64((CREDITS - 1) * drain))
+    since = row[WAITED]
+    if until > since:
+        row[WAITED] = until
+        code = speed_code(t, egress)
+        own = PACKET_OCTETS * 8e3 / (SPEED_GBPS[code] * LANES[t.port_info[egress, WIDTH_AT]])
+        waited = (until - since) * max(0.0, 1.0 - own / drain)
+        grow(t.counters[egress], WAIT, np.int64(waited) * FS_PER_PS // TICK_FS[code])
+
+
+@inner
+def flow(t, egress, slow, octets, now):
+    """Applications have sent ``octets`` through ``egress`` to ``slow``, which takes its time for them."""
+    row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
+    if drain <= 0.0 or drain == math.inf:
+        return
+    tick(t, egress, slow, now)
+    row[WAITED] = max(row[WAITED], now)
+    row[FLOWED] = min(np.float64(max(row[FLOWED], now)) + octets / PACKET_OCTETS * drain, 9e18)
+
+
+@inner
+def expire(t, egress, packets, now):
+    """Applications' ``packets`` waited at the head of the queue of ``egress`` for credits that did not come, and were
+    discarded: each after HOQLife, from the VLStallCount-th on at once (IBA 18.2.5.4)."""
+    slow = np.int64(t.port_peer[egress])
+    add(t.counters[egress], DISCARDS, packets)
+    add(t.detail_counters[egress], HOQ_DISCARDS, packets)
+    if slow < 0 or not t.fault[slow, BITS] & SLOW:
+        return
+    info = t.port_info[egress]
+    life, stall = octet(info, HOQ_AT) & 31, max(octet(info, HOQ_AT) >> 5, 1)
+    if life <= HOQ_FOREVER:
+        limit = np.int64(HOQ_UNIT_PS) << life
+        waits(t, egress, t.fault[slow], now, now + limit * min(np.int64(stall), np.int64(min(packets, np.uint64(7)))))
+
+
+@inner
+def hold(t, egress, now):
+    """Applications' packets wait at ``egress`` for ever: the port behind it is blocked, and nothing bounds their time."""
+    slow = np.int64(t.port_peer[egress])
+    if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
+        settle(t, egress, now)
+        t.fault[egress, SETTLED] = now
+        t.fault[egress, HELD] = 1
+
+
+@inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
     if t.options[FAULTY] == 0:
@@ -179,6 +239,10 @@ def settle(t, port, now):
         watchdog(t, port, spoiled_updates(t, port), passed, now)
     if row[HELD]:
         grow(t.counters[port], WAIT, passed * FS_PER_PS // TICK_FS[speed_code(t, port)])
+    elif row[BITS] & SLOW and t.port_peer[port] >= 0:
+        tick(t, np.int64(t.port_peer[port]), port, now)
+    if t.port_peer[port] >= 0 and t.fault[t.port_peer[port], BITS] & SLOW:
+        tick(t, port, np.int64(t.port_peer[port]), now)
 
 
 @inner

@@ -87,6 +87,7 @@ class Daemon:
         self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None
         if self.pcap is not None:
             self.board.capture(self.pcap)
+            self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole
         self.ready_s: float | None = None
         self._fold_at = 0.0
         self.stopping = self.reload = False
