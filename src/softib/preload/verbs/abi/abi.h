@@ -72,7 +72,6 @@ struct va_cq {
     struct ibv_cq_ex ex;
     struct softib_cq *s;
     uint64_t at;
-    pthread_spinlock_t lock;    /* of the consumer */
     struct softib_cqe now;      /* start_poll, next_poll */
     struct va_channel *channel;
     struct va_cq *next;         /* of the channel */

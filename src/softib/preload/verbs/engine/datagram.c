@@ -89,12 +89,13 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
     const struct ve_ah *ah = wr->ah;
 
     for (uint32_t i = 0; i < high; i++) {
-        struct softib_member m = members[i];
-        bool reached = m.port == q->s->port;
+        struct softib_member m;
+        bool reached;
 
-        if (!m.qpn || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
+        if (!ve_read_member(&members[i], &m) || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
             (ah->attr.is_global && memcmp(m.gid, ah->attr.grh.dgid.raw, 16)))
             continue;
+        reached = m.port == q->s->port;
         for (uint32_t d = 0; !reached && d < ah->tree.dests_n; d++)
             reached = ah->tree.dests[d] == m.port;
         if (reached)

@@ -8,6 +8,7 @@
 #include "../memory/memory.h"
 
 #include <infiniband/verbs.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "../fabric/fabric.h"
@@ -74,6 +75,8 @@ struct ve_qp {
     uint32_t max_send, max_sges, max_inline, max_recv;
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
+    uint32_t completed;             /* requests so far */
+    uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
     bool early;                     /* it is tried again before its time: a receive was posted, or somebody polls */
@@ -105,6 +108,30 @@ struct ve_outcome {
 static inline struct ve_outcome ve_done(enum ibv_wc_status status)
 {
     return (struct ve_outcome){ .status = status };
+}
+
+/* The completion of a request leads back to its QP, in whose process it is polled. */
+static inline void ve_mark_places(struct softib_cqe *cqe, struct ve_qp *q)
+{
+    cqe->imm = q->completed;
+    memcpy((char *)cqe + offsetof(struct softib_cqe, sl), &q, sizeof q);
+}
+
+/* Requests that wait, and those whose completion was not polled yet. */
+static inline uint32_t ve_places_taken(const struct ve_qp *q)
+{
+    return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);
+}
+
+/* It is polled: its place in the send queue is free, and those of all before it (IBA 10.8.5.1). The CQ's `polling` is held. */
+static inline void ve_free_places(const struct softib_cqe *cqe)
+{
+    struct ve_qp *q;
+
+    if (cqe->opcode & IBV_WC_RECV)
+        return;
+    memcpy(&q, (const char *)cqe + offsetof(struct softib_cqe, sl), sizeof q);
+    __atomic_store_n(&q->freed, cqe->imm, __ATOMIC_RELAXED);
 }
 
 static inline struct softib_cq *ve_cq(struct ve_engine *e, uint64_t at)
@@ -153,7 +180,7 @@ void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
 /* A datagram to socket `number` of `process`. */
 void ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
-/* Completions of `qpn` in `cq` do not exist any more. */
+/* Completions of `qpn` in `cq` do not exist any more, and nobody is polling one. No lock of a QP is held. */
 void ve_purge(struct ve_engine *e, uint64_t cq, uint32_t qpn);
 
 /* -- receive.c: the responder's half, done by the initiator; `peer` is locked -- */
@@ -236,6 +263,13 @@ void ve_list(struct ve_qp *q);
 void ve_unlist(struct ve_qp *q);
 /* Goes on with all work that is due; called by poll_cq. */
 void ve_progress(struct ve_engine *e);
+
+/* -- members.c: multicast -- */
+
+/* A free place gets a member; the file's member lock is held. It leaves when `qpn` becomes 0. */
+void ve_write_member(struct softib_member *at, const struct softib_member *member);
+/* False: there is none, or it is changing just now. */
+bool ve_read_member(struct softib_member *at, struct softib_member *member);
 
 /* -- modify.c -- */
 

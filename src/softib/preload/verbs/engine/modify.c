@@ -162,7 +162,7 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
         mine->path_mig_state = a->path_mig_state;
 }
 
-/* Everything is forgotten, completions that nobody has polled too. */
+/* Everything is forgotten; completions that nobody has polled: purge. */
 static void reset(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
@@ -176,10 +176,16 @@ static void reset(struct ve_qp *q)
     q->early = false;
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
+}
+
+/* Who polls may post between start_poll and end_poll, so here no lock of the QP is held; in RESET nothing completes. */
+static void purge(struct ve_qp *q)
+{
     if (q->send_cq)
-        ve_purge(q->e, q->send_cq, s->qpn);
-    if (s->recv_cq && s->recv_cq != q->send_cq)
-        ve_purge(q->e, s->recv_cq, s->qpn);
+        ve_purge(q->e, q->send_cq, q->s->qpn);
+    if (q->s->recv_cq && q->s->recv_cq != q->send_cq)
+        ve_purge(q->e, q->s->recv_cq, q->s->qpn);
+    __atomic_store_n(&q->freed, q->completed, __ATOMIC_RELAXED);
 }
 
 int ve_qp_walk(struct ve_qp *q)
@@ -245,5 +251,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
         }
     }
     pthread_spin_unlock(&q->lock);
+    if (!error && to == IBV_QPS_RESET)
+        purge(q);
     return error;
 }
