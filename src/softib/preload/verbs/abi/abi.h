@@ -56,9 +56,10 @@ struct va_mr {
 
 struct va_dm {
     struct ibv_dm dm;
+    struct softib_dm *s;
     char *memory;
     size_t length;
-    struct va_dm *next;
+    bool imported;
 };
 
 struct va_channel {

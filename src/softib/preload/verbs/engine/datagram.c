@@ -124,7 +124,7 @@ static void walk(struct ve_qp *q, struct ve_ah *ah)
     ah->pkey = q->s->pkey;
 }
 
-struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct iovec iov[VE_SGES + 2];
     char grh[GRH];
@@ -152,4 +152,13 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
         to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
     pthread_mutex_unlock(&ah->lock);
     return ve_done(IBV_WC_SUCCESS);
+}
+
+struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = datagram(q, wr);
+
+    if (q->foreign)
+        ve_give_back(q, false);
+    return outcome;
 }

@@ -90,6 +90,7 @@ struct ve_qp {
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t dice;                  /* loss.c */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
+    struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
 };
@@ -147,6 +148,7 @@ struct ve_part { /* of a process's memory */
     uint64_t address;               /* there */
     char *here;                     /* the same, in this process; NULL where it is not mapped */
     uint64_t length;
+    uint32_t process;               /* whose: another than asked for where the key was imported */
 };
 
 /* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
@@ -246,6 +248,12 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr);
 enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
 
+/* -- foreign.c: local memory that is another process's and not mapped here -- */
+
+enum ibv_wc_status ve_borrow(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
+                             uint64_t *length);
+enum ibv_wc_status ve_give_back(struct ve_qp *q, bool changed);
+
 /* -- send.c -- */
 
 /* Takes a request over. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
@@ -273,6 +281,8 @@ bool ve_read_member(struct softib_member *at, struct softib_member *member);
 
 /* -- modify.c -- */
 
+/* An XRC target may have been modified in another process. `q->lock` is held. */
+void ve_catch_up(struct ve_qp *q);
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);
 int ve_qp_walk(struct ve_qp *q);
 

@@ -55,15 +55,18 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
     const struct softib_key *k = vm_key(&e->w, key);
     char *here;
 
-    if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key || !key || k->process != process || k->domain != domain ||
-        (k->access & access) != access)
+    if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key || !key || k->domain != domain || (k->access & access) != access)
         return false;
+    if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
+        return false;
+    process = k->process;
     if (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)
         return false;
     if (address < k->iova || length > k->length || address - k->iova > k->length - length)
         return false;
     part->address = k->address + (address - k->iova);
     part->length = length;
+    part->process = process;
     if (process == e->w.process) {
         part->here = (char *)(uintptr_t)part->address;
     } else {

@@ -218,14 +218,27 @@ static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_att
         ve_knock(q->e, q->e->w.process, q->s->async, &drained, sizeof drained);
 }
 
+void ve_catch_up(struct ve_qp *q)
+{
+    enum ibv_qp_state state = __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE);
+
+    if (q->s->attr) {
+        vm_lock(&q->e->w, &q->s->lock);
+        q->attr = *(struct ibv_qp_attr *)vm_at(&q->e->w, q->s->attr);
+        q->ex.qp_base.state = q->s->state;
+        vm_unlock(&q->s->lock);
+    } else if (state == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET) {
+        ve_follow(q);
+    }
+}
+
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
 {
     enum ibv_qp_state from, to;
     int error;
 
     pthread_spin_lock(&q->lock);
-    if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET)
-        ve_follow(q);
+    ve_catch_up(q);
     from = q->ex.qp_base.state;
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
     error = !allowed(q->s->type, from, to, mask) || (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from &&
@@ -240,6 +253,8 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
             if (to == IBV_QPS_RESET)
                 reset(q);
             take(q, attr, mask);
+            if (q->s->attr)
+                *(struct ibv_qp_attr *)vm_at(&q->e->w, q->s->attr) = q->attr;
             __atomic_store_n(&q->s->state, (uint8_t)to, __ATOMIC_RELEASE);
         }
         vm_unlock(&q->s->lock);

@@ -93,6 +93,8 @@ struct softib_key {
     uint64_t file_at;       /* where `address` is in it */
 };
 
+#define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
+
 #define SOFTIB_KEY_REGION 1
 #define SOFTIB_KEY_WINDOW 2
 #define SOFTIB_KEY_WINDOW_2 3
@@ -209,6 +211,15 @@ struct softib_tag {         /* its softib_sge follow */
     uint32_t reserved;
 };
 
+#define SOFTIB_IS_DM 0x71444D51
+
+struct softib_dm {          /* device memory: every process of the fabric has it mapped */
+    uint32_t is;            /* SOFTIB_IS_DM */
+    uint32_t handle;        /* its number, as of a QP */
+    uint64_t memory;
+    uint64_t length;
+};
+
 struct softib_qp {
     uint32_t is;            /* SOFTIB_IS_QP */
     uint32_t qpn;
@@ -244,7 +255,9 @@ struct softib_qp {
     uint64_t user;
     uint32_t rq_tail;
     uint16_t waiter;
-    uint8_t owners[26];
+    uint16_t handles;       /* XRC target: processes that have it open */
+    uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
+    uint8_t owners[16];
 };
 
 #endif
