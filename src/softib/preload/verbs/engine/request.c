@@ -45,6 +45,8 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
         if (wr->sge[i].length && !ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain,
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
+        if (wr->sge[i].length && !part.here)
+            return ve_borrow(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;
     }
@@ -415,7 +417,7 @@ static struct ve_outcome at_xrc_peer(struct message *m)
     return outcome;
 }
 
-struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct message m; /* large: only what is looked at is set */
     struct ve_outcome outcome;
@@ -467,5 +469,20 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     count(&m, &outcome);
     if (!outcome.wait && outcome.status == IBV_WC_SUCCESS)
         q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    return outcome;
+}
+
+struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = request(q, wr);
+
+    if (q->foreign) {
+        const struct kind *kind = &kinds[wr->opcode];
+        enum ibv_wc_status status = ve_give_back(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
+                                                        (kind->reads || kind->atomic));
+
+        if (status != IBV_WC_SUCCESS)
+            outcome = ve_done(status);
+    }
     return outcome;
 }
