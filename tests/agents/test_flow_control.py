@@ -14,7 +14,6 @@ from .test_notices import sent_where_it_can
 from .test_pma import read
 from .test_routes import program
 
-
 expiries = flow_kernels.expiries.__wrapped__
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,7 +61,9 @@ def heard(request, tmp_path_factory):
     import shutil
 
     opensm = shutil.which("opensm", path="/usr/sbin:/usr/bin") or pytest.skip("opensm is not installed")
-    lab = Lab(generate("fat-tree", radix=4, levels=2, generation="QDR"), tmp_path_factory.mktemp("traps"), sm="external")
+    lab = Lab(
+        generate("fat-tree", radix=4, levels=2, generation="QDR"), tmp_path_factory.mktemp("traps"), sm="external"
+    )
     one = Heard(lab, opensm, request.param)
     one.library = request.param
     yield one
@@ -82,7 +87,7 @@ def far(heard):
 
 def poke(heard: Heard, lid: int) -> None:
     """One GMP from the second host to ``lid``, whether it is answered or not."""
-    heard.lab.tool("stock", "perfquery", "-t", "20", str(lid), "1", node="host-0002")
+    heard.lab.tool("stock", "perfquery", "-t", "500", str(lid), "1", node="host-0002")
 
 
 def test_128_a_link_falls(heard, far):
@@ -161,7 +166,9 @@ def test_256_an_smp_with_the_wrong_mkey(heard, far):
     try:
         for key in ([], ["-y", "0x77"]):
             heard.forget()
-            code, _ = lab.tool("stock", "ibportstate", "-t", "20", *key, str(lab.lid(leaf)), "0", "lmc", "1", node="host-0002")
+            code, _ = lab.tool(
+                "stock", "ibportstate", "-t", "500", *key, str(lab.lid(leaf)), "0", "lmc", "1", node="host-0002"
+            )
             assert code != 0 and int(PortInfo.lmc.get(f.port_info[leaf])) == 0
             told = heard.of(256)[0]
             assert told["lid"] == str(lab.lid(named(f, "host-0002"))) and told["prod_type"][0] == "2", told
@@ -210,3 +217,62 @@ def test_259_a_switch_refuses_a_packet_for_its_pkey(heard, far):
     finally:
         in_partition(f, edge, *before.tolist())
         PortInfo.partition_enforcement_outbound.set(f.port_info, enforcing, [edge])
+
+
+# -- what the subnet administrator tells (IBA 13.4.11, 15.2.5.1) --
+
+PROGRAM = Path(__file__).with_name("trap_program.py")
+MGID = "ff12401bffff0000000000000000beef"
+
+
+class Listener:
+    """A program of libibumad on a host that has subscribed to every trap."""
+
+    def __init__(self, lab: Lab, library: str, scene: str, *words: str, node: str):
+        self.program = subprocess.Popen(
+            [sys.executable, "-I", str(PROGRAM), scene, *words], env=lab.environment(library, node), cwd=lab.folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.program.stdout:
+            self.lines.append(line.strip())
+
+    def says(self, pattern: str) -> str:
+        found = lambda: next((x for x in self.lines if re.fullmatch(pattern, x)), None)
+        assert wait_for(found, 30), (pattern, self.lines)
+        return found()
+
+    def stop(self) -> None:
+        self.program.kill()
+        self.program.wait()
+
+
+@pytest.mark.parametrize("library", ["stock", pytest.param("own", marks=pytest.mark.slow)])
+def test_64_to_67_and_the_traps_of_devices_are_reported_to_whoever_subscribed(library, tmp_path):
+    lab = Lab(generate("fat-tree", radix=4, levels=2, generation="QDR"), tmp_path)
+    f = lab.f
+    sm = str(lab.lid(named(f, "host-0001")))
+    gid = lambda name: f"fe80000000000000{int(f.port_guid[named(f, name)]):016x}"
+    one = Listener(lab, library, "subscribe", sm, node="host-0003")
+    other = None
+    try:
+        one.says("subscribed")
+        other = Listener(lab, library, "group", sm, gid("host-0005"), MGID, node="host-0005")
+        other.says("joined")
+        one.says(f"trap 66 issuer {sm} gid {MGID}")
+        other.program.stdin.close()
+        other.says("left")
+        one.says(f"trap 67 issuer {sm} gid {MGID}")
+        edge = int(f.port_peer[named(f, "host-0008")])
+        lab.fault("link-down", f.port_name(edge))
+        one.says(f"trap 128 issuer {lab.lid(edge)}")
+        one.says(f"trap 65 issuer {sm} gid {gid('host-0008')}")
+        lab.fault("link-up", f.port_name(edge))
+        one.says(f"trap 64 issuer {sm} gid {gid('host-0008')}")
+    finally:
+        for program in filter(None, (one, other)):
+            program.stop()
+        lab.stop()

@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.errors import LimitError, UnreadableFile
 from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.pairing import Cables, pair
@@ -21,7 +22,6 @@ from softib.fabric.formats.records import UNKNOWN, Records
 from softib.fabric.formats.same_key import merge_repeated_nodes
 from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric, Source
-from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.power_up import port_info_image
 from softib.iba.constants import NodeType, PhysState
 from softib.iba.devices import DEVICES, is_aggregation_node
