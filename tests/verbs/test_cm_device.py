@@ -130,6 +130,32 @@ print(time.time())
     victim.stdout.close()
 
 
+def test_a_channel_closed_under_a_waiting_thread(served):
+    """A kernel's call holds the file: no error comes when another thread closes it (rping's client relies on it)."""
+    out = served.play(A, """
+import threading
+errors, waiting = [], []
+def wait(u):
+    try:
+        u.event()
+    except OSError as error:
+        errors.append(error)
+for n in range(50):
+    u = Ucm()
+    c = u.create(uid=n + 1)
+    thread = threading.Thread(target=wait, args=(u,), daemon=True)
+    thread.start()
+    time.sleep(0.01)
+    u.resolve_addr(c, ip, 7007)
+    os.close(u.fd)
+    waiting.append(thread)
+time.sleep(0.3)
+print(len(errors), sum(t.is_alive() for t in waiting) > 0, flush=True)
+os._exit(0)
+""", ip=served.ip(B))  # fmt: skip
+    assert out.split() == ["0", "True"]
+
+
 def test_killed_before_it_answered(served):
     one, two = pair(served, "print('asked'); time.sleep(60)", "e = u.expect(REJECTED); print(e.status)", 7006)
     assert line(one) == "asked"

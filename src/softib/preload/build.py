@@ -22,7 +22,8 @@ VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 FLAGS = (
-    "-std=gnu11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-U_FORTIFY_SOURCE",
+    "-std=gnu11", "-O2", "-g", "-fPIC", "-ftls-model=initial-exec", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
+    "-U_FORTIFY_SOURCE",
 )  # fmt: skip
 """No fortified headers: they would turn the calls that the libraries define into inline functions."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")

@@ -124,8 +124,21 @@ static int removal(struct cm_call *call)
     return -EIO;
 }
 
+/*
+ * Another thread closed the channel under this call. A kernel's call holds the file open, and no event comes any more: it
+ * waits until a signal handler runs, or for ever. rping's client relies on it: its main thread closes the channel and
+ * returns while another asks for events, and an error there would be its exit code.
+ */
+static int closed_under(void)
+{
+    pause();
+    return -EINTR;
+}
+
 int cm_get_event(struct cm_call *call)
 {
+    uint32_t number = call->channel->number;
+
     /* Programs made before the reserved field and ECE give less room. */
     if (call->out < offsetof(struct rdma_ucm_event_resp, reserved))
         return -ENOSPC;
@@ -133,21 +146,24 @@ int cm_get_event(struct cm_call *call)
         struct softib_cm_told event;
 
         cm_lock();
-        int got = cm_take(call->channel, call->fd, &event);
+        bool open = call->channel->users && call->channel->number == number; /* a closed one is used again for another */
+        int fd = call->channel->fd, got = open ? cm_take(call->channel, fd, &event) : -EBADF;
         if (!got)
             got = hand_over(call, &event);
         else if (got == -EIO)
             got = removal(call);
         cm_unlock();
+        if (!open)
+            return closed_under();
         if (got == -EIO)
             usleep(GONE_US); /* a program that asks on and on would spin */
         if (got == -ENOENT)
             continue;
         if (got != -EAGAIN)
             return got;
-        if (cm_real()->fcntl(call->fd, F_GETFL) & O_NONBLOCK)
+        if (cm_real()->fcntl(fd, F_GETFL) & O_NONBLOCK)
             return -EAGAIN;
-        struct pollfd wait = { call->fd, POLLIN, 0 };
+        struct pollfd wait = { fd, POLLIN, 0 };
         if (poll(&wait, 1, -1) < 0)
             return -errno;
     }

@@ -31,6 +31,14 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
     ve_knock(e, process, socket, &event, sizeof event);
 }
 
+void ve_complete_soon(struct ve_engine *e, uint64_t at)
+{
+    const struct softib_cq *cq = ve_cq(e, at);
+    struct softib_cqe *ring = vm_at(&e->w, cq->ring);
+
+    __builtin_prefetch(&ring[__atomic_load_n(&cq->producer, __ATOMIC_RELAXED) & (cq->size - 1)], 1);
+}
+
 void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe, bool solicited)
 {
     struct softib_cq *cq = ve_cq(e, at);
@@ -52,7 +60,8 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
             ring[producer & (cq->size - 1)].stamp = ve_now_ns();
         __atomic_store_n(&cq->producer, producer + 1, __ATOMIC_RELEASE);
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (cq->channel) /* else nobody can arm it */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
     if (armed == 2 || (armed == 1 && (solicited || cqe->status != IBV_WC_SUCCESS))) {
         cq->armed = 0;

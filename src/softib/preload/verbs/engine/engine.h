@@ -146,6 +146,8 @@ bool ve_invalidate(struct ve_engine *e, uint32_t key, uint32_t process, uint32_t
 
 /* Adds a completion; an overrun is the CQ's end. */
 void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
+/* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */
+void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 /* An asynchronous event of an object of `process` (possibly another's). */
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
 /* A datagram to socket `number` of `process`. */

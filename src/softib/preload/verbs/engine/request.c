@@ -145,6 +145,7 @@ static struct ve_outcome deliver(struct message *m)
     };
     int error;
 
+    ve_complete_soon(e, m->srq && m->srq->cq ? m->srq->cq : m->peer->recv_cq);
     if (!m->kind->writes) {
         if (!ve_receive_parts(e, m->peer, m->srq, receive, parts, &room))
             return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
