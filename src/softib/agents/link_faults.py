@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.error_kernels import (
+from softib.agents.event_kernels import fail_port, loss_of_ports, set_link, settle_ports
+from softib.agents.fault_kernels import (
     BER,
     BITS,
     CUT,
     DEAD,
     DRAIN,
     DRAINED,
-    FLOWED,
     FAULTY,
+    FLOWED,
     HELD,
     NOISY,
     PACKET_OCTETS,
@@ -35,7 +36,6 @@ from softib.agents.error_kernels import (
     SLOW,
     WAITED,
 )
-from softib.agents.kernels import fail_port, loss_of_ports, set_link, settle_ports
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_lanes, supported_speed_codes
