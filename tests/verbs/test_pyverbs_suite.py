@@ -37,15 +37,20 @@ SKIPS = (
 """Part of a test's name, why it may skip."""
 
 
-@pytest.fixture(scope="module")
-def results(apps, tmp_path_factory):
-    """How each test ended."""
+def suite_in(folder: Path) -> Path:
+    """The suite, unpacked in ``folder``; skips where it is not installed."""
     if not SUITE.is_dir() or subprocess.run([PYTHON, "-c", "import pyverbs"], capture_output=True).returncode:
         pytest.skip("python3-pyverbs and the suite in /usr/share/doc/rdma-core are not installed")
-    folder = tmp_path_factory.mktemp("suite")
     shutil.copytree(SUITE, folder / "tests")
     for packed in (folder / "tests").glob("*.gz"):
         packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(apps, tmp_path_factory):
+    """How each test ended."""
+    folder = suite_in(tmp_path_factory.mktemp("suite"))
     done = subprocess.run(apps.on(A, PYTHON, str(RUNNER)), env=apps.env, cwd=folder, capture_output=True, text=True,
                           timeout=200)  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]

@@ -115,6 +115,14 @@ static inline struct va_pd *va_pd(struct ibv_pd *pd)
     return (struct va_pd *)pd;
 }
 
+static inline void va_pd_hold(struct va_pd *p)
+{
+    __atomic_fetch_add(&p->users, 1, __ATOMIC_RELAXED);
+}
+
+/* One user fewer; an imported one goes with its last. */
+void va_pd_leave(struct va_pd *p);
+
 /* Domain of a protection domain, or of the one behind a parent domain. */
 static inline uint32_t va_domain(struct ibv_pd *pd)
 {

@@ -82,7 +82,7 @@ struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
         return NULL;
     if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
         c->pd = va_pd(attr->parent_domain);
-        __atomic_fetch_add(&c->pd->users, 1, __ATOMIC_RELAXED);
+        va_pd_hold(c->pd);
     }
     va_fill_cq_ex(&c->ex, attr->wc_flags);
     c->s->stamps = !!(attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK));
@@ -104,7 +104,7 @@ VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     vm_free(&va_engine.w, c->s->ring, c->s->size * sizeof(struct softib_cqe));
     vm_free(&va_engine.w, c->at, sizeof *c->s);
     if (c->pd)
-        __atomic_fetch_sub(&c->pd->users, 1, __ATOMIC_RELEASE);
+        va_pd_leave(c->pd);
     free(c);
     return 0;
 }

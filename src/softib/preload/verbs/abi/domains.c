@@ -22,10 +22,10 @@ VA_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     struct va_pd *p = va_pd(pd);
 
-    if (__atomic_load_n(&p->users, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&p->users, __ATOMIC_ACQUIRE) > p->imported)
         return EBUSY;
     if (p->parent)
-        __atomic_fetch_sub(&p->parent->users, 1, __ATOMIC_RELEASE);
+        va_pd_leave(p->parent);
     free(p);
     return 0;
 }
@@ -46,7 +46,7 @@ struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
     p->pd.context = context;
     p->parent = va_pd(attr->pd);
     p->pd.handle = p->domain = p->parent->domain;
-    __atomic_fetch_add(&p->parent->users, 1, __ATOMIC_RELAXED);
+    va_pd_hold(p->parent);
     return &p->pd;
 }
 
@@ -80,12 +80,20 @@ VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
     p->pd.context = context;
     p->pd.handle = p->domain = handle;
     p->imported = true;
+    p->users = 1; /* the import itself */
     return &p->pd;
 }
 
+void va_pd_leave(struct va_pd *p)
+{
+    if (__atomic_fetch_sub(&p->users, 1, __ATOMIC_ACQ_REL) == 1 && p->imported)
+        free(p);
+}
+
+/* What was made with it may stay, and looks at it when it goes. */
 VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
-    free(pd);
+    va_pd_leave(va_pd(pd));
 }
 
 /* -- address handles -- */
@@ -111,7 +119,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     ah->attr = *attr;
     ah->port = row;
     pthread_mutex_init(&ah->lock, NULL);
-    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    va_pd_hold(va_pd(pd));
     return &ah->ah;
 }
 
@@ -121,7 +129,7 @@ VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
 
     sv_flow_end(&ah->flow);
     sv_tree_free(&ah->tree);
-    __atomic_fetch_sub(&va_pd(handle->pd)->users, 1, __ATOMIC_RELEASE);
+    va_pd_leave(va_pd(handle->pd));
     free(ah);
     return 0;
 }

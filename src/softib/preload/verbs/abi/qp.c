@@ -85,8 +85,10 @@ static void hold_on(struct ve_qp *q, int by)
 {
     struct ibv_qp *qp = &q->ex.qp_base;
 
-    if (qp->pd)
-        __atomic_fetch_add(&va_pd(qp->pd)->users, (uint32_t)by, __ATOMIC_ACQ_REL);
+    if (qp->pd && by > 0)
+        va_pd_hold(va_pd(qp->pd));
+    else if (qp->pd)
+        va_pd_leave(va_pd(qp->pd));
     if (q->send_cq)
         __atomic_fetch_add(&((struct va_cq *)qp->send_cq)->users, (uint32_t)by, __ATOMIC_ACQ_REL);
     if (q->s->recv_cq)

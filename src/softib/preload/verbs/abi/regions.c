@@ -113,7 +113,7 @@ struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint6
     vm_key_publish(k, key);
     m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key, .lkey = key,
                              .rkey = key };
-    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    va_pd_hold(va_pd(pd));
     return &m->mr;
 }
 
@@ -157,7 +157,7 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
         return EBUSY; /* windows are bound to it */
     take_away(k);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
-    __atomic_fetch_sub(&va_pd(mr->pd)->users, 1, __ATOMIC_RELEASE);
+    va_pd_leave(va_pd(mr->pd));
     free(mr);
     return 0;
 }
@@ -189,8 +189,8 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
         mr->length = length;
     }
     if (flags & IBV_REREG_MR_CHANGE_PD) {
-        __atomic_fetch_sub(&va_pd(mr->pd)->users, 1, __ATOMIC_RELEASE);
-        __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+        va_pd_hold(va_pd(pd));
+        va_pd_leave(va_pd(mr->pd));
         k->domain = va_domain(pd);
         mr->pd = pd;
     }
@@ -262,7 +262,7 @@ struct ibv_mw *va_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     k->qpn = 0;
     vm_key_publish(k, key);
     *mw = (struct ibv_mw){ .context = pd->context, .pd = pd, .rkey = key, .handle = key, .type = type };
-    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    va_pd_hold(va_pd(pd));
     return mw;
 }
 
@@ -276,7 +276,7 @@ int va_dealloc_mw(struct ibv_mw *mw)
     k->users = 0;
     take_away(k);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
-    __atomic_fetch_sub(&va_pd(mw->pd)->users, 1, __ATOMIC_RELEASE);
+    va_pd_leave(va_pd(mw->pd));
     free(mw);
     return 0;
 }

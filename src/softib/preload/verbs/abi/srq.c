@@ -75,7 +75,7 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     s->process = (uint16_t)va_engine.w.process;
     s->async = va_context(context)->async;
     s->user = (uintptr_t)q;
-    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    va_pd_hold(va_pd(pd));
     attr->max_wr = s->size;
     attr->max_sge = s->sges;
     va_enroll(q);
@@ -152,7 +152,7 @@ VA_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
         __atomic_fetch_sub(&q->xrcd->users, 1, __ATOMIC_RELEASE);
         __atomic_fetch_sub(&q->cq->users, 1, __ATOMIC_RELEASE);
     }
-    __atomic_fetch_sub(&va_pd(srq->pd)->users, 1, __ATOMIC_RELEASE);
+    va_pd_leave(va_pd(srq->pd));
     q->s->is = 0;
     vm_free(&va_engine.w, q->s->ring, ring_octets(q->s->size, q->s->sges));
     vm_free(&va_engine.w, q->at, sizeof *q->s);
