@@ -446,6 +446,8 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
             m.domain = m.peer->domain;
             m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
+            if (outcome.status != IBV_WC_SUCCESS && !vm_lives(&q->e->w, m.process))
+                outcome = lost(); /* its keys went with it: nobody answers */
         }
         vm_unlock(&m.peer->lock);
     }
