@@ -15,11 +15,9 @@ WHOLE = 1000
 """Thousandths of the time that is allowed."""
 
 
-@pytest.fixture(scope="module")
-def fabric():
-    made = Applications()
-    yield made
-    made.close()
+@pytest.fixture
+def fabric(apps):
+    return apps
 
 
 def files(fabric: Applications) -> set[str]:

@@ -48,7 +48,7 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (64 * SPINS) == 0 && !owner_lives(w, owner))
+            if (spins % (2 * SPINS) == 0 && !owner_lives(w, owner)) /* a yield is long on a busy machine */
                 __atomic_compare_exchange_n(lock, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         }
         owner = 0;
