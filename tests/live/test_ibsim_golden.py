@@ -143,3 +143,36 @@ def test_perfquery_is_the_same(both, pair):
         told |= differ
         assert differ <= set(DIFFERENCES.get("perfquery", {})), {k: (a.get(k), b.get(k)) for k in differ}
     assert told == set(DIFFERENCES["perfquery"])
+
+
+ANSWERED = ("-D", "-E", "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--vlxmitflowctlerrors",
+            "--vlxmitcounters")  # fmt: skip
+"""Optional attributes that ibsim 0.10 answers (PerfMgt 0x15 to 0x1c)."""
+
+
+@pytest.mark.parametrize("option", ANSWERED)
+def test_perfquery_optional_attributes_are_the_same(option, both, pair):
+    """On a CA and on a switch: the same fields, and the same values of what no packet has touched."""
+    f = both[0].fabric
+    told = DIFFERENCES.get(f"perfquery {option}", {})
+    for port in (int(f.end_ports()[0]), int(f.end_ports()[-1])):
+        a, b = (fields(x) for x in pair("perfquery", option, str(int(f.lid[port])), "1"))
+        assert len(a) > 2 and a.keys() == b.keys()
+        assert {k for k in a if a[k] != b[k]} == set(told), (option, a, b)
+
+
+def test_perfquery_over_ports_is_the_same(both, pair):
+    """-a, -l, port lists, resets: on a switch, errors only (MADs move the rest)."""
+    f = both[0].fabric
+    lid = str(int(f.lid[f.node_base[f.switch_node[0]]]))
+    still = lambda text: [x for x in text.splitlines() if x.split(":")[0] not in MOVING and not x.startswith("#")]
+    for words in (
+        ("-a", lid),
+        ("-a", lid, "1,2"),
+        ("-l", lid, "1-3"),
+        ("-R", lid, "1"),
+        ("-r", lid, "2"),
+        ("-a", "-l", lid),
+    ):
+        a, b = (still(x) for x in pair("perfquery", *words))
+        assert a == b, words

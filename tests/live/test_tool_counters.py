@@ -10,7 +10,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from tests.agents.test_pma_optional import OPTIONAL, counters_of, place
 from tests.live.test_tool_options import named
-from tests.live.tool_lab import LIBRARIES, Lab, fields, in_turn
+from tests.live.tool_lab import STOCK_FIRST, Lab, fields, in_turn
 
 pytestmark = pytest.mark.stock
 
@@ -118,7 +118,7 @@ def test_perfquery_shows_and_resets_what_the_columns_hold(option, library, lab):
     assert all(place(f, x.name)[port - 1, i] == 2 for x, i in counters), "the port beside it keeps its own"
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", STOCK_FIRST)
 def test_perfquery_ports_resets_and_addresses(library, lab):
     """-x -a -l -r -R, port lists and masks, by LID and by GUID, own port."""
     f = lab.f
@@ -161,7 +161,7 @@ def test_perfquery_ports_resets_and_addresses(library, lab):
     assert shown(ask(lab, library, "perfquery"), ["SymbolErrorCounter"]) == {"SymbolErrorCounter": 77}
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", STOCK_FIRST)
 def test_perfquery_samples_control(library, lab):
     """-c shows that a sampling runs, and what it samples (IBA 16.1.3.2)."""
     _, lid = the_port(lab)
@@ -183,7 +183,7 @@ def queried(lab: Lab, library: str, *words: object, code: int | None = None) -> 
     return found, said
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", STOCK_FIRST)
 def test_ibqueryerrors_every_option(library, lab):
     f = lab.f
     port, lid = the_port(lab)

@@ -356,6 +356,8 @@ ROWS = (
     Row("ibaddr -G {hostguid}", has("LID start {hosthex} end {hosthex}$")),
     Row("sminfo", has("sm lid 1 sm guid {firstguid}, activity count [1-9][0-9]* priority 0 state 3 SMINFO_MASTER")),
     Row("sminfo {first}", has("state 3 SMINFO_MASTER")),
+    Row("sminfo -D 0", has("sm guid {firstguid}, .* state 3 SMINFO_MASTER")),
+    Row("sminfo -s 1 -p 3 -a 9 {first} 5", has("priority 0 state 3 SMINFO_MASTER")),  # a Set that is no master's to take
     Row("sminfo -L {first}", has("state 3 SMINFO_MASTER")),
     Row("sminfo -G {firstguid}", has("state 3 SMINFO_MASTER")),
     Row("ibstat", both(value("Base lid", lambda lab: 1), value("State", lambda lab: "Active"), has("{firstguid16}"))),

@@ -33,7 +33,7 @@ def places(lab: Lab) -> dict[str, object]:
     f = lab.f
     leaf, host = named(f, "leaf-2"), named(f, "host-0009")
     words = lambda port: [f"{int(f.port_guid[port]) >> s & 0xFFFF:x}" for s in (48, 32, 16, 0)]
-    gid = lambda port: ("fe80::" + ":".join(words(port)))
+    gid = lambda port: "fe80::" + ":".join(words(port))
     first = named(f, "host-0001")
     up = leaf + 3
     return {

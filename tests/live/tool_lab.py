@@ -25,6 +25,8 @@ from softib.sm.config import SmConfig
 from tests.live.serving import PRELOAD, wait_for
 
 LIBRARIES = ("own", "stock")
+STOCK_FIRST = ("stock", pytest.param("own", marks=pytest.mark.slow))
+"""The default run shows it through the stock library, the slow one through ours, too."""
 NOISE = re.compile(r"^ibwarn: .*sim_connect: attached as client.*\n", re.M)
 """The stock library's own line, with its pid and number."""
 

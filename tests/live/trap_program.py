@@ -92,5 +92,25 @@ def group(lid: str, gid: str, mgid: str) -> None:
     print("left", flush=True)
 
 
+def smp(lid: str, method: str, attr: str, modifier: str, data: str, key: str) -> None:
+    """One LID-routed SMP; prints the 64 octets of the answer's data, or ``none`` where nobody answers."""
+    assert umad.umad_init() == 0
+    port = umad.umad_open_port(None, 0)
+    agent = umad.umad_register(port, 1, 1, 0, None)
+    head = (
+        bytes((1, 1, 1, int(method))) + bytes(4) + (9).to_bytes(8, "big") + int(attr, 0).to_bytes(2, "big") + bytes(2)
+    )
+    asked = (
+        head + int(modifier, 0).to_bytes(4, "big") + int(key, 0).to_bytes(8, "big") + bytes(32) + bytes.fromhex(data)
+    )
+    buffer = ctypes.create_string_buffer(umad.umad_size() + MAD)
+    umad.umad_set_addr(buffer, int(lid), 0, 0, 0)
+    ctypes.memmove(ctypes.addressof(buffer) + umad.umad_size(), asked.ljust(MAD, b"\0"), MAD)
+    assert umad.umad_send(port, agent, buffer, MAD, 300, 0) == 0
+    got = receive(port, 3000)
+    good = got is not None and umad.umad_status(buffer) == 0 and got[0][3] == 0x81
+    print(got[0][64:128].hex() if got and good else "none", flush=True)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])
