@@ -47,6 +47,8 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
         if (wr->sge[i].length && !ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain,
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
+        if (wr->sge[i].length && !part.here)
+            return ve_borrow(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;
     }
@@ -65,6 +67,7 @@ struct message {
     uint16_t process;               /* whose memory it reaches, and in which protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
+    bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
     uint64_t length;
 };
 
@@ -164,6 +167,8 @@ static struct ve_outcome deliver(struct message *m)
     };
     int error;
 
+    if (m->srq && m->srq->tags && !m->kind->writes)
+        cqe.opcode = m->unexpected ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
     ve_complete_soon(e, m->srq && m->srq->cq ? m->srq->cq : m->peer->recv_cq);
     if (!m->kind->writes) {
         if (!ve_receive_parts(e, m->peer, m->srq, receive, parts, &room))
@@ -186,8 +191,10 @@ static struct ve_outcome deliver(struct message *m)
         cqe.imm = m->wr->imm;
         cqe.flags |= IBV_WC_WITH_INV;
     }
-    if (m->q->way.is_global)
+    if (m->q->way.is_global && !(m->srq && m->srq->tags))
         cqe.flags |= IBV_WC_GRH;
+    if (m->unexpected)
+        ve_unexpected(e, m->srq);
     ve_take_receive(e, m->peer, m->srq, &cqe, m->wr->flags & IBV_SEND_SOLICITED);
     return ve_done(IBV_WC_SUCCESS);
 }
@@ -198,6 +205,13 @@ static struct ve_outcome write_or_send(struct message *m)
     struct ve_outcome outcome;
     int error;
 
+    if (m->srq && m->srq->tags && !m->kind->writes) {
+        enum ve_tagged tagged = ve_match(m->q, m->wr, m->peer, m->srq, m->iov, m->iov_n, m->length, &outcome);
+
+        m->unexpected = tagged == VE_UNEXPECTED;
+        if (tagged == VE_MATCHED)
+            return outcome;
+    }
     if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq)) {
         outcome = not_ready(m); /* who posts from now on sees that we wait; who did before is seen now */
         if (!outcome.wait || !ve_next_receive(m->q->e, m->peer, m->srq))
@@ -422,7 +436,7 @@ static struct ve_outcome at_xrc_peer(struct message *m)
     return outcome;
 }
 
-struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct message m; /* large: only what is looked at is set */
     struct ve_outcome outcome;
@@ -435,6 +449,7 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     m.kind = &kinds[wr->opcode];
     m.peer = NULL;
     m.srq = NULL;
+    m.unexpected = false;
     status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)
@@ -475,5 +490,20 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     count(&m, &outcome);
     if (!outcome.wait && outcome.status == IBV_WC_SUCCESS)
         q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    return outcome;
+}
+
+struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = request(q, wr);
+
+    if (q->foreign) {
+        const struct kind *kind = &kinds[wr->opcode];
+        enum ibv_wc_status status = ve_give_back(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
+                                                        (kind->reads || kind->atomic));
+
+        if (status != IBV_WC_SUCCESS)
+            outcome = ve_done(status);
+    }
     return outcome;
 }

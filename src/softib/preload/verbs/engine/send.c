@@ -26,8 +26,10 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
         .byte_len = octets,
     };
 
+    q->completed++;
     if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
         return;
+    ve_mark_places(&cqe, q);
     ve_complete(q->e, q->send_cq, &cqe, false);
 }
 
@@ -37,6 +39,7 @@ static void flush(struct ve_qp *q)
         complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
     q->waits = VE_NONE;
     q->early = false;
+    ve_write_off(q);
 }
 
 void ve_break(struct ve_qp *q)
@@ -130,6 +133,8 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
+    if (q->owed)
+        ve_pay(q);
     return true;
 }
 
@@ -137,6 +142,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
 {
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
+    if (q->owed)
+        ve_pay(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
         /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
@@ -155,8 +162,6 @@ static int keep(struct ve_qp *q, const struct ve_wr *wr)
     struct ve_slot *slot;
     uint64_t octets = 0;
 
-    if (q->tail - q->head >= q->max_send)
-        return ENOMEM;
     if (!q->slots)
         q->slots = calloc(q->max_send, sizeof *q->slots);
     if (!q->slots)
@@ -187,6 +192,8 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
     enum ibv_qp_state state = q->ex.qp_base.state;
     int error;
 
+    if (ve_places_taken(q) >= q->max_send)
+        return ENOMEM;
     if (state == IBV_QPS_RTS && q->head == q->tail) {
         if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
             ve_follow(q);

@@ -21,6 +21,8 @@ _Static_assert(sizeof(struct softib_cq) == 192 && offsetof(struct softib_cq, loc
                offsetof(struct softib_cq, consumer) == 128, "three lines: still, adders, owner");
 _Static_assert(sizeof(struct softib_srq) == 192 && offsetof(struct softib_srq, lock) == 64 &&
                offsetof(struct softib_srq, tail) == 128, "three lines: still, takers, owner");
+_Static_assert(sizeof(struct softib_tag) == offsetof(struct softib_tag, wr_id) + sizeof(struct softib_receive),
+               "a tag ends as a receive");
 _Static_assert(sizeof(struct softib_qp) == 192 && offsetof(struct softib_qp, lock) == 64 &&
                offsetof(struct softib_qp, rq) == 128, "three lines: still, initiators, owner");
 
