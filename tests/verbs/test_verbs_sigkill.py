@@ -37,6 +37,7 @@ def kills(fabric: Applications, rounds: int, seed: int, limit_s: float) -> dict[
         stop(helper)
         file.unlink(missing_ok=True)
     assert (judge.returncode, helper.returncode) == (0, 0), said
+    print(said)
     return {name: int(n) for name, n in re.findall(r"^(\w+) (\d+)$", said, re.M)}
 
 
