@@ -10,6 +10,7 @@ static uint8_t info[2][64] = {
     { [SV_LID_AT + 1] = 2, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
 };
 struct sv_board sv_board = { .head = &head, .port_info = &info[0][0] };
+double stub_loss[2];
 uint32_t stub_qkeys, stub_pkeys, stub_packets;
 static bool cut;
 
@@ -39,6 +40,8 @@ int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struc
     uint32_t none;
 
     (void)qp;
+    flow->loss[0][0] = stub_loss[0];
+    flow->loss[1][0] = stub_loss[1];
     flow->epoch = sv_board_epoch(&sv_board);
     flow->reason[0] = (uint8_t)way_of(forward, &flow->dest);
     flow->reason[1] = (uint8_t)(back ? way_of(back, &none) : SV_OK);

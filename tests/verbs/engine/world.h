@@ -44,6 +44,7 @@ struct options {
 
 extern uint32_t stub_qkeys, stub_pkeys, stub_packets;
 void stub_cut(bool yes);
+extern double stub_loss[2]; /* of a packet there and back, as an exponent: lost with 1 - exp(-it) */
 
 void world_open(struct world *w, const char *folder, uint32_t number, uint32_t row);
 void world_close(struct world *w);

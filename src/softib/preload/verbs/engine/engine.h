@@ -86,10 +86,14 @@ struct ve_qp {
     uint64_t deadline_ns, next_ns;
     uint64_t looked_ns;             /* VE_RNR: when it was last looked whether the responder lives */
     bool spoiled;                   /* VE_LOST: by a bit error */
+    uint8_t resends;                /* for that reason */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t dice;                  /* loss.c */
+    bool executed;                  /* the first that waits: its ACK was lost, not the request; what the ACK would say: */
+    struct sv_words sent, answer;
+    uint32_t answer_len;
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
     struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
@@ -241,6 +245,14 @@ static inline bool ve_may_lose(const struct sv_flow *flow, unsigned way)
 bool ve_spoiled(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_words words);
 /* RC: sends what is lost again, and counts it. */
 enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_words words);
+
+/*
+ * A request was executed: `answer` goes back, and may be lost. Then the requester's timer expires, and ve_resend sends the
+ * request again: the responder sees by its PSN that it is a duplicate, does not execute it again, and answers as before
+ * (9.7.5.1.1; atomics from what it remembers).
+ */
+struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_words sent, struct sv_words answer);
+struct ve_outcome ve_resend(struct ve_qp *q);
 
 /* -- request.c, datagram.c: one request -- */
 

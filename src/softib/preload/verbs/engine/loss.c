@@ -1,6 +1,7 @@
 /*
  * Packets that bit errors spoil. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it and all behind
- * it again when a later packet makes the responder NAK (9.7.5.2.4), or when its timer expires because it was the last.
+ * it again when a later packet makes the responder NAK (9.7.5.2.4), or when its timer expires because it was the last, or because the
+ * answer was lost.
  */
 #include "engine.h"
 
@@ -53,4 +54,54 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_word
         sv_flow_count(&q->flow, way, rest);
         sv_flow_count(&q->flow, !way, sv_wire_words(SV_MSG_ACK, 0, 0, 4096)); /* the NAK */
     }
+}
+
+static struct ve_outcome silence(void)
+{
+    return (struct ve_outcome){ .wait = VE_LOST, .spoiled = true };
+}
+
+struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_words sent, struct sv_words answer)
+{
+    if (!ve_spoiled(q, &q->flow, 1, answer))
+        return outcome;
+    q->executed = true;
+    q->sent = sent;
+    q->answer = answer;
+    q->answer_len = outcome.byte_len;
+    return silence();
+}
+
+/* Is there still a responder that remembers? */
+static bool remembers(struct ve_qp *q)
+{
+    uint64_t *hazard;
+    const struct softib_qp *peer = vm_number_hold(&q->e->w, q->s->dest_qpn, &hazard);
+    bool right;
+
+    if (!peer)
+        return false;
+    right = peer->is == SOFTIB_IS_QP && peer->dest_qpn == q->s->qpn && peer->state >= IBV_QPS_RTR && peer->state < IBV_QPS_ERR;
+    vm_hazard_end(hazard);
+    return right;
+}
+
+struct ve_outcome ve_resend(struct ve_qp *q)
+{
+    struct ve_outcome outcome = { .status = IBV_WC_SUCCESS, .byte_len = q->answer_len };
+
+    if (q->timeout && q->resends >= q->retry_cnt)
+        return silence(); /* it has been sent often enough */
+    if (sv_flow_is_stale(&q->flow))
+        ve_qp_walk(q);
+    sv_flow_count(&q->flow, 0, q->sent);
+    if (q->flow.reason[0] != SV_OK || q->flow.reason[1] != SV_OK || !remembers(q))
+        return silence();
+    if (ve_may_lose(&q->flow, 0) && ve_deliver_packets(q, 0, q->sent) == VE_TIMES_OUT)
+        return silence();
+    sv_flow_count(&q->flow, 1, q->answer);
+    if (ve_spoiled(q, &q->flow, 1, q->answer))
+        return silence();
+    q->executed = false;
+    return outcome;
 }

@@ -173,7 +173,7 @@ static void reset(struct ve_qp *q)
     q->head = q->tail = 0;
     ve_write_off(q);
     q->waits = VE_NONE;
-    q->early = false;
+    q->early = q->executed = false;
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
 }

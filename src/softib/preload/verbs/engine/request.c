@@ -488,14 +488,18 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     if (m.peer)
         vm_hazard_end(hazard);
     count(&m, &outcome);
-    if (!outcome.wait && outcome.status == IBV_WC_SUCCESS)
-        q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    if (outcome.wait || outcome.status != IBV_WC_SUCCESS)
+        return outcome;
+    q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    /* READ responses were looked at before. What is copied once more behind this (foreign.c) is let alone. */
+    if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->foreign)
+        return ve_answer(q, outcome, request_words(&m), answer_words(&m));
     return outcome;
 }
 
 struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
 {
-    struct ve_outcome outcome = request(q, wr);
+    struct ve_outcome outcome = q->executed ? ve_resend(q) : request(q, wr);
 
     if (q->foreign) {
         const struct kind *kind = &kinds[wr->opcode];

@@ -38,7 +38,7 @@ static void flush(struct ve_qp *q)
     for (; q->head != q->tail; q->head++)
         complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
     q->waits = VE_NONE;
-    q->early = false;
+    q->early = q->executed = false;
     ve_write_off(q);
 }
 
@@ -100,10 +100,12 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         *status = IBV_WC_RETRY_EXC_ERR;
         if (first)
             q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
+        q->resends = first ? 0 : q->resends + outcome->spoiled;
         if (first || now >= q->next_ns)
             q->next_ns = q->timeout || outcome->spoiled ? now + t : UINT64_MAX;
         q->spoiled = outcome->spoiled;
-        return now >= q->deadline_ns;
+        /* What bit errors spoil is sent again so often (a late timer is no loss); a way that does not work waits so long. */
+        return q->spoiled ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
     if (!first && now < q->next_ns)
@@ -128,7 +130,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
         outcome = ve_done(status);
     }
     q->waits = VE_NONE;
-    q->early = false;
+    q->early = q->executed = false;
     q->rnr_left = q->rnr_retry;
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
@@ -148,7 +150,7 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
         /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
             return;
-        q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && now >= q->deadline_ns));
+        q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && !q->spoiled && now >= q->deadline_ns));
         q->head++; /* a failure flushes those behind it */
         if (!attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now)) {
             q->head--;
