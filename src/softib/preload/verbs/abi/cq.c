@@ -155,9 +155,14 @@ int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 static const struct softib_cqe *next(struct va_cq *c)
 {
     struct softib_cq *s = c->s;
-    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring);
+    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring), *cqe;
 
-    return s->consumer == __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE) ? NULL : &ring[s->consumer & (s->size - 1)];
+    if (s->consumer == __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE))
+        return NULL;
+    cqe = &ring[s->consumer & (s->size - 1)];
+    if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
+        vm_quiesce(&va_engine.w); /* who found the window before may still copy */
+    return cqe;
 }
 
 static void taken(struct va_cq *c)

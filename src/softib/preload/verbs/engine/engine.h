@@ -164,7 +164,8 @@ void ve_place(char *to, const char *from, uint64_t n);
 
 /*
  * Memory behind `key` of `process`: [address, address + length) with every right of `access`, in `domain`. Windows of type 2
- * only for `qpn`. False where it is not so.
+ * only for the responder's QP `qpn`; no windows at all for the process's own requests and receives (`qpn` 0). False where
+ * it is not so.
  */
 bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
                 uint32_t process, uint32_t qpn, struct ve_part *part);

@@ -272,7 +272,9 @@ static struct ve_outcome atomic(struct message *m)
         return refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     if (error)
         return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
-    memcpy(m->iov[0].iov_base, &old, 8);
+    for (unsigned i = 0, n = 0; i < m->iov_n; n += (unsigned)m->iov[i++].iov_len)
+        if (m->iov[i].iov_len)
+            memcpy(m->iov[i].iov_base, (char *)&old + n, m->iov[i].iov_len);
     outcome.byte_len = 8;
     return outcome;
 }
@@ -349,6 +351,24 @@ static bool accepts(struct message *m)
     return mine->mig | peer->mig ? ve_migration(m->q, m->peer) : peer->port == m->q->flow.dest;
 }
 
+/*
+ * Both QPs are in one partition (10.9.1.2). The port's table let the packet in; it may have another entry that matches.
+ * What is only looked at before its time is not sent.
+ */
+static bool in_partition(struct message *m, bool walked)
+{
+    struct softib_qp *peer = m->peer;
+    const struct softib_qp *mine = m->q->s;
+
+    if (walked) /* an SM may have changed the table */
+        sv_port_pkey(peer->port, peer->pkey_index, &peer->pkey);
+    if (sv_pkeys_match(peer->pkey, mine->pkey))
+        return true;
+    if (!m->q->early)
+        sv_pkey_violation(peer->port, &m->q->way, mine->pkey, (uint32_t[2]){ mine->qpn, peer->qpn });
+    return false;
+}
+
 /* The first request reaches a QP that does not send yet (11.6.3.1). */
 static void establish(struct message *m)
 {
@@ -405,6 +425,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     struct ve_outcome outcome;
     enum ibv_wc_status status;
     uint64_t *hazard;
+    bool walked;
 
     m.q = q;
     m.wr = wr;
@@ -420,7 +441,8 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(status);
     if (__atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves)
         ve_adopt(q);
-    if (sv_flow_is_stale(&q->flow))
+    walked = sv_flow_is_stale(&q->flow);
+    if (walked)
         ve_qp_walk(q);
     if (q->flow.reason[0] != SV_OK || q->flow.reason[1] != SV_OK) {
         outcome = q->s->type == IBV_QPT_UC ? ve_done(IBV_WC_SUCCESS) : lost();
@@ -437,7 +459,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     outcome = q->s->type == IBV_QPT_UC ? ve_done(IBV_WC_SUCCESS) : lost();
     if (m.peer && m.peer->is == SOFTIB_IS_QP) {
         vm_lock(&q->e->w, &m.peer->lock);
-        if (accepts(&m)) {
+        if (accepts(&m) && in_partition(&m, walked)) {
             establish(&m);
             m.process = m.peer->process;
             m.domain = m.peer->domain;

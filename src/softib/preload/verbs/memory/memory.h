@@ -75,6 +75,12 @@ static inline struct softib_key *vm_key(const struct vm_world *w, uint32_t key)
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
 }
 
+/* Was its place ever anybody's? Behind that a look alone would take memory: the file is sparse. */
+static inline bool vm_key_is_there(const struct vm_world *w, uint32_t key)
+{
+    return (key >> 8) / SOFTIB_VERBS_BLOCK_KEYS < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED);
+}
+
 static inline struct softib_member *vm_members(const struct vm_world *w)
 {
     return (struct softib_member *)(w->base + SOFTIB_VERBS_MEMBERS);
