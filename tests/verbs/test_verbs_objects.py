@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from softib.preload import build
-from tests.verbs.applications import A
+from tests.verbs.applications import FABRIC, A, Applications, B, ended, stop
 
 PROGRAMS = Path(__file__).with_name("programs")
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
@@ -39,3 +41,61 @@ def run(apps, node: str, *words: str, limit_s: float = 60) -> str:
 def test_another_process_uses_what_it_imports(apps, scene):
     """By the descriptor of the context, passed through a socket; XRC by the domain's file."""
     assert run(apps, A, program("imports"), scene) == "ok\n"
+
+
+@pytest.mark.stock
+def test_a_connection_migrates_to_its_alternate_path(tmp_path):
+    """Two LIDs a port, over two spines. The leaf's link of the primary path is cut: both ends go on with the alternate one,
+    and say so; they are armed again, told to migrate, and refuse a path that they do not know (IBA 17.2.8)."""
+    apm = program("apm")
+    fabric = Applications(FABRIC, "--lmc", "1")
+    try:
+        source, target = lid(fabric, A), lid(fabric, B)
+        there, back = links(fabric, source, target), links(fabric, target, source)
+        bit = int(
+            there[1] != back[1]
+        )  # of the target's LID that is reached through the spine that leads back to the source
+        cable = links(fabric, source, target + bit)[0]
+        ends = [fabric.begin(node, apm, str(tmp_path), name, str(of)) for node, name, of in
+                ((A, "first", 0), (B, "second", bit))]  # fmt: skip
+        try:
+            assert ends[0].stdout.readline() == "armed\n", [said(end) for end in ends]
+            fabric("fault", "link-down", cable)
+            assert ends[0].stdout.readline() == "migrated\n", [said(end) for end in ends]
+            fabric("fault", "link-up", cable)
+            until_routed(fabric, source, target + bit, cable)
+            (tmp_path / "mended-4").write_bytes(b"\0")
+            ended(*ends, 90)
+        finally:
+            for end in ends:
+                stop(end)
+    finally:
+        fabric.close()
+
+
+def links(fabric, source: int, target: int) -> tuple[str, str]:
+    """The port by which the leaf of ``source`` sends to ``target``, ``leaf-1[3]``, and the spine behind it."""
+    route = subprocess.run(fabric.on(A, "ibtracert", str(source), str(target)), env=fabric.env, capture_output=True,
+                           text=True)  # fmt: skip
+    hops = re.findall(r'^\[(\d+)\] -> switch port \{0x\w+\}\[\d+\] lid [\d-]+ "(\S+)"', route.stdout, re.M)
+    return (f"{hops[0][1]}[{hops[1][0]}]", hops[1][1]) if len(hops) == 3 else ("", "")
+
+
+def until_routed(fabric, source: int, target: int, cable: str, limit_s: float = 60) -> None:
+    """The subnet manager sends over the cable again."""
+    end = time.monotonic() + limit_s
+    while links(fabric, source, target)[0] != cable:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def said(program: subprocess.Popen) -> str:
+    stop(program)
+    return program.communicate()[0]
+
+
+def lid(fabric, node: str) -> int:
+    done = subprocess.run(
+        fabric.on(node, "smpquery", "-D", "portinfo", "0", "1"), env=fabric.env, capture_output=True, text=True
+    )
+    return int(re.search(r"^Lid:\.*(\d+)", done.stdout, re.M)[1])

@@ -348,6 +348,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
     attr->qp_state = attr->cur_qp_state = q->ex.qp_base.state;
     attr->sq_psn = q->sq_psn;
     attr->rq_psn = __atomic_load_n(&q->s->rq_psn, __ATOMIC_RELAXED);
+    attr->path_mig_state = __atomic_load_n(&q->s->mig, __ATOMIC_RELAXED);
     attr->cap = q->init.cap;
     attr->sq_draining = q->ex.qp_base.state == IBV_QPS_SQD && q->head != q->tail;
     pthread_spin_unlock(&q->lock);

@@ -94,6 +94,7 @@ struct ve_qp {
     bool executed;                  /* the first that waits: its ACK was lost, not the request; what the ACK would say: */
     struct sv_words sent, answer;
     uint32_t answer_len;
+    uint16_t moves;                 /* of s->moves, those that `attr` and `way` know */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
     struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
@@ -267,6 +268,17 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
 enum ibv_wc_status ve_borrow(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
 enum ibv_wc_status ve_give_back(struct ve_qp *q, bool changed);
+
+/* -- migrate.c: alternate paths -- */
+
+/* `s` migrates; it is locked. */
+void ve_move(struct ve_engine *e, struct softib_qp *s);
+/* What moved in the shared part is taken over. `q->lock` is held. */
+void ve_adopt(struct ve_qp *q);
+/* Retries are spent: false where there is no armed alternate path. `q->lock` is held. */
+bool ve_migrate(struct ve_qp *q);
+/* A request of `q` reaches `peer`, which is locked, and one of them has to do with migration. False: it is dropped. */
+bool ve_migration(struct ve_qp *q, struct softib_qp *peer);
 
 /* -- send.c -- */
 

@@ -92,6 +92,13 @@ static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
         if (sv_port_gid(port, a->ah_attr.grh.sgid_index, gid))
             return EINVAL;
     }
+    if (mask & IBV_QP_ALT_PATH &&
+        (!a->alt_port_num || sv_port_row(q->device, a->alt_port_num) == SV_NO_PORT || !a->alt_ah_attr.dlid || a->alt_timeout > 31 ||
+         sv_port_pkey(sv_port_row(q->device, a->alt_port_num), a->alt_pkey_index, &pkey)))
+        return EINVAL;
+    if (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED &&
+        (a->path_mig_state != IBV_MIG_REARM || !(mask & IBV_QP_ALT_PATH || q->s->alt_lid))) /* ARMED comes of itself (17.2.8.1.1) */
+        return EINVAL;
     if ((mask & IBV_QP_TIMEOUT && a->timeout > 31) || (mask & IBV_QP_RETRY_CNT && a->retry_cnt > 7) ||
         (mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) || (mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31))
         return EINVAL;
@@ -157,9 +164,15 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
         mine->alt_pkey_index = a->alt_pkey_index;
         mine->alt_port_num = a->alt_port_num;
         mine->alt_timeout = a->alt_timeout;
+        s->alt_port = sv_port_row(q->device, a->alt_port_num);
+        s->alt_lid = a->alt_ah_attr.dlid;
+        s->alt_pkey_index = a->alt_pkey_index;
     }
-    if (mask & IBV_QP_PATH_MIG_STATE)
-        mine->path_mig_state = a->path_mig_state;
+    if (mask & IBV_QP_PATH_MIG_STATE) {
+        if (a->path_mig_state == IBV_MIG_MIGRATED && s->mig == IBV_MIG_ARMED)
+            ve_move(q->e, s);
+        __atomic_store_n(&s->mig, (uint8_t)a->path_mig_state, __ATOMIC_RELAXED);
+    }
 }
 
 /* Everything is forgotten; completions that nobody has polled: purge. */
@@ -169,7 +182,8 @@ static void reset(struct ve_qp *q)
 
     s->rq_head = s->rq_tail = 0;
     s->dest_qpn = s->rq_psn = s->established = 0;
-    s->lid = 0;
+    s->lid = s->alt_lid = 0;
+    s->mig = IBV_MIG_MIGRATED;
     q->head = q->tail = 0;
     ve_write_off(q);
     q->waits = VE_NONE;
@@ -230,6 +244,7 @@ void ve_catch_up(struct ve_qp *q)
     } else if (state == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET) {
         ve_follow(q);
     }
+    ve_adopt(q);
 }
 
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
@@ -262,6 +277,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
             ve_follow(q);
         } else {
             q->ex.qp_base.state = to;
+            ve_adopt(q);
             after(q, to, attr, mask);
         }
     }

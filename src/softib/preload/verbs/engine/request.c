@@ -361,11 +361,13 @@ static bool accepts(struct message *m)
     const struct softib_qp *peer = m->peer, *mine = m->q->s;
     bool xrc = mine->type == IBV_QPT_XRC_SEND;
 
-    if (peer->type != (xrc ? IBV_QPT_XRC_RECV : mine->type) || peer->dest_qpn != mine->qpn || peer->port != m->q->flow.dest)
+    if (peer->type != (xrc ? IBV_QPT_XRC_RECV : mine->type) || peer->dest_qpn != mine->qpn)
         return false;
     if (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS && peer->state != IBV_QPS_SQD && peer->state != IBV_QPS_SQE)
         return false;
-    return mine->type == IBV_QPT_UC || peer->rq_psn == m->q->sq_psn;
+    if (mine->type != IBV_QPT_UC && peer->rq_psn != m->q->sq_psn)
+        return false;
+    return mine->mig | peer->mig ? ve_migration(m->q, m->peer) : peer->port == m->q->flow.dest;
 }
 
 /*
@@ -456,6 +458,8 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
         status = IBV_WC_LOC_LEN_ERR;
     if (status != IBV_WC_SUCCESS)
         return ve_done(status);
+    if (__atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves)
+        ve_adopt(q);
     walked = sv_flow_is_stale(&q->flow);
     if (walked)
         ve_qp_walk(q);

@@ -127,6 +127,11 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
         now = now ? now : ve_now_ns();
         if (!gives_up(q, &outcome, now, &status))
             return false;
+        if (outcome.wait == VE_LOST && ve_migrate(q)) { /* from the start, on the other path */
+            q->waits = VE_NONE;
+            q->next_ns = now;
+            return false;
+        }
         outcome = ve_done(status);
     }
     q->waits = VE_NONE;

@@ -237,9 +237,9 @@ struct softib_qp {
     uint8_t min_rnr;
     uint8_t dest_reads;     /* max_dest_rd_atomic */
     uint8_t signal_all;
-    uint8_t spare;
+    uint8_t mig;            /* enum ibv_mig_state */
     uint16_t lid;           /* UC, RC: of the peer */
-    uint16_t spares;
+    uint16_t moves;         /* migrations to an alternate path so far */
     uint32_t async;
     uint32_t node;          /* row, for atomics */
     uint32_t rq_size;
@@ -248,7 +248,11 @@ struct softib_qp {
     uint32_t rq_psn;        /* expected */
     uint32_t rq_head;
     uint8_t established;    /* COMM_EST was raised */
-    uint8_t initiators[51];
+    uint8_t spare[3];
+    uint32_t alt_port;      /* row, of the alternate path */
+    uint16_t alt_lid;       /* of the peer there; 0: no alternate path is loaded */
+    uint16_t alt_pkey_index;
+    uint8_t initiators[40];
     uint64_t rq;
     uint64_t recv_cq;
     uint64_t srq;
