@@ -206,6 +206,8 @@ int va_req_notify_cq(struct ibv_cq *cq, int solicited)
         __atomic_store_n(&s->armed, solicited ? 1 : 2, __ATOMIC_RELAXED);
     vm_unlock(&s->lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (ve_modes)
+        ve_will_sleep(&va_engine);
     return 0;
 }
 

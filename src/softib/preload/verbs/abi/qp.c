@@ -254,6 +254,7 @@ static void end(struct va_qp *v)
         free(q->slots[i].data);
     }
     free(q->slots);
+    ve_late_free(q);
     va_free_builder(q);
     q->s->is = 0;
     vm_free(&va_engine.w, q->s->rq, ring_octets(q->s));

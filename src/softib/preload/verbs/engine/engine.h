@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "../fabric/fabric.h"
+#include "late.h"
 
 #define VE_SGES 32      /* of one request */
 #define VE_INLINE 1024
@@ -22,6 +23,8 @@ struct ve_engine {
     bool timer_runs;
     bool stop;
     pthread_t timer;
+    uint64_t due_ns, polled_ns, awake_ns; /* late.c: nothing is due before; somebody polled; the timer thread wakes up */
+    uint32_t polls;
 };
 
 struct ve_context; /* abi.h */
@@ -86,6 +89,7 @@ struct ve_qp {
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t dice;                  /* loss.c */
+    struct ve_late *late;           /* late.c; NULL: nothing was ever late */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
 };

@@ -171,6 +171,7 @@ static void reset(struct ve_qp *q)
     s->dest_qpn = s->rq_psn = s->established = 0;
     s->lid = 0;
     q->head = q->tail = 0;
+    ve_late_forget(q);
     q->waits = VE_NONE;
     q->early = false;
     sv_flow_end(&q->flow);
