@@ -87,7 +87,7 @@ bool sv_track_lay(struct sv_track *track, const uint32_t *egress, unsigned links
         double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
 
         track->steps[i] = (struct sv_step){
-            .lane = &lanes[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LANE_SHIFT) : 0, .ticks = lane_gbps / 10,
+            .lane = &lanes[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LANE_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LANE_SHIFT),
         };
         latency += latency_of(egress[i]);
     }

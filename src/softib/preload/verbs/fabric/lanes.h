@@ -14,7 +14,7 @@
 struct sv_step {
     struct softib_lane *lane;
     double per_octet;       /* ns << SV_LANE_SHIFT */
-    double ticks;           /* of PortXmitWait in a ns */
+    double ticks;           /* of PortXmitWait in ns / 64 */
 };
 
 #define SV_LANE_SHIFT 6     /* a lane's times are ns / 64: an ACK on a fast link takes less than a ns */
