@@ -89,8 +89,6 @@ def test_from_ndr_to_edr_on_one_lane(paced, stock):
     assert best_rate(paced, line, payload_mib_s(100, size), 8) == pytest.approx(payload_mib_s(100, size), rel=0.1)
     downgrade(paced, "25 Gb/sec", "--width", "1", "--speed", "EDR")
     assert best_rate(paced, line, payload_mib_s(25, size), 8) == pytest.approx(payload_mib_s(25, size), rel=0.1)
-    typical = row(paced, f"ib_write_lat -s {size} -n 500")[4]
-    assert typical == pytest.approx(size / (payload_mib_s(25, size) * MIB) * 1e6, rel=0.1)
 
 
 @pytest.mark.slow

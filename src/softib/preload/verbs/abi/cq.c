@@ -95,6 +95,8 @@ VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
     if (__atomic_load_n(&c->users, __ATOMIC_ACQUIRE))
         return EBUSY;
+    if (ve_is_strict())
+        ve_strict_cq_ends(&va_engine, c->at);
     va_dismiss(c);
     va_channel_leave(c);
     pthread_mutex_lock(&cq->mutex);
@@ -188,9 +190,13 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     ve_progress(&va_engine);
+    if (ve_is_strict())
+        ve_strict_cq_polled(&va_engine, c->at);
     pthread_spin_lock(&c->lock);
     for (; got < n && (cqe = next(c)); got++) {
         fill(&wc[got], cqe);
+        if (ve_modes && cqe->status && ve_is_strict())
+            ve_scramble_wc(&wc[got]);
         taken(c);
     }
     pthread_spin_unlock(&c->lock);
@@ -221,6 +227,8 @@ static int look(struct va_cq *c)
         return ENOENT;
     c->now = *cqe;
     taken(c);
+    if (ve_modes && c->now.status && ve_is_strict())
+        ve_scramble(&c->now);
     c->ex.status = c->now.status;
     c->ex.wr_id = c->now.wr_id;
     return 0;
@@ -234,6 +242,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     if (attr && attr->comp_mask)
         return EINVAL;
     ve_progress(&va_engine);
+    if (ve_is_strict())
+        ve_strict_cq_polled(&va_engine, c->at);
     pthread_spin_lock(&c->lock);
     error = look(c);
     if (error)
@@ -251,22 +261,38 @@ static void end_poll(struct ibv_cq_ex *ex)
     pthread_spin_unlock(&((struct va_cq *)ex)->lock);
 }
 
+/* After an error only wr_id, status, qp_num and vendor_err say anything. */
+static const struct softib_cqe *defined(struct ibv_cq_ex *ex, const char *reader)
+{
+    const struct softib_cqe *now = &((const struct va_cq *)ex)->now;
+
+    if (now->status && ve_is_strict())
+        ve_warn("%s of a completion with status %u: the field is undefined", reader, now->status);
+    return now;
+}
+
+#define READS_IF_RIGHT(type, name, what)                                                                                     \
+    static type read_##name(struct ibv_cq_ex *ex)                                                                            \
+    {                                                                                                                        \
+        return defined(ex, "ibv_wc_read_" #name)->what;                                                                      \
+    }
+
 #define READS(type, name, what)                                                                                              \
     static type read_##name(struct ibv_cq_ex *ex)                                                                            \
     {                                                                                                                        \
         return ((const struct va_cq *)ex)->now.what;                                                                         \
     }
 
-READS(enum ibv_wc_opcode, opcode, opcode)
+READS_IF_RIGHT(enum ibv_wc_opcode, opcode, opcode)
 READS(uint32_t, vendor_err, vendor_err)
-READS(uint32_t, byte_len, byte_len)
-READS(__be32, imm_data, imm)
+READS_IF_RIGHT(uint32_t, byte_len, byte_len)
+READS_IF_RIGHT(__be32, imm_data, imm)
 READS(uint32_t, qp_num, qpn)
-READS(uint32_t, src_qp, src_qp)
-READS(unsigned int, wc_flags, flags)
-READS(uint32_t, slid, slid)
-READS(uint8_t, sl, sl)
-READS(uint8_t, dlid_path_bits, path_bits)
+READS_IF_RIGHT(uint32_t, src_qp, src_qp)
+READS_IF_RIGHT(unsigned int, wc_flags, flags)
+READS_IF_RIGHT(uint32_t, slid, slid)
+READS_IF_RIGHT(uint8_t, sl, sl)
+READS_IF_RIGHT(uint8_t, dlid_path_bits, path_bits)
 READS(uint64_t, completion_ts, stamp)
 
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)

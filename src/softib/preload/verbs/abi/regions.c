@@ -155,6 +155,8 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
         return EINVAL;
     if (__atomic_load_n(&k->users, __ATOMIC_ACQUIRE))
         return EBUSY; /* windows are bound to it */
+    if (ve_is_strict())
+        ve_strict_dereg(mr->lkey);
     take_away(k);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
     va_pd_leave(va_pd(mr->pd));

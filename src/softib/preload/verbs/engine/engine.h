@@ -12,6 +12,7 @@
 
 #include "../fabric/fabric.h"
 #include "late.h"
+#include "strict.h"
 
 #define VE_SGES 32      /* of one request */
 #define VE_INLINE 1024
@@ -216,6 +217,8 @@ void ve_progress(struct ve_engine *e);
 
 /* -- modify.c -- */
 
+/* What a change of state takes; false: there is no such change. */
+bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional);
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);
 int ve_qp_walk(struct ve_qp *q);
 

@@ -42,7 +42,7 @@ static struct ve_late *late_of(struct ve_qp *q)
         return NULL;
     }
     l->octet_ns = 0.1; /* until some were copied */
-    l->base_ns = 500;
+    l->base_ns = 100;
     l->epoch = UINT64_MAX;
     return q->late = l;
 }
@@ -69,6 +69,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
     if (ve_modes & VE_STRICT) {
         when->polls = __atomic_load_n(&q->e->polls, __ATOMIC_RELAXED) + 1 + ve_strict_roll() % MOST_POLLS;
         when->latest = now + HOLD_NS;
+        ve_strict_posted(q, wr);
     }
     ve_looked_at(q->e, q);
 }
@@ -98,12 +99,15 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
     return true;
 }
 
-/* What a copy takes here is learnt from those before; one that was interrupted teaches little. */
+/*
+ * What a copy takes here is learnt from those before, from the quick ones sooner than from those that were interrupted: who begins
+ * too soon is there too soon.
+ */
 static void learn(double *mean, double seen)
 {
-    if (seen > 4 * *mean)
-        seen = 4 * *mean;
-    *mean += (seen - *mean) / 8;
+    if (seen > 2 * *mean)
+        seen = 2 * *mean;
+    *mean += (seen - *mean) / (seen < *mean ? 2 : 32);
 }
 
 void ve_ran(struct ve_qp *q, uint64_t began, bool done)

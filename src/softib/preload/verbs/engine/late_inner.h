@@ -30,6 +30,9 @@ struct ve_late {
     uint16_t dlid;              /* that they lead to */
     uint8_t sl;
     bool laid;
+    uint32_t unsignalled;       /* strict: requests since the last that asked for a completion */
+    uint64_t not_ready_since;   /* strict: the head has found no receive since */
+    uint32_t not_ready_head;
 };
 
 /* pace.c: when `wr` arrives, and when it is completed; fills `when`. */

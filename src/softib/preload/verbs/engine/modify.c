@@ -72,6 +72,18 @@ static bool allowed(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, 
     return false;
 }
 
+bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].from == from && table[i].to == to && table[i].types & type_bit(type)) {
+            *required = table[i].required;
+            *optional = table[i].optional;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What the attributes say must be possible. */
 static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
 {

@@ -101,6 +101,8 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         return now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
+    if (ve_is_strict())
+        ve_strict_not_ready(q, now);
     if (!first && now < q->next_ns)
         return false;
     if (q->rnr_retry != 7 && !q->rnr_left)

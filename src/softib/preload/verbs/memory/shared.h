@@ -175,11 +175,13 @@ struct softib_srq {
     uint64_t user;
     uint32_t async;
     uint16_t process;
-    uint8_t still[10];
+    uint8_t still[6];
+    uint32_t shuffles;      /* strict programs: seed of the order in which receives are taken, 0: as they came */
     uint32_t lock;
     uint32_t head;
     uint32_t limit;
-    uint8_t takers[52];
+    uint32_t shuffled;      /* the receive at `head` was drawn: head + 1 */
+    uint8_t takers[48];
     uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
     uint8_t owners[58];
