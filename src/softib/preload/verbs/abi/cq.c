@@ -122,6 +122,8 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
     if (!ring)
         return size ? ENOMEM : EINVAL;
+    if (ve_modes)
+        ve_settle(&va_engine); /* what was posted just now may count */
     to = vm_at(&va_engine.w, ring);
     pthread_spin_lock(&c->lock);
     vm_lock(&va_engine.w, &s->lock);

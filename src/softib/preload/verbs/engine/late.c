@@ -248,6 +248,17 @@ bool ve_wakes_in_time(struct ve_engine *e)
            now - __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) < LAZY_NS;
 }
 
+#define SETTLE_NS 5000000u
+
+bool ve_settle(struct ve_engine *e)
+{
+    uint64_t end = ve_now_ns() + SETTLE_NS;
+
+    while (__atomic_load_n(&e->waiting, __ATOMIC_ACQUIRE) && ve_now_ns() < end)
+        ve_progress(e);
+    return !__atomic_load_n(&e->waiting, __ATOMIC_ACQUIRE);
+}
+
 void ve_will_sleep(struct ve_engine *e)
 {
     __atomic_store_n(&e->polled_ns, 0, __ATOMIC_SEQ_CST);

@@ -48,6 +48,8 @@ bool ve_polled(struct ve_engine *e);
 uint64_t ve_nap(struct ve_engine *e, bool idle);
 /* Will the timer thread wake up in time without being woken? */
 bool ve_wakes_in_time(struct ve_engine *e);
+/* What is on its way gets a little time to arrive, for rare calls that look at what is there. True: nothing is any more. */
+bool ve_settle(struct ve_engine *e);
 /* The program is about to sleep until a completion comes. */
 void ve_will_sleep(struct ve_engine *e);
 
