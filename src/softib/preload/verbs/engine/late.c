@@ -227,6 +227,16 @@ bool ve_polled(struct ve_engine *e)
     return true;
 }
 
+uint64_t ve_leaves_it(struct ve_engine *e)
+{
+    uint64_t now = ve_now_ns();
+
+    if (now - __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) >= LAZY_NS)
+        return 0;
+    __atomic_store_n(&e->awake_ns, now + LAZY_NS, __ATOMIC_SEQ_CST);
+    return LAZY_NS;
+}
+
 uint64_t ve_nap(struct ve_engine *e, bool idle)
 {
     uint64_t now = ve_now_ns(), due = __atomic_load_n(&e->due_ns, __ATOMIC_SEQ_CST), nap;

@@ -44,6 +44,11 @@ void ve_looked_at(struct ve_engine *e, struct ve_qp *q);
 void ve_missed(struct ve_engine *e);
 /* Somebody polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
+/*
+ * Somebody polls all the time, and does all the work: ns for which the timer thread leaves it to him. Descheduled in the middle of
+ * it, it would hold what he needs. 0: it looks itself.
+ */
+uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: it decides as ever. */
 uint64_t ve_nap(struct ve_engine *e, bool idle);
 /* Will the timer thread wake up in time without being woken? */

@@ -99,6 +99,11 @@ static void *run(void *argument)
     for (;;) {
         uint32_t before = vm_wakes(&e->w);
 
+        nap = ve_modes ? ve_leaves_it(e) : 0;
+        if (nap && !__atomic_load_n(&e->stop, __ATOMIC_RELAXED)) {
+            vm_sleep(&e->w, before, nap, &e->stop);
+            continue;
+        }
         pthread_mutex_lock(&e->lock);
         if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, woken) && idle)) {
             e->timer_runs = false;
