@@ -16,7 +16,7 @@ from softib.preload import build
 SOURCES = Path(build.__file__).parent / "verbs" / "fabric"
 FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
 LINKS, NO_PORT = 128, 0xFFFFFFFF
-REASONS = ("ok", "not active", "link down", "no route", "loop", "no vl", "mtu", "pkey", "pkey at switch", "gid")
+REASONS = ("ok", "not active", "link down", "no route", "loop", "no vl", "mtu", "pkey", "pkey at switch", "gid", "slow")
 
 
 class Way(ct.Structure):

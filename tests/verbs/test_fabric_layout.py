@@ -24,7 +24,7 @@ FIELDS = {
     "OPERATIONAL_VLS": PortInfo.operational_vls, "PKEY_VIOLATIONS": PortInfo.pkey_violations,
     "QKEY_VIOLATIONS": PortInfo.qkey_violations, "GUID_CAP": PortInfo.guid_cap, "SUBNET_TIMEOUT": PortInfo.subnet_timeout,
     "EXT2": PortInfo.link_speed_ext2_active, "CAP_MASK2": PortInfo.cap_mask2,
-    "SPEED_EXT_ACTIVE": PortInfo.link_speed_ext_active, "LINEAR_FDB_TOP": SwitchInfo.linear_fdb_top,
+    "SPEED_EXT_ACTIVE": PortInfo.link_speed_ext_active, "HOQ_LIFE": PortInfo.hoq_life, "LINEAR_FDB_TOP": SwitchInfo.linear_fdb_top,
     "MCAST_FDB_CAP": SwitchInfo.mcast_fdb_cap, "MCAST_FDB_TOP": SwitchInfo.mcast_fdb_top,
 }  # fmt: skip
 
@@ -65,7 +65,8 @@ def test_the_kernel_knows_the_layout_of_a_cell():
     states = ("FREE", "TAKEN", "LIVE", "RETIRED", "MORE")
     assert [constant(f"CELL_{s}") for s in states] == [getattr(k, s) for s in states]
     drops = {"INACTIVE": k.INACTIVE_DROP, "MTU": k.MTU_DROP, "DLID_MAPPING": k.DLID_DROP, "VL_MAPPING": k.VL_DROP,
-             "XMIT_CONSTRAINT": k.XMIT_DROP, "RCV_CONSTRAINT": k.RCV_DROP, "PKEY": k.PKEY_DROP, "QKEY": k.QKEY_DROP}  # fmt: skip
+             "XMIT_CONSTRAINT": k.XMIT_DROP, "RCV_CONSTRAINT": k.RCV_DROP, "PKEY": k.PKEY_DROP, "QKEY": k.QKEY_DROP,
+             "HOQ": k.HOQ_DROP, "HELD": k.HELD_DROP}  # fmt: skip
     assert {name: constant(f"DROP_{name}") for name in drops} == drops
     assert f"#define SV_PATH_LINKS {k.LONGEST_WAY}" in (SOURCES / "path.h").read_text()
 

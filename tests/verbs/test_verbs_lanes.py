@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.topologies.registry import generate
 from softib.fabric.topologies.cables import apply_cables
+from softib.fabric.topologies.registry import generate
 from softib.iba.rates import SPEEDS, WIDTH_BITS, data_gbps
 from softib.iba.smp import PortInfo
 from softib.live.traffic import Traffic

@@ -65,7 +65,9 @@ def downgrade(fabric: Applications, rate: str, *options: str) -> None:
     files = "/sys/class/infiniband/mlx5_0/ports/1"
     while not ("4: ACTIVE" in said and rate in said):
         assert time.monotonic() < end, said
-        done = subprocess.run(fabric.on(B, "cat", f"{files}/state", f"{files}/rate"), env=fabric.env, capture_output=True, text=True)
+        done = subprocess.run(
+            fabric.on(B, "cat", f"{files}/state", f"{files}/rate"), env=fabric.env, capture_output=True, text=True
+        )
         said = done.stdout
 
 
@@ -92,7 +94,9 @@ def test_from_ndr_to_edr_on_one_lane(paced, stock):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["ib_send_lat -e", "ib_write_lat", "ib_read_lat", "ib_send_lat -c UD", "ib_atomic_lat"])
+@pytest.mark.parametrize(
+    "line", ["ib_send_lat -e", "ib_write_lat", "ib_read_lat", "ib_send_lat -c UD", "ib_atomic_lat"]
+)
 def test_small_messages_take_the_latency_of_the_way(paced, stock, line):
     """Two adapters of QDR (700 ns), three switches (170 ns each); with events a sleeper has to wake up."""
     least = 0.7 + 3 * 0.17

@@ -42,7 +42,9 @@ def all_of(apps, program: Path, **env: str) -> dict[str, tuple[int, str]]:
     into = Path(tempfile.mkdtemp(prefix="softib-said-"))
     names = [*BITES, "reuse_inline", *TOLD]
     env = {**apps.env, "PROGRAM": str(program), "INTO": str(into), **env}
-    done = subprocess.run(apps.on(A, "sh", "-c", LOOP, "sh", *names), env=env, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        apps.on(A, "sh", "-c", LOOP, "sh", *names), env=env, capture_output=True, text=True, timeout=200
+    )
     codes = dict(line.split() for line in done.stdout.splitlines())
     assert list(codes) == names, done.stderr
     return {name: (int(codes[name]), (into / name).read_text()) for name in names}

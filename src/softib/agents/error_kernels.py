@@ -1,9 +1,5 @@
 # mypy: ignore-errors
-"""Faults of links as numbers: bit errors, links without a signal, ports that drain slowly (IBA 16.1.3.5, 16.1.4, 7.12).
-
-``fault`` int64[ports, 6] holds per port what is wrong with it and its state (columns below), ``fault_rate``
-float64[ports, 2] its bit error ratio and the picoseconds it needs to drain one MAD (infinite: it is blocked), ``dice``
-the random state. ``options[FAULTY]`` is 0 while no port has a fault: then nothing here is ever looked at.
+"""Faults of links: bit errors and what becomes of a MAD on a cable that has one (IBA 16.1.3.5, 16.1.4, 7.12).
 
 Symbols flow on a link that is up all the time, so errors grow with time. Nothing ticks: :func:`settle` brings one port
 up to a moment, when somebody reads its counters or its link changes.
@@ -13,32 +9,37 @@ import math
 
 import numpy as np
 
+from softib.agents.chance_kernels import grow, poisson, roll
+from softib.agents.fault_kernels import (
+    BER,
+    BITS,
+    FAULTY,
+    HELD,
+    LANES,
+    LAVISH,
+    NOISY,
+    PACKET_OCTETS,
+    PHY_ERRORS,
+    SETTLED,
+    SLOW,
+    WIDTH_AT,
+)  # fmt: skip
+from softib.agents.flow_kernels import UPDATE_BITS, overrun, watchdog
 from softib.agents.notice_kernels import threshold
 from softib.agents.octet_kernels import inner, octet
-from softib.agents.route_kernels import LINK_UP, PHYS_AT, SWITCH, end_port
+from softib.agents.route_kernels import LINK_UP, PHYS_AT, end_port
 from softib.agents.sample_kernels import FS_PER_PS, TICK_FS, speed_code
-from softib.agents.traffic_kernels import MAD_WORDS, add
+from softib.agents.slow_kernels import WAIT, overflows, queue, tick
+from softib.agents.traffic_kernels import add
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, LANE_COUNTERS
-from softib.iba.rates import LANES_BY_BIT, SPEEDS
+from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo, PortInfoExtended
 
-FAULTY = 2
-"""Element of ``options``: ports that have a fault."""
-BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD = range(6)
-"""Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical errors not made good yet;
-when its buffer is empty (ps); until when the port that sends to it has waited (ps); that one waits for ever."""
-CUT, DEAD, NOISY, SLOW = 1, 2, 4, 8
-"""No signal arrives; the node has no power; bit errors; it drains slowly."""
-BER, DRAIN = 0, 1
-
-SYMBOL, RECOVERY, RCV_ERRORS, DISCARDS, INTEGRITY, WAIT = (
+SYMBOL, RECOVERY, RCV_ERRORS, INTEGRITY = (
     COUNTER_NAMES.index(n) for n in (
-        "symbol_error_counter", "link_error_recovery_counter", "port_rcv_errors", "port_xmit_discards",
-        "local_link_integrity_errors", "port_xmit_wait")
+        "symbol_error_counter", "link_error_recovery_counter", "port_rcv_errors", "local_link_integrity_errors")
 )  # fmt: skip
-LOCAL_PHYSICAL, HOQ_DISCARDS = (
-    DETAIL_COUNTERS.names.index(n) for n in ("port_local_physical_errors", "port_sw_hoq_lifetime_limit_discards")
-)
+LOCAL_PHYSICAL = DETAIL_COUNTERS.names.index("port_local_physical_errors")
 SYNC_HEADER, DETECTED, FEC_CORRECTED, FEC_UNCORRECTED, PORT_FEC_CORRECTED, PORT_FEC_UNCORRECTED, PORT_FEC_SYMBOLS = (
     LANE_COUNTERS.fields[n][1] // 8 for n in (
         "sync_header_error_counter", "error_detection_counter", "fec_correctable_block_ctr",
@@ -46,60 +47,21 @@ SYNC_HEADER, DETECTED, FEC_CORRECTED, FEC_UNCORRECTED, PORT_FEC_CORRECTED, PORT_
         "port_fec_corrected_symbol_ctr")
 )  # fmt: skip
 COUNTED_LANES = 12
-THRESHOLDS_AT, HOQ_AT, WIDTH_AT = (
-    PortInfo.local_phy_errors.byte, PortInfo.hoq_life.byte, PortInfo.link_width_active.byte,
-)  # fmt: skip
+THRESHOLDS_AT = PortInfo.local_phy_errors.byte
 FEC_ACTIVE_AT, RS_ACTIVE = PortInfoExtended.fec_mode_active.byte, 2
 TRAP_INTEGRITY = 129
 
-LANES = np.ones(256, np.int64)
-for _bit, _n in LANES_BY_BIT.items():
-    LANES[_bit] = _n
 LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
 PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
 FIRST_64B66B = 4
 """Speed code (FDR10) from which lanes carry 64b/66b blocks instead of 8b/10b symbols."""
 SYNC_SHARE = 2 / 66
-PACKET_OCTETS = 4 * float(MAD_WORDS) + 2
-"""A MAD's packet with its VCRC."""
-
 SYMBOL_BITS, CODE_DATA_BITS = 10.0, 5140.0
 PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 """RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it corrects (IEEE 802.3
 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
-HOQ_UNIT_PS, HOQ_FOREVER = 4_096_000, 19
-"""HOQLife: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.6, 18.2.5.4)."""
-CREDITS = 8
-"""MADs that fit into the receive buffer of a slow port before its sender has to wait."""
-
 CROSSED, SPOILED, NOT_SENT = 0, 1, 2
-
-
-@inner
-def roll(t):
-    """A random number in [0, 1): xorshift64 (Marsaglia, 2003)."""
-    x = t.dice[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    t.dice[0] = x
-    return np.float64(x >> np.uint64(11)) / 9007199254740992.0
-
-
-@inner
-def poisson(t, mean):
-    """How many rare events happen where ``mean`` are expected (a normal approximation above 60)."""
-    if mean <= 0.0:
-        return np.int64(0)
-    if mean > 60.0:
-        angle, radius = 2.0 * math.pi * roll(t), math.sqrt(-2.0 * math.log(1.0 - roll(t)))
-        return np.int64(min(max(mean + math.sqrt(mean) * radius * math.cos(angle) + 0.5, 0.0), 9e18))
-    floor, product, n = math.exp(-mean), roll(t), np.int64(0)
-    while product > floor:
-        product *= roll(t)
-        n += 1
-    return n
 
 
 @inner
@@ -123,13 +85,6 @@ def codeword(ber, length, fixes):
             lost += p
     # A long tail is what the others leave; a short one would drown in their rounding.
     return symbols, fixed, (lost if lost < 0.01 else 1.0 - fixed - right)
-
-
-@inner
-def grow(row, column, n):
-    """Add ``n`` (a signed number) to a counter that stops at its maximum."""
-    if n > 0:
-        add(row, column, np.uint64(n))
 
 
 @inner
@@ -183,6 +138,17 @@ def idle(t, port, passed):
 
 
 @inner
+def spoiled_updates(t, port):
+    """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line bits, of its block of 66
+    bits, or of the codeword around it."""
+    code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
+    if corrects(t, port, code):
+        length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
+        return codeword(ber, length, fixes)[2]
+    return -math.expm1((66 if code >= FIRST_64B66B else UPDATE_BITS) * math.log1p(-ber))
+
+
+@inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
     if t.options[FAULTY] == 0:
@@ -192,12 +158,20 @@ def settle(t, port, now):
     if passed <= 0:
         return
     row[SETTLED] = now
+    held = row[HELD]
+    if held:
+        row[HELD] = now
     if t.port_info[port, PHYS_AT] >> 4 != LINK_UP:
         return
     if row[BITS] & NOISY:
         idle(t, port, passed)
-    if row[HELD]:
-        grow(t.counters[port], WAIT, passed * FS_PER_PS // TICK_FS[speed_code(t, port)])
+        watchdog(t, port, spoiled_updates(t, port), passed, now)
+    if held:
+        grow(t.counters[port], WAIT, (now - held) * FS_PER_PS // TICK_FS[speed_code(t, port)])
+    elif row[BITS] & SLOW and t.port_peer[port] >= 0:
+        tick(t, np.int64(t.port_peer[port]), port, now)
+    if t.port_peer[port] >= 0 and t.fault[t.port_peer[port], BITS] & SLOW:
+        tick(t, port, np.int64(t.port_peer[port]), now)
 
 
 @inner
@@ -250,48 +224,16 @@ def rates_of_loss(t, port):
 
 
 @inner
-def queue(t, egress, ingress, now):
-    """True when a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a switch
-    throws it away when that takes longer than HOQLife (IBA 18.2.5.4)."""
-    row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
-    wait = np.int64(0)
-    blocked = drain == math.inf
-    if not blocked:
-        wait = max(np.int64(0), max(row[DRAINED] - now, 0) - np.int64((CREDITS - 1) * drain))
-    life = octet(t.port_info[egress], HOQ_AT) & 31
-    if t.node_type[t.port_node[egress]] != SWITCH or life > HOQ_FOREVER:
-        if blocked:
-            settle(t, egress, now)
-            t.fault[egress, HELD] = 1
-            return False
-    else:
-        limit = np.int64(HOQ_UNIT_PS) << life
-        if blocked or wait > limit:
-            waits(t, egress, row, now, now + limit)
-            add(t.counters[egress], DISCARDS, np.uint64(1))
-            add(t.detail_counters[egress], HOQ_DISCARDS, np.uint64(1))
-            return False
-    waits(t, egress, row, now, now + wait)
-    row[DRAINED] = max(row[DRAINED], now) + np.int64(drain)
-    return True
-
-
-@inner
-def waits(t, egress, row, now, until):
-    """PortXmitWait of ``egress`` for the time up to ``until`` that it has not counted yet."""
-    since = max(now, row[WAITED])
-    if until > since:
-        row[WAITED] = until
-        grow(t.counters[egress], WAIT, (until - since) * FS_PER_PS // TICK_FS[speed_code(t, egress)])
-
-
-@inner
 def cross(t, egress, vl15, now):
     """What happens to a MAD on the cable behind ``egress``: CROSSED, SPOILED (it was sent and arrived with an error) or
     NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
-    if bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
+    if bits & LAVISH and not vl15:
+        if overflows(t, ingress, now):
+            overrun(t, ingress, now)
+            return SPOILED
+    elif bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
         return NOT_SENT
     if not bits & NOISY:
         return CROSSED

@@ -4,7 +4,7 @@
     faults.cut(port, now_ps)               # no signal: both ends go down and stay down
     faults.noise(port, 1e-9, now_ps)       # the cable makes bit errors
     faults.limit(port, 1, 1, now_ps)       # it trains at 1X SDR
-    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s
+    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: and says that it does not
     faults.power(node, False, now_ps)      # a switch without power
 
 Each effect is the specification's (:mod:`softib.agents.error_kernels`, :mod:`softib.agents.port_kernels`) and shows at both
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.error_kernels import (
+from softib.agents.event_kernels import fail_port, loss_of_ports, set_link, settle_ports
+from softib.agents.fault_kernels import (
     BER,
     BITS,
     CUT,
@@ -26,7 +27,9 @@ from softib.agents.error_kernels import (
     DRAIN,
     DRAINED,
     FAULTY,
+    FLOWED,
     HELD,
+    LAVISH,
     NOISY,
     PACKET_OCTETS,
     PHY_ERRORS,
@@ -34,7 +37,6 @@ from softib.agents.error_kernels import (
     SLOW,
     WAITED,
 )
-from softib.agents.kernels import fail_port, loss_of_ports, set_link, settle_ports
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_lanes, supported_speed_codes
@@ -126,16 +128,21 @@ class LinkFaults:
             set_link(self.tables, int(port), False, int(now_ps))
             set_link(self.tables, int(port), True, int(now_ps))
 
-    def slow(self, port: int, gbps: float | None, now_ps: int = 0) -> None:
-        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again)."""
+    def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
+        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again): MADs, and what
+        applications send (column ``port_drain``). With ``overrun`` it grants credits all the same: MADs that find its
+        buffer full are lost there, and trap 130 comes."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
         peer = self._peer(port)
         self._mark(port, SLOW, gbps is not None, now_ps)
+        self._mark(port, LAVISH, gbps is not None and overrun, now_ps)
         self._settle([peer], now_ps)
         self.tables.fault[peer, HELD] = 0
-        self.tables.fault[port, [DRAINED, WAITED]] = now_ps
-        self.tables.fault_rate[port, DRAIN] = 0.0 if gbps is None else 8e3 * PACKET_OCTETS / gbps if gbps else math.inf
+        self.tables.fault[port, [DRAINED, WAITED, FLOWED]] = now_ps
+        octet_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
+        self.tables.fault_rate[port, DRAIN] = octet_ps * PACKET_OCTETS
+        self.fabric.port_drain[port] = octet_ps
 
     # -- switches --
 

@@ -20,6 +20,9 @@ import click
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
 @click.option("--pace", is_flag=True, help="What PROGRAM sends takes the wire's time (default: as softib up says).")
 @click.option("--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests.")
+@click.option(
+    "--exclusive", is_flag=True, help="Be alone on NODE: refused where somebody sits there, and others are meanwhile."
+)
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh", type=click.FloatRange(0.05, 3600), metavar="S",
@@ -31,7 +34,7 @@ import click
 @click.argument("program", nargs=-1)
 def command(
     fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
-    refresh: float | None, sysfs: bool, program: tuple[str, ...],
+    refresh: float | None, sysfs: bool, exclusive: bool, program: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run PROGRAM attached to NODE: everything over libibumad sees that host's adapters, and nothing else.
 
@@ -51,7 +54,8 @@ def command(
     if stock_preload and (pace or strict):
         raise click.UsageError("--pace and --strict are about RDMA devices of our own library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
-    return attached(fabric, node, port, program, stock_preload, ns, 1.0 if ns and refresh is None else refresh, more)
+    every_s = 1.0 if ns and refresh is None else refresh
+    return attached(fabric, node, port, program, stock_preload, ns, every_s, exclusive, more)
 
 
 def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
@@ -63,13 +67,14 @@ def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, A
 
 def attached(
     fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False,
-    ns: bool = False, every_s: float | None = None, more: Mapping[str, str] = MappingProxyType({}),
+    ns: bool = False, every_s: float | None = None, exclusive: bool = False, more: Mapping[str, str] = MappingProxyType({}),
 ) -> int:  # fmt: skip
     """Exit code of ``program`` on that port, with ``more`` in its environment. Raises :class:`SoftibError` in one line."""
     from softib.errors import SoftibError
     from softib.live.bereaved import living
     from softib.live.preload import Manner, run_attached
     from softib.live.remote import ask
+    from softib.live.seats import seated
     from softib.live.slots import find
 
     slot = find(fabric)
@@ -82,4 +87,5 @@ def attached(
             ask(slot, "refresh", view=view)
 
     env = {**told["env"], **more, "SOFTIB_PLACE": told["place"]}
-    return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))
+    with seated(slot.folder, told, lambda: ask(slot, "status")["clients"], program[0], exclusive):
+        return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))

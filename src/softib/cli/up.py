@@ -42,7 +42,9 @@ LINE_S = 0.5
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")
-@click.option("--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the way.")
+@click.option(
+    "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the way."
+)
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @source_options
 def command(

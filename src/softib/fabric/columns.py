@@ -180,6 +180,13 @@ COLUMNS: tuple[Column, ...] = (
         "hardware",
         "bit errors: a packet of L octets on the wire into the port is lost with probability 1 - exp(-(a + b L))",
     ),
+    _C(
+        "port_drain",
+        np.float64,
+        ("ports",),
+        "hardware",
+        "ps that the port needs to drain an octet of its data VLs: 0 = as fast as it comes, infinite = it is blocked",
+    ),
     # Optional counters, sampling, congestion control: see the sizes above.
     _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),
     _C("vl_counters", VL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by VL"),

@@ -60,6 +60,7 @@ class Fabric:
     port_info: np.ndarray
     port_mlnx_speed: np.ndarray
     port_loss: np.ndarray
+    port_drain: np.ndarray
     pkey_base: np.ndarray
     pkey_cap: np.ndarray
     guid_base: np.ndarray

@@ -89,6 +89,7 @@ class Daemon:
         self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None
         if self.pcap is not None:
             self.board.capture(self.pcap)
+            self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole
         self.ready_s: float | None = None
         self._fold_at = 0.0
         self.stopping = self.reload = False
@@ -226,7 +227,8 @@ class Daemon:
         return {"sweeps": sweeps}
 
     def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env"}``."""
+        """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env", "ports", "manager"}``;
+        ``ports``: row and name of each port that it sees, ``manager``: which of them our own manager sits on, or ""."""
         node, portnum = asked.get("node") or "", asked.get("port")
         if not isinstance(node, str) or not isinstance(portnum, int | None):
             raise InputError("attach wants node, a text, and port, a number")
@@ -247,7 +249,10 @@ class Daemon:
         env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
         if self.settings.pace:
             env["SOFTIB_PACE"] = "1"
-        return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
+        ours = self.manager is not None and not self.manager_failed and self.manager.port in view.umads
+        return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env,
+                "ports": [[p, f.port_name(p)] for p in view.umads],
+                "manager": f.port_name(self.manager.port) if ours and self.manager else ""}  # fmt: skip
 
     def status(self) -> dict[str, Any]:
         """Everything that ``softib status --json`` says."""

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from softib.errors import InputError, UnknownName
 from softib.fabric.fault_places import node_at, port_at
 from softib.iba.constants import PhysState, PortState
@@ -29,8 +31,7 @@ __all__ = ["Fault", "FaultDesk"]
 
 PS = 10**12
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down, and a manager that
-sweeps because it fell has seen all of it (a change while PortStateChange is still set raises no trap)."""
+"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down."""
 
 Key = tuple[str, int]
 
@@ -183,7 +184,7 @@ class FaultDesk:
             self.faults.mend(port, now_ps)
 
     def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self.faults.slow(port, float(options["gbps"]), now_ps)
+        self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
         self._know("slow-port", port, options, now_ps)
         return self._link(port)
 
@@ -283,7 +284,8 @@ class FaultDesk:
         """Counters of ports with a fault are right as of now, for whoever reads the board and not the PMA."""
         ports = self.faults.marked()
         if len(ports):
-            self.faults.settle(ports, now_ps)
+            peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits
+            self.faults.settle(np.concatenate([ports, peers[peers >= 0]]), now_ps)
 
     def _changed(self, now_ps: int) -> None:
         self.faults.publish()

@@ -1,6 +1,7 @@
 """Every MAD of a running fabric in a capture file that Wireshark reads: ``softib up --pcap FILE``.
 
-A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked. Off, this costs the
+A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked; an RMPP message is its
+segments and their acknowledgements (:mod:`softib.live.pcap_rmpp`). Off, this costs the
 daemon one look at an attribute a burst; on, programs' requests come by Python one burst at a time.
 
 Format: pcap with nanoseconds (magic 0xa1b23c4d), link type 197 = LINKTYPE_ERF, whose records of type 21 are InfiniBand
@@ -21,16 +22,20 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.iba.constants import LID_PERMISSIVE, MgmtClass
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MgmtClass
+from softib.iba.sa import RmppHeader
 from softib.iba.smp import PortInfo
 from softib.live.pcap_frames import PACKET_SIZE, packets
+from softib.live.pcap_rmpp import conversation, is_whole
 from softib.mad.batch import MadBatch
+from softib.mad.rmpp import RMPP_END
 
 __all__ = ["PcapWriter"]
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 ERF_INFINIBAND, ERF_VARYING = 21, 4
 ERF_SIZE = 16
+RESPONSE = 0x80
 _RECORD = np.dtype(
     [
         ("s", "<u4"), ("ns", "<u4"), ("here", "<u4"), ("length", "<u4"),
@@ -48,6 +53,10 @@ class PcapWriter:
     def __init__(self, path: str | Path, fabric: Fabric, clock: Callable[[], int] = time.time_ns):
         self.path, self.fabric, self.clock = Path(path), fabric, clock
         self.packets = 0
+        self.whole: Callable[[np.ndarray], bool] = lambda mad: True
+        """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and acknowledges their segments?"""
+        self.message: Callable[[], bytes | None] = lambda: None
+        """All of the RMPP message of a burst whose first octets are the datagram."""
         try:
             self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
             self._file.write(struct.pack("<IHHiIII", MAGIC_NS, 2, 4, 0, 0, 65535, LINKTYPE_ERF))
@@ -58,9 +67,8 @@ class PcapWriter:
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
         """What a manager, or a device with a trap, sent from ``port``, and the devices' answers."""
         gsi = np.where(_is_smp(sent.mad), 0, 1)
-        self._write(
-            sent.mad, self._lids(sent.mad, port), sent.dlid, sent.sl, self._pkeys(port, sent.pkey_index), gsi, sent.qp
-        )
+        pkeys = self._pkeys(port, sent.pkey_index)
+        self._send(sent.mad, (self._lids(sent.mad, port), sent.dlid, sent.sl, pkeys, gsi, sent.qp), sent.payload)
         gsi = np.where(_is_smp(answers.mad), 0, 1)
         self._write(
             answers.mad, answers.slid, answers.dlid, answers.sl, self._pkeys(port, answers.pkey_index), gsi, answers.qp
@@ -69,9 +77,8 @@ class PcapWriter:
     def burst(self, port: int, frames: np.ndarray, sl: np.ndarray, pkey_index: np.ndarray, replies: np.ndarray) -> None:
         """Datagrams (uint8[n, 288], :data:`softib.live.wire.FRAME`) that a program on ``port`` sent, with SL and P_Key
         index of each, and what goes back; a request that comes back as timed out never was on a cable again."""
-        mad = frames[:, 32:]
-        self._write(
-            mad,
+        mad, message = frames[:, 32:], self.message()
+        ends = (
             self._lids(mad, port),
             _u16(frames, 0),
             sl,
@@ -79,6 +86,7 @@ class PcapWriter:
             _qp(frames, 12),
             _qp(frames, 8),
         )
+        self._send(mad, ends, {0: message} if message else None)
         back = replies[~replies[:, 16:20].any(axis=1)]
         mad, pkey = back[:, 32:], self._pkeys(port, np.zeros(len(back), np.int64))
         self._write(mad, _u16(back, 4), _u16(back, 0), np.zeros(len(back), np.uint8), pkey, _qp(back, 12), _qp(back, 8))
@@ -93,6 +101,25 @@ class PcapWriter:
         table = f.pkeys[int(f.pkey_base[port]) :][: int(f.pkey_cap[port])]
         index = np.asarray(index, np.int64)
         return table[np.where(index < len(table), index, 0)]
+
+    def _send(self, mad: np.ndarray, ends: tuple[np.ndarray, ...], long: dict[int, bytes] | None) -> None:
+        """Write what a program or manager sent, RMPP messages as segments. ``ends``: SLID, DLID, SL, P_Key, QPs from and to;
+        ``long``: whole messages by row."""
+        messages = dict(long or {})
+        for row in np.flatnonzero(is_whole(mad)).tolist():
+            if row not in messages and self.whole(mad[row]):
+                messages[row] = mad[
+                    row, : min(MAD_SIZE, RMPP_END + int(RmppHeader.length.get(mad[row, 24:36])))
+                ].tobytes()
+        done = 0
+        for row in sorted(messages):
+            self._write(mad[done:row], *(e[done:row] for e in ends))
+            wire, on = conversation(messages[row], mad[row, 3] < RESPONSE or self.whole(mad[row]))
+            slid, dlid, sl, pkey, sqp, dqp = (np.full(len(wire), e[row]) for e in ends)
+            self._write(wire, np.where(on, slid, dlid), np.where(on, dlid, slid), sl, pkey, np.where(on, sqp, dqp),
+                        np.where(on, dqp, sqp))  # fmt: skip
+            done = row + 1
+        self._write(mad[done:], *(e[done:] for e in ends))
 
     def _write(self, mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any) -> None:
         n = len(mad)

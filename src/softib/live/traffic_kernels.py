@@ -7,6 +7,7 @@ checked before they are used, and a nonsensical cell counts nothing.
 
 import numpy as np
 
+from softib.agents.fault_kernels import BITS, FAULTY, SLOW
 from softib.agents.notice_kernels import notice
 from softib.agents.octet_kernels import get16, get32, inner, put16, put32
 from softib.agents.pkey_kernels import (
@@ -32,6 +33,7 @@ from softib.agents.pkey_kernels import (
     XMIT_CONSTRAINT,
 )
 from softib.agents.route_kernels import DLID_MAPPING, INACTIVE, RELAY_ERRORS, XMIT_DISCARDS, end_port
+from softib.agents.slow_kernels import expire, flow, hold
 from softib.agents.traffic_kernels import (
     RCV_DATA,
     RCV_PKTS,
@@ -67,13 +69,13 @@ OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
 """Words of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's time."""
 LANE_WAIT = 1
-INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP = range(1, 9)
+INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP = range(1, 11)
 LAST_TRAP = 4
 """Column of ``seen``: when this cell raised its last trap, ps."""
 
 
 @inner
-def pass_links(t, v, cell, first, n, packets, words, multicast):
+def pass_links(t, v, cell, first, n, packets, words, multicast, now):
     """Links ``first`` … ``first + n - 1`` of ``cell`` carried this."""
     here, at = np.int64(cell), np.int64(0)
     if first + n > t.port_peer.shape[0] + 2 * LONGEST_WAY:
@@ -98,6 +100,8 @@ def pass_links(t, v, cell, first, n, packets, words, multicast):
         add(into, RCV_DATA, words)
         add(into, RCV_PKTS, packets)
         add(into, MULTICAST_RCV if multicast else UNICAST_RCV, packets)
+        if t.options[FAULTY] and t.fault[peer, BITS] & SLOW:
+            flow(t, port, peer, 4.0 * np.float64(words), now)
 
 
 @inner
@@ -158,6 +162,10 @@ def drop(t, v, cell, way, packets, now):
     elif kind == XMIT_DROP or kind == RCV_DROP:
         add(row, XMIT_CONSTRAINT if kind == XMIT_DROP else RCV_CONSTRAINT, packets)
         trap(t, v, cell, port, BAD_SWITCH_PKEY, now)
+    elif kind == HOQ_DROP:
+        expire(t, port, packets, now)
+    elif kind == HELD_DROP:
+        hold(t, port, now)
     elif kind == PKEY_DROP:
         violate(t, end_port(t, port), VIOLATIONS_AT, packets)
         trap(t, v, cell, port, BAD_PKEY, now)
@@ -179,7 +187,7 @@ def fold_cell(t, v, cell, now):
         v.seen[cell, way], v.seen[cell, 2 + way] = packets, words
         first = np.int64(v.cells[cell, LINKS]) if way else np.int64(0)
         multicast = (v.cells[cell, KINDS] >> np.uint32(16)) & np.uint32(0xFF) != 0
-        pass_links(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_packets, more_words, multicast)
+        pass_links(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_packets, more_words, multicast, now)
         if more_packets != np.uint64(0):
             drop(t, v, cell, way, more_packets, now)
     return changed

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from softib.live.clock import clock_ps
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
@@ -59,6 +61,16 @@ class UmadServer:
     def cargo(self) -> Cargo | None:
         """The whole of the RMPP message that is being handled."""
         return self.traffic.beside.cargo
+
+    def message(self) -> bytes | None:
+        """Its octets."""
+        cargo = self.cargo
+        return os.pread(cargo.fd, cargo.octets, 0) if cargo is not None else None
+
+    def takes_whole(self, mad: np.ndarray) -> bool:
+        """Is this response (uint8[256]) for an agent that gets RMPP messages whole?"""
+        file = self.files.get(int(mad[8]) << 8 | int(mad[9]))
+        return isinstance(file, UmadFile) and bool(file.table.kernel_rmpp[mad[11] & 31])
 
     def close(self) -> None:
         """Close every file; programs read EIO from then on."""

@@ -1,7 +1,10 @@
 """The directed-route sweep (IBA 14.4.3): who is there, and which port is cabled to which.
 
 NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next (NodeDescription,
-SwitchInfo, PortInfo of each port) is asked as soon as its NodeInfo arrived; nothing waits for a level to end. A cable
+SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived; nothing waits for a level to end.
+
+A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master clears the bit before it
+reads the ports of the switch: what changes later raises the bit and the trap again. A cable
 counts when both ends name each other; one end alone counts when the other end's probe was lost. Anything else is a
 second device with a NodeGUID that is taken already: it is reported and left out. No request goes through it, so the
 sweep ends after every port of every distinct GUID was asked once.
@@ -13,7 +16,7 @@ import numpy as np
 
 from softib.errors import LimitError
 from softib.iba.constants import LID_UCAST_MAX, MAX_HOPS, NodeType, PortState, SmpAttr
-from softib.iba.smp import NodeInfo, PortInfo
+from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
@@ -26,11 +29,15 @@ LOCAL = -1
 
 
 class Discovery:
-    """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database."""
+    """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
 
-    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig):
-        self.db, self.queue, self.report, self.config = db, queue, report, config
+    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it).
+    """
+
+    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False):
+        self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
         self._lids = 0
+        self._over = False
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -62,6 +69,8 @@ class Discovery:
             self.report.mute_nodes.extend((n, SmpAttr(attr).name, why) for n in tags.tolist())
             if attr == SmpAttr.SWITCH_INFO:
                 db.node_ok[tags] = False
+                if not self._over:
+                    self._ask_ports(tags)
 
     # -- answers --
 
@@ -155,10 +164,13 @@ class Discovery:
         switches = nodes[db.is_switch[nodes]]
         self._count_lids(len(switches))
         self.queue.get(SmpAttr.NODE_DESC, db.node_route[nodes], nodes)
+        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[switches]], switches)
+
+    def _ask_ports(self, switches: np.ndarray) -> None:
         if not len(switches):
             return
+        db = self.db
         base = db.node_base[switches]
-        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[base], switches)
         count = db.node_nports[switches].astype(np.int64) + 1
         ports = np.repeat(base - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports])
@@ -175,8 +187,14 @@ class Discovery:
         self.db.node_desc[tags] = data
 
     def _switch_info(self, tags: np.ndarray, data: np.ndarray) -> None:
-        self.db.switch_info[tags] = data
-        self.db.has_switch_info[tags] = True
+        db = self.db
+        asked = ~db.has_switch_info[tags]
+        db.switch_info[tags] = data
+        db.has_switch_info[tags] = True
+        clear = asked & self.clears & (SwitchInfo.port_state_change.get(data) > 0)
+        rows = tags[clear]
+        self.queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[rows]], rows, 0, data[clear])
+        self._ask_ports(tags[~clear])
 
     def _port_info(self, tags: np.ndarray, data: np.ndarray) -> None:
         db = self.db
@@ -200,6 +218,7 @@ class Discovery:
     def finish(self) -> None:
         """Keep the cables that both ends confirm and the nodes that told enough; ``sm_port`` becomes -1 where the
         manager's own port did not."""
+        self._over = True
         self._confirm_cables()
         db = self.db
         base = np.where(db.is_switch, db.node_base, 0)

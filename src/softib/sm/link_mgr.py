@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import CapMask, PortState, SmpAttr
-from softib.iba.smp import PortInfo
+from softib.iba.smp import PortInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 
-__all__ = ["enforce", "linked", "queue_config", "queue_state", "wanted_port_info"]
+__all__ = ["changed", "enforce", "linked", "queue_again", "queue_config", "queue_state", "wanted_port_info"]
 
 P = PortInfo
 NO_CHANGE_FIELDS = (
@@ -29,6 +29,25 @@ def linked(db: Database) -> np.ndarray:
     up = db.port_state() >= PortState.INIT
     rows = np.flatnonzero((db.port_peer >= 0) & up & (db.port_num > 0))
     return rows[up[db.port_peer[rows]]]
+
+
+def changed(db: Database, switches: np.ndarray) -> np.ndarray:
+    """bool[switches]: PortStateChange is set (as they told it)."""
+    return SwitchInfo.port_state_change.get(db.switch_info[switches]) > 0
+
+
+def queue_again(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
+    """Put a Get(PortInfo) for ports of ``switches`` where a change since they were read would not show by itself. Tags are ports.
+
+    A link in INIT is told to become ARMED whatever happened to it, and what happens from now on raises a trap.
+    """
+    mine = np.zeros(db.n_nodes, bool)
+    mine[switches] = True
+    ask = mine[db.port_node] & db.external & db.has_port_info
+    rows = linked(db)
+    ask[rows[db.port_state()[rows] == PortState.INIT]] = False
+    rows = np.flatnonzero(ask)
+    queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
 
 
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:

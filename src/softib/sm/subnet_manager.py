@@ -69,10 +69,10 @@ class SubnetManager:
         self._queue = self._sweep.queue
         self._before = (0, 0, 0)
 
-    def _new_sweep(self) -> Sweep:
+    def _new_sweep(self, master: bool = False) -> Sweep:
         subnet = self.office.subnet
         known = None if subnet is None else subnet.end_guid
-        return Sweep(self.config, self._store, self.office.groups, self.election, known, self.lids)
+        return Sweep(self.config, self._store, self.office.groups, self.election, known, self.lids, master)
 
     @property
     def database(self) -> Database:
@@ -203,10 +203,11 @@ class SubnetManager:
 
     def _begin(self) -> None:
         self._sweep_wanted = False
+        master = self.state == SmState.MASTER
         if self.sweeps:
             self.state = next_state(self.state, SmEvent.TOPOLOGY_CHANGED)
         self.sweeps += 1
-        self._sweep = self._new_sweep()
+        self._sweep = self._new_sweep(master)
         self._queue = self._sweep.queue
         self._before = (self.transactor.retried, self.transactor.timeouts, self.transactor.strays)
 
@@ -221,6 +222,7 @@ class SubnetManager:
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         sweep.finish(self._queue.built)
+        self._sweep_wanted |= sweep.stale
         if self.database.sm_port < 0 or sweep.subnet is None:
             return
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)

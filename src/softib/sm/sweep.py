@@ -28,23 +28,26 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "tables", "tops", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
+    "discover", "managers", "lids", "route", "tables", "tops", "again", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
-``tables`` and ``tops`` program switches; ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
+``tables`` and ``tops`` program switches; ``again`` reads ports whose switch was told only now that its changes are known;
+``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
 programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``activate`` take the links up."""
 
 
 class Sweep:
     """``known``: PortGUIDs of the subnet before; who is not among them shall subscribe and join anew (None: all shall, the
     manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
+    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. Who has yet to find
+    out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
     ``store`` and ``groups`` outlive the sweep: what switches were told.
     """
 
     def __init__(
         self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election,
-        known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None,
+        known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.store = store
@@ -54,12 +57,14 @@ class Sweep:
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
         self._pkeys: PkeyManager | None = None
-        self._discovery = Discovery(self.database, self.queue, self.report, config)
+        self.stale = False
+        self._discovery = Discovery(self.database, self.queue, self.report, config, master)
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
+        self._late = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self._discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "tables": self._send_tables, "tops": self._tops, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "tables": self._send_tables, "tops": self._tops, "again": self._again, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
         }  # fmt: skip
 
@@ -108,7 +113,11 @@ class Sweep:
 
     def _tops(self) -> None:
         assert self.graph is not None
+        self._late = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
         ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
+
+    def _again(self) -> None:
+        link_mgr.queue_again(self.database, self.queue, self._late)
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
@@ -146,6 +155,8 @@ class Sweep:
         elif phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
+        elif phase == "again":
+            self.stale |= bool((PortInfo.port_state.get(data) != self.database.port_state()[tags]).any())
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
         elif attr == SmpAttr.SWITCH_INFO:
@@ -153,7 +164,7 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "pkeys")
+        asks = phase in ("discover", "managers", "again", "pkeys")
         kind = f"{'Get' if asks else 'Set'} {SmpAttr(attr).name}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
         self.lost(phase, attr, tags, "is refused")
@@ -161,6 +172,9 @@ class Sweep:
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
         """Requests that got no answer, or a bad one."""
         db = self.database
+        if phase == "again":
+            self.stale = True
+            return
         if attr == SmpAttr.SM_INFO or phase == "pkeys":
             return  # a port that says IsSM and has no manager is no trouble; a table that cannot be read is written whole
         if attr == SmpAttr.LFT:

@@ -199,7 +199,7 @@ void ve_looked_at(struct ve_engine *e, struct ve_qp *q)
     const struct ve_late *l = q->late;
     const struct ve_when *when;
 
-    if (!l || (q->head != q->tail && q->waits)) {
+    if (!l || q->owed || (q->head != q->tail && q->waits)) {
         ve_missed(e);
         return;
     }

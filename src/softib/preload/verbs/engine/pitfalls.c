@@ -153,7 +153,7 @@ static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
     for (uint32_t i = __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE); i != cq->producer; i++) {
         const struct softib_cqe *cqe = &ring[i & (cq->size - 1)];
 
-        n += cqe->status != SOFTIB_CQE_PURGED && cqe->status != IBV_WC_WR_FLUSH_ERR && (!qpn || cqe->owner == qpn);
+        n += cqe->status != IBV_WC_WR_FLUSH_ERR && (!qpn || cqe->owner == qpn);
     }
     vm_unlock(&cq->lock);
     return n;

@@ -69,7 +69,7 @@ static bool go_on(struct ve_engine *e, bool woken)
         ve_go_on(q, now, woken);
         if (ve_modes)
             ve_looked_at(e, q);
-        if (q->head == q->tail && (!ve_modes || !ve_holds(q))) {
+        if (q->head == q->tail && !q->owed && (!ve_modes || !ve_holds(q))) {
             __atomic_store_n(at, q->next, __ATOMIC_RELAXED);
             q->listed = false;
         } else {

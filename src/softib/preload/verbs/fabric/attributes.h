@@ -18,6 +18,7 @@
 #define SV_VL_CAP_AT 37          /* high half */
 #define SV_INIT_TYPE_REPLY_AT 41 /* high half; MTUCap in the low one */
 #define SV_OPERATIONAL_VLS_AT 43 /* high half; then enforcement inbound (8), outbound (4) */
+#define SV_HOQ_LIFE_AT 42        /* low five bits */
 #define SV_ENFORCE_IN 8
 #define SV_ENFORCE_OUT 4
 #define SV_PKEY_VIOLATIONS_AT 46

@@ -28,6 +28,7 @@
     X(uint8_t, port_info, "|u1", ports) \
     X(uint8_t, port_mlnx_speed, "|u1", ports) \
     X(double, port_loss, "<f8", ports) \
+    X(double, port_drain, "<f8", ports) \
     X(int32_t, pkey_base, "<i4", ports) \
     X(uint16_t, pkey_cap, "<u2", ports) \
     X(int32_t, guid_base, "<i4", ports) \

@@ -1,6 +1,8 @@
 /* The walk of one packet, hop by hop. */
 #include "path.h"
 
+#include <math.h>
+
 #include "traffic.h"
 
 bool sv_port_has_pkey(const struct sv_board *b, uint32_t port, unsigned pkey)
@@ -73,6 +75,29 @@ static bool refuses(const struct sv_board *b, uint32_t port, unsigned pkey, unsi
     return !sv_port_has_pkey(b, port, pkey);
 }
 
+/*
+ * How long may a packet wait at `egress` for the receiver's credits, in ps? A switch discards it after HOQLife, 4.096 us
+ * times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
+ */
+static double patience(const struct sv_board *b, uint32_t egress)
+{
+    unsigned life = sv_port_info(b, egress)[SV_HOQ_LIFE_AT] & 31;
+
+    if (!sv_is_switch(b, (uint32_t)b->port_node[egress]) || life > 19)
+        return HUGE_VAL;
+    return 4.096e6 * (double)(1u << life);
+}
+
+/* Does a port that drains slowly (fault slow-port) let packets of the path's size die before it? */
+static bool too_slow(const struct sv_board *b, uint32_t egress, uint32_t peer, struct sv_path *path)
+{
+    double drain = b->port_drain[peer], most = patience(b, egress);
+
+    if (drain <= 0 || (drain * (double)(128u << path->mtu) <= most && !isinf(drain)))
+        return false;
+    return !lost(path, SV_SLOW, egress, isinf(most) ? SOFTIB_DROP_HELD : SOFTIB_DROP_HOQ);
+}
+
 bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egress, uint32_t in, struct sv_path *path)
 {
     int64_t peer = b->port_peer[egress];
@@ -96,6 +121,8 @@ bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egres
         return lost(path, SV_MTU, here, SOFTIB_DROP_MTU);
     if (refuses(b, egress, way->pkey, SV_ENFORCE_OUT))
         return lost(path, SV_PKEY_SWITCH, egress, SOFTIB_DROP_XMIT_CONSTRAINT);
+    if (too_slow(b, egress, (uint32_t)peer, path))
+        return false;
     if (!path->links)
         path->vl = (uint8_t)vl;
     if (path->links == SV_PATH_LINKS)

@@ -25,7 +25,8 @@ enum sv_reason {
     SV_MTU,             /* a link carries less than the path MTU */
     SV_PKEY,            /* the receiver's P_Key does not match */
     SV_PKEY_SWITCH,     /* a switch port that enforces partitions does not know the P_Key */
-    SV_GID              /* the end port does not own the GRH's DGID */
+    SV_GID,             /* the end port does not own the GRH's DGID */
+    SV_SLOW             /* the receiver takes packets so slowly that they die at the head of the sender's queue */
 };
 
 /* What a sender asks for. */

@@ -46,6 +46,8 @@
  * RCV_CONSTRAINT: PortRcvConstraintErrors, trap 259
  * PKEY: PKeyViolations, trap 257
  * QKEY: QKeyViolations, trap 258
+ * HOQ: PortXmitDiscards, PortSwHOQLifetimeLimitDiscards, PortXmitWait
+ * HELD: they are not lost but never sent: PortXmitWait
  */
 #define SOFTIB_DROP_NONE 0
 #define SOFTIB_DROP_INACTIVE 1
@@ -56,6 +58,8 @@
 #define SOFTIB_DROP_RCV_CONSTRAINT 6
 #define SOFTIB_DROP_PKEY 7
 #define SOFTIB_DROP_QKEY 8
+#define SOFTIB_DROP_HOQ 9
+#define SOFTIB_DROP_HELD 10
 
 struct softib_traffic {
     char magic[8];          /* "SOFTIBt" and a NUL */

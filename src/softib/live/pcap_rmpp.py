@@ -1,0 +1,93 @@
+"""A message longer than a MAD as the segments and acknowledgements that cables carry (IBA 13.6).
+
+Between our own programs a message travels in one piece, so a capture has to cut it as the drivers of both ends would: one
+segment, its acknowledgement with the first window, then a window at a time; nothing is lost on the way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
+from softib.iba.smp import MadHeader
+from softib.mad.rmpp import RMPP_END, RRESP_NONE, SA_CLASS_HEADER, WINDOW
+
+__all__ = ["class_header_of", "conversation", "is_whole"]
+
+R = RmppHeader
+RESPONSE = 0x80
+VENDOR2 = range(0x30, 0x50)
+OUI_HEADER = 4
+"""Vendor classes of range 2: a reserved octet and the OUI (IBA 16.5.1)."""
+DEVICE_HEADER = 28
+"""Device management and what is built like it: 64 octets of headers (IBA 16.3.1)."""
+_WHOLE = int(RmppFlag.ACTIVE | RmppFlag.FIRST | RmppFlag.LAST)
+
+
+def class_header_of(mgmt_class: int) -> int:
+    """Octets behind the RMPP header that every segment repeats."""
+    if mgmt_class == MgmtClass.SUBN_ADM:
+        return SA_CLASS_HEADER
+    return OUI_HEADER if mgmt_class in VENDOR2 else DEVICE_HEADER
+
+
+def is_whole(mad: np.ndarray) -> np.ndarray:
+    """bool[n]: responses (of uint8[n, 256]) that are all of an RMPP message, in one segment."""
+    rmpp = (mad[:, 1] == MgmtClass.SUBN_ADM) | ((mad[:, 1] >= VENDOR2.start) & (mad[:, 1] < VENDOR2.stop))
+    data = R.type.get(mad[:, RMPP_HEADER:RMPP_END]) == RmppType.DATA
+    flags = R.flags.get(mad[:, RMPP_HEADER:RMPP_END])
+    whole: np.ndarray = rmpp & data & (mad[:, 3] >= RESPONSE) & (flags & _WHOLE == _WHOLE)
+    return whole
+
+
+def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """(uint8[n, 256], bool[n]): every MAD of a message in the order of the wire, and whether it goes the message's way.
+
+    ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: the first segment alone, as a
+    receiver without RMPP gets it.
+    """
+    head = RMPP_END + class_header_of(message[1])
+    data = np.frombuffer(message[head:], np.uint8)
+    room = MAD_SIZE - head
+    n = max(1, -(-len(data) // room))
+    mads = np.zeros((n, MAD_SIZE), np.uint8)
+    mads[:, :head] = np.frombuffer(message[:head], np.uint8)
+    padded = np.zeros(n * room, np.uint8)
+    padded[: len(data)] = data
+    mads[:, head:] = padded.reshape(n, room)
+    _number(mads, len(data) - (n - 1) * room, head - RMPP_END)
+    if not acknowledged:
+        return mads[:1], np.ones(1, bool)
+    after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # segments that are answered
+    wire = np.concatenate([mads, _acks(mads[0], after)])
+    place = np.concatenate([np.arange(1, n + 1), after + 0.5])
+    order = np.argsort(place, kind="stable")
+    return wire[order], order < n
+
+
+def _number(mads: np.ndarray, last: int, class_header: int) -> None:
+    """Write the RMPP headers of all segments; ``last`` octets of data are in the last one."""
+    n, room = len(mads), MAD_SIZE - RMPP_END - class_header
+    heads = np.zeros((n, R.size), np.uint8)
+    flags, length = np.full(n, int(RmppFlag.ACTIVE)), np.zeros(n, np.int64)
+    length[-1] = last + class_header
+    length[0] = (n - 1) * room + last + n * class_header
+    flags[0] |= int(RmppFlag.FIRST)
+    flags[-1] |= int(RmppFlag.LAST)
+    for field, value in ((R.version, 1), (R.type, int(RmppType.DATA)), (R.resp_time, RRESP_NONE), (R.flags, flags),
+                         (R.segment, np.arange(1, n + 1)), (R.length, length)):  # fmt: skip
+        field.set(heads, value)
+    mads[:, RMPP_HEADER:RMPP_END] = heads
+
+
+def _acks(first: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    """Acknowledgements of ``segments``: same method and TransactionID as the message (IBA 13.6.2.2), no data."""
+    mads = np.zeros((len(segments), MAD_SIZE), np.uint8)
+    mads[:, : MadHeader.size] = first[: MadHeader.size]
+    heads = np.zeros((len(segments), R.size), np.uint8)
+    for field, value in ((R.version, 1), (R.type, int(RmppType.ACK)), (R.resp_time, RRESP_NONE),
+                         (R.flags, int(RmppFlag.ACTIVE)), (R.segment, segments), (R.length, segments + WINDOW)):  # fmt: skip
+        field.set(heads, value)
+    mads[:, RMPP_HEADER:RMPP_END] = heads
+    return mads
