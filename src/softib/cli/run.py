@@ -19,7 +19,9 @@ import click
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
 @click.option("--pace", is_flag=True, help="What PROGRAM sends takes the wire's time (default: as softib up says).")
-@click.option("--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests.")
+@click.option(
+    "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
+)
 @click.option(
     "--exclusive", is_flag=True, help="Be alone on NODE: refused where somebody sits there, and others are meanwhile."
 )
@@ -52,7 +54,9 @@ def command(
     if ns and stock_preload:
         raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
     if stock_preload and (pace or strict):
-        raise click.UsageError("--pace and --strict are about RDMA devices of our own library; leave out --stock-preload")
+        raise click.UsageError(
+            "--pace and --strict are about RDMA devices of our own library; leave out --stock-preload"
+        )
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
     return attached(fabric, node, port, program, stock_preload, ns, every_s, exclusive, more)
