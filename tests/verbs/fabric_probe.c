@@ -1,7 +1,7 @@
 /* What the tests need of preload/verbs/fabric beside its own functions: inline ones, and loops that are timed. */
 #include <time.h>
 
-#include "fabric.h"
+#include "inner.h"
 
 static double now(void)
 {
@@ -60,4 +60,20 @@ void probe_count_loop(struct softib_cell *cell, uint64_t rounds, uint64_t words)
 uint64_t probe_board_epoch(void)
 {
     return sv_board_epoch(&sv_board);
+}
+
+/* Lanes of the fabric of `board`, whose traffic file is at `traffic`; 0 or -errno. */
+int probe_lanes(const struct sv_board *board, const char *traffic)
+{
+    static struct sv_cells *cells;
+    char why[512];
+    int error;
+
+    if (cells)
+        sv_cells_close(cells);
+    cells = sv_fabric_cells = NULL;
+    sv_board = *board;
+    error = sv_cells_open(&cells, traffic, 1, why, sizeof why);
+    sv_fabric_cells = cells;
+    return error;
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -16,6 +18,10 @@ import click
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option("--pace", is_flag=True, help="What PROGRAM sends takes the wire's time (default: as softib up says).")
+@click.option(
+    "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
+)
 @click.option(
     "--exclusive", is_flag=True, help="Be alone on NODE: refused where somebody sits there, and others are meanwhile."
 )
@@ -29,8 +35,8 @@ import click
 )
 @click.argument("program", nargs=-1)
 def command(
-    fabric: str | None, node: str | None, port: int | None, stock_preload: bool, ns: bool, refresh: float | None,
-    sysfs: bool, exclusive: bool, program: tuple[str, ...],
+    fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
+    refresh: float | None, sysfs: bool, exclusive: bool, program: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run PROGRAM attached to NODE: everything over libibumad sees that host's adapters, and nothing else.
 
@@ -47,9 +53,13 @@ def command(
         raise click.UsageError("no program; say softib run -- CMD …")
     if ns and stock_preload:
         raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
-    return attached(
-        fabric, node, port, program, stock_preload, ns, 1.0 if ns and refresh is None else refresh, exclusive
-    )
+    if stock_preload and (pace or strict):
+        raise click.UsageError(
+            "--pace and --strict are about RDMA devices of our own library; leave out --stock-preload"
+        )
+    more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
+    every_s = 1.0 if ns and refresh is None else refresh
+    return attached(fabric, node, port, program, stock_preload, ns, every_s, exclusive, more)
 
 
 def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
@@ -61,9 +71,9 @@ def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, A
 
 def attached(
     fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False,
-    ns: bool = False, every_s: float | None = None, exclusive: bool = False,
+    ns: bool = False, every_s: float | None = None, exclusive: bool = False, more: Mapping[str, str] = MappingProxyType({}),
 ) -> int:  # fmt: skip
-    """Exit code of ``program`` on that port. Raises :class:`SoftibError` in one line."""
+    """Exit code of ``program`` on that port, with ``more`` in its environment. Raises :class:`SoftibError` in one line."""
     from softib.errors import SoftibError
     from softib.live.bereaved import living
     from softib.live.preload import Manner, run_attached
@@ -80,6 +90,6 @@ def attached(
         with contextlib.suppress(SoftibError):  # a daemon that is gone leaves what was true last
             ask(slot, "refresh", view=view)
 
-    env = {**told["env"], "SOFTIB_PLACE": told["place"]}
+    env = {**told["env"], **more, "SOFTIB_PLACE": told["place"]}
     with seated(slot.folder, told, lambda: ask(slot, "status")["clients"], program[0], exclusive):
         return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))

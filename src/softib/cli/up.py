@@ -42,11 +42,14 @@ LINE_S = 0.5
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")
+@click.option(
+    "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the way."
+)
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @source_options
 def command(
     source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
-    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -73,7 +76,7 @@ def command(
             lambda text: click.echo(f"softib: {text}", err=True),
         )  # fmt: skip
         config = told.read() if sm == "internal" else SmConfig()
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, told.read, pcap), began)
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, told.read, pcap, pace), began)
         del result  # the board has it all: half the memory
     except BaseException:
         slot.release()

@@ -45,7 +45,8 @@ IDLE_S = 0.25
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
     UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
-    ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file."""
+    ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what
+    programs send takes the wire's time."""
 
     source: str = ""
     sm: str = "internal"
@@ -53,6 +54,7 @@ class Settings:
     udp: int | None = None
     reread: Callable[[], SmConfig] | None = None
     pcap: str | None = None
+    pace: bool = False
 
 
 class Daemon:
@@ -245,6 +247,8 @@ class Daemon:
         view = self.umads.views.show(node, port, portnum is not None)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
         env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
+        if self.settings.pace:
+            env["SOFTIB_PACE"] = "1"
         ours = self.manager is not None and not self.manager_failed and self.manager.port in view.umads
         return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env,
                 "ports": [[p, f.port_name(p)] for p in view.umads],

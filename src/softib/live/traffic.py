@@ -26,10 +26,11 @@ MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
 
-Cells: Any = namedtuple("Cells", ["head", "cells", "counts", "seen", "watch"])
+Cells: Any = namedtuple("Cells", ["head", "cells", "counts", "seen", "watch", "lanes", "waited"])
 """The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
 uint64[cells, 32] the same octets, ``seen`` uint64[cells, 5] what was added of each cell (packets forward and back, words
-forward and back, time of the last trap), ``watch`` uint8[chunks] 1 = was dirty at the last look."""
+forward and back, time of the last trap), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the
+links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
 
 
 @cache
@@ -38,19 +39,24 @@ def constant(name: str) -> int:
     return define(HEADER, f"SOFTIB_{name}")
 
 
-def _cells(octets: np.ndarray, chunks: int) -> Any:
+LANE_OCTETS = 64
+
+
+def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
     size, each = constant("CHUNK_OCTETS"), constant("CELL_OCTETS")
     n = chunks * constant("CHUNK_CELLS")
-    body = octets[size:].reshape(n, each)
+    end = size + n * each
+    body = octets[size:end].reshape(n, each)
     return Cells(
         octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
         np.zeros((n, 5), np.uint64), np.zeros(chunks, np.uint8),
+        octets[end : end + ports * LANE_OCTETS].view(np.uint64).reshape(ports, LANE_OCTETS // 8), np.zeros(ports, np.uint64),
     )  # fmt: skip
 
 
 def no_cells() -> Any:
     """Of a fabric without applications."""
-    return _cells(np.zeros(constant("CHUNK_OCTETS"), np.uint8), 0)
+    return _cells(np.zeros(constant("CHUNK_OCTETS"), np.uint8), 0, 0)
 
 
 class Traffic:
@@ -59,23 +65,25 @@ class Traffic:
 
     def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
         self.path, self.tables = path, tables
-        size = (chunks + 1) * constant("CHUNK_OCTETS")
+        ports, lanes_at = len(tables.port_peer), (chunks + 1) * constant("CHUNK_OCTETS")
+        size = lanes_at + ports * LANE_OCTETS
         path.unlink(missing_ok=True)
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.truncate(fd, size)
                 os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
+                os.posix_fallocate(fd, lanes_at, max(1, ports * LANE_OCTETS))  # never a SIGBUS later
                 self.memory = mmap.mmap(fd, size)
             finally:
                 os.close(fd)
         except OSError as error:
             raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
         octets = np.frombuffer(self.memory, np.uint8)
-        self.cells = _cells(octets, chunks)
+        self.cells = _cells(octets, chunks, ports)
         head = octets[: structures(HEADER)["softib_traffic"].itemsize].view(structures(HEADER)["softib_traffic"])
         head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
-        head["pid"] = os.getpid()
+        head["pid"], head["lanes_at"], head["lanes"] = os.getpid(), lanes_at, ports
         head["magic"] = MAGIC
         self.head = head
         fold_cells(self.tables, self.cells, 0)  # compiled now, not while somebody waits

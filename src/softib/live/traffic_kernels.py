@@ -50,6 +50,7 @@ from softib.jit import kernel
 MULTICAST_XMIT, MULTICAST_RCV = (
     COUNTER_NAMES.index(n) for n in ("port_multicast_xmit_pkts", "port_multicast_rcv_pkts")
 )
+XMIT_WAIT = COUNTER_NAMES.index("port_xmit_wait")
 MTU_DISCARDS, VL_MAPPING = (
     DETAIL_COUNTERS.names.index(n) for n in ("port_neighbor_mtu_discards", "port_vl_mapping_errors")
 )
@@ -65,8 +66,9 @@ FREE, TAKEN, LIVE, RETIRED, MORE = range(5)
 STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 24
 PACKETS, WORDS = 8, 10
 OWNER, DIRTY = 0, 1
-HIGH = 6
-"""Word of the file's head: how many chunks were ever claimed."""
+HIGH, PACED = 6, 11
+"""Words of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's time."""
+LANE_WAIT = 1
 INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP = range(1, 11)
 LAST_TRAP = 4
 """Column of ``seen``: when this cell raised its last trap, ps."""
@@ -204,6 +206,16 @@ def free_cell(v, cell):
         here = after
 
 
+@inner
+def fold_lanes(t, v):
+    """PortXmitWait of ports whose data waited for links behind them."""
+    for port in range(min(v.waited.shape[0], t.port_peer.shape[0])):
+        more = v.lanes[port, LANE_WAIT] - v.waited[port]
+        if more != np.uint64(0):
+            v.waited[port] = v.lanes[port, LANE_WAIT]
+            add(t.counters[port], XMIT_WAIT, more)
+
+
 @kernel(_nrt=False)
 def fold_cells(t, v, now):
     """Bring the counters up to date. Returns the number of cells that had counted something.
@@ -211,6 +223,8 @@ def fold_cells(t, v, now):
     Chunks that nobody touched since the last time but one are not looked at (``v.watch``: touched at the last time).
     """
     changed = 0
+    if v.head[PACED] != 0:
+        fold_lanes(t, v)
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         dirty = v.cells[at, DIRTY]

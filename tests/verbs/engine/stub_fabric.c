@@ -115,3 +115,21 @@ struct sv_words sv_wire_words(enum sv_message message, unsigned flags, uint64_t 
     __atomic_fetch_add(&stub_packets, 1, __ATOMIC_RELAXED);
     return (struct sv_words){ 1, 1 };
 }
+
+/* No lanes: nothing is paced. */
+bool sv_track_lay(struct sv_track *track, const uint32_t *egress, unsigned links)
+{
+    (void)track, (void)egress, (void)links;
+    return false;
+}
+
+void sv_track_free(struct sv_track *track)
+{
+    (void)track;
+}
+
+uint64_t sv_track_pass(const struct sv_track *track, uint64_t now, uint64_t octets)
+{
+    (void)track, (void)octets;
+    return now;
+}

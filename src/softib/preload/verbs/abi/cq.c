@@ -95,6 +95,8 @@ VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
     if (__atomic_load_n(&c->users, __ATOMIC_ACQUIRE))
         return EBUSY;
+    if (ve_is_strict())
+        ve_strict_cq_ends(&va_engine, c->at);
     va_dismiss(c);
     va_channel_leave(c);
     pthread_mutex_lock(&cq->mutex);
@@ -120,6 +122,8 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
     if (!ring)
         return size ? ENOMEM : EINVAL;
+    if (ve_modes)
+        ve_settle(&va_engine); /* what was posted just now may count */
     to = vm_at(&va_engine.w, ring);
     vm_lock(&va_engine.w, &s->polling);
     vm_lock(&va_engine.w, &s->lock);
@@ -186,9 +190,13 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     ve_progress(&va_engine);
+    if (ve_is_strict())
+        ve_strict_cq_polled(&va_engine, c->at);
     vm_lock(&va_engine.w, &c->s->polling);
     for (; got < n && (cqe = next(c)); got++) {
         fill(&wc[got], cqe);
+        if (ve_modes && cqe->status && ve_is_strict())
+            ve_scramble_wc(&wc[got]);
         ve_free_places(cqe);
         taken(c);
     }
@@ -205,6 +213,8 @@ int va_req_notify_cq(struct ibv_cq *cq, int solicited)
         __atomic_store_n(&s->armed, solicited ? 1 : 2, __ATOMIC_RELAXED);
     vm_unlock(&s->lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (ve_modes)
+        ve_will_sleep(&va_engine);
     return 0;
 }
 
@@ -219,6 +229,8 @@ static int look(struct va_cq *c)
     c->now = *cqe;
     ve_free_places(cqe);
     taken(c);
+    if (ve_modes && c->now.status && ve_is_strict())
+        ve_scramble(&c->now);
     c->ex.status = c->now.status;
     c->ex.wr_id = c->now.wr_id;
     return 0;
@@ -232,6 +244,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     if (attr && attr->comp_mask)
         return EINVAL;
     ve_progress(&va_engine);
+    if (ve_is_strict())
+        ve_strict_cq_polled(&va_engine, c->at);
     vm_lock(&va_engine.w, &c->s->polling);
     error = look(c);
     if (error)
@@ -249,22 +263,38 @@ static void end_poll(struct ibv_cq_ex *ex)
     vm_unlock(&((struct va_cq *)ex)->s->polling);
 }
 
+/* After an error only wr_id, status, qp_num and vendor_err say anything. */
+static const struct softib_cqe *defined(struct ibv_cq_ex *ex, const char *reader)
+{
+    const struct softib_cqe *now = &((const struct va_cq *)ex)->now;
+
+    if (now->status && ve_is_strict())
+        ve_warn("%s of a completion with status %u: the field is undefined", reader, now->status);
+    return now;
+}
+
+#define READS_IF_RIGHT(type, name, what)                                                                                     \
+    static type read_##name(struct ibv_cq_ex *ex)                                                                            \
+    {                                                                                                                        \
+        return defined(ex, "ibv_wc_read_" #name)->what;                                                                      \
+    }
+
 #define READS(type, name, what)                                                                                              \
     static type read_##name(struct ibv_cq_ex *ex)                                                                            \
     {                                                                                                                        \
         return ((const struct va_cq *)ex)->now.what;                                                                         \
     }
 
-READS(enum ibv_wc_opcode, opcode, opcode)
+READS_IF_RIGHT(enum ibv_wc_opcode, opcode, opcode)
 READS(uint32_t, vendor_err, vendor_err)
-READS(uint32_t, byte_len, byte_len)
-READS(__be32, imm_data, imm)
+READS_IF_RIGHT(uint32_t, byte_len, byte_len)
+READS_IF_RIGHT(__be32, imm_data, imm)
 READS(uint32_t, qp_num, qpn)
-READS(uint32_t, src_qp, src_qp)
-READS(unsigned int, wc_flags, flags)
-READS(uint32_t, slid, slid)
-READS(uint8_t, sl, sl)
-READS(uint8_t, dlid_path_bits, path_bits)
+READS_IF_RIGHT(uint32_t, src_qp, src_qp)
+READS_IF_RIGHT(unsigned int, wc_flags, flags)
+READS_IF_RIGHT(uint32_t, slid, slid)
+READS_IF_RIGHT(uint8_t, sl, sl)
+READS_IF_RIGHT(uint8_t, dlid_path_bits, path_bits)
 READS(uint64_t, completion_ts, stamp)
 
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)

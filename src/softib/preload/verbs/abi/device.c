@@ -63,6 +63,7 @@ static int join(void)
         return error;
     }
     pthread_mutex_init(&va_engine.lock, NULL);
+    ve_modes_read();
     sv_fabric_at_fork(forget);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* peers copy from and to this memory; one user's only */
     n = sv_devices(&of);

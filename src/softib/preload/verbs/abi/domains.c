@@ -126,11 +126,13 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
 {
     struct ve_ah *ah = (struct ve_ah *)handle;
+    bool used = ve_modes && !ve_settle(&va_engine); /* a datagram on its way may need it yet */
 
     sv_flow_end(&ah->flow);
     sv_tree_free(&ah->tree);
     va_pd_leave(va_pd(handle->pd));
-    free(ah);
+    if (!used)
+        free(ah);
     return 0;
 }
 

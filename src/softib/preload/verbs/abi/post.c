@@ -97,6 +97,8 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
         }
     }
     pthread_spin_unlock(&q->lock);
+    if (error == ENOMEM && ve_is_strict())
+        ve_warn("ibv_post_send: no room in the send queue of QP %u (%u requests)", qp->qp_num, q->max_send);
     return error;
 }
 
@@ -110,6 +112,15 @@ static void flush(struct ve_qp *q)
         ve_take_receive(q->e, q->s, NULL, &cqe, false);
     }
     vm_unlock(&q->s->lock);
+}
+
+static uint64_t octets_of(const struct ibv_recv_wr *wr)
+{
+    uint64_t octets = 0;
+
+    for (int i = 0; i < wr->num_sge; i++)
+        octets += wr->sg_list[i].length;
+    return octets;
 }
 
 int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -129,10 +140,15 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
             *bad = wr;
             break;
         }
+        if (ve_is_strict() && s->type == IBV_QPT_UD && octets_of(wr) < 40)
+            ve_warn("ibv_post_recv: a receive of a UD QP needs room for the 40 octets of the GRH before the data; this one has %llu",
+                    (unsigned long long)octets_of(wr));
         va_write_receive(s->rq, s->rq_size, s->rq_sges, s->rq_tail, wr);
         __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_SEQ_CST);
     }
     pthread_spin_unlock(&v->receive_lock);
+    if (error == ENOMEM && ve_is_strict())
+        ve_warn("ibv_post_recv: no room in the receive queue of QP %u (%u receives)", qp->qp_num, s->rq_size);
     if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR)
         flush(&v->q);
     va_wake_waiter(&s->waiter);

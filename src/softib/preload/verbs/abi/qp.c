@@ -162,6 +162,8 @@ struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
         .qp_type = a->qp_type, .sq_sig_all = a->sq_sig_all,
     };
     hold_on(q, 1);
+    if (ve_is_strict())
+        ve_strict_made(q);
     va_enroll(q);
     return &q->ex.qp_base;
 }
@@ -265,6 +267,8 @@ static void end(struct va_qp *v)
     struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
     bool last = __atomic_fetch_sub(&q->s->handles, 1, __ATOMIC_ACQ_REL) == 1; /* else another process goes on with it */
 
+    if (ve_is_strict())
+        ve_strict_gone(q);
     if (last) {
         ve_modify(q, &reset, IBV_QP_STATE); /* nobody posts any more; completions go with it */
         vm_number_give(&va_engine.w, q->s->qpn);
@@ -288,6 +292,7 @@ static void end(struct va_qp *v)
         free(q->slots[i].data);
     }
     free(q->slots);
+    ve_late_free(q);
     va_free_builder(q);
     if (last && q->s->process == va_engine.w.process) { /* else the memory goes with the process that made it */
         q->s->is = 0;
@@ -330,7 +335,11 @@ static int of_the_half(enum ibv_qp_type type, int mask)
 
 VA_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    int error = ve_modify(real(qp), attr, of_the_half(qp->qp_type, mask));
+    enum ibv_qp_state from = real(qp)->ex.qp_base.state;
+    int taken = of_the_half(qp->qp_type, mask), error = ve_modify(real(qp), attr, taken);
+
+    if (ve_is_strict())
+        ve_strict_modified(real(qp), attr, taken, mask & ~taken, from, error);
 
     qp->state = real(qp)->ex.qp_base.state;
     return error ? (errno = error) : 0;

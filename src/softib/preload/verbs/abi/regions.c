@@ -153,6 +153,8 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
     if (__atomic_load_n(&k->users, __ATOMIC_ACQUIRE))
         return EBUSY; /* windows are bound to it */
+    if (ve_is_strict())
+        ve_strict_dereg(mr->lkey);
     if (((struct va_mr *)mr)->imported && k->process != va_engine.w.process)
         k->file = 0; /* in the heap of who registered it */
     take_away(k);

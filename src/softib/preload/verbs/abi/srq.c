@@ -72,6 +72,7 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
     s->is = SOFTIB_IS_SRQ;
     s->domain = va_domain(pd);
+    s->shuffles = ve_is_strict() ? ve_shuffle_seed() : 0;
     s->process = (uint16_t)va_engine.w.process;
     s->async = va_context(context)->async;
     s->user = (uintptr_t)q;
@@ -265,6 +266,8 @@ int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
     pthread_spin_unlock(&q->lock);
     if (error)
         *bad = wr;
+    if (error == ENOMEM && ve_is_strict())
+        ve_warn("ibv_post_srq_recv: the SRQ is full (%u receives)", s->size);
     va_wake_waiter(&s->waiter);
     return error;
 }

@@ -51,6 +51,10 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     if (receive && ve_receive_parts(e, peer, srq, receive, parts, &room) && length <= room &&
         !ve_put(e, peer->process, parts, receive->sges, iov, n))
         ve_take_receive(e, peer, srq, &cqe, wr->flags & IBV_SEND_SOLICITED);
+    else if (ve_is_strict())
+        ve_warn("a datagram of %llu octets from QP %u was dropped at QP %u: %s", (unsigned long long)length - GRH, q->s->qpn, peer->qpn,
+                !receive ? "no receive is posted there" : length > room && length - GRH <= room
+                    ? "the receive has no room for the 40 octets of the GRH, which it needs without one, too" : "the receive is too small");
     if (srq)
         vm_unlock(&srq->lock);
 }
@@ -77,6 +81,14 @@ static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_
                 arrive(q, wr, peer, iov, n, length);
             else
                 sv_qkey_violation(port, &q->way, qkey, (uint32_t[2]){ q->s->qpn, qpn });
+            if (peer->qkey != qkey && ve_is_strict())
+                ve_warn("a datagram from QP %u was dropped at QP %u: its Q_Key is 0x%x, the QP's is 0x%x", q->s->qpn, qpn, qkey,
+                        peer->qkey);
+        } else if (ve_is_strict()) {
+            ve_warn("a datagram from QP %u was dropped: QP %u %s", q->s->qpn, qpn,
+                    peer->type != IBV_QPT_UD ? "is no UD QP" : peer->port != port ? "is on another port"
+                        : sv_pkeys_match(peer->pkey, q->s->pkey) ? "does not receive (it is before RTR, or in error)"
+                        : "has another P_Key");
         }
         vm_unlock(&peer->lock);
     }

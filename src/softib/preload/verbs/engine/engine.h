@@ -12,6 +12,8 @@
 #include <sys/uio.h>
 
 #include "../fabric/fabric.h"
+#include "late.h"
+#include "strict.h"
 
 #define VE_SGES 32      /* of one request */
 #define VE_INLINE 1024
@@ -23,6 +25,8 @@ struct ve_engine {
     bool timer_runs;
     bool stop;
     pthread_t timer;
+    uint64_t due_ns, polled_ns, awake_ns; /* late.c: nothing is due before; somebody polled; the timer thread wakes up */
+    uint32_t polls;
 };
 
 struct ve_context; /* abi.h */
@@ -95,6 +99,7 @@ struct ve_qp {
     struct sv_words sent, answer;
     uint32_t answer_len;
     uint16_t moves;                 /* of s->moves, those that `attr` and `way` know */
+    struct ve_late *late;           /* late.c; NULL: nothing was ever late */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
     struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
@@ -307,6 +312,8 @@ bool ve_read_member(struct softib_member *at, struct softib_member *member);
 
 /* -- modify.c -- */
 
+/* What a change of state takes; false: there is no such change. */
+bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional);
 /* An XRC target may have been modified in another process. `q->lock` is held. */
 void ve_catch_up(struct ve_qp *q);
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);

@@ -72,6 +72,18 @@ static bool allowed(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, 
     return false;
 }
 
+bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].from == from && table[i].to == to && table[i].types & type_bit(type)) {
+            *required = table[i].required;
+            *optional = table[i].optional;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What the attributes say must be possible. */
 static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
 {
@@ -185,6 +197,7 @@ static void reset(struct ve_qp *q)
     s->lid = s->alt_lid = 0;
     s->mig = IBV_MIG_MIGRATED;
     q->head = q->tail = 0;
+    ve_late_forget(q);
     ve_write_off(q);
     q->waits = VE_NONE;
     q->early = q->executed = false;

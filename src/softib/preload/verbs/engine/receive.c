@@ -15,6 +15,8 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
 
 struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq)
 {
+    if (srq && srq->shuffles && !srq->tags)
+        ve_shuffle(e, srq);
     if (srq)
         return srq->head == __atomic_load_n(&srq->tail, __ATOMIC_ACQUIRE)
                    ? NULL : entry(e, srq->ring, srq->sges, srq->head % srq->size);

@@ -30,7 +30,8 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
     if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
         return;
     ve_mark_places(&cqe, q);
-    ve_complete(q->e, q->send_cq, &cqe, false);
+    if (!ve_modes || !ve_hold_back(q, &cqe))
+        ve_complete(q->e, q->send_cq, &cqe, false);
 }
 
 static void flush(struct ve_qp *q)
@@ -108,6 +109,8 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         return q->spoiled ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
+    if (ve_is_strict())
+        ve_strict_not_ready(q, now);
     if (!first && now < q->next_ns)
         return false;
     if (q->rnr_retry != 7 && !q->rnr_left)
@@ -149,15 +152,24 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
 {
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
+    if (ve_modes)
+        ve_let_go(q, now);
     if (q->owed)
         ve_pay(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
+        bool done;
+
         /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
             return;
+        if (ve_modes && !ve_is_due(q, now))
+            return;
         q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && !q->spoiled && now >= q->deadline_ns));
         q->head++; /* a failure flushes those behind it */
-        if (!attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now)) {
+        done = attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now);
+        if (ve_modes)
+            ve_ran(q, now, done);
+        if (!done) {
             q->head--;
             return;
         }
@@ -191,6 +203,8 @@ static int keep(struct ve_qp *q, const struct ve_wr *wr)
         memcpy(slot->sge, wr->sge, wr->sges * sizeof *slot->sge);
     }
     q->tail++;
+    if (ve_modes)
+        ve_schedule(q, &slot->wr);
     return 0;
 }
 
@@ -205,7 +219,7 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
         if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
             ve_follow(q);
             state = IBV_QPS_ERR;
-        } else if (attempt(q, wr, 0)) {
+        } else if (!ve_modes && attempt(q, wr, 0)) {
             return 0;
         }
     }

@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 
 #define IDLE_NS 1000000000u /* with nothing to wait for the thread stays so long, then ends */
 #define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */
@@ -30,7 +31,8 @@ void ve_list(struct ve_qp *q)
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     pthread_mutex_unlock(&e->lock);
-    vm_wake(&e->w, e->w.process);
+    if (!ve_modes || !ve_wakes_in_time(e))
+        vm_wake(&e->w, e->w.process);
 }
 
 void ve_unlist(struct ve_qp *q)
@@ -53,15 +55,21 @@ static bool go_on(struct ve_engine *e, bool woken)
 {
     uint64_t now = ve_now_ns();
 
+    if (ve_modes)
+        ve_look_begins(e);
     for (struct ve_qp **at = &e->waiting; *at;) {
         struct ve_qp *q = *at;
 
         if (pthread_spin_trylock(&q->lock)) {
+            if (ve_modes)
+                ve_missed(e);
             at = &q->next;
             continue;
         }
         ve_go_on(q, now, woken);
-        if (q->head == q->tail && !q->owed) {
+        if (ve_modes)
+            ve_looked_at(e, q);
+        if (q->head == q->tail && !q->owed && (!ve_modes || !ve_holds(q))) {
             __atomic_store_n(at, q->next, __ATOMIC_RELAXED);
             q->listed = false;
         } else {
@@ -74,7 +82,7 @@ static bool go_on(struct ve_engine *e, bool woken)
 
 void ve_progress(struct ve_engine *e)
 {
-    if (!__atomic_load_n(&e->waiting, __ATOMIC_RELAXED) || pthread_mutex_trylock(&e->lock))
+    if (!__atomic_load_n(&e->waiting, __ATOMIC_RELAXED) || (ve_modes && !ve_polled(e)) || pthread_mutex_trylock(&e->lock))
         return;
     go_on(e, true);
     pthread_mutex_unlock(&e->lock);
@@ -84,10 +92,18 @@ static void *run(void *argument)
 {
     struct ve_engine *e = argument;
     bool woken = true, idle = false;
+    uint64_t nap;
 
+    if (ve_modes)
+        prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     for (;;) {
         uint32_t before = vm_wakes(&e->w);
 
+        nap = ve_modes ? ve_leaves_it(e) : 0;
+        if (nap && !__atomic_load_n(&e->stop, __ATOMIC_RELAXED)) {
+            vm_sleep(&e->w, before, nap, &e->stop);
+            continue;
+        }
         pthread_mutex_lock(&e->lock);
         if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, woken) && idle)) {
             e->timer_runs = false;
@@ -96,7 +112,8 @@ static void *run(void *argument)
         }
         idle = !e->waiting;
         pthread_mutex_unlock(&e->lock);
-        vm_sleep(&e->w, before, idle ? IDLE_NS : SOON_NS, &e->stop);
+        nap = ve_modes ? ve_nap(e, idle) : 0;
+        vm_sleep(&e->w, before, nap ? nap : idle ? IDLE_NS : SOON_NS, &e->stop);
         woken = vm_wakes(&e->w) != before;
     }
 }

@@ -59,7 +59,8 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
     if (size >= SOFTIB_CHUNK_OCTETS)
         head = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (head == MAP_FAILED || memcmp(head->magic, MAGIC, sizeof head->magic) || head->size != size ||
-        head->chunks != size / SOFTIB_CHUNK_OCTETS - 1) {
+        head->chunks > size / SOFTIB_CHUNK_OCTETS - 1 || head->lanes_at > size ||
+        head->lanes > (size - head->lanes_at) / sizeof(struct softib_lane)) {
         snprintf(why, room, "%s is no traffic file", path);
         goto fail;
     }
@@ -86,6 +87,12 @@ fail:
         close(fd);
     free(c);
     return -error;
+}
+
+struct softib_lane *sv_cells_lanes(struct sv_cells *c)
+{
+    __atomic_store_n(&c->head->paced, 1, __ATOMIC_RELEASE);
+    return (void *)(c->base + c->head->lanes_at);
 }
 
 void sv_cells_renumber(struct sv_cells *c, uint32_t process)

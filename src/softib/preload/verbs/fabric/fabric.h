@@ -12,6 +12,7 @@
 
 #include "cells.h"
 #include "door.h"
+#include "lanes.h"
 #include "map.h"
 #include "path.h"
 #include "words.h"

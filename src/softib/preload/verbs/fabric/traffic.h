@@ -16,13 +16,15 @@
  * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
  * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
  * counter moves too.
+ *
+ * Behind the chunks stand softib_lanes, one a port row.
  */
 #ifndef SOFTIB_TRAFFIC_H
 #define SOFTIB_TRAFFIC_H
 
 #include <stdint.h>
 
-#define SOFTIB_TRAFFIC_VERSION 1
+#define SOFTIB_TRAFFIC_VERSION 2
 #define SOFTIB_CELL_OCTETS 256
 #define SOFTIB_CHUNK_CELLS 64
 #define SOFTIB_CHUNK_OCTETS 16384
@@ -66,6 +68,18 @@ struct softib_traffic {
     uint64_t size;          /* octets of the file */
     uint32_t high;          /* chunks that were ever claimed, at least: those behind it are untouched */
     uint32_t pid;           /* process of the daemon */
+    uint64_t lanes_at;      /* offset of the first softib_lane */
+    uint32_t lanes;         /* one for each port row */
+    uint32_t paced;         /* 1: a program moves them */
+};
+
+/* What the link behind a port has to send, where programs take the wire's time (lanes.h). Times are CLOCK_MONOTONIC, ns / 64. */
+struct softib_lane {
+    uint64_t busy;          /* until when */
+    uint64_t wait;          /* ticks of PortXmitWait so far, of ten bit times of a lane each (16.1.3.5) */
+    uint64_t lag;           /* longest wait in this busy time */
+    uint64_t stalled_until;
+    uint64_t spare[4];
 };
 
 struct softib_chunk {

@@ -181,7 +181,9 @@ struct softib_srq {
     uint32_t lock;
     uint32_t head;
     uint32_t limit;
-    uint8_t takers[52];
+    uint32_t shuffled;      /* strict programs: the receive at `head` was drawn: head + 1 */
+    uint32_t shuffles;      /* seed of the order in which receives are taken, 0: as they came */
+    uint8_t takers[44];
     uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
     uint8_t owners[58];

@@ -1,0 +1,61 @@
+/*
+ * Requests that are executed later than they are posted: because the wire takes its time (--pace), or because nothing promises
+ * that they are executed at once (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and nothing here is called.
+ */
+#ifndef SOFTIB_VERBS_LATE_H
+#define SOFTIB_VERBS_LATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ve_engine;
+struct ve_qp;
+struct ve_wr;
+struct softib_cqe;
+
+enum { VE_PACED = 1, VE_STRICT = 2 };
+
+/* Which of them this program has: from SOFTIB_PACE and SOFTIB_STRICT when it joins the fabric. */
+extern unsigned ve_modes;
+void ve_modes_read(void);
+
+/* The request in the last place of the send queue: when it will be executed. `q->lock` is held, as for all that take `q`. */
+void ve_schedule(struct ve_qp *q, const struct ve_wr *wr);
+/* Is it time for the first request? `now`: ns. */
+bool ve_is_due(struct ve_qp *q, uint64_t now);
+/* It ran, from `began` on; `done`: it is not to run again. */
+void ve_ran(struct ve_qp *q, uint64_t began, bool done);
+/* A completion whose time has not come: true, and it is kept. */
+bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe);
+/* Those whose time has come are completions now. */
+void ve_let_go(struct ve_qp *q, uint64_t now);
+bool ve_holds(const struct ve_qp *q);
+/* RESET, and the end of the QP. */
+void ve_late_forget(struct ve_qp *q);
+void ve_late_free(struct ve_qp *q);
+
+/* -- when somebody must look again: for timer.c -- */
+
+/* A new look at everything begins. */
+void ve_look_begins(struct ve_engine *e);
+/* When the first thing of `q` is due. */
+void ve_looked_at(struct ve_engine *e, struct ve_qp *q);
+/* `q` could not be looked at: soon. */
+void ve_missed(struct ve_engine *e);
+/* Somebody polls. False: nothing is due yet. */
+bool ve_polled(struct ve_engine *e);
+/*
+ * Somebody polls all the time, and does all the work: ns for which the timer thread leaves it to him. Descheduled in the middle of
+ * it, it would hold what he needs. 0: it looks itself.
+ */
+uint64_t ve_leaves_it(struct ve_engine *e);
+/* How long the timer thread sleeps, in ns; 0: it decides as ever. */
+uint64_t ve_nap(struct ve_engine *e, bool idle);
+/* Will the timer thread wake up in time without being woken? */
+bool ve_wakes_in_time(struct ve_engine *e);
+/* What is on its way gets a little time to arrive, for rare calls that look at what is there. True: nothing is any more. */
+bool ve_settle(struct ve_engine *e);
+/* The program is about to sleep until a completion comes. */
+void ve_will_sleep(struct ve_engine *e);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * --pace: a message arrives when its octets, headers and CRCs in, are through every link of its way, and is completed when its
+ * acknowledgement is back. READ responses take the way back. What is charged is what docs/verbs.md says is counted.
+ *
+ * The way back is charged when the request is posted, too: a link that was promised to a message of the future would stand
+ * still until then. What is sent again (RNR, bit errors) is charged once.
+ */
+#include "late_inner.h"
+
+static const struct { uint8_t there, back; bool reads; } kinds[] = {
+    [IBV_WR_SEND] = { SV_MSG_SEND, SV_MSG_ACK, false },
+    [IBV_WR_SEND_WITH_IMM] = { SV_MSG_SEND_IMM, SV_MSG_ACK, false },
+    [IBV_WR_SEND_WITH_INV] = { SV_MSG_SEND_INV, SV_MSG_ACK, false },
+    [IBV_WR_RDMA_WRITE] = { SV_MSG_WRITE, SV_MSG_ACK, false },
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = { SV_MSG_WRITE_IMM, SV_MSG_ACK, false },
+    [IBV_WR_RDMA_READ] = { SV_MSG_READ_REQUEST, SV_MSG_READ_RESPONSE, true },
+    [IBV_WR_ATOMIC_CMP_AND_SWP] = { SV_MSG_ATOMIC, SV_MSG_ATOMIC_RESPONSE, false },
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = { SV_MSG_ATOMIC, SV_MSG_ATOMIC_RESPONSE, false },
+    [IBV_WR_ATOMIC_WRITE] = { SV_MSG_ATOMIC_WRITE, SV_MSG_ACK, false },
+};
+
+/* Octets on the wire: the VCRC of each packet takes time, though PortXmitData does not count it. */
+static uint64_t octets_of(unsigned message, unsigned flags, uint64_t payload, uint32_t mtu)
+{
+    struct sv_words words = sv_wire_words(message, flags, payload, mtu);
+
+    return 4 * words.words + 2 * words.packets;
+}
+
+static bool lay_one(struct sv_track *track, const struct sv_way *way, uint32_t *dest)
+{
+    struct sv_path path;
+
+    if (sv_path_walk(&sv_board, way, &path) != SV_OK)
+        return false;
+    *dest = path.dest;
+    return sv_track_lay(track, path.egress, path.links);
+}
+
+/* Multicast: the sender's own link alone. */
+static bool lay_group(struct ve_qp *q, struct ve_late *l)
+{
+    uint32_t egress[1] = { q->s->port };
+
+    sv_track_free(&l->tracks[1]);
+    return sv_track_lay(&l->tracks[0], egress, 1);
+}
+
+static bool lay(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
+{
+    bool datagram = q->s->type == IBV_QPT_UD;
+    struct sv_way way = q->way;
+    uint32_t dest, none;
+
+    way.port = q->s->port;
+    way.pkey = q->s->pkey;
+    if (datagram) {
+        way = (struct sv_way){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
+    }
+    l->dlid = way.dlid;
+    l->sl = way.sl;
+    if (datagram && way.dlid >= SV_LID_MCAST_MIN)
+        return lay_group(q, l);
+    if (!lay_one(&l->tracks[0], &way, &dest))
+        return false;
+    if (datagram || q->s->type == IBV_QPT_UC)
+        return true;
+    way.port = dest;
+    way.dlid = (uint16_t)(sv_lid(&sv_board, q->s->port) | q->attr.ah_attr.src_path_bits);
+    way.is_global = false;
+    return lay_one(&l->tracks[1], &way, &none);
+}
+
+/* The way as it is now; false: there is none, which the request will find out itself. */
+static bool tracks(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
+{
+    uint64_t epoch = sv_board_epoch(&sv_board);
+    uint16_t dlid = wr->ah ? wr->ah->attr.dlid : q->way.dlid;
+    uint8_t sl = wr->ah ? wr->ah->attr.sl : q->way.sl;
+
+    if (l->epoch != epoch || l->dlid != dlid || l->sl != sl) {
+        l->laid = lay(q, l, wr);
+        l->epoch = epoch;
+    }
+    return l->laid;
+}
+
+void ve_pace(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr, struct ve_when *when)
+{
+    bool datagram = q->s->type == IBV_QPT_UD, reliable = !datagram && q->s->type != IBV_QPT_UC;
+    unsigned grh = (datagram ? wr->ah && wr->ah->attr.is_global : q->way.is_global) ? SV_WIRE_GRH : 0;
+    unsigned more = (datagram ? SV_WIRE_UD : 0) | (q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
+    uint32_t mtu = datagram ? 4096 : 128u << q->way.mtu;
+    uint64_t payload = 0, back;
+
+    for (uint32_t i = 0; i < wr->sges; i++)
+        payload += wr->sge[i].length;
+    if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV || !tracks(q, l, wr))
+        return;
+    when->octets = payload;
+    when->run = sv_track_pass(&l->tracks[0], when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
+                l->tracks[0].latency_ns;
+    when->done = when->run;
+    if (!reliable)
+        return;
+    back = sv_track_pass(&l->tracks[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->tracks[0].latency_ns;
+    when->done = (back > when->run ? back : when->run) + l->tracks[1].latency_ns;
+    if (kinds[wr->opcode].reads)
+        when->run = when->done; /* the data is here */
+}
