@@ -5,6 +5,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.fec import advertise_fec
+from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, PortInfoExtended
 
 from .smps import SET, ask, changed, line, snapshot
@@ -16,7 +17,7 @@ def read(plane, sm, path, number, **kw):
 
 
 def test_not_there_unless_advertised():
-    f, s, h = line(2)
+    f, s, h = line(2, speed="EDR")
     plane, sm = AgentPlane(f), int(f.port(h[0], 1))
     assert read(plane, sm, [1], 7)[0] == 0x0C
     advertise_fec(f)
@@ -24,6 +25,25 @@ def test_not_there_unless_advertised():
     ends = f.end_ports()
     assert (PortInfo.cap_mask2.get(f.port_info[ends]) & 2).all()
     assert not PortInfo.cap_mask2.get(f.port_info[int(f.port(s[0], 7))]), "external ports of a switch advertise nothing"
+
+
+@pytest.mark.parametrize(("speed", "there"), [("QDR", False), ("EDR", False), ("HDR", True), ("NDR", True), ("XDR", True)])
+def test_devices_of_pam4_lanes_advertise_it(speed, there):
+    """As ConnectX-7 and Quantum-2 do; a real file that is imported says the same."""
+    f, _s, h = line(2, speed=speed)
+    assert (PortInfo.cap_mask2.get(f.port_info[f.end_ports()]) & 2 > 0).all() == there
+    plane, sm = AgentPlane(f), int(f.port(h[0], 1))
+    assert (read(plane, sm, [1], 7)[0] == 0) == there
+
+
+def test_a_link_that_trains_slower_has_no_fec():
+    f, s, h = line(2, speed="NDR")
+    plane, sm, port = AgentPlane(f), int(f.port(h[0], 1)), int(f.port(s[0], 7))
+    assert read(plane, sm, [1], 7)[1]["fec_mode_active"] == 2
+    plane.faults.limit(port, None, SPEED_BY_NAME["EDR"].code)
+    assert read(plane, sm, [1], 7)[1]["fec_mode_active"] == 0
+    plane.faults.unlimit(port)
+    assert read(plane, sm, [1], 7)[1]["fec_mode_active"] == 2
 
 
 @pytest.mark.parametrize(

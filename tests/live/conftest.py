@@ -1,4 +1,4 @@
-"""The preload library of this checkout, compiled once where its sources are newer."""
+"""The preload library of this checkout, compiled where it is not of its sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,4 @@ from softib.preload import build
 @pytest.fixture(scope="session", autouse=True)
 def own_library() -> Path | None:
     """``libsoftib-umad.so``; None without a compiler (tests that need it skip)."""
-    newest = max(p.stat().st_mtime for p in [*build.SOURCES.iterdir(), Path(build.__file__)])
-    if build.LIBRARY.is_file() and build.LIBRARY.stat().st_mtime >= newest:
-        return build.LIBRARY
     return build.compile_library() if build.compiler() else None

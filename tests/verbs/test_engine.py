@@ -27,8 +27,8 @@ def folder():
     shutil.rmtree(made)
 
 
-def run(name, sanitizer, *arguments, limit_s=120.0):
-    made = program(name, FOLDERS, SANITIZERS[sanitizer])
+def run(name, sanitizer, *arguments, limit_s=120.0, files=()):
+    made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
     done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
                           env=os.environ | OPTIONS)  # fmt: skip
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:6000]}"
@@ -39,3 +39,17 @@ def run(name, sanitizer, *arguments, limit_s=120.0):
 @pytest.mark.parametrize("scene", SCENES)
 def test_law(folder, scene, sanitizer):
     assert run("laws", sanitizer, folder, scene) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("matching", "phases", "rendezvous", "model", "race"))
+def test_tag_matching(folder, scene, sanitizer):
+    """Against the rules of ibv_post_srq_ops(3), and against a list that is plainly searched."""
+    assert run("tags", sanitizer, folder, scene, files=("abi/tags.c",)) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("places", "purge", "destroy", "disconnect", "members"))
+def test_queue(folder, scene, sanitizer):
+    """Places are freed by polling; reset, destroy and leaving a group while others send and poll."""
+    assert run("queues", sanitizer, folder, scene) == "ok\n"

@@ -9,25 +9,27 @@ import math
 
 import numpy as np
 
+from softib.agents.chance_kernels import grow, poisson, roll
 from softib.agents.fault_kernels import (
     BER,
     BITS,
     FAULTY,
     HELD,
     LANES,
+    LAVISH,
     NOISY,
     PACKET_OCTETS,
     PHY_ERRORS,
     SETTLED,
     SLOW,
     WIDTH_AT,
-    grow,
 )  # fmt: skip
+from softib.agents.flow_kernels import UPDATE_BITS, overrun, watchdog
 from softib.agents.notice_kernels import threshold
 from softib.agents.octet_kernels import inner, octet
 from softib.agents.route_kernels import LINK_UP, PHYS_AT, end_port
 from softib.agents.sample_kernels import FS_PER_PS, TICK_FS, speed_code
-from softib.agents.slow_kernels import WAIT, queue, tick
+from softib.agents.slow_kernels import WAIT, overflows, queue, tick
 from softib.agents.traffic_kernels import add
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, LANE_COUNTERS
 from softib.iba.rates import SPEEDS
@@ -60,32 +62,6 @@ PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
 CROSSED, SPOILED, NOT_SENT = 0, 1, 2
-
-
-@inner
-def roll(t):
-    """A random number in [0, 1): xorshift64 (Marsaglia, 2003)."""
-    x = t.dice[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    t.dice[0] = x
-    return np.float64(x >> np.uint64(11)) / 9007199254740992.0
-
-
-@inner
-def poisson(t, mean):
-    """How many rare events happen where ``mean`` are expected (a normal approximation above 60)."""
-    if mean <= 0.0:
-        return np.int64(0)
-    if mean > 60.0:
-        angle, radius = 2.0 * math.pi * roll(t), math.sqrt(-2.0 * math.log(1.0 - roll(t)))
-        return np.int64(min(max(mean + math.sqrt(mean) * radius * math.cos(angle) + 0.5, 0.0), 9e18))
-    floor, product, n = math.exp(-mean), roll(t), np.int64(0)
-    while product > floor:
-        product *= roll(t)
-        n += 1
-    return n
 
 
 @inner
@@ -162,6 +138,17 @@ def idle(t, port, passed):
 
 
 @inner
+def spoiled_updates(t, port):
+    """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line bits, of its block of 66
+    bits, or of the codeword around it."""
+    code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
+    if corrects(t, port, code):
+        length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
+        return codeword(ber, length, fixes)[2]
+    return -math.expm1((66 if code >= FIRST_64B66B else UPDATE_BITS) * math.log1p(-ber))
+
+
+@inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
     if t.options[FAULTY] == 0:
@@ -178,6 +165,7 @@ def settle(t, port, now):
         return
     if row[BITS] & NOISY:
         idle(t, port, passed)
+        watchdog(t, port, spoiled_updates(t, port), passed, now)
     if held:
         grow(t.counters[port], WAIT, (now - held) * FS_PER_PS // TICK_FS[speed_code(t, port)])
     elif row[BITS] & SLOW and t.port_peer[port] >= 0:
@@ -241,7 +229,11 @@ def cross(t, egress, vl15, now):
     NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
-    if bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
+    if bits & LAVISH and not vl15:
+        if overflows(t, ingress, now):
+            overrun(t, ingress, now)
+            return SPOILED
+    elif bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
         return NOT_SENT
     if not bits & NOISY:
         return CROSSED

@@ -8,8 +8,7 @@ the random state. ``options[FAULTY]`` is 0 while no port has a fault: then nothi
 
 import numpy as np
 
-from softib.agents.octet_kernels import inner
-from softib.agents.traffic_kernels import MAD_WORDS, add
+from softib.agents.traffic_kernels import MAD_WORDS
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
@@ -19,8 +18,9 @@ BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
 """Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical errors not made good yet;
 when its buffer is empty of MADs (ps); until when the port that sends to it has waited (ps); since when that one
 waits, for ever (ps, 0: it does not); when it has drained what applications sent (ps)."""
-CUT, DEAD, NOISY, SLOW = 1, 2, 4, 8
-"""No signal arrives; the node has no power; bit errors; it drains slowly."""
+CUT, DEAD, NOISY, SLOW, LAVISH = 1, 2, 4, 8, 16
+"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that it does
+not have."""
 BER, DRAIN = 0, 1
 
 LANES = np.ones(256, np.int64)
@@ -30,9 +30,3 @@ PACKET_OCTETS = 4 * float(MAD_WORDS) + 2
 """A MAD's packet with its VCRC."""
 WIDTH_AT = PortInfo.link_width_active.byte
 
-
-@inner
-def grow(row, column, n):
-    """Add ``n`` (a signed number) to a counter that stops at its maximum."""
-    if n > 0:
-        add(row, column, np.uint64(n))

@@ -29,7 +29,7 @@ COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "
 
 FIRMWARE_FIELDS = (
     *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
-    "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "dice",
+    "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "dice", "overruns",
 )  # fmt: skip
 
 Tables: Any = namedtuple("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])  # type: ignore[misc]
@@ -48,6 +48,7 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 MAD left;
 ``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
 ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``dice`` uint64[1]: see :mod:`softib.agents.fault_kernels`;
+``overruns`` int64[ports, 2]: see :mod:`softib.agents.flow_kernels`;
 ``firmware`` uint8[3] softib's version, the firmware's version of every device;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
 """
@@ -75,6 +76,7 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["options"] = np.array([count_mads, additional_counters, 0], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 2))
+    columns["overruns"] = np.zeros((ports, 2), np.int64)
     columns["dice"] = np.array([DICE_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)

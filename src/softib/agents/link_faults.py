@@ -4,7 +4,7 @@
     faults.cut(port, now_ps)               # no signal: both ends go down and stay down
     faults.noise(port, 1e-9, now_ps)       # the cable makes bit errors
     faults.limit(port, 1, 1, now_ps)       # it trains at 1X SDR
-    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s
+    faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: and says that it does not
     faults.power(node, False, now_ps)      # a switch without power
 
 Each effect is the specification's (:mod:`softib.agents.error_kernels`, :mod:`softib.agents.port_kernels`) and shows at both
@@ -29,6 +29,7 @@ from softib.agents.fault_kernels import (
     FAULTY,
     FLOWED,
     HELD,
+    LAVISH,
     NOISY,
     PACKET_OCTETS,
     PHY_ERRORS,
@@ -127,13 +128,15 @@ class LinkFaults:
             set_link(self.tables, int(port), False, int(now_ps))
             set_link(self.tables, int(port), True, int(now_ps))
 
-    def slow(self, port: int, gbps: float | None, now_ps: int = 0) -> None:
+    def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
         """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again): MADs, and what
-        applications send (column ``port_drain``)."""
+        applications send (column ``port_drain``). With ``overrun`` it grants credits all the same: MADs that find its
+        buffer full are lost there, and trap 130 comes."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
         peer = self._peer(port)
         self._mark(port, SLOW, gbps is not None, now_ps)
+        self._mark(port, LAVISH, gbps is not None and overrun, now_ps)
         self._settle([peer], now_ps)
         self.tables.fault[peer, HELD] = 0
         self.tables.fault[port, [DRAINED, WAITED, FLOWED]] = now_ps

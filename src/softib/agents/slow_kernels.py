@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from softib.agents.chance_kernels import grow
 from softib.agents.fault_kernels import (
     BITS,
     DRAIN,
@@ -20,7 +21,6 @@ from softib.agents.fault_kernels import (
     SLOW,
     WAITED,
     WIDTH_AT,
-    grow,
 )  # fmt: skip
 from softib.agents.octet_kernels import inner, octet
 from softib.agents.route_kernels import SWITCH
@@ -128,3 +128,13 @@ def queue(t, egress, ingress, now):
     waits(t, egress, row, now, now + wait)
     row[DRAINED] = max(row[DRAINED], now) + np.int64(drain)
     return True
+
+
+@inner
+def overflows(t, ingress, now):
+    """True when a MAD finds the buffer of ``ingress`` full, which had promised that it is not."""
+    row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
+    if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
+        return True
+    row[DRAINED] = max(row[DRAINED], now) + np.int64(drain)
+    return False

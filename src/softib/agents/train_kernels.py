@@ -6,6 +6,7 @@ import numpy as np
 from softib.agents.octet_kernels import inner, octet
 from softib.iba.rates import SPEEDS, WIDTH_BITS
 from softib.iba.smp import PortInfo as P
+from softib.iba.smp import PortInfoExtended as E
 
 WIDTH_ENABLED_AT, WIDTH_ACTIVE_AT = P.link_width_enabled.byte, P.link_width_active.byte
 ACTIVE_AT = P.link_speed_active.byte  # LinkSpeedActive(4), LinkSpeedEnabled(4)
@@ -21,6 +22,8 @@ LANES = np.array(sorted(WIDTH_BITS, reverse=True), np.int64)
 WIDTH_BIT = np.array([WIDTH_BITS[int(n)] for n in LANES], np.int64)
 CODES = np.array([s.code for s in SPEEDS], np.int64)
 BITS = np.array([(s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEEDS], np.int64)
+PAM4 = np.array([s.pam4 for s in SPEEDS], np.bool_)
+FEC_AT, FEC_CAP_AT, RS_ACTIVE = E.fec_mode_active.byte, E.cap_mask.byte + 3, 2
 
 
 @inner
@@ -66,4 +69,6 @@ def agree(t, port, peer):
         info[EXT_ACTIVE_AT] = (octet(info, EXT_ACTIVE_AT) & 0x0F) | (ext << 4)
         info[EXT2_AT] = (octet(info, EXT2_AT) & 0x9F) | ((ext2 & 3) << 5)
         t.port_mlnx_speed[end, MLNX_ACTIVE] = BITS[fastest, 3]
+        if t.port_info_ext[end, FEC_CAP_AT]:  # PAM4 lanes work with RS-FEC only; slower ones of ours have none
+            t.port_info_ext[end, FEC_AT + 1] = RS_ACTIVE if PAM4[fastest] else 0
     return True

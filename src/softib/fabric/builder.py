@@ -18,6 +18,7 @@ import numpy as np
 
 from softib.errors import LimitError, TopologyError
 from softib.fabric.columns import CableMedium, Sizes
+from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
@@ -205,6 +206,7 @@ def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, lin
     supported, lanes = np.maximum(supported, active), np.maximum(lanes, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = port_info_image(f, supported, lanes, active, active_lanes)
     f.switch_info[:] = switch_info_image(f)
+    advertise_fec(f, ADVERTISED_FROM)
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

@@ -40,6 +40,12 @@ def _rate(value: Any) -> float:
     return float(value)
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError
@@ -85,7 +91,8 @@ KINDS: dict[str, LiveFault] = {
         options={"width": Option(_count, "lanes: 1, 2, 4, 8 or 12"), "speed": Option(_text, "a generation, such as EDR")},
     ),
     "slow-port": LiveFault("the port drains data VLs slowly; its peer waits, or discards after HOQLife", needed=("gbps",),
-                           options={"gbps": Option(_rate, "Gb/s that it drains, 0 = nothing")}),
+                           options={"gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
+                                    "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns")}),
     "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
     "switch-up": LiveFault("it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True),
     "list": LiveFault("the faults that there are", place=""),

@@ -184,7 +184,7 @@ class FaultDesk:
             self.faults.mend(port, now_ps)
 
     def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self.faults.slow(port, float(options["gbps"]), now_ps)
+        self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
         self._know("slow-port", port, options, now_ps)
         return self._link(port)
 

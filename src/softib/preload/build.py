@@ -2,10 +2,14 @@
 
 ``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so`` needs a C compiler
 alone; ``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
+
+A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and compiler, whatever the files'
+times are: what is there and has the right one is not compiled again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -38,7 +42,7 @@ def compiler() -> str | None:
 
 
 def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-umad.so`` to ``to`` with ``more`` flags (``-fsanitize=address``).
+    """Compile ``libsoftib-umad.so`` to ``to`` with ``more`` flags (``-fsanitize=address``), unless it is current.
 
     Raises RuntimeError with the compiler's words.
     """
@@ -46,7 +50,8 @@ def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-verbs.so`` to ``to`` with ``more`` flags. Raises RuntimeError, also where headers are missing."""
+    """Compile ``libsoftib-verbs.so`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError, also where
+    headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev")
@@ -62,6 +67,15 @@ def missing_headers() -> list[str]:
     return [h for h in HEADERS if _run([*cc.split(), "-fsyntax-only", "-x", "c", "-"], f"#include <{h}>\n").returncode]
 
 
+def _digest(sources: Sequence[Path], command: Sequence[str]) -> bytes:
+    """20 octets of what makes a library: its command, and every file of the folders that its sources are in."""
+    digest = hashlib.sha1(repr(list(command)).encode() + Path(__file__).read_bytes(), usedforsecurity=False)
+    folders = {p.parent for p in sources} | {HERE} | {p.parent.parent for p in sources}
+    for file in sorted(p for folder in folders for p in folder.iterdir() if p.suffix in (".c", ".h", ".map")):
+        digest.update(str(file.relative_to(HERE)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.digest()
+
+
 def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
@@ -70,6 +84,9 @@ def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], 
     cc = compiler()
     if cc is None:
         raise RuntimeError("no C compiler; install gcc, or name one in CC")
+    digest = _digest(sources, [cc, *FLAGS, *more])
+    if to.is_file() and digest in to.read_bytes():
+        return to
     to.parent.mkdir(parents=True, exist_ok=True)
     made = to.with_name(f".{to.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -77,7 +94,8 @@ def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], 
         steps = [[*cc.split(), *FLAGS, *more, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
         done = [*pool.map(_run, steps)]
         done.append(_run([
-            *cc.split(), "-shared", "-o", str(made), *objects, f"-Wl,-soname,{name}", "-Wl,-z,now", *link, *more, "-ldl",
+            *cc.split(), "-shared", "-o", str(made), *objects, f"-Wl,-soname,{name}", "-Wl,-z,now",
+            f"-Wl,--build-id=0x{digest.hex()}", *link, *more, "-ldl",
             "-lpthread", "-lm",
         ]))  # fmt: skip
     for one in done:

@@ -10,7 +10,7 @@ static uint8_t info[2][64] = {
     { [SV_LID_AT + 1] = 2, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
 };
 struct sv_board sv_board = { .head = &head, .port_info = &info[0][0] };
-uint32_t stub_qkeys, stub_packets;
+uint32_t stub_qkeys, stub_pkeys, stub_packets;
 static bool cut;
 
 void stub_cut(bool yes)
@@ -98,6 +98,12 @@ void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, c
 {
     (void)port, (void)way, (void)qkey, (void)qp;
     __atomic_fetch_add(&stub_qkeys, 1, __ATOMIC_RELAXED);
+}
+
+void sv_pkey_violation(uint32_t port, const struct sv_way *way, uint32_t pkey, const uint32_t qp[2])
+{
+    (void)port, (void)way, (void)pkey, (void)qp;
+    __atomic_fetch_add(&stub_pkeys, 1, __ATOMIC_RELAXED);
 }
 
 struct sv_words sv_wire_words(enum sv_message message, unsigned flags, uint64_t length, uint32_t mtu)

@@ -26,7 +26,6 @@ struct world {
 struct cq {
     struct world *w;
     uint64_t at;
-    pthread_mutex_t lock;
 };
 
 struct srq {
@@ -43,7 +42,7 @@ struct options {
     uint8_t no_reads;
 };
 
-extern uint32_t stub_qkeys, stub_packets;
+extern uint32_t stub_qkeys, stub_pkeys, stub_packets;
 void stub_cut(bool yes);
 
 void world_open(struct world *w, const char *folder, uint32_t number, uint32_t row);

@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.errors import LimitError, UnreadableFile
 from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.pairing import Cables, pair
@@ -161,6 +162,7 @@ def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.n
             column[port[good]] = c[name][told][good]
     info, mlnx = port_info_image(f, np.maximum(sup, active), np.maximum(sup_lanes, active_lanes), active, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = info, mlnx
+    advertise_fec(f, ADVERTISED_FROM)
     f.power_on()
 
 

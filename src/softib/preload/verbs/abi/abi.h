@@ -17,6 +17,10 @@
 #define VA_MAX_CQE 4194303
 #define VA_MAX_RD_ATOM 16
 #define VA_MAX_DM 131072
+#define VA_MAX_TAGS 4096
+#define VA_MAX_TAG_OPS 4096
+#define VA_MAX_TAG_SGES 4
+#define VA_MAX_RNDV_HEADER 64
 
 struct va_device {
     struct ibv_device device;
@@ -52,9 +56,10 @@ struct va_mr {
 
 struct va_dm {
     struct ibv_dm dm;
+    struct softib_dm *s;
     char *memory;
     size_t length;
-    struct va_dm *next;
+    bool imported;
 };
 
 struct va_channel {
@@ -68,7 +73,6 @@ struct va_cq {
     struct ibv_cq_ex ex;
     struct softib_cq *s;
     uint64_t at;
-    pthread_spinlock_t lock;    /* of the consumer */
     struct softib_cqe now;      /* start_poll, next_poll */
     struct va_channel *channel;
     struct va_cq *next;         /* of the channel */
@@ -183,6 +187,11 @@ struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 int va_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int va_close_xrcd(struct ibv_xrcd *xrcd);
+
+/* The list of a tag matching SRQ. make: 0 or ENOMEM. */
+int va_make_tags(struct softib_srq *s, uint32_t max);
+void va_free_tags(struct softib_srq *s);
+int va_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 
 int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -40,7 +40,6 @@ static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_co
     c->ex.cqe = (int)s->size - 1;
     pthread_mutex_init(&c->ex.mutex, NULL);
     pthread_cond_init(&c->ex.cond, NULL);
-    pthread_spin_init(&c->lock, PTHREAD_PROCESS_PRIVATE);
     s->process = (uint16_t)va_engine.w.process;
     s->async = va_context(context)->async;
     s->user = (uintptr_t)c;
@@ -57,7 +56,8 @@ VA_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
     return c ? ibv_cq_ex_to_cq(&c->ex) : NULL;
 }
 
-#define STANDARD (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define STANDARD (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK |   \
+                  IBV_WC_EX_WITH_TM_INFO)
 
 struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
@@ -121,7 +121,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (!ring)
         return size ? ENOMEM : EINVAL;
     to = vm_at(&va_engine.w, ring);
-    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &s->polling);
     vm_lock(&va_engine.w, &s->lock);
     from = vm_at(&va_engine.w, s->ring);
     if (s->producer - s->consumer >= size) { /* what is in it must have room (11.2.8.3) */
@@ -138,7 +138,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
         cq->cqe = (int)size - 1;
     }
     vm_unlock(&s->lock);
-    pthread_spin_unlock(&c->lock);
+    vm_unlock(&s->polling);
     vm_free(&va_engine.w, gone, old * sizeof(struct softib_cqe));
     return error;
 }
@@ -149,22 +149,20 @@ int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
     return EOPNOTSUPP; /* moderation: an event is sent when its completion is there */
 }
 
-/* -- polling; c->lock is held -- */
+/* -- polling; s->polling is held -- */
 
-/* The next completion that exists, NULL: none. */
+/* The next completion, NULL: none. */
 static const struct softib_cqe *next(struct va_cq *c)
 {
     struct softib_cq *s = c->s;
-    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring);
+    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring), *cqe;
 
-    while (s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE)) {
-        const struct softib_cqe *cqe = &ring[s->consumer & (s->size - 1)];
-
-        if (cqe->status != SOFTIB_CQE_PURGED)
-            return cqe;
-        __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
-    }
-    return NULL;
+    if (s->consumer == __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE))
+        return NULL;
+    cqe = &ring[s->consumer & (s->size - 1)];
+    if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
+        vm_quiesce(&va_engine.w); /* who found the window before may still copy */
+    return cqe;
 }
 
 static void taken(struct va_cq *c)
@@ -188,12 +186,13 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     ve_progress(&va_engine);
-    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &c->s->polling);
     for (; got < n && (cqe = next(c)); got++) {
         fill(&wc[got], cqe);
+        ve_free_places(cqe);
         taken(c);
     }
-    pthread_spin_unlock(&c->lock);
+    vm_unlock(&c->s->polling);
     return got;
 }
 
@@ -218,6 +217,7 @@ static int look(struct va_cq *c)
     if (!cqe)
         return ENOENT;
     c->now = *cqe;
+    ve_free_places(cqe);
     taken(c);
     c->ex.status = c->now.status;
     c->ex.wr_id = c->now.wr_id;
@@ -232,10 +232,10 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     if (attr && attr->comp_mask)
         return EINVAL;
     ve_progress(&va_engine);
-    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &c->s->polling);
     error = look(c);
     if (error)
-        pthread_spin_unlock(&c->lock);
+        vm_unlock(&c->s->polling);
     return error;
 }
 
@@ -246,7 +246,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-    pthread_spin_unlock(&((struct va_cq *)ex)->lock);
+    vm_unlock(&((struct va_cq *)ex)->s->polling);
 }
 
 #define READS(type, name, what)                                                                                              \
@@ -275,6 +275,17 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
     return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
 }
 
+/* Of the first completion of a message that matched; of any other it is 0 (engine/tags.c). */
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+    const struct softib_cqe *now = &((struct va_cq *)ex)->now;
+    bool told = now->status == IBV_WC_SUCCESS && now->opcode == IBV_WC_TM_RECV && now->flags & IBV_WC_TM_MATCH;
+
+    *info = (struct ibv_wc_tm_info){ .priv = told ? now->vendor_err : 0 };
+    if (told)
+        memcpy(&info->tag, (const char *)now + offsetof(struct softib_cqe, sl), sizeof info->tag);
+}
+
 /* What was not asked for stays NULL, as a driver leaves it. */
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
@@ -291,6 +302,7 @@ void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
     ex->read_slid = wc_flags & IBV_WC_EX_WITH_SLID ? read_slid : NULL;
     ex->read_sl = wc_flags & IBV_WC_EX_WITH_SL ? read_sl : NULL;
     ex->read_dlid_path_bits = wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS ? read_dlid_path_bits : NULL;
+    ex->read_tm_info = wc_flags & IBV_WC_EX_WITH_TM_INFO ? read_tm_info : NULL;
     ex->read_completion_ts = wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP ? read_completion_ts : NULL;
     ex->read_completion_wallclock_ns =
         wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;

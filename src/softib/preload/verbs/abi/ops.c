@@ -47,6 +47,7 @@ void va_fill_ops(struct verbs_context *v)
     v->create_qp_ex = va_create_qp_ex;
     v->get_srq_num = va_get_srq_num;
     v->create_srq_ex = va_create_srq_ex;
+    v->post_srq_ops = va_post_srq_ops;
     v->open_xrcd = va_open_xrcd;
     v->close_xrcd = va_close_xrcd;
 }

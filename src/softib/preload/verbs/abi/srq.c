@@ -92,18 +92,25 @@ VA_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
     return &q->srq;
 }
 
+/* What each type of SRQ must be told (ibv_create_srq_ex(3)). */
+static const uint32_t needs[] = {
+    [IBV_SRQT_BASIC] = IBV_SRQ_INIT_ATTR_PD,
+    [IBV_SRQT_XRC] = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+    [IBV_SRQT_TM] = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ,
+};
+
 struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
     enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
-    bool xrc = type == IBV_SRQT_XRC;
     struct va_srq *q;
 
-    if (type != IBV_SRQT_BASIC && !xrc) {
+    if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC && type != IBV_SRQT_TM) {
         errno = EOPNOTSUPP;
         return NULL;
     }
-    if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
-        (xrc && (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ)))) {
+    if ((attr->comp_mask & needs[type]) != needs[type] ||
+        (type == IBV_SRQT_TM && (!attr->tm_cap.max_num_tags || attr->tm_cap.max_num_tags > VA_MAX_TAGS ||
+                                 attr->tm_cap.max_ops > VA_MAX_TAG_OPS))) {
         errno = EINVAL;
         return NULL;
     }
@@ -111,16 +118,22 @@ struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
     if (!q)
         return NULL;
     q->srq.srq_context = attr->srq_context;
-    if (!xrc)
+    q->type = type;
+    if (type == IBV_SRQT_BASIC)
         return &q->srq;
-    q->type = IBV_SRQT_XRC;
-    q->xrcd = (struct va_xrcd *)attr->xrcd;
     q->cq = (struct va_cq *)attr->cq;
-    q->s->xrcd = q->xrcd->domain;
     q->s->cq = q->cq->at;
-    q->s->number = vm_number_take(&va_engine.w, q->at);
-    __atomic_fetch_add(&q->xrcd->users, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&q->cq->users, 1, __ATOMIC_RELAXED);
+    if (type == IBV_SRQT_XRC) {
+        q->xrcd = (struct va_xrcd *)attr->xrcd;
+        q->s->xrcd = q->xrcd->domain;
+        q->s->number = vm_number_take(&va_engine.w, q->at);
+        __atomic_fetch_add(&q->xrcd->users, 1, __ATOMIC_RELAXED);
+    } else if (va_make_tags(q->s, attr->tm_cap.max_num_tags)) {
+        ibv_destroy_srq(&q->srq);
+        errno = ENOMEM;
+        return NULL;
+    }
     return &q->srq;
 }
 
@@ -148,12 +161,13 @@ VA_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
     while (srq->events_completed != q->events)
         pthread_cond_wait(&srq->cond, &srq->mutex);
     pthread_mutex_unlock(&srq->mutex);
-    if (q->type == IBV_SRQT_XRC) {
+    if (q->xrcd)
         __atomic_fetch_sub(&q->xrcd->users, 1, __ATOMIC_RELEASE);
+    if (q->cq)
         __atomic_fetch_sub(&q->cq->users, 1, __ATOMIC_RELEASE);
-    }
     va_pd_leave(va_pd(srq->pd));
     q->s->is = 0;
+    va_free_tags(q->s);
     vm_free(&va_engine.w, q->s->ring, ring_octets(q->s->size, q->s->sges));
     vm_free(&va_engine.w, q->at, sizeof *q->s);
     free(q);

@@ -118,8 +118,10 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
 {
     bool here = true;
 
-    for (unsigned i = 0; i < parts_n; i++)
+    for (unsigned i = 0; i < parts_n; i++) {
         here = here && (parts[i].here || !parts[i].length);
+        process = parts[i].length ? parts[i].process : process; /* of an imported key */
+    }
     if (!here)
         return copy_there((pid_t)vm_process(&e->w, process)->pid, parts, parts_n, iov, iov_n, put);
     copy_here(parts, parts_n, iov, iov_n, put);

@@ -67,10 +67,13 @@ static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_
         return;
     if (peer->is == SOFTIB_IS_QP) {
         vm_lock(&q->e->w, &peer->lock);
-        if (peer->type == IBV_QPT_UD && peer->port == port && sv_pkeys_match(peer->pkey, q->s->pkey) &&
+        if (peer->type == IBV_QPT_UD && peer->port == port &&
             (peer->state == IBV_QPS_RTR || peer->state == IBV_QPS_RTS || peer->state == IBV_QPS_SQD ||
              peer->state == IBV_QPS_SQE)) {
-            if (peer->qkey == qkey)
+            sv_port_pkey(peer->port, peer->pkey_index, &peer->pkey);
+            if (!sv_pkeys_match(peer->pkey, q->s->pkey))
+                sv_pkey_violation(port, &q->way, q->s->pkey, (uint32_t[2]){ q->s->qpn, qpn });
+            else if (peer->qkey == qkey)
                 arrive(q, wr, peer, iov, n, length);
             else
                 sv_qkey_violation(port, &q->way, qkey, (uint32_t[2]){ q->s->qpn, qpn });
@@ -89,12 +92,13 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
     const struct ve_ah *ah = wr->ah;
 
     for (uint32_t i = 0; i < high; i++) {
-        struct softib_member m = members[i];
-        bool reached = m.port == q->s->port;
+        struct softib_member m;
+        bool reached;
 
-        if (!m.qpn || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
+        if (!ve_read_member(&members[i], &m) || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
             (ah->attr.is_global && memcmp(m.gid, ah->attr.grh.dgid.raw, 16)))
             continue;
+        reached = m.port == q->s->port;
         for (uint32_t d = 0; !reached && d < ah->tree.dests_n; d++)
             reached = ah->tree.dests[d] == m.port;
         if (reached)
@@ -105,10 +109,12 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
 static void walk(struct ve_qp *q, struct ve_ah *ah)
 {
     struct sv_way way = {
-        .port = q->s->port, .dlid = ah->attr.dlid, .pkey = q->s->pkey, .sl = ah->attr.sl, .is_global = ah->attr.is_global,
+        .port = q->s->port, .dlid = ah->attr.dlid, .sl = ah->attr.sl, .is_global = ah->attr.is_global,
     };
     uint32_t qp[2] = { q->s->qpn, 0 };
 
+    sv_port_pkey(q->s->port, q->s->pkey_index, &q->s->pkey); /* an SM may have changed the table */
+    way.pkey = q->s->pkey;
     memcpy(way.dgid, ah->attr.grh.dgid.raw, 16);
     q->way = way;
     if (!sv_flow_is_stale(&ah->flow) && ah->pkey == q->s->pkey && ah->flow.cell)
@@ -123,7 +129,7 @@ static void walk(struct ve_qp *q, struct ve_ah *ah)
     ah->pkey = q->s->pkey;
 }
 
-struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct iovec iov[VE_SGES + 2];
     char grh[GRH];
@@ -151,4 +157,13 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
         to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
     pthread_mutex_unlock(&ah->lock);
     return ve_done(IBV_WC_SUCCESS);
+}
+
+struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = datagram(q, wr);
+
+    if (q->foreign)
+        ve_give_back(q, false);
+    return outcome;
 }

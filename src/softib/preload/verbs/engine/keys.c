@@ -53,17 +53,24 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
                 uint32_t process, uint32_t qpn, struct ve_part *part)
 {
     const struct softib_key *k = vm_key(&e->w, key);
+    uint64_t room;
     char *here;
 
-    if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key || !key || k->process != process || k->domain != domain ||
-        (k->access & access) != access)
+    if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
-    if (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)
+    if (k->domain != domain || (k->access & access) != access)
         return false;
-    if (address < k->iova || length > k->length || address - k->iova > k->length - length)
+    if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
+        return false;
+    process = k->process;
+    if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
+        return false; /* windows are for peers (10.6.7.2) */
+    room = __atomic_load_n(&k->length, __ATOMIC_RELAXED); /* once: a window may be unbound at this moment */
+    if (address < k->iova || length > room || address - k->iova > room - length)
         return false;
     part->address = k->address + (address - k->iova);
     part->length = length;
+    part->process = process;
     if (process == e->w.process) {
         part->here = (char *)(uintptr_t)part->address;
     } else {
@@ -73,7 +80,13 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
     return true;
 }
 
-/* -- memory windows; struct ibv_mw.handle is the key that stays its own: the place in the table -- */
+/*
+ * -- memory windows; struct ibv_mw.handle is the key that stays its own: the place in the table --
+ *
+ * Who has looked at a window may still copy when it is unbound. So the owner waits (vm_quiesce) before it binds the place
+ * anew, and before it says that the window is unbound: LOCAL_INV and binds in their completion, SEND_WITH_INV where the
+ * receive's completion is polled.
+ */
 
 static void unbind(struct ve_engine *e, struct softib_key *k, uint32_t next)
 {
@@ -99,6 +112,7 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
         if (mw->type == IBV_MW_TYPE_2)
             return IBV_WC_MW_BIND_ERR;
         unbind(e, k, key);
+        vm_quiesce(&e->w);
         mw->rkey = key;
         return IBV_WC_SUCCESS;
     }
@@ -112,6 +126,7 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
     if (k->users)
         __atomic_fetch_sub(&vm_key(&e->w, k->users)->users, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&k->key, 0, __ATOMIC_SEQ_CST);
+    vm_quiesce(&e->w);
     k->kind = mw->type == IBV_MW_TYPE_2 ? SOFTIB_KEY_WINDOW_2 : SOFTIB_KEY_WINDOW;
     k->qpn = q->s->qpn;
     k->address = part.address;
@@ -131,8 +146,9 @@ bool ve_invalidate(struct ve_engine *e, uint32_t key, uint32_t process, uint32_t
 {
     struct softib_key *k = vm_key(&e->w, key);
 
-    if (!key || __atomic_load_n(&k->key, __ATOMIC_ACQUIRE) != key || k->process != process || k->domain != domain ||
-        k->kind != SOFTIB_KEY_WINDOW_2 || k->qpn != qpn || !k->length)
+    if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_ACQUIRE) != key)
+        return false;
+    if (k->process != process || k->domain != domain || k->kind != SOFTIB_KEY_WINDOW_2 || k->qpn != qpn || !k->length)
         return false;
     unbind(e, k, key);
     return true;

@@ -45,6 +45,8 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
         if (wr->sge[i].length && !ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain,
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
+        if (wr->sge[i].length && !part.here)
+            return ve_borrow(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;
     }
@@ -63,6 +65,7 @@ struct message {
     uint16_t process;               /* whose memory it reaches, and in which protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
+    bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
     uint64_t length;
 };
 
@@ -145,6 +148,8 @@ static struct ve_outcome deliver(struct message *m)
     };
     int error;
 
+    if (m->srq && m->srq->tags && !m->kind->writes)
+        cqe.opcode = m->unexpected ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
     ve_complete_soon(e, m->srq && m->srq->cq ? m->srq->cq : m->peer->recv_cq);
     if (!m->kind->writes) {
         if (!ve_receive_parts(e, m->peer, m->srq, receive, parts, &room))
@@ -167,8 +172,10 @@ static struct ve_outcome deliver(struct message *m)
         cqe.imm = m->wr->imm;
         cqe.flags |= IBV_WC_WITH_INV;
     }
-    if (m->q->way.is_global)
+    if (m->q->way.is_global && !(m->srq && m->srq->tags))
         cqe.flags |= IBV_WC_GRH;
+    if (m->unexpected)
+        ve_unexpected(e, m->srq);
     ve_take_receive(e, m->peer, m->srq, &cqe, m->wr->flags & IBV_SEND_SOLICITED);
     return ve_done(IBV_WC_SUCCESS);
 }
@@ -179,6 +186,13 @@ static struct ve_outcome write_or_send(struct message *m)
     struct ve_outcome outcome;
     int error;
 
+    if (m->srq && m->srq->tags && !m->kind->writes) {
+        enum ve_tagged tagged = ve_match(m->q, m->wr, m->peer, m->srq, m->iov, m->iov_n, m->length, &outcome);
+
+        m->unexpected = tagged == VE_UNEXPECTED;
+        if (tagged == VE_MATCHED)
+            return outcome;
+    }
     if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq)) {
         outcome = not_ready(m); /* who posts from now on sees that we wait; who did before is seen now */
         if (!outcome.wait || !ve_next_receive(m->q->e, m->peer, m->srq))
@@ -258,7 +272,9 @@ static struct ve_outcome atomic(struct message *m)
         return refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     if (error)
         return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
-    memcpy(m->iov[0].iov_base, &old, 8);
+    for (unsigned i = 0, n = 0; i < m->iov_n; n += (unsigned)m->iov[i++].iov_len)
+        if (m->iov[i].iov_len)
+            memcpy(m->iov[i].iov_base, (char *)&old + n, m->iov[i].iov_len);
     outcome.byte_len = 8;
     return outcome;
 }
@@ -333,6 +349,24 @@ static bool accepts(struct message *m)
     return mine->type == IBV_QPT_UC || peer->rq_psn == m->q->sq_psn;
 }
 
+/*
+ * Both QPs are in one partition (10.9.1.2). The port's table let the packet in; it may have another entry that matches.
+ * What is only looked at before its time is not sent.
+ */
+static bool in_partition(struct message *m, bool walked)
+{
+    struct softib_qp *peer = m->peer;
+    const struct softib_qp *mine = m->q->s;
+
+    if (walked) /* an SM may have changed the table */
+        sv_port_pkey(peer->port, peer->pkey_index, &peer->pkey);
+    if (sv_pkeys_match(peer->pkey, mine->pkey))
+        return true;
+    if (!m->q->early)
+        sv_pkey_violation(peer->port, &m->q->way, mine->pkey, (uint32_t[2]){ mine->qpn, peer->qpn });
+    return false;
+}
+
 /* The first request reaches a QP that does not send yet (11.6.3.1). */
 static void establish(struct message *m)
 {
@@ -383,25 +417,28 @@ static struct ve_outcome at_xrc_peer(struct message *m)
     return outcome;
 }
 
-struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct message m; /* large: only what is looked at is set */
     struct ve_outcome outcome;
     enum ibv_wc_status status;
     uint64_t *hazard;
+    bool walked;
 
     m.q = q;
     m.wr = wr;
     m.kind = &kinds[wr->opcode];
     m.peer = NULL;
     m.srq = NULL;
+    m.unexpected = false;
     status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)
         status = IBV_WC_LOC_LEN_ERR;
     if (status != IBV_WC_SUCCESS)
         return ve_done(status);
-    if (sv_flow_is_stale(&q->flow))
+    walked = sv_flow_is_stale(&q->flow);
+    if (walked)
         ve_qp_walk(q);
     if (q->flow.reason[0] != SV_OK || q->flow.reason[1] != SV_OK) {
         outcome = q->s->type == IBV_QPT_UC ? ve_done(IBV_WC_SUCCESS) : lost();
@@ -418,7 +455,7 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     outcome = q->s->type == IBV_QPT_UC ? ve_done(IBV_WC_SUCCESS) : lost();
     if (m.peer && m.peer->is == SOFTIB_IS_QP) {
         vm_lock(&q->e->w, &m.peer->lock);
-        if (accepts(&m)) {
+        if (accepts(&m) && in_partition(&m, walked)) {
             establish(&m);
             m.process = m.peer->process;
             m.domain = m.peer->domain;
@@ -432,5 +469,20 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     count(&m, &outcome);
     if (!outcome.wait && outcome.status == IBV_WC_SUCCESS)
         q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    return outcome;
+}
+
+struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = request(q, wr);
+
+    if (q->foreign) {
+        const struct kind *kind = &kinds[wr->opcode];
+        enum ibv_wc_status status = ve_give_back(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
+                                                        (kind->reads || kind->atomic));
+
+        if (status != IBV_WC_SUCCESS)
+            outcome = ve_done(status);
+    }
     return outcome;
 }

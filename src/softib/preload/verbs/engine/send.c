@@ -26,8 +26,10 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
         .byte_len = octets,
     };
 
+    q->completed++;
     if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
         return;
+    ve_mark_places(&cqe, q);
     ve_complete(q->e, q->send_cq, &cqe, false);
 }
 
@@ -37,6 +39,7 @@ static void flush(struct ve_qp *q)
         complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
     q->waits = VE_NONE;
     q->early = false;
+    ve_write_off(q);
 }
 
 void ve_break(struct ve_qp *q)
@@ -72,9 +75,12 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
 {
     if (wr->opcode == IBV_WR_BIND_MW)
         return ve_done(ve_bind(q, wr->mw, wr->rkey, &wr->bind));
-    if (wr->opcode == IBV_WR_LOCAL_INV)
-        return ve_done(ve_invalidate(q->e, wr->imm, q->e->w.process, q->s->domain, q->s->qpn) ? IBV_WC_SUCCESS
-                                                                                              : IBV_WC_MW_BIND_ERR);
+    if (wr->opcode == IBV_WR_LOCAL_INV) {
+        if (!ve_invalidate(q->e, wr->imm, q->e->w.process, q->s->domain, q->s->qpn))
+            return ve_done(IBV_WC_MW_BIND_ERR);
+        vm_quiesce(&q->e->w); /* before it is said to be done, nobody copies there any more */
+        return ve_done(IBV_WC_SUCCESS);
+    }
     return q->s->type == IBV_QPT_UD ? ve_datagram(q, wr) : ve_request(q, wr);
 }
 
@@ -127,6 +133,8 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
+    if (q->owed)
+        ve_pay(q);
     return true;
 }
 
@@ -134,6 +142,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
 {
     if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
+    if (q->owed)
+        ve_pay(q);
     while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
         /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
@@ -152,8 +162,6 @@ static int keep(struct ve_qp *q, const struct ve_wr *wr)
     struct ve_slot *slot;
     uint64_t octets = 0;
 
-    if (q->tail - q->head >= q->max_send)
-        return ENOMEM;
     if (!q->slots)
         q->slots = calloc(q->max_send, sizeof *q->slots);
     if (!q->slots)
@@ -184,6 +192,8 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
     enum ibv_qp_state state = q->ex.qp_base.state;
     int error;
 
+    if (ve_places_taken(q) >= q->max_send)
+        return ENOMEM;
     if (state == IBV_QPS_RTS && q->head == q->tail) {
         if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
             ve_follow(q);

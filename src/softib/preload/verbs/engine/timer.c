@@ -61,7 +61,7 @@ static bool go_on(struct ve_engine *e, bool woken)
             continue;
         }
         ve_go_on(q, now, woken);
-        if (q->head == q->tail) {
+        if (q->head == q->tail && !q->owed) {
             __atomic_store_n(at, q->next, __ATOMIC_RELAXED);
             q->listed = false;
         } else {

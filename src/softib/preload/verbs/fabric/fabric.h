@@ -114,7 +114,11 @@ static inline void sv_flow_count(struct sv_flow *flow, unsigned way, struct sv_w
         sv_cell_count(flow->cell, way, words.packets, words.words);
 }
 
-/* A datagram reached `port` with a Q_Key that its QP does not have: QKeyViolations and trap 258 there. */
+/* -- violation.c: packets that reached `port`, and that no QP of it may take -- */
+
+/* With a Q_Key that the QP does not have: QKeyViolations and trap 258 (IBA 10.2.5, 14.2.5.9). */
 void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2]);
+/* With a P_Key that matches some entry of the port's table, but not the QP's: PKeyViolations and trap 257 (10.9.4). */
+void sv_pkey_violation(uint32_t port, const struct sv_way *way, uint32_t pkey, const uint32_t qp[2]);
 
 #endif

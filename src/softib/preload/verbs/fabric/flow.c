@@ -2,7 +2,6 @@
 #include "inner.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 static struct sv_leg leg_of(const struct sv_path *path)
@@ -89,30 +88,4 @@ void sv_flow_end(struct sv_flow *flow)
     if (flow->cell)
         sv_cell_retire(flow->cell);
     flow->cell = NULL;
-}
-
-void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2])
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct softib_cell *cell; /* of the last violation: the same program mostly errs again */
-    static uint32_t owner;
-    struct sv_leg legs[2] = { { NULL, 0, port, SOFTIB_DROP_QKEY }, { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
-    struct sv_label label = {
-        .key = qkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, way->port), .dlid = way->dlid, .sl = way->sl,
-    };
-
-    pthread_mutex_lock(&lock);
-    if (owner != sv_fabric_process()) /* a forked child does not write the parent's cell */
-        cell = NULL;
-    owner = sv_fabric_process();
-    if (cell && (cell->drop[0] != port || cell->key != qkey || memcmp(cell->qp, label.qp, sizeof label.qp) ||
-                 cell->slid != label.slid || cell->dlid != label.dlid)) {
-        sv_cell_retire(cell);
-        cell = NULL;
-    }
-    if (!cell)
-        cell = sv_cell_new(sv_fabric_cells, legs, &label);
-    if (cell)
-        sv_cell_count(cell, 0, 1, 0);
-    pthread_mutex_unlock(&lock);
 }

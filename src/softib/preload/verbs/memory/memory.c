@@ -269,9 +269,13 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object)
 
 static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, bool second)
 {
-    uint64_t *at = vm_number(w, number), value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    uint32_t process = (uint32_t)(value >> PROCESS_AT);
+    uint64_t *at = vm_number(w, number), value;
+    uint32_t process;
 
+    if (number >= __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED))
+        return NULL; /* nobody's, and a look would take memory: the file is sparse */
+    value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    process = (uint32_t)(value >> PROCESS_AT);
     if (!value || !__atomic_load_n(&vm_process(w, process)->alive, __ATOMIC_RELAXED))
         return NULL;
     *hazard = vm_hazard(w, process, second);

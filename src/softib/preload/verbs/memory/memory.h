@@ -21,6 +21,8 @@ _Static_assert(sizeof(struct softib_cq) == 192 && offsetof(struct softib_cq, loc
                offsetof(struct softib_cq, consumer) == 128, "three lines: still, adders, owner");
 _Static_assert(sizeof(struct softib_srq) == 192 && offsetof(struct softib_srq, lock) == 64 &&
                offsetof(struct softib_srq, tail) == 128, "three lines: still, takers, owner");
+_Static_assert(sizeof(struct softib_tag) == offsetof(struct softib_tag, wr_id) + sizeof(struct softib_receive),
+               "a tag ends as a receive");
 _Static_assert(sizeof(struct softib_qp) == 192 && offsetof(struct softib_qp, lock) == 64 &&
                offsetof(struct softib_qp, rq) == 128, "three lines: still, initiators, owner");
 
@@ -71,6 +73,12 @@ static inline uint64_t *vm_number(const struct vm_world *w, uint32_t number)
 static inline struct softib_key *vm_key(const struct vm_world *w, uint32_t key)
 {
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
+}
+
+/* Was its place ever anybody's? Behind that a look alone would take memory: the file is sparse. */
+static inline bool vm_key_is_there(const struct vm_world *w, uint32_t key)
+{
+    return (key >> 8) / SOFTIB_VERBS_BLOCK_KEYS < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED);
 }
 
 static inline struct softib_member *vm_members(const struct vm_world *w)

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 2
+#define SOFTIB_VERBS_VERSION 3
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -74,7 +74,7 @@ struct softib_member {      /* of a multicast group */
     uint16_t mlid;
     uint16_t process;
     uint8_t gid[16];
-    uint32_t reserved;
+    uint32_t version;       /* another one each time the place is used */
 };
 
 struct softib_key {
@@ -92,6 +92,8 @@ struct softib_key {
     uint64_t file;          /* a softib_file, 0 = private memory */
     uint64_t file_at;       /* where `address` is in it */
 };
+
+#define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
 
 #define SOFTIB_KEY_REGION 1
 #define SOFTIB_KEY_WINDOW 2
@@ -118,10 +120,10 @@ struct softib_receive {     /* a posted receive; its softib_sge follow */
 struct softib_cqe {
     uint64_t wr_id;
     uint64_t stamp;         /* CLOCK_MONOTONIC, ns */
-    uint32_t status;        /* enum ibv_wc_status; SOFTIB_CQE_PURGED: does not exist */
+    uint32_t status;        /* enum ibv_wc_status */
     uint32_t opcode;
     uint32_t byte_len;
-    uint32_t imm;           /* big endian, or the invalidated key */
+    uint32_t imm;           /* big endian, or the invalidated key; of a send: how many its QP has completed */
     uint32_t qpn;
     uint32_t src_qp;
     uint32_t flags;         /* enum ibv_wc_flags */
@@ -129,12 +131,10 @@ struct softib_cqe {
     uint32_t owner;         /* QPN whose reset purges it */
     uint16_t slid;
     uint16_t pkey_index;
-    uint8_t sl;
+    uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
     uint8_t path_bits;
     uint8_t reserved[6];
 };
-
-#define SOFTIB_CQE_PURGED 0xFFFFFFFF
 
 /*
  * Queues are split by who writes: what stands still, what initiators write, what the owner writes. Each part fills cache lines of
@@ -157,7 +157,8 @@ struct softib_cq {
     uint8_t adders[48];
     uint32_t consumer;
     uint32_t pending;       /* events of the channel that were not fetched */
-    uint8_t owners[56];
+    uint32_t polling;       /* lock of who takes; held from start_poll to end_poll */
+    uint8_t owners[52];
 };
 
 #define SOFTIB_IS_QP 0x71704951
@@ -171,11 +172,12 @@ struct softib_srq {
     uint32_t domain;
     uint32_t xrcd;
     uint64_t ring;
-    uint64_t cq;            /* XRC */
+    uint64_t cq;            /* XRC, tag matching */
     uint64_t user;
     uint32_t async;
     uint16_t process;
-    uint8_t still[10];
+    uint16_t spare;
+    uint64_t tags;          /* softib_tags; 0: no tag matching */
     uint32_t lock;
     uint32_t head;
     uint32_t limit;
@@ -183,6 +185,39 @@ struct softib_srq {
     uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
     uint8_t owners[58];
+};
+
+/* Tag matching: the list of an SRQ in the order of posting, guarded by its lock. Only the owner adds, removes and moves entries. */
+struct softib_tags {
+    uint32_t size;          /* of the ring */
+    uint32_t max;           /* entries that may wait */
+    uint32_t sges;
+    uint32_t head;          /* before it all are taken */
+    uint32_t armed;         /* those before it match; those behind wait for a synchronization */
+    uint32_t tail;
+    uint32_t handles;       /* given out so far */
+    uint32_t handled;       /* unexpected messages that the owner says it has seen, modulo 2^16 */
+    uint64_t unexpected;    /* that came: count << 48 | 1 << 32 and the SRQ's head that one more waits for */
+    uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
+};
+
+struct softib_tag {         /* its softib_sge follow */
+    uint64_t tag;
+    uint64_t mask;
+    uint32_t handle;
+    uint32_t taken;
+    uint64_t wr_id;         /* from here on a softib_receive */
+    uint32_t sges;
+    uint32_t reserved;
+};
+
+#define SOFTIB_IS_DM 0x71444D51
+
+struct softib_dm {          /* device memory: every process of the fabric has it mapped */
+    uint32_t is;            /* SOFTIB_IS_DM */
+    uint32_t handle;        /* its number, as of a QP */
+    uint64_t memory;
+    uint64_t length;
 };
 
 struct softib_qp {
@@ -220,7 +255,9 @@ struct softib_qp {
     uint64_t user;
     uint32_t rq_tail;
     uint16_t waiter;
-    uint8_t owners[26];
+    uint16_t handles;       /* XRC target: processes that have it open */
+    uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
+    uint8_t owners[16];
 };
 
 #endif
