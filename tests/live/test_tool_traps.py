@@ -91,7 +91,7 @@ def poke(heard: Heard, lid: int) -> None:
 
 
 def test_128_a_link_falls(heard, far):
-    port, edge, _, lid = far
+    _, edge, _, lid = far
     heard.lab.fault("link-down", heard.lab.f.port_name(edge))
     told = heard.of(128)[0]
     assert (told["type"][0], told["prod_type"][0]) == ("1", "2") and told["sw_lid"] == str(lid)
@@ -203,7 +203,7 @@ def test_257_a_packet_with_the_wrong_pkey(heard, far):
 
 def test_259_a_switch_refuses_a_packet_for_its_pkey(heard, far):
     _, edge, lid, switch = far
-    lab, f = heard.lab, heard.lab.f
+    f = heard.lab.f
     before = in_partition(f, edge, 0x8123)
     enforcing = int(PortInfo.partition_enforcement_outbound.get(f.port_info[edge]))
     PortInfo.partition_enforcement_outbound.set(f.port_info, 1, [edge])

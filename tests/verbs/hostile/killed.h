@@ -16,7 +16,7 @@ struct round {
 struct place {              /* of one side */
     uint32_t state;         /* 0, then 1: its QP is there, 2: it sends */
     uint32_t qpn, lid, rkey, ip;
-    uint64_t address, moved;
+    uint64_t address, moved, ended_ns;
     int32_t pid, exit;      /* exit: of the last child, -1 while it runs */
     uint32_t forked;        /* round */
 };
@@ -26,6 +26,7 @@ struct shared {
     uint32_t number, over;  /* round under way; 0: none */
     uint32_t dead;          /* the victim is killed */
     uint64_t killed_ns, told_ns, limit_ns;
+    uint64_t starved_ns;    /* without a processor in between: who kills, and who is told */
     struct place place[2];
 };
 

@@ -84,6 +84,7 @@ struct ve_qp {
     bool sq_error;                  /* SQE */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
+    uint64_t looked_ns;             /* VE_RNR: when it was last looked whether the responder lives */
     bool spoiled;                   /* VE_LOST: by a bit error */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
