@@ -29,6 +29,8 @@ WINDOW = 8
 """Below the ten datagrams that a socket holds: this client reads before it sends more."""
 PATIENCE_S = 10.0
 LOW48 = (1 << 48) - 1
+NOTHING, TRAPS = np.array([0, 0], np.uint64), np.array([1 << 5, 0], np.uint64)
+"""Unsolicited methods that an agent takes: none, or Trap."""
 
 
 class Running(threading.Thread):
@@ -156,7 +158,8 @@ class Device:
         self.agents = {}
         for klass, version in ((0x81, 1), (0x01, 1), (0x04, 1), (0x21, 2), (0x0A, 1), (0x03, 2), (0x32, 1)):
             _, told = self.ask(op=constant("REGISTER"), handle=self.handle, qpn=int(klass not in (0x81, 0x01)), mgmt_class=klass,
-                               mgmt_class_version=version, oui=0x2C9 if klass == 0x32 else 0)  # fmt: skip
+                               mgmt_class_version=version, oui=0x2C9 if klass == 0x32 else 0,
+                               method_mask=TRAPS if klass == 0x01 else NOTHING)  # fmt: skip
             if not told["error"]:
                 self.agents[klass] = int(told["value"])
         self.waiting: dict[int, str] = {}
@@ -217,7 +220,7 @@ def devices(running: Running, total: int, seed: int) -> int:
     """``total`` messages from three devices, and questions that are none."""
     rng = np.random.default_rng(seed)
     f = running.fabric
-    nodes = [int(n) for n in f.cas[4:7]]
+    nodes = [int(n) for n in f.cas[[0, 5, 6]]]  # the first is where traps go: those that its own requests raise, too
     views = [running.daemon_.umads.views.show(f.node_name(n), int(f.node_base[n]) + 1).folder.name for n in nodes]
     open_ = [Device(running, v, rng) for v in views]
     stocks = [Mutants(f, int(f.node_base[n]) + 1, rng) for n in nodes]

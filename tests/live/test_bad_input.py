@@ -78,6 +78,7 @@ def test_a_node_that_is_taken(softib):  # noqa: F811
         free("--node", "host-0002", "--exclusive")  # a lock dies with its holder
 
 
+@pytest.mark.slow
 def test_who_has_devices_open_is_named(softib, stock):  # noqa: F811
     softib("up", "one.yaml", "--detach", "--sm", "none")
     server = subprocess.Popen(softib.words("run", "--node", "host-0002", "--", stock("ibping"), "-S"), env=softib.env,
@@ -106,6 +107,7 @@ def test_a_second_manager_on_a_node_is_refused_as_ibsim_does(softib):  # noqa: F
     Raw(base, "host-0002", issm=1).close()  # it is free again
 
 
+@pytest.mark.slow
 @needs_stock_preload
 def test_a_second_manager_under_the_stock_library_ends(softib, stock):  # noqa: F811
     softib("up", "one.yaml", "--detach")

@@ -107,6 +107,7 @@ def test_packets_for_a_blocked_port_die_at_the_head_of_the_queue(slow, stock):
     slow("fault", "clear")
 
 
+@pytest.mark.slow
 def test_a_host_that_faces_a_blocked_port_waits_for_ever(slow, stock):
     """An HCA has no HOQLife: nothing is discarded, PortXmitWait grows with time."""
     leaf, portnum = facing(slow, A)

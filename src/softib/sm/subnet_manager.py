@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.iba.constants import SMP_DATA, MgmtClass, SmpAttr
+from softib.iba.constants import MgmtClass, SmpAttr
 from softib.iba.smp import SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
@@ -25,6 +25,7 @@ from softib.mad.transactor import NEVER_PS, Completed, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import ucast_mgr, unasked
+from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.election import EVENT_OF, Election, SmControl
@@ -273,23 +274,13 @@ class SubnetManager:
     # -- answers --
 
     def _take(self, done: Completed) -> None:
-        mad, tags = done.batch.mad, done.tags
-        if self.phase == "tables":  # one attribute, and nothing in an answer but its status
-            attr = np.full(len(mad), SmpAttr.LFT, np.uint16)
-        else:
-            attr = (mad[:, 16].astype(np.uint16) << 8) | mad[:, 17]
-        if done.timed_out:
-            for a in np.unique(attr).tolist():
-                self._lost(a, tags[attr == a], False)
-            return
-        refused = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
-        if refused.any():
-            for a in np.unique(attr[refused]).tolist():
-                self._lost(a, tags[refused & (attr == a)], True)
-            mad, tags, attr = mad[~refused], tags[~refused], attr[~refused]
-        for a in [int(attr[0])] if len(attr) and (attr == attr[0]).all() else np.unique(attr).tolist():
-            rows = slice(None) if attr[0] == a and (attr == a).all() else attr == a
-            self._heard(a, tags[rows], mad[rows, SMP_DATA : SMP_DATA + 64])
+        """Hand over answers by attribute. Entering ``tables`` sent one attribute alone."""
+        only = int(SmpAttr.LFT) if self.phase == "tables" else None
+        for answers in by_attribute(done, only):
+            if answers.data is None:
+                self._lost(answers.attr, answers.tags, answers.refused)
+            else:
+                self._heard(answers.attr, answers.tags, answers.data)
 
     def _heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         if self._queue is self._sweep.queue:

@@ -1,0 +1,46 @@
+"""Answers to the manager's SMPs, sorted by attribute: what was told, what was refused, what nobody answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import SMP_DATA
+from softib.mad.transactor import Completed
+
+__all__ = ["Answers", "by_attribute"]
+
+
+@dataclass
+class Answers:
+    """Requests for one attribute that are over: their ``tags``, and ``data`` uint8[n, 64] of those that were answered well (None: there
+    is no good answer; ``refused``: there is a bad one)."""
+
+    attr: int
+    tags: np.ndarray
+    data: np.ndarray | None = None
+    refused: bool = False
+
+
+def by_attribute(done: Completed, only: int | None = None) -> Iterator[Answers]:
+    """The answers of ``done``; an attribute's refused ones before its good ones. ``only``: it is known to hold one attribute,
+    so nothing but the status of an answer is looked at."""
+    mad, tags = done.batch.mad, done.tags
+    if only is not None:
+        attr = np.full(len(mad), only, np.uint16)
+    else:
+        attr = (mad[:, 16].astype(np.uint16) << 8) | mad[:, 17]
+    if done.timed_out:
+        yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())
+        return
+    refused = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
+    if refused.any():
+        for a in np.unique(attr[refused]).tolist():
+            yield Answers(a, tags[refused & (attr == a)], refused=True)
+        mad, tags, attr = mad[~refused], tags[~refused], attr[~refused]
+    one = len(attr) and bool((attr == attr[0]).all())
+    for a in [int(attr[0])] if one else np.unique(attr).tolist():
+        rows = slice(None) if one else attr == a
+        yield Answers(a, tags[rows], mad[rows, SMP_DATA : SMP_DATA + 64])
