@@ -279,7 +279,9 @@ def bereaved() -> None:
     assert p.read()[0]["status"] == errno.ETIMEDOUT  # its time was over
     print("asked", flush=True)
     back = [p.read() for _ in range(3)]
-    assert all(head["status"] == errno.ETIMEDOUT and head["agent"] == agent and len(got) == 24 for head, got in back), back
+    assert all(head["status"] == errno.ETIMEDOUT and head["agent"] == agent and len(got) == 24 for head, got in back), (
+        back
+    )
     assert sorted(got[15] for _, got in back) == [1, 2, 3]
     sees(errno.EIO, p.read)
     sees(errno.EIO, p.write, agent, mad(4), 4000, 1)
