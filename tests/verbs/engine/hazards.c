@@ -218,7 +218,8 @@ static uint64_t order(struct world *w, uint32_t rounds, bool there)
 
     for (uint32_t round = 0; round < 8; round++) {
         uint32_t n = 2 + some(round % 2 ? 30 : 1100), shift = some(64);
-        struct ve_part part = { .address = (uintptr_t)(to + shift), .here = there ? NULL : (char *)(to + shift), .length = 8 * n };
+        struct ve_part part = { .address = (uintptr_t)(to + shift), .here = there ? NULL : (char *)(to + shift), .length = 8 * n,
+                                .process = w->e.w.process };
         struct iovec iov = { from, 8 * n };
 
         memset(to, 0, sizeof to);
