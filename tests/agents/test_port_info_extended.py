@@ -27,7 +27,9 @@ def test_not_there_unless_advertised():
     assert not PortInfo.cap_mask2.get(f.port_info[int(f.port(s[0], 7))]), "external ports of a switch advertise nothing"
 
 
-@pytest.mark.parametrize(("speed", "there"), [("QDR", False), ("EDR", False), ("HDR", True), ("NDR", True), ("XDR", True)])
+@pytest.mark.parametrize(
+    ("speed", "there"), [("QDR", False), ("EDR", False), ("HDR", True), ("NDR", True), ("XDR", True)]
+)
 def test_devices_of_pam4_lanes_advertise_it(speed, there):
     """As ConnectX-7 and Quantum-2 do; a real file that is imported says the same."""
     f, _s, h = line(2, speed=speed)

@@ -50,7 +50,7 @@ class Applications:
 
     def __call__(self, *args: str) -> str:
         done = subprocess.run(
-            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120
+            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=400
         )
         assert done.returncode == 0, (args, done.stdout, done.stderr)
         return done.stdout

@@ -21,7 +21,9 @@ _KINDS = ("link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "swit
 @click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new one after so many seconds.")
 @click.option("--width", type=int, metavar="LANES", help="downgrade: lanes at most.")
 @click.option("--speed", metavar="GEN", help="downgrade: generation at most, such as EDR.")
-@click.option("--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns.")
+@click.option(
+    "--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns."
+)
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(kind: str, where: str | None, rate: float | None, fabric: str | None, as_json: bool, **options: Any) -> int:

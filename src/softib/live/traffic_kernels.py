@@ -69,7 +69,9 @@ OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
 """Words of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's time."""
 LANE_WAIT = 1
-INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP = range(1, 11)
+INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP = range(
+    1, 11
+)
 LAST_TRAP = 4
 """Column of ``seen``: when this cell raised its last trap, ps."""
 

@@ -118,7 +118,9 @@ class UmadFile:
         if self.answered is not None:
             if frames[:, 19].any():
                 frames = np.ascontiguousarray(frames[frames[:, 19] == 0])
-            answers = (frames[:, 35] >= RESPONSE) | (frames[:, 35] == TRAP_REPRESS)  # not a trap that its request raised
+            answers = (frames[:, 35] >= RESPONSE) | (
+                frames[:, 35] == TRAP_REPRESS
+            )  # not a trap that its request raised
             self.answered.extend(frames[answers, 40:48].copy().view(">u8")[:, 0].tolist())
         for at in range(0, len(frames), BURST):
             self._hand_over(frames[at : at + BURST])
