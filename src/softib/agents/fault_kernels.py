@@ -29,4 +29,3 @@ for _bit, _n in LANES_BY_BIT.items():
 PACKET_OCTETS = 4 * float(MAD_WORDS) + 2
 """A MAD's packet with its VCRC."""
 WIDTH_AT = PortInfo.link_width_active.byte
-
