@@ -71,7 +71,7 @@ class Serving(threading.Thread):
         """Call in the server's thread and wait for it."""
         done = threading.Event()
         self.calls.append(lambda: (function(*args), done.set()))
-        assert done.wait(10)
+        assert done.wait(300), "kernels may have to be compiled first"
 
     def set_link(self, port: int, up: bool) -> None:
         self.do(lambda: self.board.set_link(port, up, clock_ps()))
