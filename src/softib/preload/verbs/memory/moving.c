@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define PIECE (32ul << 20) /* moved at a time: so much memory is there twice */
@@ -32,19 +33,30 @@ static bool put(int fd, uint64_t from, uint64_t to, uint64_t at)
     return true;
 }
 
-/* Copies the pages that were ever touched: the others are zero in the file, too, and take no memory. */
-static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at)
+bool vm_may_swap(void)
+{
+    struct sysinfo info;
+
+    return sysinfo(&info) || info.totalswap;
+}
+
+/*
+ * Copies the pages that were ever touched: the others are zero in the file, too, and take no memory. Private ones are known
+ * by the pagemap, those of a file by mincore, except what is swapped out.
+ */
+static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
 {
     uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE), entry[ENTRIES], begin = from, page = from;
+    unsigned char in_memory[ENTRIES];
 
-    while (page < to) {
+    while (page < to && !all) {
         uint64_t n = (to - page) / size < ENTRIES ? (to - page) / size : ENTRIES;
         ssize_t got = pread(pagemap, entry, n * 8, (off_t)(page / size * 8));
 
-        if (got <= 0 || got % 8)
+        if (got <= 0 || got % 8 || mincore((void *)(uintptr_t)page, (size_t)got / 8 * size, in_memory))
             return false;
         for (ssize_t i = 0; i < got / 8; i++, page += size) {
-            if (entry[i] & THERE)
+            if (entry[i] & THERE || in_memory[i] & 1)
                 continue;
             if (begin < page && !put(fd, begin, page, at + (begin - from)))
                 return false;
@@ -54,9 +66,9 @@ static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t
     return begin >= to || put(fd, begin, to, at + (begin - from));
 }
 
-static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at)
+static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
 {
-    return copy_pages(pagemap, fd, from, to, at) &&
+    return copy_pages(pagemap, fd, from, to, at, all) &&
            mmap((void *)(uintptr_t)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
                 (off_t)at) != MAP_FAILED;
 }
@@ -107,7 +119,7 @@ static unsigned threads(void)
     return stat("/proc/self/task", &info) || info.st_nlink < 3 ? 2 : (unsigned)info.st_nlink - 2;
 }
 
-uint64_t vm_move(uint64_t from, uint64_t to, int fd, unsigned helpers)
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helpers)
 {
     bool alone = threads() <= 1 + helpers, right = true;
     int guard_fd = alone ? -1 : guard(), pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -120,7 +132,7 @@ uint64_t vm_move(uint64_t from, uint64_t to, int fd, unsigned helpers)
         uint64_t n = to - done < PIECE ? to - done : PIECE;
 
         right = alone || protect(guard_fd, done, n);
-        right = right && replace(pagemap, fd, done, done + n, done - from);
+        right = right && replace(pagemap, fd, done, done + n, done - from, again && vm_may_swap());
         if (!alone)
             release(guard_fd, done, n, right);
         if (right)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -18,7 +17,7 @@
 
 struct copying {
     char path[64];
-    bool swaps; /* the system has swap space: a page that is not in memory may have octets all the same */
+    bool swaps;
     bool failed;
 };
 
@@ -71,11 +70,8 @@ static ucontext_t back;
 
 static void replace_all(void)
 {
-    struct copying c = { .swaps = true };
-    struct sysinfo info;
+    struct copying c = { .swaps = vm_may_swap() };
 
-    if (!sysinfo(&info))
-        c.swaps = info.totalswap != 0;
     vm_memory_path(c.path, parent_pid);
     if (!vm_grounds(replace, &c))
         c.failed = true;

@@ -45,6 +45,7 @@ void vm_memory_path(char path[64], int pid)
 struct run { /* of pages that are one file's, or can become one */
     uint64_t from, to;
     struct vm_moved *moved;
+    bool again; /* part of it was moved before, to a file that has no name any more */
 };
 
 struct search {
@@ -58,20 +59,20 @@ static void end_run(struct search *s)
 {
     if (s->now.to - s->now.from > s->best.to - s->best.from)
         s->best = s->now;
-    s->now = (struct run){ 0, 0, NULL };
+    s->now = (struct run){ .from = 0 };
 }
 
 static void add(struct search *s, uint64_t from, uint64_t to, struct vm_moved *moved)
 {
     if (s->now.to != from || s->now.moved != moved) {
         end_run(s);
-        s->now = (struct run){ from, from, moved };
+        s->now = (struct run){ .from = from, .to = from, .moved = moved };
     }
     s->now.to = to;
 }
 
 /* Private pages of a region that is registered already stay so: peers may be copying to them by the kernel. */
-static void add_private(struct search *s, uint64_t from, uint64_t to)
+static void add_private(struct search *s, uint64_t from, uint64_t to, bool again)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -81,12 +82,13 @@ static void add_private(struct search *s, uint64_t from, uint64_t to)
         if (!r->writes || behind <= from || first >= to)
             continue;
         if (from < first)
-            add_private(s, from, first);
+            add_private(s, from, first, again);
         if (behind < to)
-            add_private(s, behind, to);
+            add_private(s, behind, to, again);
         return;
     }
     add(s, from, to, NULL);
+    s->now.again = s->now.again || again;
 }
 
 static struct vm_moved *file_of(const struct vm_ground *g)
@@ -122,7 +124,7 @@ static bool classify(const struct vm_ground *g, void *of)
         add(s, from, to, moved);
     else if (ours || (!strcmp(g->rights, "rw-p") && !g->inode &&
                       (!*g->path || !strcmp(g->path, "[heap]") || !strncmp(g->path, "[anon:", 6))))
-        add_private(s, from, to);
+        add_private(s, from, to, ours);
     return true;
 }
 
@@ -238,7 +240,7 @@ static struct vm_moved *move(struct run *run, unsigned helpers)
         return NULL;
     m->fd = make_file(run->to - run->from);
     if (m->fd >= 0 && !fstat(m->fd, &info))
-        end = vm_move(run->from, run->to, m->fd, helpers);
+        end = vm_move(run->from, run->to, m->fd, run->again, helpers);
     if (end == run->from) {
         if (m->fd >= 0)
             close(m->fd);
@@ -246,6 +248,7 @@ static struct vm_moved *move(struct run *run, unsigned helpers)
         return NULL;
     }
     run->to = end;
+    vm_span_add(run->from, end);
     m->from = run->from;
     m->device = info.st_dev;
     m->inode = info.st_ino;

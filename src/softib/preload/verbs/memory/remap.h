@@ -32,14 +32,21 @@ void vm_region_writes(struct vm_region *r, bool writes);
 /* It is no region any more: nobody copies there. Its pages stay what they are. */
 void vm_region_drop(struct vm_region *r);
 
-/* -- between remap.c, moving.c and private.c -- */
+/* -- between remap.c, moving.c, advice.c and private.c -- */
 
 #define VM_MEMORY_NAME "softib-memory-%d" /* of the files; with the process's number */
 
 /* The same as the files are called in /proc/self/maps. */
 void vm_memory_path(char path[64], int pid);
-/* Moves [from, to) to file `fd`, which begins at `from`. Returns the end of what was moved: all, or less. */
-uint64_t vm_move(uint64_t from, uint64_t to, int fd, unsigned helpers);
+/*
+ * Moves [from, to) to file `fd`, which begins at `from`; `again`: part of it is in files that have no name any more. Returns
+ * the end of what was moved: all, or less.
+ */
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helpers);
+/* The system has swap space: a file's page that is not in memory may have octets all the same. */
+bool vm_may_swap(void);
+/* Memory was moved there: madvise treats it as private. */
+void vm_span_add(uint64_t from, uint64_t to);
 /* In a forked child of `parent`: its files' pages are replaced by private ones with the same octets. */
 void vm_make_private(int parent);
 
