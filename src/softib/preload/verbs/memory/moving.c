@@ -75,18 +75,16 @@ static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at
 
 /* -- with other threads: they wait at their next write until their page has moved -- */
 
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13) /* Linux 6.4; older headers */
+#endif
+
 /* A userfaultfd that also stops writes which the system does for a program; -1 where the user may not have one. */
 static int guard(void)
 {
-    struct uffdio_api api = { .api = UFFD_API };
-    int fd;
+    struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED };
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 
-#ifdef UFFD_FEATURE_WP_UNPOPULATED
-    api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED;
-#else
-    return -1;
-#endif
-    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
     if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
         close(fd);
         fd = -1;
