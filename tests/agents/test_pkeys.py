@@ -76,14 +76,15 @@ def test_switch_ports_enforce(lab, number, way, counter):
     table(f, end, 0xFFFF, 0x8005)
     assert gmp(plane, sm, index=1), "nobody enforces yet"
     PortInfo.fields[f"partition_enforcement_{way}"].set(f.port_info[port], 1)
+    able = int(PortInfo.cap_mask.get(f.port_info[port0]))
+    assert able & CapMask.PKEY_EXT_PORT_TRAP
+    PortInfo.cap_mask.set(f.port_info[port0], able & ~int(CapMask.PKEY_EXT_PORT_TRAP))
     before = f.counters["port_rcv_pkts"][end]
     assert gmp(plane, sm) and not gmp(plane, sm, index=1)
     assert f.counters[f"port_{counter}_constraint_errors"][port] == 1
     assert f.counters["port_rcv_pkts"][end] == before + 1, "only the first one arrived"
     assert plane.take_notices() == [], "this switch has no trap 259"
-    PortInfo.cap_mask.set(
-        f.port_info[port0], int(PortInfo.cap_mask.get(f.port_info[port0])) | CapMask.PKEY_EXT_PORT_TRAP
-    )
+    PortInfo.cap_mask.set(f.port_info[port0], able)
     assert not gmp(plane, sm, index=1)
     (n,) = plane.take_notices()
     d = TrapBadSwitchPKey.unpack(n.data)

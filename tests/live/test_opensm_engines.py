@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.routing.verify import verify
 from softib.scenario.graph_view import graph_of
-from tests.live.opensm_runs import SECONDS, on_both, path_sls, sl2vl_of
+from tests.live.opensm_runs import SECONDS, Compared, on_both, path_sls, sl2vl_of
 from tests.live.serving import PRELOAD, run, wait_for
 from tests.live.umad_serving import UmadServing
 
@@ -64,14 +65,13 @@ def test_engine(engine, lmc, stock, tmp_path):
     assert proof.deadlock_free or engine in BY_SL
 
 
-def test_torus_2qos_with_its_config(stock, tmp_path):
+@pytest.mark.parametrize("lmc", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+def test_torus_2qos_with_its_config(lmc, stock, tmp_path):
     f = generate("torus", dims=[3, 3, 5], hosts_per_switch=1)
-    (tmp_path / "torus.conf").write_text(torus_config(f))
-    words = ("-Q", "-R", "torus-2QoS,no_fallback", "--torus_config", str(tmp_path / "torus.conf"))
-    done = on_both(stock, f, tmp_path, *words)
+    done = on_both(stock, f, tmp_path, *torus_words(f, tmp_path), "-l", str(lmc))
     f = done.fabric
-    assert done.ours.engine == done.theirs.engine == "torus-2QoS" and not done.ours.complaints - done.theirs.complaints
-    assert (done.ours.lfts(f) == f.lft).all() and (done.ours.lfts(f) == done.theirs.lfts(f)).all()
+    as_programmed(done, "torus-2QoS")
+    assert (f.lmc[f.node_base[f.cas] + 1] == lmc).all()
     programmed, held = sl2vl_dump(done.ours.folder, f), sl2vl_of(f)
     told = programmed < 255
     assert (held[told] == programmed[told]).all() and len(set(held[told].tolist())) == 8
@@ -79,6 +79,51 @@ def test_torus_2qos_with_its_config(stock, tmp_path):
     linked = np.array([[f.linked[f.node_base[n] + p] if p <= f.node_nports[n] else False for p in range(held.shape[1])]
                        for n in f.switch_node])  # fmt: skip
     assert told[:, :, linked.any(axis=0) & external].any() and told[linked].any()
+
+
+def torus_words(f: Fabric, folder: Path) -> list[str]:
+    """Options for torus-2QoS on the torus ``f``, or nothing: its configuration is written into ``folder``."""
+    (folder / "torus.conf").write_text(torus_config(f))
+    return ["-Q", "-R", "torus-2QoS,no_fallback", "--torus_config", str(folder / "torus.conf")]
+
+
+def as_programmed(done: Compared, engine: str) -> None:
+    """The subnet is up on both, without an error that ibsim does not see, and our LFTs are what OpenSM says and what it
+    programs there."""
+    f = done.fabric
+    assert done.ours.up and done.theirs.up and not done.ours.complaints - done.theirs.complaints
+    assert done.ours.engine == done.theirs.engine == engine
+    assert (done.ours.lfts(f) == f.lft).all() and (done.ours.lfts(f) == done.theirs.lfts(f)).all()
+    assert (f.port_state[f.linked] == 4).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [*ON, "torus-2QoS"])
+def test_qos_partitions_and_congestion_control_with_every_engine(engine, stock, tmp_path):
+    """``-Q -P partitions.conf --congestion_control`` at once."""
+    kind, parameters = ON[engine][0] if engine in ON else TORUS
+    f = generate(kind, **parameters)
+    guid = [int(f.port_guid[f.node_base[n] + 1]) for n in f.cas]
+    (tmp_path / "partitions.conf").write_text(
+        f"Default=0x7fff, ipoib : ALL=limited, SELF=full ;\nstore=0x12 : {guid[1]:#x}=full, {guid[2]:#x}=limited ;\n"
+    )
+    # Its own values are zeros, and Control_Map says which components count (IBA A10.4.3.6).
+    (tmp_path / "conf").write_text(
+        "cc_sw_cong_setting_control_map 0x1f\ncc_sw_cong_setting_threshold 0x7\n"
+        "cc_ca_cong_setting_control_map 0x3\ncc_ca_cong_setting_ccti_timer 0 150\n"
+    )
+    words = torus_words(f, tmp_path) if engine == "torus-2QoS" else ["-Q", "-R", engine]
+    words += ["-F", str(tmp_path / "conf"), "-P", str(tmp_path / "partitions.conf"), "--congestion_control"]
+    done = on_both(stock, f, tmp_path, *words)
+    f = done.fabric
+    as_programmed(done, engine)
+    cas = f.node_base[f.cas] + 1
+    rows = {int(f.port_guid[p]): int(p) for p in cas}
+    for g, keys in ((guid[1], {0x7FFF, 0x8012}), (guid[2], {0x7FFF, 0x0012}), (guid[0], {0xFFFF})):
+        first = int(f.pkey_base[rows[g]])
+        assert set(f.pkeys[first : first + int(f.pkey_cap[rows[g]])].tolist()) - {0} == keys, hex(g)
+    assert f.vl_arb[f.linked].any(axis=(1, 2)).all() and f.sl2vl[f.sl2vl_base[cas]].any(axis=1).all(), "of -Q"
+    assert (f.cc_switch_setting[:, 68] == 0x70).all() and (f.cc_ca_setting[cas, 4:6] == [0, 150]).all()
 
 
 def sl2vl_dump(folder, f: Fabric) -> np.ndarray:

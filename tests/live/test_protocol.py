@@ -386,7 +386,7 @@ KILLED = """
 import sys; sys.path[:0] = {path!r}
 from tests.live.serving import Raw, mad
 import time
-c = Raw({base!r}, issm=1)
+c = Raw({base!r}, {node!r}, issm=1)
 for i in range(5): c.send(mad())
 print(c.number, flush=True)
 time.sleep(60)
@@ -394,8 +394,9 @@ time.sleep(60)
 
 
 def test_sigkill_of_clients_disturbs_nobody(served):
-    code = KILLED.format(path=[*sys.path[:1], os.getcwd(), *sys.path], base=served.base)
-    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    path = [*sys.path[:1], os.getcwd(), *sys.path]
+    codes = [KILLED.format(path=path, base=served.base, node=host(served, i)[0]) for i in range(3)]
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for code in codes]
     numbers = [int(p.stdout.readline()) for p in running]
     survivor = Raw(served.base)
     assert int(PortInfo.cap_mask.get(served.fabric.port_info[host(served, 0)[1]])) & CapMask.IS_SM

@@ -127,7 +127,7 @@ def test_perfquery_ports_resets_and_addresses(library, lab):
     assert shown(ask(lab, library, "perfquery", lid, 3), want) == want
     assert shown(ask(lab, library, "perfquery", "-L", lid, 3), want) == want
     assert shown(ask(lab, library, "perfquery", "-G", lab.guid(port), 3), want) == want
-    for name, column in MOVING.items():
+    for column in MOVING.values():
         f.counters[column][port] = BIG << 16
     for name in MOVING:
         told = int(fields(ask(lab, library, "perfquery", "-x", lid, 3))[name])
@@ -164,8 +164,7 @@ def test_perfquery_ports_resets_and_addresses(library, lab):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_perfquery_samples_control(library, lab):
     """-c shows that a sampling runs, and what it samples (IBA 16.1.3.2)."""
-    f = lab.f
-    port, lid = the_port(lab)
+    _, lid = the_port(lab)
     told = fields(ask(lab, library, "perfquery", "-c", lid, 3))
     assert told["PortSelect"] == "3" and told["SampleStatus"] == "0" and int(told["CounterWidth"], 0) == 4
     assert [told[f"CounterSelect{i}"] for i in range(15)] == ["0x0000"] * 15

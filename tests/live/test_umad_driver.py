@@ -66,3 +66,16 @@ def test_views_are_hosts_adapters_and_ports(served):
     assert names(served.view("node-001 mlx5_1:1")) == host[1:]
     (switch,) = served.view(f.node_name(int(f.switch_node[0]))).devices
     assert switch.portnums == (0,)
+
+
+def test_requests_of_a_dead_daemon_come_back(own_library):
+    s = UmadServing(generate("fat-tree", radix=4, levels=2), own_library)
+    one = subprocess.Popen([sys.executable, "-I", str(PROGRAM), "bereaved"], env=s.environment(), stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert one.stdout.readline() == "asked\n", one.stderr.read()
+        s.stop()
+        assert one.communicate(timeout=30) == ("", "") and one.returncode == 0
+    finally:
+        one.kill()
+        one.wait()

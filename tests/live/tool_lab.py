@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,10 +35,11 @@ class Lab(threading.Thread):
     def __init__(self, fabric: Fabric, folder: Path, sm: str = "internal", config: SmConfig | None = None):
         super().__init__(daemon=True)
         self.folder = folder
+        self.runtime = tempfile.mkdtemp(prefix="softib-", dir="/tmp")  # short: sockets lie below it
         told = os.environ.get("XDG_RUNTIME_DIR")
-        os.environ["XDG_RUNTIME_DIR"] = str(folder)
+        os.environ["XDG_RUNTIME_DIR"] = self.runtime
         try:
-            slot = claim(f"tools-{os.getpid()}-{folder.name}"[-40:].lstrip("-._"))
+            slot = claim("tools")
         finally:
             if told is None:
                 del os.environ["XDG_RUNTIME_DIR"]
@@ -92,9 +94,11 @@ class Lab(threading.Thread):
         self.running = False
         self.join(10)
         mishaps, log = self.daemon_.mishaps, self.daemon_.slot.log
+        told = log.read_text()[-3000:] if log.is_file() else ""
         self.daemon_.close()
+        shutil.rmtree(self.runtime)
         assert self.failure is None, self.failure
-        assert mishaps.count == 0, log.read_text()[-3000:]
+        assert mishaps.count == 0, told
 
     def environment(self, library: str = "own", node: str = "") -> dict[str, str]:
         """For programs on ``node`` under ``library``: "own" or "stock"."""

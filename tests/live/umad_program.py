@@ -265,6 +265,27 @@ def many(count: str) -> None:
     assert seen == list(range(int(count)))
 
 
+def bereaved() -> None:
+    """The daemon dies: what waits for an answer comes back once as timed out, and then the device is gone."""
+    p = Port(0)
+    smps, agent = p.register(0x81, 0), p.register(0x04)
+    p.write(smps, smp(0x11, 7), timeout_ms=60_000)
+    assert p.read()[0]["status"] == 0  # answered: it does not come back
+    mad = lambda tid: bytes((1, 4, 1, 1)) + bytes(4) + tid.to_bytes(8, "big") + b"\0\x01" + bytes(238)
+    p.write(agent, mad(99), lid=4000, qpn=1, timeout_ms=0)  # nobody waits for this one
+    for tid in (1, 2, 3):
+        p.write(agent, mad(tid), lid=4000, qpn=1, timeout_ms=60_000)
+    p.write(agent, mad(50), lid=4000, qpn=1, timeout_ms=100)
+    assert p.read()[0]["status"] == errno.ETIMEDOUT  # its time was over
+    print("asked", flush=True)
+    back = [p.read() for _ in range(3)]
+    assert all(head["status"] == errno.ETIMEDOUT and head["agent"] == agent and len(got) == 24 for head, got in back), back
+    assert sorted(got[15] for _, got in back) == [1, 2, 3]
+    sees(errno.EIO, p.read)
+    sees(errno.EIO, p.write, agent, mad(4), 4000, 1)
+    sees(errno.EIO, p.read)
+
+
 def hold() -> None:
     """Register, say so, and wait to be killed."""
     p = Port(0)

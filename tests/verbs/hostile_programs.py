@@ -17,12 +17,12 @@ FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror")
 
 @functools.cache
 def hostile(name: str, more: tuple[str, ...] = ()) -> Path:
-    """``hostile/NAME.c``, compiled once a test run; skips where that cannot be."""
+    """``hostile/NAME*.c``, compiled once a test run; skips where that cannot be."""
     cc = build.compiler()
     if cc is None or build.missing_headers():
         pytest.skip("no C compiler, or libibverbs-dev and librdmacm-dev are not installed")
     to = Path(tempfile.mkdtemp(prefix="softib-hostile-")) / name
-    sources = [str(HERE / f"{name}.c"), str(HERE / "peers.c")]
+    sources = [*map(str, sorted(HERE.glob(f"{name}*.c"))), str(HERE / "peers.c")]
     done = subprocess.run(
         [*cc.split(), *FLAGS, *more, "-o", str(to), *sources, "-libverbs", "-lrdmacm", "-lpthread"],
         capture_output=True, text=True,

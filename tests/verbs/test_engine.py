@@ -46,3 +46,10 @@ def test_law(folder, scene, sanitizer):
 def test_tag_matching(folder, scene, sanitizer):
     """Against the rules of ibv_post_srq_ops(3), and against a list that is plainly searched."""
     assert run("tags", sanitizer, folder, scene, files=("abi/tags.c",)) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("places", "purge", "destroy", "disconnect", "members"))
+def test_queue(folder, scene, sanitizer):
+    """Places are freed by polling; reset, destroy and leaving a group while others send and poll."""
+    assert run("queues", sanitizer, folder, scene) == "ok\n"

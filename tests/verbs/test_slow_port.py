@@ -18,7 +18,7 @@ pytestmark = pytest.mark.stock
 LANES = 4
 NDR = SPEED_BY_NAME["NDR"]
 TICK_S = 10e-9 / NDR.lane_gbps
-"""PortXmitWait's tick: the time of ten bits of a lane (IBA 16.1.3.4)."""
+"""PortXmitWait's tick: ten bit times of a lane (PortSamplesControl:Tick)."""
 BUFFER = 7 * PACKET_SIZE
 """Octets that a slow port takes before its sender waits: agents.error_kernels.CREDITS."""
 

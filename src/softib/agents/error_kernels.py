@@ -1,9 +1,5 @@
 # mypy: ignore-errors
-"""Faults of links as numbers: bit errors, links without a signal, ports that drain slowly (IBA 16.1.3.5, 16.1.4, 7.12).
-
-``fault`` int64[ports, 7] holds per port what is wrong with it and its state (columns below), ``fault_rate``
-float64[ports, 2] its bit error ratio and the picoseconds it needs to drain one MAD (infinite: it is blocked), ``dice``
-the random state. ``options[FAULTY]`` is 0 while no port has a fault: then nothing here is ever looked at.
+"""Faults of links: bit errors and what becomes of a MAD on a cable that has one (IBA 16.1.3.5, 16.1.4, 7.12).
 
 Symbols flow on a link that is up all the time, so errors grow with time. Nothing ticks: :func:`settle` brings one port
 up to a moment, when somebody reads its counters or its link changes.
@@ -14,35 +10,36 @@ import math
 import numpy as np
 
 from softib.agents.chance_kernels import grow, poisson, roll
+from softib.agents.fault_kernels import (
+    BER,
+    BITS,
+    FAULTY,
+    HELD,
+    LANES,
+    LAVISH,
+    NOISY,
+    PACKET_OCTETS,
+    PHY_ERRORS,
+    SETTLED,
+    SLOW,
+    WIDTH_AT,
+)  # fmt: skip
 from softib.agents.flow_kernels import UPDATE_BITS, overrun, watchdog
 from softib.agents.notice_kernels import threshold
 from softib.agents.octet_kernels import inner, octet
-from softib.agents.route_kernels import LINK_UP, PHYS_AT, SWITCH, end_port
+from softib.agents.route_kernels import LINK_UP, PHYS_AT, end_port
 from softib.agents.sample_kernels import FS_PER_PS, TICK_FS, speed_code
-from softib.agents.traffic_kernels import MAD_WORDS, add
+from softib.agents.slow_kernels import WAIT, overflows, queue, tick
+from softib.agents.traffic_kernels import add
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, LANE_COUNTERS
-from softib.iba.rates import LANES_BY_BIT, SPEEDS
+from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo, PortInfoExtended
 
-FAULTY = 2
-"""Element of ``options``: ports that have a fault."""
-BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
-"""Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical errors not made good yet;
-when its buffer is empty of MADs (ps); until when the port that sends to it has waited (ps); that one waits for ever; when
-it has drained what applications sent (ps)."""
-CUT, DEAD, NOISY, SLOW, LAVISH = 1, 2, 4, 8, 16
-"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that it does not
-have."""
-BER, DRAIN = 0, 1
-
-SYMBOL, RECOVERY, RCV_ERRORS, DISCARDS, INTEGRITY, WAIT = (
+SYMBOL, RECOVERY, RCV_ERRORS, INTEGRITY = (
     COUNTER_NAMES.index(n) for n in (
-        "symbol_error_counter", "link_error_recovery_counter", "port_rcv_errors", "port_xmit_discards",
-        "local_link_integrity_errors", "port_xmit_wait")
+        "symbol_error_counter", "link_error_recovery_counter", "port_rcv_errors", "local_link_integrity_errors")
 )  # fmt: skip
-LOCAL_PHYSICAL, HOQ_DISCARDS = (
-    DETAIL_COUNTERS.names.index(n) for n in ("port_local_physical_errors", "port_sw_hoq_lifetime_limit_discards")
-)
+LOCAL_PHYSICAL = DETAIL_COUNTERS.names.index("port_local_physical_errors")
 SYNC_HEADER, DETECTED, FEC_CORRECTED, FEC_UNCORRECTED, PORT_FEC_CORRECTED, PORT_FEC_UNCORRECTED, PORT_FEC_SYMBOLS = (
     LANE_COUNTERS.fields[n][1] // 8 for n in (
         "sync_header_error_counter", "error_detection_counter", "fec_correctable_block_ctr",
@@ -50,34 +47,20 @@ SYNC_HEADER, DETECTED, FEC_CORRECTED, FEC_UNCORRECTED, PORT_FEC_CORRECTED, PORT_
         "port_fec_corrected_symbol_ctr")
 )  # fmt: skip
 COUNTED_LANES = 12
-THRESHOLDS_AT, HOQ_AT, WIDTH_AT = (
-    PortInfo.local_phy_errors.byte, PortInfo.hoq_life.byte, PortInfo.link_width_active.byte,
-)  # fmt: skip
+THRESHOLDS_AT = PortInfo.local_phy_errors.byte
 FEC_ACTIVE_AT, RS_ACTIVE = PortInfoExtended.fec_mode_active.byte, 2
 TRAP_INTEGRITY = 129
 
-LANES = np.ones(256, np.int64)
-for _bit, _n in LANES_BY_BIT.items():
-    LANES[_bit] = _n
-SPEED_GBPS = np.array([1.0, *(s.lane_data_gbps for s in SPEEDS)])
 LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
 PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
 FIRST_64B66B = 4
 """Speed code (FDR10) from which lanes carry 64b/66b blocks instead of 8b/10b symbols."""
 SYNC_SHARE = 2 / 66
-PACKET_OCTETS = 4 * float(MAD_WORDS) + 2
-"""A MAD's packet with its VCRC."""
-
 SYMBOL_BITS, CODE_DATA_BITS = 10.0, 5140.0
 PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 """RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it corrects (IEEE 802.3
 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
-HOQ_UNIT_PS, HOQ_FOREVER = 4_096_000, 19
-"""HOQLife: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.6, 18.2.5.4)."""
-CREDITS = 8
-"""MADs that fit into the receive buffer of a slow port before its sender has to wait."""
-
 CROSSED, SPOILED, NOT_SENT = 0, 1, 2
 
 
@@ -166,63 +149,6 @@ def spoiled_updates(t, port):
 
 
 @inner
-def tick(t, egress, slow, now):
-    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains what applications have sent so far.
-
-    A tick counts when there was something to send and no credit for it (IBA 16.1.4.1 and annex A10): of the time that the slow
-    port needs, all but what the link itself would have needed.
-    """
-    row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
-    if drain <= 0.0 or drain == math.inf:
-        return
-    until = min(now, row[FLOWED] - np.int64((CREDITS - 1) * drain))
-    since = row[WAITED]
-    if until > since:
-        row[WAITED] = until
-        code = speed_code(t, egress)
-        own = PACKET_OCTETS * 8e3 / (SPEED_GBPS[code] * LANES[t.port_info[egress, WIDTH_AT]])
-        waited = (until - since) * max(0.0, 1.0 - own / drain)
-        grow(t.counters[egress], WAIT, np.int64(waited) * FS_PER_PS // TICK_FS[code])
-
-
-@inner
-def flow(t, egress, slow, octets, now):
-    """Applications have sent ``octets`` through ``egress`` to ``slow``, which takes its time for them."""
-    row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
-    if drain <= 0.0 or drain == math.inf:
-        return
-    tick(t, egress, slow, now)
-    row[WAITED] = max(row[WAITED], now)
-    row[FLOWED] = min(np.float64(max(row[FLOWED], now)) + octets / PACKET_OCTETS * drain, 9e18)
-
-
-@inner
-def expire(t, egress, packets, now):
-    """Applications' ``packets`` waited at the head of the queue of ``egress`` for credits that did not come, and were
-    discarded: each after HOQLife, from the VLStallCount-th on at once (IBA 18.2.5.4)."""
-    slow = np.int64(t.port_peer[egress])
-    add(t.counters[egress], DISCARDS, packets)
-    add(t.detail_counters[egress], HOQ_DISCARDS, packets)
-    if slow < 0 or not t.fault[slow, BITS] & SLOW:
-        return
-    info = t.port_info[egress]
-    life, stall = octet(info, HOQ_AT) & 31, max(octet(info, HOQ_AT) >> 5, 1)
-    if life <= HOQ_FOREVER:
-        limit = np.int64(HOQ_UNIT_PS) << life
-        waits(t, egress, t.fault[slow], now, now + limit * min(np.int64(stall), np.int64(min(packets, np.uint64(7)))))
-
-
-@inner
-def hold(t, egress, now):
-    """Applications' packets wait at ``egress`` for ever: the port behind it is blocked, and nothing bounds their time."""
-    slow = np.int64(t.port_peer[egress])
-    if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
-        settle(t, egress, now)
-        t.fault[egress, SETTLED] = now
-        t.fault[egress, HELD] = 1
-
-
-@inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
     if t.options[FAULTY] == 0:
@@ -232,13 +158,16 @@ def settle(t, port, now):
     if passed <= 0:
         return
     row[SETTLED] = now
+    held = row[HELD]
+    if held:
+        row[HELD] = now
     if t.port_info[port, PHYS_AT] >> 4 != LINK_UP:
         return
     if row[BITS] & NOISY:
         idle(t, port, passed)
         watchdog(t, port, spoiled_updates(t, port), passed, now)
-    if row[HELD]:
-        grow(t.counters[port], WAIT, passed * FS_PER_PS // TICK_FS[speed_code(t, port)])
+    if held:
+        grow(t.counters[port], WAIT, (now - held) * FS_PER_PS // TICK_FS[speed_code(t, port)])
     elif row[BITS] & SLOW and t.port_peer[port] >= 0:
         tick(t, np.int64(t.port_peer[port]), port, now)
     if t.port_peer[port] >= 0 and t.fault[t.port_peer[port], BITS] & SLOW:
@@ -292,52 +221,6 @@ def rates_of_loss(t, port):
     length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
     lost = codeword(ber, length, fixes)[2]
     return lost * (1.0 - 1.0 / CODE_DATA_BITS), lost * 8 / CODE_DATA_BITS
-
-
-@inner
-def queue(t, egress, ingress, now):
-    """True when a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a switch
-    throws it away when that takes longer than HOQLife (IBA 18.2.5.4)."""
-    row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
-    wait = np.int64(0)
-    blocked = drain == math.inf
-    if not blocked:
-        wait = max(np.int64(0), max(row[DRAINED] - now, 0) - np.int64((CREDITS - 1) * drain))
-    life = octet(t.port_info[egress], HOQ_AT) & 31
-    if t.node_type[t.port_node[egress]] != SWITCH or life > HOQ_FOREVER:
-        if blocked:
-            settle(t, egress, now)
-            t.fault[egress, HELD] = 1
-            return False
-    else:
-        limit = np.int64(HOQ_UNIT_PS) << life
-        if blocked or wait > limit:
-            waits(t, egress, row, now, now + limit)
-            add(t.counters[egress], DISCARDS, np.uint64(1))
-            add(t.detail_counters[egress], HOQ_DISCARDS, np.uint64(1))
-            return False
-    waits(t, egress, row, now, now + wait)
-    row[DRAINED] = max(row[DRAINED], now) + np.int64(drain)
-    return True
-
-
-@inner
-def overflows(t, ingress, now):
-    """True when a MAD finds the buffer of ``ingress`` full, which had promised that it is not."""
-    row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
-    if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
-        return True
-    row[DRAINED] = max(row[DRAINED], now) + np.int64(drain)
-    return False
-
-
-@inner
-def waits(t, egress, row, now, until):
-    """PortXmitWait of ``egress`` for the time up to ``until`` that it has not counted yet."""
-    since = max(now, row[WAITED])
-    if until > since:
-        row[WAITED] = until
-        grow(t.counters[egress], WAIT, (until - since) * FS_PER_PS // TICK_FS[speed_code(t, egress)])
 
 
 @inner

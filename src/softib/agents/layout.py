@@ -47,7 +47,7 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 :mod:`softib.agents.route_kernels`), ``way`` int64[2 (switches + 64)] ports that a
 MAD left;
 ``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
-``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``dice`` uint64[1]: see :mod:`softib.agents.error_kernels`;
+``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``dice`` uint64[1]: see :mod:`softib.agents.fault_kernels`;
 ``overruns`` int64[ports, 2]: see :mod:`softib.agents.flow_kernels`;
 ``firmware`` uint8[3] softib's version, the firmware's version of every device;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.error_kernels import (
+from softib.agents.event_kernels import fail_port, loss_of_ports, set_link, settle_ports
+from softib.agents.fault_kernels import (
     BER,
     BITS,
     CUT,
@@ -36,7 +37,6 @@ from softib.agents.error_kernels import (
     SLOW,
     WAITED,
 )
-from softib.agents.kernels import fail_port, loss_of_ports, set_link, settle_ports
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_lanes, supported_speed_codes

@@ -3,7 +3,8 @@
 
 import numpy as np
 
-from softib.agents.error_kernels import BITS, CUT, DEAD, settle
+from softib.agents.error_kernels import settle
+from softib.agents.fault_kernels import BITS, CUT, DEAD
 from softib.agents.notice_kernels import notice
 from softib.agents.octet_kernels import clear, copy, get16, inner, octet, same
 from softib.agents.train_kernels import agree

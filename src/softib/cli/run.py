@@ -16,6 +16,9 @@ import click
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option(
+    "--exclusive", is_flag=True, help="Be alone on NODE: refused where somebody sits there, and others are meanwhile."
+)
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh", type=click.FloatRange(0.05, 3600), metavar="S",
@@ -27,7 +30,7 @@ import click
 @click.argument("program", nargs=-1)
 def command(
     fabric: str | None, node: str | None, port: int | None, stock_preload: bool, ns: bool, refresh: float | None,
-    sysfs: bool, program: tuple[str, ...],
+    sysfs: bool, exclusive: bool, program: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run PROGRAM attached to NODE: everything over libibumad sees that host's adapters, and nothing else.
 
@@ -44,7 +47,9 @@ def command(
         raise click.UsageError("no program; say softib run -- CMD …")
     if ns and stock_preload:
         raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
-    return attached(fabric, node, port, program, stock_preload, ns, 1.0 if ns and refresh is None else refresh)
+    return attached(
+        fabric, node, port, program, stock_preload, ns, 1.0 if ns and refresh is None else refresh, exclusive
+    )
 
 
 def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
@@ -56,13 +61,14 @@ def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, A
 
 def attached(
     fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False,
-    ns: bool = False, every_s: float | None = None,
+    ns: bool = False, every_s: float | None = None, exclusive: bool = False,
 ) -> int:  # fmt: skip
     """Exit code of ``program`` on that port. Raises :class:`SoftibError` in one line."""
     from softib.errors import SoftibError
     from softib.live.bereaved import living
     from softib.live.preload import Manner, run_attached
     from softib.live.remote import ask
+    from softib.live.seats import seated
     from softib.live.slots import find
 
     slot = find(fabric)
@@ -75,4 +81,5 @@ def attached(
             ask(slot, "refresh", view=view)
 
     env = {**told["env"], "SOFTIB_PLACE": told["place"]}
-    return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))
+    with seated(slot.folder, told, lambda: ask(slot, "status")["clients"], program[0], exclusive):
+        return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))

@@ -25,6 +25,7 @@ SWITCH_CAP_MASK = (
     CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
     | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER | CapMask.MCAST_FDB_TOP
     | CapMask.OTHER_LOCAL_CHANGES
+    | CapMask.PKEY_EXT_PORT_TRAP  # set in 0xe550d848, what every Quantum-2 of an ibdiagnet dump of 2023 reads
 )  # fmt: skip
 VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
 MTU_4096 = 5

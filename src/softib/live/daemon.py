@@ -225,7 +225,8 @@ class Daemon:
         return {"sweeps": sweeps}
 
     def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env"}``."""
+        """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env", "ports", "manager"}``;
+        ``ports``: row and name of each port that it sees, ``manager``: which of them our own manager sits on, or ""."""
         node, portnum = asked.get("node") or "", asked.get("port")
         if not isinstance(node, str) or not isinstance(portnum, int | None):
             raise InputError("attach wants node, a text, and port, a number")
@@ -244,7 +245,10 @@ class Daemon:
         view = self.umads.views.show(node, port, portnum is not None)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
         env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
-        return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env}
+        ours = self.manager is not None and not self.manager_failed and self.manager.port in view.umads
+        return {"name": f.node_name(row), "portnum": int(f.port_num[port]), "place": f.port_name(port), "env": env,
+                "ports": [[p, f.port_name(p)] for p in view.umads],
+                "manager": f.port_name(self.manager.port) if ours and self.manager else ""}  # fmt: skip
 
     def status(self) -> dict[str, Any]:
         """Everything that ``softib status --json`` says."""

@@ -175,6 +175,9 @@ class IbsimServer:
         for other in list(self.clients.values()):
             if other.source == source:  # the same program again, or another one with the pid of a dead one
                 self.drop(other)
+        node_of = self.board.fabric.port_node
+        if info.issm and any(s.issm and node_of[s.port] == node_of[port] for s in self.board.stations.values()):
+            return None  # as ibsim does: a manager sits there already
         opened = self._open(info, source)
         if opened is None:
             return None

@@ -7,7 +7,7 @@ checked before they are used, and a nonsensical cell counts nothing.
 
 import numpy as np
 
-from softib.agents.error_kernels import BITS, FAULTY, SLOW, expire, flow, hold
+from softib.agents.fault_kernels import BITS, FAULTY, SLOW
 from softib.agents.notice_kernels import notice
 from softib.agents.octet_kernels import get16, get32, inner, put16, put32
 from softib.agents.pkey_kernels import (
@@ -33,6 +33,7 @@ from softib.agents.pkey_kernels import (
     XMIT_CONSTRAINT,
 )
 from softib.agents.route_kernels import DLID_MAPPING, INACTIVE, RELAY_ERRORS, XMIT_DISCARDS, end_port
+from softib.agents.slow_kernels import expire, flow, hold
 from softib.agents.traffic_kernels import (
     RCV_DATA,
     RCV_PKTS,

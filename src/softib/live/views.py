@@ -6,6 +6,7 @@ way to read a directory works on it. Files are written when the view is made, an
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -66,6 +67,16 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]
         ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
         devices.append(Device(name, node, ports if portnum is None else (portnum,)))
     return devices
+
+
+def _fill(path: str, octets: bytes) -> None:
+    """``path`` holds ``octets``. A view has hundreds of files, and what open() and pathlib add to the system calls is as much
+    again."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(fd, octets)
+    finally:
+        os.close(fd)
 
 
 @dataclass
@@ -131,26 +142,32 @@ class View:
         """Make every file say what is true now; returns how many had not."""
         return sum(self._write(path) for path in self._lines)
 
-    def _write(self, path: str) -> bool:
-        """Write the file where it is not true already."""
+    def _octets(self, path: str) -> bytes:
         text = self._lines[path]()
         bare = not text and (path.startswith("dev/") or "/gid_attrs/ndevs/" in path)
-        octets = b"" if bare else f"{text}\n".encode("utf-8", "surrogateescape")
+        return b"" if bare else f"{text}\n".encode("utf-8", "surrogateescape")
+
+    def _write(self, path: str) -> bool:
+        """Write the file where it is not true already."""
+        octets = self._octets(path)
         if self._shown.get(path) == octets:
             return False
-        file = self.folder / path
-        if path not in self._shown:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        made = self.folder / ".new"
-        made.write_bytes(octets)
-        made.replace(file)  # who reads at this moment gets the old line or the new one, never half of one
+        made = f"{self.folder}/.new"
+        _fill(made, octets)
+        os.replace(made, f"{self.folder}/{path}")  # who reads now gets the old line or the new one, never half of one
         self._shown[path] = octets
         return True
 
     def write(self) -> None:
-        """Every file, whatever was there."""
+        """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so nothing is renamed."""
         self._shown.clear()
-        self.refresh_all()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for parent in {path.rpartition("/")[0] for path in self._lines}:
+            os.makedirs(f"{self.folder}/{parent}", exist_ok=True)
+        for path in self._lines:
+            octets = self._octets(path)
+            _fill(f"{self.folder}/{path}", octets)
+            self._shown[path] = octets
 
 
 class Views:
@@ -190,8 +207,13 @@ class Views:
     def _made(self, name: str, devices: list[Device]) -> View:
         view = self.known.get(name)
         if view is None:
-            view = self.known[name] = View(name, self.folder / name, self.fabric, devices)
+            view = View(name, self.folder / name, self.fabric, devices)
+        elif view.folder.is_dir():
+            return view
+        try:
             view.write()
-        elif not view.folder.is_dir():
-            view.write()
+        except OSError:  # a full file system: no program shall see half a tree
+            shutil.rmtree(view.folder, ignore_errors=True)
+            raise
+        self.known[name] = view
         return view

@@ -81,7 +81,10 @@ class Inventory:
         db = self.subnet.db
         port, block = _spread(ports, pkey_blocks(self.subnet.db, ports))
         number = np.where(db.external[port], db.port_num[port], 0)
-        record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=block, portnum=number)
+        # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (both ask the other way round).
+        told = (block & 0xFF) << 8 | block >> 8
+        shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
+        record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=told, portnum=shown)
         return port, block | number.astype(np.int64) << 16, record
 
     def _sl2vl(self, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -101,7 +104,8 @@ class Inventory:
         there = cap > np.where(block % 2, 0, VL_ARB_BLOCK)
         port, block = port[there], block[there]
         number = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0).astype(np.int64)
-        record = VLArbRecord.pack(lid=self.subnet.lid_of_port[port], out_port=number, block=block)
+        shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
+        record = VLArbRecord.pack(lid=self.subnet.lid_of_port[port], out_port=shown, block=block)
         return port, block << 16 | number, record
 
 

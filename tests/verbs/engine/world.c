@@ -40,7 +40,6 @@ struct cq world_cq(struct world *w, uint32_t size)
     s->size = size;
     s->ring = vm_alloc(&w->e.w, size * sizeof(struct softib_cqe));
     s->process = (uint16_t)w->e.w.process;
-    pthread_mutex_init(&c.lock, NULL);
     MUST(s->ring);
     return c;
 }
@@ -267,14 +266,17 @@ static bool take(const struct cq *c, struct softib_cqe *cqe)
 {
     struct softib_cq *s = ve_cq(&c->w->e, c->at);
     struct softib_cqe *cqes = vm_at(&c->w->e.w, s->ring);
+    bool got;
 
-    while (s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE)) {
+    vm_lock(&c->w->e.w, &s->polling);
+    got = s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE);
+    if (got) {
         *cqe = cqes[s->consumer % s->size];
+        ve_free_places(cqe);
         __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
-        if (cqe->status != SOFTIB_CQE_PURGED)
-            return true;
     }
-    return false;
+    vm_unlock(&s->polling);
+    return got;
 }
 
 bool world_poll(const struct cq *c, struct softib_cqe *cqe, int ms)
@@ -284,9 +286,7 @@ bool world_poll(const struct cq *c, struct softib_cqe *cqe, int ms)
 
     for (unsigned n = 1;; n++) {
         ve_progress(&c->w->e);
-        pthread_mutex_lock((pthread_mutex_t *)&c->lock);
         got = take(c, cqe);
-        pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
         if (got || (n % 16 == 0 && ve_now_ns() >= end) || !ms)
             return got;
         if (n % 64 == 0)

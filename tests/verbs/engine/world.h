@@ -26,7 +26,6 @@ struct world {
 struct cq {
     struct world *w;
     uint64_t at;
-    pthread_mutex_t lock;
 };
 
 struct srq {

@@ -144,6 +144,20 @@ uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t starved_ns(void)
+{
+    static __thread int fd = -1;
+    unsigned long long ran, waited;
+    char text[100];
+    ssize_t n;
+
+    if (fd < 0)
+        fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
+}
+
 uint64_t next_random(uint64_t *state)
 {
     *state ^= *state >> 12;

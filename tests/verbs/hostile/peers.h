@@ -57,6 +57,8 @@ void *meet(const char *path, size_t octets);
 void wait_for(const uint32_t *flag, uint32_t value);
 void tell(uint32_t *flag, uint32_t value);
 uint64_t now_ns(void);
+/* Time that this thread was ready to run and had no processor (/proc/thread-self/schedstat), ns. */
+uint64_t starved_ns(void);
 /* xorshift64* (Vigna, 2016). */
 uint64_t next_random(uint64_t *state);
 

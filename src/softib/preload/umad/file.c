@@ -36,10 +36,12 @@ static struct file *fresh(void)
     if (file) {
         memset(file->agents, 0, sizeof file->agents);
         file->due = false;
+        unanswered_forget(file);
     }
     else if ((file = calloc(1, sizeof *file))) {
         pthread_mutex_init(&file->reading, NULL);
         pthread_mutex_init(&file->changing, NULL);
+        pthread_mutex_init(&file->counting, NULL);
     }
     return file;
 }

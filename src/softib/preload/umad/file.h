@@ -23,10 +23,11 @@ struct file {
     uint32_t handle;
     size_t head; /* OLD_HEAD, or SOFTIB_UMAD_HEAD after ENABLE_PKEY */
     bool spoken; /* something was done with it */
-    pthread_mutex_t reading, changing;
+    pthread_mutex_t reading, changing, counting;
     bool due; /* `announced` was read, its whole was not */
     struct message announced;
     struct agent agents[SOFTIB_UMAD_AGENTS];
+    struct unanswered *unanswered; /* unanswered.c; NULL before the first request */
 };
 
 /* message.c: one message on the connection. Both return 0 or -errno; `payload` is -1, or a descriptor beside it. */
@@ -36,6 +37,13 @@ int message_send(int fd, const struct iovec *parts, int count, int payload);
 int payload_of(const uint8_t *mad, size_t length, const uint8_t *first);
 /* Takes `length` octets of `payload` and closes it. */
 int payload_read(int payload, uint8_t *to, size_t length);
+
+/* unanswered.c: the request is on its way; it was answered (or never left, with a status); the next one that never will
+ * be, as it comes back (false: there is none). */
+void unanswered_add(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
+void unanswered_done(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
+bool unanswered_next(struct file *file, struct message *m);
+void unanswered_forget(struct file *file);
 
 static inline int fail(int error)
 {

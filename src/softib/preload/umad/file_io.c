@@ -60,6 +60,7 @@ static ssize_t take_announced(struct file *file, int fd, uint8_t *to, size_t cou
     }
     if ((error = payload_read(payload, to + file->head, length)))
         return error;
+    unanswered_done(file, &m.head, m.mad);
     show(file, &m, length, to);
     return (ssize_t)(file->head + length);
 }
@@ -74,8 +75,12 @@ static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
 
     if (file->due)
         return take_announced(file, fd, to, count);
-    if ((error = message_receive(fd, &m, &size, &payload, roomy ? 0 : MSG_PEEK)))
-        return error;
+    if ((error = message_receive(fd, &m, &size, &payload, roomy ? 0 : MSG_PEEK))) {
+        if (error != -EIO || count < file->head + MAD_HEAD || !unanswered_next(file, &m))
+            return error;
+        show(file, &m, MAD_HEAD, to); /* the daemon has gone: first, nobody waits for it any longer */
+        return (ssize_t)(file->head + MAD_HEAD);
+    }
     size_t length = octets_of(&m);
     if (payload >= 0) { /* another process with this device took the announcement */
         real()->close(payload);
@@ -94,6 +99,7 @@ static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
         return -EINVAL;
     if (!roomy && (error = message_receive(fd, &m, &size, &payload, 0)))
         return error;
+    unanswered_done(file, &m.head, m.mad);
     show(file, &m, length, to);
     return (ssize_t)(file->head + length);
 }
@@ -161,11 +167,17 @@ ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count)
         rmpp_first_segment(m.mad, length);
         mad = m.mad;
     }
+    unanswered_add(file, &m.head, mad); /* before: the answer may be there at once */
     if (length > SOFTIB_UMAD_MAD)
         error = write_long(fd, &m, (const uint8_t *)buffer + file->head, length);
     else {
         struct iovec parts[2] = { { &m.head, SOFTIB_UMAD_HEAD }, { (void *)mad, length } };
         error = message_send(fd, parts, 2, -1);
     }
-    return error ? fail(-error) : (ssize_t)count;
+    if (error) {
+        m.head.status = (uint32_t)-error;
+        unanswered_done(file, &m.head, mad);
+        return fail(-error);
+    }
+    return (ssize_t)count;
 }

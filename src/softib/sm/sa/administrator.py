@@ -34,7 +34,7 @@ from softib.sm.inventory import READ_FROM_DEVICES, Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
 from softib.sm.sa.class_port_info import class_port_info
-from softib.sm.sa.match import matching
+from softib.sm.sa.match import asked_components, matching
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
 from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
@@ -238,7 +238,18 @@ class Administrator:
         table = self._read.get(Need(r.attr, lid), self._read.get(Need(r.attr)))
         if table is None:
             return Answer(wait=Need(r.attr, lid))
-        return Answer(records=table[matching(record, table, r.comp_mask, r.data[: record.size])])
+        query = r.data[: record.size]
+        if r.attr == A.PKEY_RECORD:  # asked most significant octet first, told the other way round: see the inventory
+            query = query.copy()
+            query[2:4] = query[3:1:-1].copy()
+        rows = matching(record, table, r.comp_mask, query)
+        ports = PORT_COMPONENTS & set(asked_components(record, r.comp_mask))
+        if ports:  # a CA port is the LID's own: which number is asked matters for switches only (OpenSM's rule, too)
+            others = matching(record, table, r.comp_mask, query, frozenset(ports))
+            end = _of(self).end_of_lid[record.fields["lid"].get(table[others])]
+            db = _of(self).db
+            rows = np.union1d(rows, others[~db.is_switch[_of(self).end_node[end]]])
+        return Answer(records=table[rows])
 
     def _class_port_info(self, r: Request) -> Answer:
         return Answer(records=class_port_info()[None])
@@ -280,6 +291,8 @@ class Administrator:
         assert self.subnet is not None
         return sminfo.table(self.subnet, self.sm_info(), self.other_managers)
 
+
+PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
 
 _KINDS: dict[int, _Kind] = {
     A.NODE_RECORD: _Kind(NodeRecord, lambda a, r: node.table(_of(a))),

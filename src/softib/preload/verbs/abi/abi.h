@@ -58,9 +58,10 @@ struct va_mr {
 
 struct va_dm {
     struct ibv_dm dm;
+    struct softib_dm *s;
     char *memory;
     size_t length;
-    struct va_dm *next;
+    bool imported;
 };
 
 struct va_channel {
@@ -74,7 +75,6 @@ struct va_cq {
     struct ibv_cq_ex ex;
     struct softib_cq *s;
     uint64_t at;
-    pthread_spinlock_t lock;    /* of the consumer */
     struct softib_cqe now;      /* start_poll, next_poll */
     struct va_channel *channel;
     struct va_cq *next;         /* of the channel */

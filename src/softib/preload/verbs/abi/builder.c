@@ -40,7 +40,7 @@ static struct ve_wr *add(struct ibv_qp_ex *ex, uint32_t opcode)
     struct builder *b = q->builder;
     struct ve_wr *wr;
 
-    if (b->n == b->room || q->tail - q->head + b->n >= q->max_send) {
+    if (b->n == b->room || ve_places_taken(q) + b->n >= q->max_send) {
         b->error = b->error ? b->error : ENOMEM;
         return NULL;
     }

@@ -40,7 +40,6 @@ static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_co
     c->ex.cqe = (int)s->size - 1;
     pthread_mutex_init(&c->ex.mutex, NULL);
     pthread_cond_init(&c->ex.cond, NULL);
-    pthread_spin_init(&c->lock, PTHREAD_PROCESS_PRIVATE);
     s->process = (uint16_t)va_engine.w.process;
     s->async = va_context(context)->async;
     s->user = (uintptr_t)c;
@@ -122,7 +121,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (!ring)
         return size ? ENOMEM : EINVAL;
     to = vm_at(&va_engine.w, ring);
-    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &s->polling);
     vm_lock(&va_engine.w, &s->lock);
     from = vm_at(&va_engine.w, s->ring);
     if (s->producer - s->consumer >= size) { /* what is in it must have room (11.2.8.3) */
@@ -139,7 +138,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
         cq->cqe = (int)size - 1;
     }
     vm_unlock(&s->lock);
-    pthread_spin_unlock(&c->lock);
+    vm_unlock(&s->polling);
     vm_free(&va_engine.w, gone, old * sizeof(struct softib_cqe));
     return error;
 }
@@ -150,24 +149,20 @@ int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
     return EOPNOTSUPP; /* moderation: an event is sent when its completion is there */
 }
 
-/* -- polling; c->lock is held -- */
+/* -- polling; s->polling is held -- */
 
-/* The next completion that exists, NULL: none. */
+/* The next completion, NULL: none. */
 static const struct softib_cqe *next(struct va_cq *c)
 {
     struct softib_cq *s = c->s;
-    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring);
+    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring), *cqe;
 
-    while (s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE)) {
-        const struct softib_cqe *cqe = &ring[s->consumer & (s->size - 1)];
-
-        if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
-            vm_quiesce(&va_engine.w); /* who found the window before may still copy */
-        if (cqe->status != SOFTIB_CQE_PURGED)
-            return cqe;
-        __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
-    }
-    return NULL;
+    if (s->consumer == __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE))
+        return NULL;
+    cqe = &ring[s->consumer & (s->size - 1)];
+    if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
+        vm_quiesce(&va_engine.w); /* who found the window before may still copy */
+    return cqe;
 }
 
 static void taken(struct va_cq *c)
@@ -191,12 +186,13 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     ve_progress(&va_engine);
-    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &c->s->polling);
     for (; got < n && (cqe = next(c)); got++) {
         fill(&wc[got], cqe);
+        ve_free_places(cqe);
         taken(c);
     }
-    pthread_spin_unlock(&c->lock);
+    vm_unlock(&c->s->polling);
     return got;
 }
 
@@ -221,6 +217,7 @@ static int look(struct va_cq *c)
     if (!cqe)
         return ENOENT;
     c->now = *cqe;
+    ve_free_places(cqe);
     taken(c);
     c->ex.status = c->now.status;
     c->ex.wr_id = c->now.wr_id;
@@ -235,10 +232,10 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     if (attr && attr->comp_mask)
         return EINVAL;
     ve_progress(&va_engine);
-    pthread_spin_lock(&c->lock);
+    vm_lock(&va_engine.w, &c->s->polling);
     error = look(c);
     if (error)
-        pthread_spin_unlock(&c->lock);
+        vm_unlock(&c->s->polling);
     return error;
 }
 
@@ -249,7 +246,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-    pthread_spin_unlock(&((struct va_cq *)ex)->lock);
+    vm_unlock(&((struct va_cq *)ex)->s->polling);
 }
 
 #define READS(type, name, what)                                                                                              \

@@ -30,6 +30,23 @@ static void forget(void)
     vm_renumber(&va_engine.w, sv_fabric_process(), started());
 }
 
+/* The memory of verbs cannot be used: one line says why, as for all that keeps devices away (SOFTIB_QUIET=1: none). */
+static void refuse(int error)
+{
+    static bool told;
+    const char *quiet = getenv("SOFTIB_QUIET"), *folder = sv_fabric_folder();
+    uint32_t version = vm_version(folder);
+
+    if (told || (quiet && *quiet && strcmp(quiet, "0")))
+        return;
+    told = true;
+    if (error == -EPROTO && version != SOFTIB_VERBS_VERSION)
+        fprintf(stderr, "softib: no InfiniBand devices: %s/verbs has version %u, this library reads version %u\n", folder,
+                version, SOFTIB_VERBS_VERSION);
+    else
+        fprintf(stderr, "softib: no InfiniBand devices: %s/verbs: %s\n", folder, strerror(-error));
+}
+
 /* Joins the fabric at the first call. */
 static int join(void)
 {
@@ -42,7 +59,7 @@ static int join(void)
         return error;
     error = vm_open(&va_engine.w, sv_fabric_folder(), sv_fabric_process(), started());
     if (error) {
-        fprintf(stderr, "softib: %s/verbs: %s; the program sees no RDMA device\n", sv_fabric_folder(), strerror(-error));
+        refuse(error);
         return error;
     }
     pthread_mutex_init(&va_engine.lock, NULL);

@@ -1,13 +1,11 @@
-/* Device memory: here memory of the process, by words of 4 octets as mlx5 has it. */
+/* Device memory: a piece of the fabric's shared memory, found by its handle in every process. */
 #include "abi.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct va_dm *all;   /* by handle, for import */
-static uint32_t last;
+#define PAGE 4096u
 
 /* Access is by words of 4 octets, as mlx5's device memory has it. */
 static bool reaches(const struct va_dm *d, uint64_t offset, size_t length)
@@ -35,6 +33,27 @@ static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
     return 0;
 }
 
+/* The memory begins on a page, as its address in a region does. */
+static bool make(struct va_dm *d, size_t length)
+{
+    struct vm_world *w = &va_engine.w;
+    uint64_t at = vm_alloc(w, sizeof *d->s), memory = vm_alloc(w, (length + PAGE - 1) / PAGE * PAGE + PAGE);
+
+    d->s = at ? vm_at(w, at) : NULL;
+    if (at && memory) {
+        *d->s = (struct softib_dm){ .is = SOFTIB_IS_DM, .memory = memory, .length = length };
+        d->s->handle = vm_number_take(w, at);
+    }
+    if (!at || !memory || !d->s->handle) {
+        vm_free(w, at, sizeof *d->s);
+        vm_free(w, memory, (length + PAGE - 1) / PAGE * PAGE + PAGE);
+        return false;
+    }
+    d->memory = vm_at(w, (memory + PAGE - 1) / PAGE * PAGE);
+    d->length = length;
+    return true;
+}
+
 struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
     struct va_context *c = va_context(context);
@@ -45,41 +64,34 @@ struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
         return NULL;
     }
     d = calloc(1, sizeof *d);
-    if (!d || posix_memalign((void **)&d->memory, 4096, attr->length)) {
-        free(d);
+    d = d && make(d, attr->length) ? d : (free(d), NULL);
+    if (!d) {
         errno = ENOMEM;
         return NULL;
     }
-    memset(d->memory, 0, attr->length);
-    d->length = attr->length;
-    d->dm = (struct ibv_dm){ .context = context, .memcpy_to_dm = dm_to, .memcpy_from_dm = dm_from };
+    d->dm = (struct ibv_dm){ .context = context, .handle = d->s->handle, .memcpy_to_dm = dm_to, .memcpy_from_dm = dm_from };
     c->dm_used += d->length;
-    pthread_mutex_lock(&lock);
-    d->dm.handle = ++last;
-    d->next = all;
-    all = d;
-    pthread_mutex_unlock(&lock);
     return &d->dm;
 }
 
-/* In the process that made it; another process has no way to that memory. */
+/* Who frees it while others use it is the applications' to say (the man page). */
 VA_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
-    struct va_dm *of, *d = calloc(1, sizeof *d);
+    uint64_t *hazard;
+    struct softib_dm *s = vm_number_hold(&va_engine.w, handle, &hazard);
+    struct va_dm *d = s && s->is == SOFTIB_IS_DM ? calloc(1, sizeof *d) : NULL;
 
-    pthread_mutex_lock(&lock);
-    for (of = all; of && of->dm.handle != handle; of = of->next)
-        ;
-    if (d && of) {
-        *d = *of;
-        d->dm.context = context;
+    errno = s && s->is == SOFTIB_IS_DM ? ENOMEM : EINVAL;
+    if (d) {
+        d->s = s;
+        d->memory = vm_at(&va_engine.w, (s->memory + PAGE - 1) / PAGE * PAGE);
+        d->length = s->length;
+        d->imported = true;
+        d->dm = (struct ibv_dm){ .context = context, .handle = handle, .memcpy_to_dm = dm_to, .memcpy_from_dm = dm_from };
     }
-    pthread_mutex_unlock(&lock);
-    if (d && of)
-        return &d->dm;
-    free(d);
-    errno = of ? ENOMEM : EINVAL;
-    return NULL;
+    if (s)
+        vm_hazard_end(hazard);
+    return d ? &d->dm : NULL;
 }
 
 VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
@@ -91,16 +103,14 @@ int va_free_dm(struct ibv_dm *dm)
 {
     struct va_dm *d = (struct va_dm *)dm;
 
-    pthread_mutex_lock(&lock);
-    for (struct va_dm **at = &all; *at; at = &(*at)->next) {
-        if (*at == d) {
-            *at = d->next;
-            break;
-        }
+    vm_number_give(&va_engine.w, dm->handle);
+    vm_quiesce(&va_engine.w);
+    d->s->is = 0;
+    if (!d->imported) { /* else it goes with the process that made it */
+        va_context(dm->context)->dm_used -= d->length;
+        vm_free(&va_engine.w, d->s->memory, (d->length + PAGE - 1) / PAGE * PAGE + PAGE);
+        vm_free(&va_engine.w, (uint64_t)((char *)d->s - va_engine.w.base), sizeof *d->s);
     }
-    pthread_mutex_unlock(&lock);
-    va_context(dm->context)->dm_used -= d->length;
-    free(d->memory);
     free(d);
     return 0;
 }

@@ -192,7 +192,7 @@ VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 {
     struct ve_qp *q = (struct ve_qp *)qp;
     struct softib_verbs *head = vm_head(&va_engine.w);
-    struct softib_member *members = vm_members(&va_engine.w);
+    struct softib_member *members = vm_members(&va_engine.w), member;
     uint32_t i = 0;
     int error = 0;
 
@@ -205,11 +205,10 @@ VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
         if (i == SOFTIB_VERBS_MEMBERS_N) {
             error = ENOMEM;
         } else {
-            members[i].port = q->s->port;
-            members[i].mlid = lid;
-            members[i].process = (uint16_t)va_engine.w.process;
-            memcpy(members[i].gid, gid, 16);
-            __atomic_store_n(&members[i].qpn, q->s->qpn, __ATOMIC_RELEASE);
+            member = (struct softib_member){ .qpn = q->s->qpn, .port = q->s->port, .mlid = lid,
+                                             .process = (uint16_t)va_engine.w.process };
+            memcpy(member.gid, gid, 16);
+            ve_write_member(&members[i], &member);
             if (i == head->member_high)
                 __atomic_store_n(&head->member_high, i + 1, __ATOMIC_RELEASE);
         }

@@ -74,9 +74,12 @@ static int make_shared(struct ve_qp *q, const struct ibv_qp_init_attr_ex *a)
         s->rq_sges = a->cap.max_recv_sge ? a->cap.max_recv_sge : 1;
         s->rq = vm_alloc(&e->w, ring_octets(s));
     }
-    s->qpn = s->rq_size && !s->rq ? 0 : vm_number_take(&e->w, q->at);
+    s->handles = 1;
+    s->attr = s->type == IBV_QPT_XRC_RECV ? vm_alloc(&e->w, sizeof(struct ibv_qp_attr)) : 0;
+    s->qpn = (s->rq_size && !s->rq) || (s->type == IBV_QPT_XRC_RECV && !s->attr) ? 0 : vm_number_take(&e->w, q->at);
     if (s->qpn)
         return 0;
+    vm_free(&e->w, s->attr, sizeof(struct ibv_qp_attr));
     vm_free(&e->w, s->rq, ring_octets(s));
     vm_free(&e->w, q->at, sizeof *s);
     return ENOMEM;
@@ -183,39 +186,64 @@ VA_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
     return q->builder ? &q->ex : NULL;
 }
 
-/* An XRC target that this process made; another handle of it keeps it alive. */
-struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+/* A handle's own part. */
+static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_open_attr *attr, struct va_qp *root,
+                               struct softib_qp *s)
 {
-    const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-    struct va_qp *v, *root = NULL;
-    struct softib_qp *s;
-    uint64_t *hazard;
+    struct va_qp *v = calloc(1, sizeof *v);
 
-    if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV) {
-        errno = EINVAL;
-        return NULL;
-    }
-    s = vm_number_hold(&va_engine.w, attr->qp_num, &hazard);
-    errno = EINVAL;
-    if (s && s->is == SOFTIB_IS_QP && s->type == IBV_QPT_XRC_RECV && s->xrcd == ((struct va_xrcd *)attr->xrcd)->domain) {
-        errno = EOPNOTSUPP; /* of another process: docs/verbs.md */
-        root = s->process == va_engine.w.process ? (struct va_qp *)(uintptr_t)s->user : NULL;
-    }
-    if (s)
-        vm_hazard_end(hazard);
-    v = root ? calloc(1, sizeof *v) : NULL;
     if (!v)
         return NULL;
     v->root = root;
-    __atomic_fetch_add(&root->handles, 1, __ATOMIC_ACQ_REL);
+    v->xrcd = (struct va_xrcd *)attr->xrcd;
+    v->q.e = &va_engine;
+    v->q.s = s;
+    v->q.at = (uint64_t)((char *)s - va_engine.w.base);
+    v->q.device = va_context(context)->device;
+    v->q.init = (struct ibv_qp_init_attr){ .qp_type = IBV_QPT_XRC_RECV };
     v->q.ex.qp_base = (struct ibv_qp){
         .context = context, .qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
-        .handle = attr->qp_num, .qp_num = attr->qp_num, .state = root->q.ex.qp_base.state, .qp_type = IBV_QPT_XRC_RECV,
+        .handle = attr->qp_num, .qp_num = attr->qp_num, .state = s->state, .qp_type = IBV_QPT_XRC_RECV,
     };
-    v->q.e = &va_engine;
+    pthread_spin_init(&v->q.lock, PTHREAD_PROCESS_PRIVATE);
     pthread_mutex_init(&v->q.ex.qp_base.mutex, NULL);
     pthread_cond_init(&v->q.ex.qp_base.cond, NULL);
-    return &v->q.ex.qp_base;
+    return v;
+}
+
+/* One more process has it open. False: the last has just closed it. */
+static bool join(struct softib_qp *s)
+{
+    uint16_t n = __atomic_load_n(&s->handles, __ATOMIC_ACQUIRE);
+
+    while (n && !__atomic_compare_exchange_n(&s->handles, &n, (uint16_t)(n + 1), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    return n;
+}
+
+/* An XRC target, of this process or of another: each handle keeps it alive (ibv_open_qp(3)). */
+struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+    const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    struct va_qp *v = NULL, *root;
+    struct softib_qp *s;
+    uint64_t *hazard;
+
+    errno = EINVAL;
+    if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
+        return NULL;
+    s = vm_number_hold(&va_engine.w, attr->qp_num, &hazard);
+    if (!s)
+        return NULL;
+    if (s->is == SOFTIB_IS_QP && s->type == IBV_QPT_XRC_RECV && s->xrcd == ((struct va_xrcd *)attr->xrcd)->domain) {
+        root = s->process == va_engine.w.process ? (struct va_qp *)(uintptr_t)s->user : NULL;
+        if (root || join(s))
+            v = handle_of(context, attr, root, s);
+        if (v)
+            __atomic_fetch_add(root ? &root->handles : &v->xrcd->users, 1, __ATOMIC_ACQ_REL);
+    }
+    vm_hazard_end(hazard);
+    return v ? &v->q.ex.qp_base : NULL;
 }
 
 /* -- the end -- */
@@ -235,9 +263,14 @@ static void end(struct va_qp *v)
     struct ve_qp *q = &v->q;
     struct ibv_qp *qp = &q->ex.qp_base;
     struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+    bool last = __atomic_fetch_sub(&q->s->handles, 1, __ATOMIC_ACQ_REL) == 1; /* else another process goes on with it */
 
-    ve_modify(q, &reset, IBV_QP_STATE); /* nobody posts any more; completions go with it */
-    vm_number_give(&va_engine.w, q->s->qpn);
+    if (last) {
+        ve_modify(q, &reset, IBV_QP_STATE); /* nobody posts any more; completions go with it */
+        vm_number_give(&va_engine.w, q->s->qpn);
+    } else if (q->s->process == va_engine.w.process) {
+        q->s->user = 0; /* its events are nobody's here any more */
+    }
     ve_unlist(q);
     vm_quiesce(&va_engine.w);
     if (q->send_cq)
@@ -256,9 +289,12 @@ static void end(struct va_qp *v)
     }
     free(q->slots);
     va_free_builder(q);
-    q->s->is = 0;
-    vm_free(&va_engine.w, q->s->rq, ring_octets(q->s));
-    vm_free(&va_engine.w, q->at, sizeof *q->s);
+    if (last && q->s->process == va_engine.w.process) { /* else the memory goes with the process that made it */
+        q->s->is = 0;
+        vm_free(&va_engine.w, q->s->attr, sizeof(struct ibv_qp_attr));
+        vm_free(&va_engine.w, q->s->rq, ring_octets(q->s));
+        vm_free(&va_engine.w, q->at, sizeof *q->s);
+    }
     free(v);
 }
 
@@ -306,8 +342,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
     (void)mask; /* everything is at hand */
     pthread_spin_lock(&q->lock);
-    if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_ERR)
-        ve_follow(q);
+    ve_catch_up(q);
     qp->state = q->ex.qp_base.state;
     *attr = q->attr;
     attr->qp_state = attr->cur_qp_state = q->ex.qp_base.state;

@@ -175,10 +175,10 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
 
-    if (((struct va_mr *)mr)->imported)
-        return EINVAL;
     if (__atomic_load_n(&k->users, __ATOMIC_ACQUIRE))
         return EBUSY; /* windows are bound to it */
+    if (((struct va_mr *)mr)->imported && k->process != va_engine.w.process)
+        k->file = 0; /* in the heap of who registered it */
     take_away(k);
     vm_region_drop(&((struct va_mr *)mr)->region);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
@@ -240,28 +240,6 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
         madvise((void *)((uintptr_t)part.here & ~4095ul), sge[i].length, MADV_WILLNEED);
     }
     return 0;
-}
-
-/* A key of another process cannot become memory of this one. */
-VA_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-    struct softib_key *k = vm_key(&va_engine.w, handle);
-    struct va_mr *m;
-
-    if (k->key != handle || !handle || k->process != va_engine.w.process || k->domain != va_domain(pd))
-        return fail(EINVAL);
-    m = calloc(1, sizeof *m);
-    if (!m)
-        return fail(ENOMEM);
-    m->imported = true;
-    m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = (void *)(uintptr_t)k->address, .length = k->length,
-                             .handle = handle, .lkey = handle, .rkey = handle };
-    return &m->mr;
-}
-
-VA_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
-{
-    free(mr);
 }
 
 /* -- windows -- */

@@ -79,11 +79,16 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
 {
     struct softib_cq *cq = ve_cq(e, at);
     struct softib_cqe *ring;
+    uint32_t to;
 
+    vm_lock(&e->w, &cq->polling);
     vm_lock(&e->w, &cq->lock);
     ring = vm_at(&e->w, cq->ring);
-    for (uint32_t i = __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE); i != cq->producer; i++)
-        if (ring[i % cq->size].owner == qpn)
-            ring[i % cq->size].status = SOFTIB_CQE_PURGED;
+    to = cq->producer; /* the others move up: what is purged takes no room */
+    for (uint32_t i = cq->producer; i != cq->consumer; i--)
+        if (ring[(i - 1) & (cq->size - 1)].owner != qpn && --to != i - 1)
+            ring[to & (cq->size - 1)] = ring[(i - 1) & (cq->size - 1)];
+    __atomic_store_n(&cq->consumer, to, __ATOMIC_RELEASE);
     vm_unlock(&cq->lock);
+    vm_unlock(&cq->polling);
 }

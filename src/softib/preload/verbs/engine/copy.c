@@ -5,6 +5,9 @@
 #include <limits.h>
 #include <string.h>
 #include <time.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 uint64_t ve_now_ns(void)
 {
@@ -14,37 +17,87 @@ uint64_t ve_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/*
+ * Stores that other processors see in order, which those of "rep movsb" are not (fast strings; Intel SDM volume 3, "Memory
+ * ordering": they may be seen out of order among each other): octets up to a word, words up to a block, blocks, and back. An
+ * aligned one is seen at once.
+ */
+static const char *place_octets(char **to, const char *from, uint64_t n)
+{
+    for (; n; n--, from++)
+        *(volatile char *)(*to)++ = *from;
+    return from;
+}
+
+static const char *place_words(char **to, const char *from, uint64_t n)
+{
+    uint64_t word;
+
+    for (; n; n--, from += 8, *to += 8) {
+        memcpy(&word, from, 8);
+        __atomic_store_n((uint64_t *)(void *)*to, word, __ATOMIC_RELEASE);
+    }
+    return from;
+}
+
+#if defined(__x86_64__)
+#define BLOCK 32
+
+__attribute__((target("avx"))) static const char *place_blocks(char **to, const char *from, uint64_t n)
+{
+    for (; n; n--, from += BLOCK, *to += BLOCK) {
+        _mm256_store_si256((__m256i *)(void *)*to, _mm256_loadu_si256((const __m256i *)(const void *)from));
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the processor keeps the order of stores; so must the compiler */
+    }
+    return from;
+}
+
+static bool has_blocks(void)
+{
+    return __builtin_cpu_supports("avx");
+}
+#else
+#define BLOCK 8
+#define place_blocks place_words
+
+static bool has_blocks(void)
+{
+    return false;
+}
+#endif
+
+/* All but the last octets of a message. */
+static const char *place_most(char **to, const char *from, uint64_t n)
+{
+    uint64_t head = -(uintptr_t)*to % 8;
+
+    if (head > n)
+        head = n;
+    from = place_octets(to, from, head);
+    n -= head;
+    if (n >= 4 * BLOCK && has_blocks()) {
+        head = -(uintptr_t)*to % BLOCK;
+        from = place_words(to, from, head / 8);
+        n -= head;
+        from = place_blocks(to, from, n / BLOCK);
+        n %= BLOCK;
+    }
+    from = place_words(to, from, n / 8);
+    return place_octets(to, from, n % 8);
+}
+
 void ve_place(char *to, const char *from, uint64_t n)
 {
     uint64_t last;
 
-    if (n < 8) {
-        for (; n > 1; n--)
-            *to++ = *from++;
-        if (n)
-            __atomic_store_n(to, *from, __ATOMIC_RELEASE);
-        return;
-    }
-    n -= 8;
-#if defined(__x86_64__)
-    if (n >= 128) { /* memcpy may copy the end first */
-        __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
-    }
-#endif
-    for (; n >= 8; n -= 8, to += 8, from += 8) {
+    if (n >= 8 && ((uintptr_t)to + n) % 8 == 0) {
+        if (n > 8)
+            from = place_most(&to, from, n - 8);
         memcpy(&last, from, 8);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        memcpy(to, &last, 8);
-    }
-    for (; n; n--)
-        *to++ = *from++;
-    memcpy(&last, from, 8);
-    if ((uintptr_t)to % 8 == 0) {
         __atomic_store_n((uint64_t *)(void *)to, last, __ATOMIC_RELEASE);
-    } else { /* ascending all the same, octet by octet at the end */
-        __atomic_thread_fence(__ATOMIC_RELEASE);
-        memcpy(to, &last, 7);
-        __atomic_store_n(to + 7, ((char *)&last)[7], __ATOMIC_RELEASE);
+    } else if (n) { /* it ends in the middle of a word: with its last octet */
+        from = place_most(&to, from, n - 1);
+        __atomic_store_n(to, *from, __ATOMIC_RELEASE);
     }
 }
 
@@ -82,24 +135,42 @@ static unsigned skip(struct iovec *iov, unsigned n, unsigned from, size_t done)
     return from;
 }
 
+/* Parts of another process up to `left` octets; the last 8 apart when they are `put`: the kernel copies parts in order. */
+static unsigned parts_there(struct iovec *there, const struct ve_part *parts, unsigned n, uint64_t left, bool put)
+{
+    unsigned t = 0;
+
+    for (unsigned i = 0; i < n && left; i++) {
+        uint64_t length = parts[i].length < left ? parts[i].length : left;
+
+        there[t++] = (struct iovec){ (void *)(uintptr_t)parts[i].address, length };
+        left -= length;
+    }
+    if (put && t && there[t - 1].iov_len > 8) {
+        there[t] = (struct iovec){ (char *)there[t - 1].iov_base + there[t - 1].iov_len - 8, 8 };
+        there[t - 1].iov_len -= 8;
+        t++;
+    }
+    return t;
+}
+
 /* The kernel copies; at most about 2 GiB at a time. */
 static int copy_there(pid_t pid, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
 {
-    struct iovec there[VE_SGES + 2], here[VE_SGES + 2];
+    struct iovec there[VE_SGES + 3], here[VE_SGES + 2];
     unsigned t = 0, h = 0;
     uint64_t left = 0, room = 0;
 
-    for (unsigned i = 0; i < parts_n; i++) {
-        there[i] = (struct iovec){ (void *)(uintptr_t)parts[i].address, parts[i].length };
+    for (unsigned i = 0; i < parts_n; i++)
         room += parts[i].length;
-    }
     for (unsigned i = 0; i < iov_n; i++) {
         here[i] = iov[i];
         left += iov[i].iov_len;
     }
     if (left > room)
         left = room;
+    parts_n = parts_there(there, parts, parts_n, left, put);
     while (left) {
         ssize_t n = put ? process_vm_writev(pid, here + h, iov_n - h, there + t, parts_n - t, 0)
                         : process_vm_readv(pid, here + h, iov_n - h, there + t, parts_n - t, 0);
@@ -118,8 +189,10 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
 {
     bool here = true;
 
-    for (unsigned i = 0; i < parts_n; i++)
+    for (unsigned i = 0; i < parts_n; i++) {
         here = here && (parts[i].here || !parts[i].length);
+        process = parts[i].length ? parts[i].process : process; /* of an imported key */
+    }
     if (!here)
         return copy_there((pid_t)vm_process(&e->w, process)->pid, parts, parts_n, iov, iov_n, put);
     copy_here(parts, parts_n, iov, iov_n, put);

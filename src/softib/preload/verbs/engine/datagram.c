@@ -92,12 +92,13 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
     const struct ve_ah *ah = wr->ah;
 
     for (uint32_t i = 0; i < high; i++) {
-        struct softib_member m = members[i];
-        bool reached = m.port == q->s->port;
+        struct softib_member m;
+        bool reached;
 
-        if (!m.qpn || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
+        if (!ve_read_member(&members[i], &m) || m.qpn == q->s->qpn || (m.mlid && m.mlid != ah->attr.dlid) ||
             (ah->attr.is_global && memcmp(m.gid, ah->attr.grh.dgid.raw, 16)))
             continue;
+        reached = m.port == q->s->port;
         for (uint32_t d = 0; !reached && d < ah->tree.dests_n; d++)
             reached = ah->tree.dests[d] == m.port;
         if (reached)
@@ -128,7 +129,7 @@ static void walk(struct ve_qp *q, struct ve_ah *ah)
     ah->pkey = q->s->pkey;
 }
 
-struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct iovec iov[VE_SGES + 2];
     char grh[GRH];
@@ -156,4 +157,13 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
         to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
     pthread_mutex_unlock(&ah->lock);
     return ve_done(IBV_WC_SUCCESS);
+}
+
+struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = datagram(q, wr);
+
+    if (q->foreign)
+        ve_give_back(q, false);
+    return outcome;
 }

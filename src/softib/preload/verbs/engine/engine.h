@@ -8,6 +8,7 @@
 #include "../memory/memory.h"
 
 #include <infiniband/verbs.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "../fabric/fabric.h"
@@ -74,6 +75,8 @@ struct ve_qp {
     uint32_t max_send, max_sges, max_inline, max_recv;
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
+    uint32_t completed;             /* requests so far */
+    uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
     bool early;                     /* it is tried again before its time: a receive was posted, or somebody polls */
@@ -81,12 +84,14 @@ struct ve_qp {
     bool sq_error;                  /* SQE */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
+    uint64_t looked_ns;             /* VE_RNR: when it was last looked whether the responder lives */
     bool spoiled;                   /* VE_LOST: by a bit error */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
     uint64_t dice;                  /* loss.c */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
+    struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
 };
@@ -107,6 +112,30 @@ static inline struct ve_outcome ve_done(enum ibv_wc_status status)
     return (struct ve_outcome){ .status = status };
 }
 
+/* The completion of a request leads back to its QP, in whose process it is polled. */
+static inline void ve_mark_places(struct softib_cqe *cqe, struct ve_qp *q)
+{
+    cqe->imm = q->completed;
+    memcpy((char *)cqe + offsetof(struct softib_cqe, sl), &q, sizeof q);
+}
+
+/* Requests that wait, and those whose completion was not polled yet. */
+static inline uint32_t ve_places_taken(const struct ve_qp *q)
+{
+    return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);
+}
+
+/* It is polled: its place in the send queue is free, and those of all before it (IBA 10.8.5.1). The CQ's `polling` is held. */
+static inline void ve_free_places(const struct softib_cqe *cqe)
+{
+    struct ve_qp *q;
+
+    if (cqe->opcode & IBV_WC_RECV)
+        return;
+    memcpy(&q, (const char *)cqe + offsetof(struct softib_cqe, sl), sizeof q);
+    __atomic_store_n(&q->freed, cqe->imm, __ATOMIC_RELAXED);
+}
+
 static inline struct softib_cq *ve_cq(struct ve_engine *e, uint64_t at)
 {
     return vm_at(&e->w, at);
@@ -120,6 +149,7 @@ struct ve_part { /* of a process's memory */
     uint64_t address;               /* there */
     char *here;                     /* the same, in this process; NULL where it is not mapped */
     uint64_t length;
+    uint32_t process;               /* whose: another than asked for where the key was imported */
 };
 
 /* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
@@ -154,7 +184,7 @@ void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
 /* A datagram to socket `number` of `process`. */
 void ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
-/* Completions of `qpn` in `cq` do not exist any more. */
+/* Completions of `qpn` in `cq` do not exist any more, and nobody is polling one. No lock of a QP is held. */
 void ve_purge(struct ve_engine *e, uint64_t cq, uint32_t qpn);
 
 /* -- receive.c: the responder's half, done by the initiator; `peer` is locked -- */
@@ -220,6 +250,12 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr);
 enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
 
+/* -- foreign.c: local memory that is another process's and not mapped here -- */
+
+enum ibv_wc_status ve_borrow(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
+                             uint64_t *length);
+enum ibv_wc_status ve_give_back(struct ve_qp *q, bool changed);
+
 /* -- send.c -- */
 
 /* Takes a request over. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
@@ -238,8 +274,17 @@ void ve_unlist(struct ve_qp *q);
 /* Goes on with all work that is due; called by poll_cq. */
 void ve_progress(struct ve_engine *e);
 
+/* -- members.c: multicast -- */
+
+/* A free place gets a member; the file's member lock is held. It leaves when `qpn` becomes 0. */
+void ve_write_member(struct softib_member *at, const struct softib_member *member);
+/* False: there is none, or it is changing just now. */
+bool ve_read_member(struct softib_member *at, struct softib_member *member);
+
 /* -- modify.c -- */
 
+/* An XRC target may have been modified in another process. `q->lock` is held. */
+void ve_catch_up(struct ve_qp *q);
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);
 int ve_qp_walk(struct ve_qp *q);
 

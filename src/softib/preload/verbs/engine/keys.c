@@ -24,8 +24,11 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
 
     if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
-    if (k->process != process || k->domain != domain || (k->access & access) != access)
+    if (k->domain != domain || (k->access & access) != access)
         return false;
+    if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
+        return false;
+    process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
         return false; /* windows are for peers (10.6.7.2) */
     room = __atomic_load_n(&k->length, __ATOMIC_RELAXED); /* once: a window may be unbound at this moment */
@@ -33,6 +36,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         return false;
     part->address = k->address + (address - k->iova);
     part->length = length;
+    part->process = process;
     if (process == e->w.process)
         part->here = (char *)(uintptr_t)part->address;
     else

@@ -162,7 +162,7 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
         mine->path_mig_state = a->path_mig_state;
 }
 
-/* Everything is forgotten, completions that nobody has polled too. */
+/* Everything is forgotten; completions that nobody has polled: purge. */
 static void reset(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
@@ -176,10 +176,16 @@ static void reset(struct ve_qp *q)
     q->early = false;
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
+}
+
+/* Who polls may post between start_poll and end_poll, so here no lock of the QP is held; in RESET nothing completes. */
+static void purge(struct ve_qp *q)
+{
     if (q->send_cq)
-        ve_purge(q->e, q->send_cq, s->qpn);
-    if (s->recv_cq && s->recv_cq != q->send_cq)
-        ve_purge(q->e, s->recv_cq, s->qpn);
+        ve_purge(q->e, q->send_cq, q->s->qpn);
+    if (q->s->recv_cq && q->s->recv_cq != q->send_cq)
+        ve_purge(q->e, q->s->recv_cq, q->s->qpn);
+    __atomic_store_n(&q->freed, q->completed, __ATOMIC_RELAXED);
 }
 
 int ve_qp_walk(struct ve_qp *q)
@@ -212,14 +218,27 @@ static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_att
         ve_knock(q->e, q->e->w.process, q->s->async, &drained, sizeof drained);
 }
 
+void ve_catch_up(struct ve_qp *q)
+{
+    enum ibv_qp_state state = __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE);
+
+    if (q->s->attr) {
+        vm_lock(&q->e->w, &q->s->lock);
+        q->attr = *(struct ibv_qp_attr *)vm_at(&q->e->w, q->s->attr);
+        q->ex.qp_base.state = q->s->state;
+        vm_unlock(&q->s->lock);
+    } else if (state == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET) {
+        ve_follow(q);
+    }
+}
+
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
 {
     enum ibv_qp_state from, to;
     int error;
 
     pthread_spin_lock(&q->lock);
-    if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET)
-        ve_follow(q);
+    ve_catch_up(q);
     from = q->ex.qp_base.state;
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
     error = !allowed(q->s->type, from, to, mask) || (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from &&
@@ -234,6 +253,8 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
             if (to == IBV_QPS_RESET)
                 reset(q);
             take(q, attr, mask);
+            if (q->s->attr)
+                *(struct ibv_qp_attr *)vm_at(&q->e->w, q->s->attr) = q->attr;
             __atomic_store_n(&q->s->state, (uint8_t)to, __ATOMIC_RELEASE);
         }
         vm_unlock(&q->s->lock);
@@ -245,5 +266,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
         }
     }
     pthread_spin_unlock(&q->lock);
+    if (!error && to == IBV_QPS_RESET)
+        purge(q);
     return error;
 }

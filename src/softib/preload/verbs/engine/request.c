@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LOOK_NS 1000000
+
 /* What an opcode is made of. */
 struct kind {
     uint8_t message, recv_opcode;
@@ -45,6 +47,8 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
         if (wr->sge[i].length && !ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain,
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
+        if (wr->sge[i].length && !part.here)
+            return ve_borrow(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;
     }
@@ -110,6 +114,21 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     return ve_done(told);
 }
 
+/* A dead responder posts no receives. Who waits for one looks now and then, for the daemon may have other things to do. */
+static bool waits_for_the_dead(struct message *m)
+{
+    struct ve_qp *q = m->q;
+    uint64_t now;
+
+    if (q->waits != VE_RNR)
+        return false;
+    now = ve_now_ns();
+    if (now - q->looked_ns < LOOK_NS)
+        return false;
+    q->looked_ns = now;
+    return !vm_lives(&q->e->w, m->process);
+}
+
 static struct ve_outcome not_ready(struct message *m)
 {
     struct ve_outcome outcome = { .wait = VE_RNR, .rnr_timer = m->peer->min_rnr };
@@ -117,6 +136,8 @@ static struct ve_outcome not_ready(struct message *m)
 
     if (m->peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS); /* dropped (9.8.2.2.1) */
+    if (waits_for_the_dead(m))
+        return lost();
     __atomic_store_n(waiter, (uint16_t)m->q->e->w.process, __ATOMIC_SEQ_CST);
     return outcome;
 }
@@ -415,7 +436,7 @@ static struct ve_outcome at_xrc_peer(struct message *m)
     return outcome;
 }
 
-struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct message m; /* large: only what is looked at is set */
     struct ve_outcome outcome;
@@ -459,6 +480,8 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
             m.domain = m.peer->domain;
             m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
+            if (outcome.status != IBV_WC_SUCCESS && !vm_lives(&q->e->w, m.process))
+                outcome = lost(); /* its keys went with it: nobody answers */
         }
         vm_unlock(&m.peer->lock);
     }
@@ -467,5 +490,20 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
     count(&m, &outcome);
     if (!outcome.wait && outcome.status == IBV_WC_SUCCESS)
         q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    return outcome;
+}
+
+struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
+{
+    struct ve_outcome outcome = request(q, wr);
+
+    if (q->foreign) {
+        const struct kind *kind = &kinds[wr->opcode];
+        enum ibv_wc_status status = ve_give_back(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
+                                                        (kind->reads || kind->atomic));
+
+        if (status != IBV_WC_SUCCESS)
+            outcome = ve_done(status);
+    }
     return outcome;
 }

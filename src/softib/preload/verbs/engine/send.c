@@ -26,8 +26,10 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
         .byte_len = octets,
     };
 
+    q->completed++;
     if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
         return;
+    ve_mark_places(&cqe, q);
     ve_complete(q->e, q->send_cq, &cqe, false);
 }
 
@@ -160,8 +162,6 @@ static int keep(struct ve_qp *q, const struct ve_wr *wr)
     struct ve_slot *slot;
     uint64_t octets = 0;
 
-    if (q->tail - q->head >= q->max_send)
-        return ENOMEM;
     if (!q->slots)
         q->slots = calloc(q->max_send, sizeof *q->slots);
     if (!q->slots)
@@ -192,6 +192,8 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
     enum ibv_qp_state state = q->ex.qp_base.state;
     int error;
 
+    if (ve_places_taken(q) >= q->max_send)
+        return ENOMEM;
     if (state == IBV_QPS_RTS && q->head == q->tail) {
         if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
             ve_follow(q);

@@ -106,6 +106,22 @@ int vm_open(struct vm_world *w, const char *folder, uint32_t number, uint64_t st
     return 0;
 }
 
+uint32_t vm_version(const char *folder)
+{
+    struct softib_verbs head = { 0 };
+    char path[300];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/verbs", folder);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    if (read(fd, &head, sizeof head) != (ssize_t)sizeof head)
+        head.version = 0;
+    close(fd);
+    return head.version;
+}
+
 void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started)
 {
     memset(w->free, 0, sizeof w->free);

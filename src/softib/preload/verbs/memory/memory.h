@@ -92,6 +92,8 @@ static inline struct softib_member *vm_members(const struct vm_world *w)
 
 /* Maps `folder`/verbs, making it where it is not, as process `number`. 0 or -errno. */
 int vm_open(struct vm_world *w, const char *folder, uint32_t number, uint64_t started);
+/* The version that the head of `folder`/verbs names; 0: it cannot be read. */
+uint32_t vm_version(const char *folder);
 /* After a fork: the child is `number` and owns nothing of what is there. */
 void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started);
 void vm_close(struct vm_world *w);

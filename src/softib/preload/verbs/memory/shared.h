@@ -74,7 +74,7 @@ struct softib_member {      /* of a multicast group */
     uint16_t mlid;
     uint16_t process;
     uint8_t gid[16];
-    uint32_t reserved;
+    uint32_t version;       /* another one each time the place is used */
 };
 
 struct softib_key {
@@ -92,6 +92,8 @@ struct softib_key {
     uint64_t file;          /* a softib_file, 0 = private memory */
     uint64_t reserved;
 };
+
+#define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
 
 #define SOFTIB_KEY_REGION 1
 #define SOFTIB_KEY_WINDOW 2
@@ -121,10 +123,10 @@ struct softib_receive {     /* a posted receive; its softib_sge follow */
 struct softib_cqe {
     uint64_t wr_id;
     uint64_t stamp;         /* CLOCK_MONOTONIC, ns */
-    uint32_t status;        /* enum ibv_wc_status; SOFTIB_CQE_PURGED: does not exist */
+    uint32_t status;        /* enum ibv_wc_status */
     uint32_t opcode;
     uint32_t byte_len;
-    uint32_t imm;           /* big endian, or the invalidated key */
+    uint32_t imm;           /* big endian, or the invalidated key; of a send: how many its QP has completed */
     uint32_t qpn;
     uint32_t src_qp;
     uint32_t flags;         /* enum ibv_wc_flags */
@@ -132,12 +134,10 @@ struct softib_cqe {
     uint32_t owner;         /* QPN whose reset purges it */
     uint16_t slid;
     uint16_t pkey_index;
-    uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4 */
+    uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
     uint8_t path_bits;
     uint8_t reserved[6];
 };
-
-#define SOFTIB_CQE_PURGED 0xFFFFFFFF
 
 /*
  * Queues are split by who writes: what stands still, what initiators write, what the owner writes. Each part fills cache lines of
@@ -160,7 +160,8 @@ struct softib_cq {
     uint8_t adders[48];
     uint32_t consumer;
     uint32_t pending;       /* events of the channel that were not fetched */
-    uint8_t owners[56];
+    uint32_t polling;       /* lock of who takes; held from start_poll to end_poll */
+    uint8_t owners[52];
 };
 
 #define SOFTIB_IS_QP 0x71704951
@@ -213,6 +214,15 @@ struct softib_tag {         /* its softib_sge follow */
     uint32_t reserved;
 };
 
+#define SOFTIB_IS_DM 0x71444D51
+
+struct softib_dm {          /* device memory: every process of the fabric has it mapped */
+    uint32_t is;            /* SOFTIB_IS_DM */
+    uint32_t handle;        /* its number, as of a QP */
+    uint64_t memory;
+    uint64_t length;
+};
+
 struct softib_qp {
     uint32_t is;            /* SOFTIB_IS_QP */
     uint32_t qpn;
@@ -248,7 +258,9 @@ struct softib_qp {
     uint64_t user;
     uint32_t rq_tail;
     uint16_t waiter;
-    uint8_t owners[26];
+    uint16_t handles;       /* XRC target: processes that have it open */
+    uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
+    uint8_t owners[16];
 };
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -17,13 +18,27 @@ static bool owner_lives(struct vm_world *w, uint32_t owner)
            vm_lives(w, owner & 0xFFFF);
 }
 
+/* A zombie does not: all its threads are past their last copy, and its parent may never ask for it. */
+static bool runs(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd over = { .fd = fd, .events = POLLIN };
+    bool lives;
+
+    if (fd < 0)
+        return errno == ESRCH ? false : kill(pid, 0) == 0 || errno != ESRCH;
+    lives = poll(&over, 1, 0) <= 0;
+    close(fd);
+    return lives;
+}
+
 bool vm_lives(struct vm_world *w, uint32_t process)
 {
     struct softib_process *p = vm_process(w, process);
 
     if (!__atomic_load_n(&p->alive, __ATOMIC_ACQUIRE))
         return false;
-    return kill((pid_t)p->pid, 0) == 0 || errno != ESRCH;
+    return runs((pid_t)p->pid);
 }
 
 void vm_lock_slow(struct vm_world *w, uint32_t *lock)
@@ -33,7 +48,7 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (64 * SPINS) == 0 && !owner_lives(w, owner))
+            if (spins % (2 * SPINS) == 0 && !owner_lives(w, owner)) /* a yield is long on a busy machine */
                 __atomic_compare_exchange_n(lock, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         }
         owner = 0;

@@ -1,0 +1,93 @@
+/*
+ * Requests that nobody has answered yet, so that they can be given back as timed out when the daemon dies. A kernel whose
+ * device is pulled out forgets them; a program that waits for each answer alone (OpenSM's sweep) then waits for ever.
+ */
+#include "file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 1024, NEAR = 8 }; /* OpenSM has 4 under way (max_wire_smps); what finds no row is forgotten as by a kernel */
+enum { METHOD = 3, TID_LOW = 12, RESPONSE = 0x80, TRAP_REPRESS = 7, MAD_HEAD = 24 };
+
+struct unanswered {
+    bool waits;
+    struct softib_umad_head head;
+    uint8_t mad[MAD_HEAD];
+};
+
+static bool is_request(const uint8_t *mad)
+{
+    return !(mad[METHOD] & RESPONSE) && mad[METHOD] != TRAP_REPRESS;
+}
+
+/* The row of this agent's request with this TID (its lower half: the upper one is the driver's), else a free one near
+ * its place, else NULL. */
+static struct unanswered *row_of(struct file *file, uint32_t agent, const uint8_t *mad)
+{
+    struct unanswered *free_row = NULL;
+    uint32_t tid;
+
+    memcpy(&tid, mad + TID_LOW, sizeof tid);
+    uint32_t at = (tid ^ agent) * 2654435761u >> 16; /* Knuth's multiplicative hash */
+    for (unsigned i = 0; i < NEAR; i++) {
+        struct unanswered *row = &file->unanswered[(at + i) % ROWS];
+        if (!row->waits)
+            free_row = free_row ? free_row : row;
+        else if (row->head.id == agent && !memcmp(row->mad + TID_LOW, &tid, sizeof tid))
+            return row;
+    }
+    return free_row;
+}
+
+void unanswered_add(struct file *file, const struct softib_umad_head *head, const uint8_t *mad)
+{
+    if (!head->timeout_ms || !is_request(mad))
+        return;
+    pthread_mutex_lock(&file->counting);
+    if (!file->unanswered)
+        file->unanswered = calloc(ROWS, sizeof *file->unanswered);
+    struct unanswered *row = file->unanswered ? row_of(file, head->id, mad) : NULL;
+    if (row) {
+        row->waits = true;
+        row->head = *head;
+        memcpy(row->mad, mad, MAD_HEAD);
+    }
+    pthread_mutex_unlock(&file->counting);
+}
+
+void unanswered_done(struct file *file, const struct softib_umad_head *head, const uint8_t *mad)
+{
+    if (!head->status && is_request(mad))
+        return;
+    pthread_mutex_lock(&file->counting);
+    struct unanswered *row = file->unanswered ? row_of(file, head->id, mad) : NULL;
+    if (row)
+        row->waits = false;
+    pthread_mutex_unlock(&file->counting);
+}
+
+bool unanswered_next(struct file *file, struct message *m)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&file->counting);
+    for (unsigned i = 0; file->unanswered && !found && i < ROWS; i++) {
+        struct unanswered *row = &file->unanswered[i];
+        if (!row->waits)
+            continue;
+        row->waits = false;
+        m->head = row->head;
+        m->head.status = ETIMEDOUT;
+        memcpy(m->mad, row->mad, MAD_HEAD);
+        found = true;
+    }
+    pthread_mutex_unlock(&file->counting);
+    return found;
+}
+
+void unanswered_forget(struct file *file)
+{
+    if (file->unanswered)
+        memset(file->unanswered, 0, ROWS * sizeof *file->unanswered);
+}

@@ -1,0 +1,38 @@
+/* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
+#include "abi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/*
+ * The region's addresses are those of who registered it; here it is named by its keys alone. Who destroys it while others use
+ * it is the applications' to say (the man page): a dereg_mr here ends it for all.
+ */
+VA_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    struct softib_key *k = vm_key(&va_engine.w, handle);
+    struct va_mr *m;
+
+    if (!handle || __atomic_load_n(&k->key, __ATOMIC_ACQUIRE) != handle || k->kind != SOFTIB_KEY_REGION ||
+        k->domain != va_domain(pd) || !vm_lives(&va_engine.w, k->process)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    m = calloc(1, sizeof *m);
+    if (!m) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    __atomic_fetch_or(&k->access, SOFTIB_ACCESS_IMPORTED, __ATOMIC_SEQ_CST);
+    m->imported = true;
+    m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .length = k->length, .handle = handle, .lkey = handle,
+                             .rkey = handle };
+    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    return &m->mr;
+}
+
+VA_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+    va_pd_leave(va_pd(mr->pd));
+    free(mr);
+}

@@ -1,0 +1,131 @@
+"""What people type wrong, as they type it: one line that names what, where and what would be right, and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import struct
+import subprocess
+
+import pytest
+
+from softib.preload.build import compiler
+from tests.live.serving import Raw, wait_for
+from tests.live.test_daemon import Softib, softib  # noqa: F401
+from tests.live.test_daemon import stock_preload as needs_stock_preload
+
+ON_A_FABRIC = [("run", "--", "true"), ("shell",), ("down",), ("fault", "list"), ("sm", "sweep")]
+
+
+@pytest.mark.parametrize("words", ON_A_FABRIC, ids=" ".join)
+def test_no_running_fabric(softib, words):  # noqa: F811
+    assert "start one with 'softib up" in softib(*words, code=2)
+
+
+def test_two_with_no_name_given(softib):  # noqa: F811
+    for name in ("one", "two"):
+        softib("up", f"{name}.yaml", "--detach", "--sm", "none")
+    for words in ON_A_FABRIC:
+        said = softib(*words, code=2)
+        assert "one, two" in said, said
+    assert "did you mean one" in softib("run", "--fabric", "onee", "--", "true", code=2)
+
+
+class Sitting:
+    """A program of ``softib run`` on a node, until the block is over."""
+
+    def __init__(self, command: Softib, *options: str):
+        self.command, self.options = command, options
+
+    def __enter__(self) -> subprocess.Popen:
+        mark = self.command.folder / f"sits-{len(list(self.command.folder.iterdir()))}"
+        script = f"touch {mark}; exec sleep 60"
+        self.program = subprocess.Popen(self.command.words("run", *self.options, "--", "sh", "-c", script),
+                                        env=self.command.env, cwd=self.command.folder)  # fmt: skip
+        assert wait_for(lambda: mark.exists() or self.program.poll() is not None, 30) and self.program.poll() is None
+        return self.program
+
+    def __exit__(self, *_) -> None:
+        self.program.terminate()
+        self.program.wait()
+
+
+def test_a_node_that_is_taken(softib):  # noqa: F811
+    softib("up", "one.yaml", "--detach")
+    free = lambda *words: softib("run", *words, "--", "true")
+    taken = lambda *words: softib("run", *words, "--", "true", code=2)
+    assert "host-0001[1] is taken: the subnet manager of 'softib up'" in taken("--exclusive")
+    with Sitting(softib, "--node", "host-0002", "--exclusive") as alone:
+        for words in (
+            ("--node", "host-0002"),
+            ("--node", "host-0002", "--exclusive"),
+            ("--node", "host-0002", "--port", "1"),
+        ):
+            said = taken(*words)
+            assert f"host-0002[1] is taken: pid {alone.pid} (sh) sits there alone" in said and "another --node" in said
+        free("--node", "host-0003", "--exclusive")
+        softib("run", "--node", "host-0002", "--sysfs")  # a look is nobody's business
+    free("--node", "host-0002", "--exclusive")
+    with Sitting(softib, "--node", "host-0002"):
+        free("--node", "host-0002")  # as on a host: they share it
+        assert "host-0002[1] is taken: another program of softib run sits there" in taken(
+            "--node", "host-0002", "--exclusive"
+        )
+    with Sitting(softib, "--node", "host-0002", "--exclusive") as alone:
+        alone.send_signal(signal.SIGKILL)
+        alone.wait()
+        free("--node", "host-0002", "--exclusive")  # a lock dies with its holder
+
+
+def test_who_has_devices_open_is_named(softib, stock):  # noqa: F811
+    softib("up", "one.yaml", "--detach", "--sm", "none")
+    server = subprocess.Popen(softib.words("run", "--node", "host-0002", "--", stock("ibping"), "-S"), env=softib.env,
+                              cwd=softib.folder, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        assert wait_for(lambda: bool(softib.status()[0]["clients"]), 20)
+        pid = softib.status()[0]["clients"][0]["pid"]
+        said = softib("run", "--node", "host-0002", "--exclusive", "--", "true", code=2)
+        assert f"host-0002[1] is taken: pid {pid} sits there" in said
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_a_second_manager_on_a_node_is_refused_as_ibsim_does(softib):  # noqa: F811
+    """A client of the stock library with SIM_SET_ISSM says so when it connects; ibsim answers ERROR where one sits."""
+    softib("up", "one.yaml", "--detach")
+    base = softib.status()[0]["sockname"]
+    with pytest.raises(ConnectionError):
+        Raw(base, "host-0001", issm=1)  # our own manager sits there
+    first = Raw(base, "host-0002", issm=1)
+    with pytest.raises(ConnectionError):
+        Raw(base, "host-0002", issm=1)
+    Raw(base, "host-0002").close()  # any other program may
+    first.close()
+    Raw(base, "host-0002", issm=1).close()  # it is free again
+
+
+@needs_stock_preload
+def test_a_second_manager_under_the_stock_library_ends(softib, stock):  # noqa: F811
+    softib("up", "one.yaml", "--detach")
+    env = {**softib.env, "SIM_SET_ISSM": "1"}
+    done = subprocess.run(softib.words("run", "--stock-preload", "--", stock("smpquery"), "-D", "nodeinfo", "0"), env=env,
+                          cwd=softib.folder, capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.returncode != 0 and "Node type" not in done.stdout and "Traceback" not in done.stderr
+
+
+def test_a_preload_on_a_foreign_architecture(softib, tmp_path):  # noqa: F811
+    """A 32-bit ARM program of nothing but its head; and, where the compiler can, a real one of 32 bits."""
+    softib("up", "one.yaml", "--detach", "--sm", "none")
+    head = (
+        b"\x7fELF\x01\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, 0x10000, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+    )
+    (tmp_path / "arm").write_bytes(head.ljust(200, b"\0"))
+    os.chmod(tmp_path / "arm", 0o755)
+    for options in ([], ["--stock-preload"]) if shutil.which("ibsim") else ([],):
+        said = softib("run", *options, "--", str(tmp_path / "arm"), code=2)
+        assert "is a 32-bit ARM program" in said and "it cannot be loaded into it" in said, said
+    assert compiler() is None or "no such program" in softib("run", "--", "./absent", code=2)

@@ -1,0 +1,276 @@
+/* Places in queues, and what happens to queues while others use them; "queues FOLDER SCENE". */
+#include "world.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH 16
+#define ROUNDS 400
+
+static struct world one, two;
+static struct cq c1, c2, r1, r2;
+static char src[4096], dst[4096];
+static uint32_t k1, k2;
+static const struct options plain = { .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1 };
+static const struct options impatient = { .timeout = 1, .retry_cnt = 0, .rnr_retry = 7, .min_rnr = 1 };
+
+static int post(struct ve_qp *q, enum ibv_wr_opcode op, uint64_t id, bool signaled)
+{
+    struct ibv_sge sge = { (uintptr_t)src, 8, k1 };
+    struct ve_wr wr = { .wr_id = id, .opcode = op, .flags = signaled ? IBV_SEND_SIGNALED : 0, .sges = 1, .sge = &sge,
+                        .remote = (uintptr_t)dst, .rkey = k2 };
+
+    return world_post(q, &wr);
+}
+
+static void end(struct ve_qp *q, int state)
+{
+    struct ibv_qp_attr a = { .qp_state = (enum ibv_qp_state)state };
+
+    MUST(!ve_modify(q, &a, IBV_QP_STATE));
+}
+
+/* A place is free when its completion is polled, or that of one behind it (10.8.5.1); against a count. */
+static void places(void)
+{
+    struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
+    struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
+    uint64_t dice = 88172645463325252ull, posted = 0, freed = 0, refused = 0, seen = 0;
+    struct softib_cqe cqe;
+
+    world_connect(a, b, &plain);
+    for (int step = 0; step < 20000; step++) {
+        dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
+        if (dice % 4) {
+            bool last = posted - freed == DEPTH - 1; /* else nobody would ever free a place */
+            int error = post(a, IBV_WR_RDMA_WRITE, posted, last || dice % 8 == 1);
+
+            MUST(error == (posted - freed == DEPTH ? ENOMEM : 0));
+            refused += error == ENOMEM;
+            posted += !error;
+        } else if (world_poll(&c1, &cqe, 0)) {
+            MUST(cqe.wr_id >= freed && cqe.wr_id < posted);
+            freed = cqe.wr_id + 1;
+            seen++;
+        }
+    }
+    MUST(refused > 500 && seen > 500 && posted > seen);
+    end(a, IBV_QPS_RESET);
+    end(b, IBV_QPS_RESET);
+    world_connect(a, b, &plain);
+    for (unsigned i = 0; i < DEPTH; i++) /* reset forgets; now requests wait for a receive: the same places */
+        MUST(!post(a, IBV_WR_SEND, i, false));
+    MUST(post(a, IBV_WR_SEND, DEPTH, true) == ENOMEM);
+    end(a, IBV_QPS_ERR);
+    MUST(post(a, IBV_WR_SEND, DEPTH, true) == ENOMEM); /* all were flushed, none was polled */
+    for (unsigned i = 0; i < DEPTH; i++) {
+        cqe = world_next(&c1);
+        MUST(cqe.wr_id == i && cqe.status == IBV_WC_WR_FLUSH_ERR);
+        MUST(!post(a, IBV_WR_SEND, DEPTH + i, false));
+        MUST(post(a, IBV_WR_SEND, 0, false) == ENOMEM);
+    }
+    world_destroy(a);
+    world_destroy(b);
+}
+
+static uint64_t oldest; /* generation of the QP that may still complete */
+static bool over;
+static unsigned got;
+
+static void *polls(void *argument)
+{
+    (void)argument;
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        uint64_t least = __atomic_load_n(&oldest, __ATOMIC_ACQUIRE);
+        struct softib_cqe cqe;
+
+        if (!world_poll(&c1, &cqe, 0))
+            continue;
+        MUST(cqe.status == IBV_WC_SUCCESS && cqe.wr_id >= least);
+        __atomic_fetch_add(&got, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* When reset has returned nobody gets a completion of before, also who was just polling. */
+static void purge(void)
+{
+    struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
+    struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, polls, NULL);
+    for (uint64_t round = 0; round < ROUNDS || __atomic_load_n(&got, __ATOMIC_RELAXED) < ROUNDS; round++) {
+        world_connect(a, b, &plain);
+        for (unsigned i = 0; i < DEPTH; i++)
+            MUST(!post(a, IBV_WR_RDMA_WRITE, round, true));
+        end(a, IBV_QPS_RESET);
+        end(b, IBV_QPS_RESET);
+        __atomic_store_n(&oldest, round + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    MUST(!ve_cq(&one.e, c1.at)->overrun); /* what is purged takes no room */
+    world_destroy(a);
+    world_destroy(b);
+}
+
+static uint32_t target; /* QPN that senders send to */
+static struct ve_ah way = { .attr = { .dlid = 2, .port_num = 1 } };
+
+static void *datagrams(void *argument)
+{
+    struct ve_qp *q = world_qp(&one, IBV_QPT_UD, &c1, &r1, NULL, DEPTH, 0);
+    struct ibv_sge sge = { (uintptr_t)src, 8, k1 };
+    struct softib_cqe cqe;
+
+    (void)argument;
+    world_datagrams(q);
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        struct ve_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge, .ah = &way,
+                            .qpn = __atomic_load_n(&target, __ATOMIC_ACQUIRE), .qkey = 0x11 };
+
+        wr.imm = wr.qpn;
+        MUST(!world_post(q, &wr));
+        cqe = world_next(&c1);
+        MUST(cqe.status == IBV_WC_SUCCESS);
+    }
+    world_destroy(q);
+    return NULL;
+}
+
+/* Datagrams arrive at a QP while it is destroyed: at the QP, or nowhere; its memory is another's at once. */
+static void destroy(void)
+{
+    pthread_t thread;
+    uint64_t arrived = 0;
+    struct softib_cqe cqe;
+
+    pthread_mutex_init(&way.lock, NULL);
+    pthread_create(&thread, NULL, datagrams, NULL);
+    for (unsigned round = 0; round < ROUNDS || (!arrived && round < 1000 * ROUNDS); round++) {
+        struct ve_qp *b = world_qp(&two, IBV_QPT_UD, &c2, &r2, NULL, DEPTH, 0);
+        uint32_t qpn = b->s->qpn;
+
+        world_datagrams(b);
+        for (unsigned i = 0; i < DEPTH; i++)
+            MUST(!world_recv(b, i, dst, 100, k2));
+        __atomic_store_n(&target, qpn, __ATOMIC_RELEASE);
+        for (unsigned i = 0; i < 4 && world_poll(&r2, &cqe, round % 3); i++, arrived++)
+            MUST(cqe.qpn == qpn && cqe.imm == qpn && cqe.wr_id < DEPTH && cqe.status == IBV_WC_SUCCESS);
+        world_destroy(b);
+        MUST(!world_poll(&r2, &cqe, 0)); /* nothing of it is left, and nothing comes */
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    MUST(arrived);
+}
+
+static void *writes(void *argument)
+{
+    (void)argument;
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
+        struct softib_cqe cqe = { .status = IBV_WC_SUCCESS };
+
+        MUST(!world_init(a, ALL_ACCESS) && !world_rtr(a, __atomic_load_n(&target, __ATOMIC_ACQUIRE), 2, &impatient));
+        MUST(!world_rts(a, &impatient));
+        __atomic_store_n(&oldest, a->s->qpn, __ATOMIC_RELEASE); /* whom `target` expects */
+        while (cqe.status == IBV_WC_SUCCESS && !__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+            MUST(!post(a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, true));
+            cqe = world_next(&c1);
+        }
+        MUST(cqe.status == IBV_WC_SUCCESS || cqe.status == IBV_WC_RETRY_EXC_ERR);
+        world_destroy(a);
+    }
+    return NULL;
+}
+
+/* The same with a connection: RETRY_EXC when the other end is gone, and it comes back as another QP. */
+static void disconnect(void)
+{
+    pthread_t thread;
+    unsigned arrived = 0;
+    struct softib_cqe cqe;
+
+    pthread_create(&thread, NULL, writes, NULL);
+    for (unsigned round = 0; round < ROUNDS || (!arrived && round < 100 * ROUNDS); round++) {
+        struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
+
+        MUST(!world_init(b, ALL_ACCESS));
+        __atomic_store_n(&target, b->s->qpn, __ATOMIC_RELEASE);
+        usleep(round % 4 * 100);
+        MUST(!world_rtr(b, (uint32_t)__atomic_load_n(&oldest, __ATOMIC_ACQUIRE), 1, &plain));
+        for (unsigned i = 0; i < DEPTH; i++)
+            MUST(!world_recv(b, i, dst, 100, k2));
+        for (unsigned i = 0; i < 4 && world_poll(&r2, &cqe, round % 3); i++, arrived++)
+            MUST(cqe.qpn == b->s->qpn && cqe.status == IBV_WC_SUCCESS);
+        world_destroy(b);
+        MUST(!world_poll(&r2, &cqe, 0));
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    MUST(arrived);
+}
+
+static void *joins(void *argument)
+{
+    struct softib_member *at = vm_members(&two.e.w), member = { 0 };
+
+    (void)argument;
+    for (uint32_t i = 1; !__atomic_load_n(&over, __ATOMIC_ACQUIRE); i++) { /* each field follows from the port */
+        member = (struct softib_member){ .qpn = 5, .port = i, .mlid = (uint16_t)i, .process = (uint16_t)i };
+        memset(member.gid, (int)(i & 0xFF), 16);
+        ve_write_member(at, &member);
+        __atomic_store_n(&at->qpn, 0, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+/* A sender sees a member whole or not at all. */
+static void members(void)
+{
+    struct softib_member *at = vm_members(&one.e.w), m;
+    unsigned whole = 0;
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, joins, NULL);
+    for (uint64_t end_ns = ve_now_ns() + 500000000u; ve_now_ns() < end_ns || !whole;) {
+        if (!ve_read_member(at, &m))
+            continue;
+        whole++;
+        MUST(m.qpn == 5 && m.mlid == (uint16_t)m.port && m.process == (uint16_t)m.port);
+        for (int i = 0; i < 16; i++)
+            MUST(m.gid[i] == (uint8_t)m.port);
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} scenes[] = { { "places", places }, { "purge", purge }, { "destroy", destroy }, { "disconnect", disconnect },
+               { "members", members } };
+
+int main(int argc, char **argv)
+{
+    MUST(argc == 3);
+    world_open(&one, argv[1], 1, 0);
+    world_open(&two, argv[1], 2, 1);
+    c1 = world_cq(&one, 256);
+    r1 = world_cq(&one, 256);
+    c2 = world_cq(&two, 256);
+    r2 = world_cq(&two, 1024);
+    k1 = world_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
+    k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (!strcmp(argv[2], scenes[i].name)) {
+            scenes[i].run();
+            world_close(&one);
+            world_close(&two);
+            puts("ok");
+        }
+    return 0;
+}

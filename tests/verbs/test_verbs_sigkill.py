@@ -1,0 +1,64 @@
+"""Either peer killed in mid-transfer: who survives is told in time, nothing hangs, and nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.live.serving import wait_for
+from tests.verbs.applications import A, Applications, B, stop
+from tests.verbs.hostile_programs import hostile
+from tests.verbs.test_verbs_killed import empty
+
+WHOLE = 1000
+"""Thousandths of the time that is allowed."""
+
+
+@pytest.fixture
+def fabric(apps):
+    return apps
+
+
+def files(fabric: Applications) -> set[str]:
+    """Everything of the fabric and of its programs, but the trees of ``/sys`` that stay as long as the fabric does."""
+    return {str(p) for p in fabric.folder.rglob("*") if "/hosts" not in str(p)}
+
+
+def kills(fabric: Applications, rounds: int, seed: int, limit_s: float) -> dict[str, int]:
+    """``rounds`` of two peers, one of which is killed at a random moment; what happened."""
+    file, program = fabric.folder / f"killed-{seed}", str(hostile("killed"))
+    helper = fabric.begin(B, program, str(file), "1")
+    judge = fabric.begin(A, program, str(file), "0", str(rounds), str(seed))
+    try:
+        said = judge.communicate(timeout=limit_s)[0] + helper.communicate(timeout=30)[0]
+    finally:
+        stop(judge)
+        stop(helper)
+        file.unlink(missing_ok=True)
+    assert (judge.returncode, helper.returncode) == (0, 0), said
+    return {name: int(n) for name, n in re.findall(r"^(\w+) (\d+)$", said, re.M)}
+
+
+def check(fabric: Applications, rounds: int, seed: int, limit_s: float) -> None:
+    before = files(fabric)
+    told = kills(fabric, rounds, seed, limit_s)
+    assert told["rounds"] == rounds
+    assert told["told"] > rounds / 3 and told["cm"] > rounds / 30 and told["silent"] > rounds / 10, told
+    # The whole of what IBA 9.7.6.1.3 allows, of the time in which the survivor had a processor.
+    assert told["worst"] <= WHOLE, told
+    assert wait_for(lambda: empty(fabric), 10), fabric.status()["verbs"]
+    assert fabric.status()["verbs"]["octets"] < 1 << 20
+    assert wait_for(lambda: files(fabric) <= before, 10), files(fabric) - before
+
+
+@pytest.mark.stock
+def test_thirty_kills(fabric):
+    check(fabric, 30, 1, 60)
+
+
+@pytest.mark.stock
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_thousand_kills(fabric):
+    check(fabric, 1000, 2, 900)
