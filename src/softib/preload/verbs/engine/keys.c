@@ -21,6 +21,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
 {
     const struct softib_key *k = vm_key(&e->w, key);
     uint64_t room;
+    bool imported;
 
     if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
@@ -28,6 +29,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
         return false;
+    imported = k->process != process; /* its owner is not held: a mapping could go while somebody copies */
     process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
         return false; /* windows are for peers (10.6.7.2) */
@@ -40,7 +42,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
     if (process == e->w.process)
         part->here = (char *)(uintptr_t)part->address;
     else
-        part->here = k->file ? here_too(&e->w, k, key, part->address, length) : NULL;
+        part->here = k->file && !imported ? here_too(&e->w, k, key, part->address, length) : NULL;
     return true;
 }
 

@@ -79,13 +79,29 @@ static void replace_all(void)
         fprintf(stderr, "softib: a forked process gets no copy of its parent's registered memory: no memory for it\n");
 }
 
-/* On a stack of its own: the caller's may lie in memory that was registered once. */
+static bool find_stack(const struct vm_ground *g, void *found)
+{
+    uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    char path[64];
+
+    vm_memory_path(path, parent_pid);
+    *(bool *)found = *(bool *)found || (here >= g->start && here < g->end && g->rights[3] == 's' && !strcmp(g->path, path));
+    return true;
+}
+
+/* A stack that lies in memory which was registered once is left meanwhile. */
 void vm_make_private(int parent)
 {
     static char stack[65536];
+    bool on_it = false;
     ucontext_t there;
 
     parent_pid = parent;
+    vm_grounds(find_stack, &on_it);
+    if (!on_it) {
+        replace_all();
+        return;
+    }
     getcontext(&there);
     there.uc_stack.ss_sp = stack;
     there.uc_stack.ss_size = sizeof stack;
