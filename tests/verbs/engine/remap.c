@@ -218,37 +218,6 @@ static void forks(void)
     vm_region_drop(&r);
 }
 
-static void *fork_here(void *at)
-{
-    volatile int mine = 5;
-    int status;
-
-    MUST((char *)&mine > (char *)at && (char *)&mine < (char *)at + 64 * PAGE);
-    if (!fork()) {
-        mine++;
-        _exit(mine == 6 ? 0 : 1);
-    }
-    MUST(wait(&status) > 0 && !status && mine == 5);
-    return NULL;
-}
-
-/* A thread whose stack was registered before it began forks. */
-static void forks_on_moved_stack(void)
-{
-    size_t length = 64 * PAGE;
-    char *at = fresh(length);
-    pthread_attr_t attributes;
-    pthread_t thread;
-    struct vm_region r;
-
-    add(&r, at, length);
-    MUST(shared(&r) == length);
-    vm_region_drop(&r);
-    MUST(!pthread_attr_init(&attributes) && !pthread_attr_setstack(&attributes, at, length));
-    MUST(!pthread_create(&thread, &attributes, fork_here, at));
-    pthread_join(thread, NULL);
-}
-
 /* Kills every child as soon as it is there. */
 static void *hunt(void *stop)
 {
@@ -486,7 +455,7 @@ static const struct {
     void (*run)(void);
 } scenes[] = {
     { "whole_pages", whole_pages }, { "not_moved", not_moved }, { "sparse", sparse }, { "forks", forks },
-    { "killed_child", killed_child }, { "forks_on_moved_stack", forks_on_moved_stack }, { "threads", threads }, { "later", later }, { "allocator", allocator },
+    { "killed_child", killed_child }, { "threads", threads }, { "later", later }, { "allocator", allocator },
     { "descriptors", descriptors }, { "mappings", mappings },
 };
 

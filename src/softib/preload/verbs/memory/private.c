@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #define PAGES 4096 /* looked at a time */
@@ -65,47 +64,13 @@ static bool replace(const struct vm_ground *g, void *of)
     return true;
 }
 
-static int parent_pid;
-static ucontext_t back;
-
-static void replace_all(void)
+void vm_make_private(int parent)
 {
     struct copying c = { .swaps = vm_may_swap() };
 
-    vm_memory_path(c.path, parent_pid);
+    vm_memory_path(c.path, parent);
     if (!vm_grounds(replace, &c))
         c.failed = true;
     if (c.failed)
         fprintf(stderr, "softib: a forked process gets no copy of its parent's registered memory: no memory for it\n");
-}
-
-static bool find_stack(const struct vm_ground *g, void *found)
-{
-    uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-    char path[64];
-
-    vm_memory_path(path, parent_pid);
-    *(bool *)found = *(bool *)found || (here >= g->start && here < g->end && g->rights[3] == 's' && !strcmp(g->path, path));
-    return true;
-}
-
-/* A stack that lies in memory which was registered once is left meanwhile. */
-void vm_make_private(int parent)
-{
-    static char stack[65536];
-    bool on_it = false;
-    ucontext_t there;
-
-    parent_pid = parent;
-    vm_grounds(find_stack, &on_it);
-    if (!on_it) {
-        replace_all();
-        return;
-    }
-    getcontext(&there);
-    there.uc_stack.ss_sp = stack;
-    there.uc_stack.ss_size = sizeof stack;
-    there.uc_link = &back;
-    makecontext(&there, replace_all, 0);
-    swapcontext(&back, &there);
 }
