@@ -3,6 +3,7 @@
 #define SOFTIB_VERBS_ABI_H
 
 #include "../engine/engine.h"
+#include "../memory/remap.h"
 
 /* The header's macros check arguments; here the functions themselves are defined. */
 #undef ibv_reg_mr
@@ -52,6 +53,7 @@ struct va_td {
 struct va_mr {
     struct ibv_mr mr;
     bool imported;
+    struct vm_region region;
 };
 
 struct va_dm {

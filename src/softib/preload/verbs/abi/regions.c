@@ -1,59 +1,59 @@
 /* Memory regions, windows, device memory. */
 #include "abi.h"
 
+#include "../memory/ground.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <unistd.h>
 
-/* What /proc/self/maps says of [from, to). */
+/* What lies at [from, to). */
 struct ground {
+    uint64_t from, to, covered;
     bool mapped, writable;
     bool shared;            /* one file mapping of others' reach holds all of it */
     uint64_t file_at, inode, device;
     char path[240];
 };
 
-static void one_line(const char *line, uint64_t from, uint64_t to, uint64_t *covered, struct ground *g)
+static bool look_at(const struct vm_ground *of, void *to_fill)
 {
-    unsigned long start, end, offset, inode;
-    unsigned major_, minor_;
-    char rights[8], path[512] = "";
+    struct ground *g = to_fill;
 
-    if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu %511[^\n]", &start, &end, rights, &offset, &major_, &minor_, &inode, path) < 7)
-        return;
-    if (end <= *covered || start > *covered || *covered >= to)
-        return;
-    g->writable = g->writable && rights[1] == 'w';
-    if (start <= from && end >= to && rights[3] == 's' && path[0] == '/' && !strstr(path, " (deleted)") &&
-        strlen(path) < sizeof g->path) {
+    if (of->end <= g->covered)
+        return true;
+    if (of->start > g->covered)
+        return false;
+    g->writable = g->writable && of->rights[1] == 'w';
+    if (of->start <= g->from && of->end >= g->to && of->rights[3] == 's' && of->path[0] == '/' &&
+        !strstr(of->path, " (deleted)") && strlen(of->path) < sizeof g->path) {
         g->shared = true;
-        g->file_at = offset + (from - start);
-        g->inode = inode;
-        g->device = makedev(major_, minor_);
-        snprintf(g->path, sizeof g->path, "%s", path);
+        g->file_at = of->offset + (g->from - of->start);
+        g->inode = of->inode;
+        g->device = of->device;
+        snprintf(g->path, sizeof g->path, "%s", of->path);
     }
-    *covered = end;
+    g->covered = of->end;
+    return g->covered < g->to;
 }
 
 static struct ground look(uint64_t from, uint64_t to)
 {
-    struct ground g = { .writable = true };
-    uint64_t covered = from;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char *line = NULL;
-    size_t room = 0;
+    struct ground g = { .from = from, .to = to, .covered = from, .writable = true };
 
-    while (maps && covered < to && getline(&line, &room, maps) > 0)
-        one_line(line, from, to, &covered, &g);
-    g.mapped = !maps || covered >= to;
-    if (maps)
-        fclose(maps);
-    free(line);
+    g.mapped = !vm_grounds(look_at, &g) || g.covered >= to;
     return g;
+}
+
+/* SOFTIB_REMAP=0: private memory stays private. */
+static bool remaps(void)
+{
+    const char *word = getenv("SOFTIB_REMAP");
+
+    return !word || strcmp(word, "0") != 0;
 }
 
 static struct ibv_mr *fail(int error)
@@ -68,18 +68,41 @@ static bool sensible(unsigned access)
     return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || access & IBV_ACCESS_LOCAL_WRITE;
 }
 
-static void name_file(struct softib_key *k, const struct ground *g)
+/* The timer thread executes requests under this lock: while it is held the thread writes nothing. */
+static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned access, bool may_move)
+{
+    pthread_mutex_lock(&va_engine.lock);
+    vm_region_add(&m->region, from, to, access & IBV_ACCESS_LOCAL_WRITE,
+                  may_move && !(access & IBV_ACCESS_ON_DEMAND) && remaps(), va_engine.timer_runs);
+    pthread_mutex_unlock(&va_engine.lock);
+}
+
+/* Where others find it: a file that the application mapped, or the one that its pages were moved to. */
+static void name_file(struct softib_key *k, const struct vm_region *r, const struct ground *g)
 {
     struct softib_file *file;
 
-    k->file = g->shared ? vm_alloc(&va_engine.w, sizeof *file) : 0;
+    k->file = g->shared || r->moved ? vm_alloc(&va_engine.w, sizeof *file) : 0;
     if (!k->file)
         return;
     file = vm_at(&va_engine.w, k->file);
-    file->device = g->device;
-    file->inode = g->inode;
-    memcpy(file->path, g->path, sizeof file->path);
-    k->file_at = g->file_at;
+    if (r->moved) {
+        *file = (struct softib_file){ .from = r->shared_from, .to = r->shared_to, .at = r->file_at, .device = r->device,
+                                      .inode = r->inode };
+        snprintf(file->path, sizeof file->path, "/proc/%d/fd/%d", (int)getpid(), r->fd);
+    } else {
+        *file = (struct softib_file){ .from = k->address, .to = k->address + k->length, .at = g->file_at,
+                                      .device = g->device, .inode = g->inode };
+        memcpy(file->path, g->path, sizeof file->path);
+    }
+}
+
+static void forget_file(struct softib_key *k)
+{
+    vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
+    if (k->file)
+        __atomic_fetch_add(&vm_head(&va_engine.w)->drops, 1, __ATOMIC_RELEASE);
+    k->file = 0;
 }
 
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
@@ -109,7 +132,9 @@ struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint6
     k->domain = va_domain(pd);
     k->kind = SOFTIB_KEY_REGION;
     k->users = 0;
-    name_file(k, &g);
+    add_region(m, implicit ? 0 : (uintptr_t)address, implicit ? UINT64_MAX - 65536 : (uintptr_t)address + length, access,
+               length && !implicit && !g.shared);
+    name_file(k, &m->region, &g);
     vm_key_publish(k, key);
     m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key, .lkey = key,
                              .rkey = key };
@@ -143,8 +168,7 @@ static void take_away(struct softib_key *k)
 {
     vm_key_give(k);
     vm_quiesce(&va_engine.w);
-    vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
-    k->file = 0;
+    forget_file(k);
 }
 
 VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
@@ -158,6 +182,7 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
     if (((struct va_mr *)mr)->imported && k->process != va_engine.w.process)
         k->file = 0; /* in the heap of who registered it */
     take_away(k);
+    vm_region_drop(&((struct va_mr *)mr)->region);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
     va_pd_leave(va_pd(mr->pd));
     free(mr);
@@ -166,6 +191,7 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 
 VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *address, size_t length, int access)
 {
+    struct va_mr *m = (struct va_mr *)mr;
     struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
     struct ground g = { .mapped = true };
     unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : k->access;
@@ -183,10 +209,12 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
     vm_key_give(k);
     vm_quiesce(&va_engine.w);
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-        vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
+        forget_file(k);
+        vm_region_drop(&m->region);
         k->address = k->iova = (uintptr_t)address;
         k->length = length;
-        name_file(k, &g);
+        add_region(m, k->address, k->address + length, rights, !g.shared);
+        name_file(k, &m->region, &g);
         mr->addr = address;
         mr->length = length;
     }
@@ -197,6 +225,7 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
         mr->pd = pd;
     }
     k->access = rights;
+    vm_region_writes(&m->region, rights & IBV_ACCESS_LOCAL_WRITE);
     vm_key_publish(k, mr->lkey);
     return 0;
 }

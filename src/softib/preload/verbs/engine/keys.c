@@ -2,51 +2,18 @@
 #include "engine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-/* A key comes round some day, and then opens something else. */
-static bool is_of(const struct vm_map *map, const struct softib_key *k, const struct softib_file *file)
+/* Where [address, address + length) of another process is mapped here; NULL where not (then the kernel copies). */
+static char *here_too(struct vm_world *w, const struct softib_key *k, uint32_t key, uint64_t address, uint64_t length)
 {
-    return map->at == k->file_at && map->length == k->length && map->device == file->device && map->inode == file->inode;
-}
+    const struct softib_file *file = vm_at(w, k->file);
+    char *mapped;
 
-/* The file behind a key of another process, mapped here; NULL where that cannot be (then the kernel copies). */
-static char *map_of(struct vm_world *w, const struct softib_key *k, uint32_t key)
-{
-    struct vm_map *map = &w->maps[(key >> 8) % VM_MAPS];
-    const struct softib_file *file;
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = k->file_at / page * page;
-    struct stat info;
-    char *address = NULL;
-    int fd;
-
-    file = vm_at(w, k->file);
-    if (__atomic_load_n(&map->key, __ATOMIC_ACQUIRE) == key)
-        return is_of(map, k, file) ? map->address : NULL;
-    pthread_mutex_lock(&w->lock);
-    if (map->key != key && !map->key) { /* a place that is taken stays: somebody may be copying there */
-        fd = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (fd >= 0 && !fstat(fd, &info) && info.st_dev == file->device && info.st_ino == file->inode &&
-            (uint64_t)info.st_size >= k->file_at + k->length) {
-            address = mmap(NULL, k->file_at + k->length - start, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
-            address = address == MAP_FAILED ? NULL : address + (k->file_at - start);
-        }
-        if (fd >= 0)
-            close(fd);
-        map->address = address;
-        map->length = k->length;
-        map->at = k->file_at;
-        map->device = file->device;
-        map->inode = file->inode;
-        __atomic_store_n(&map->key, key, __ATOMIC_RELEASE);
-    }
-    address = map->key == key && is_of(map, k, file) ? map->address : NULL;
-    pthread_mutex_unlock(&w->lock);
-    return address;
+    if (address < file->from || address + length > file->to)
+        return NULL;
+    mapped = vm_map_of(w, file, key);
+    return mapped ? mapped + (address - file->from) : NULL;
 }
 
 bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
@@ -54,7 +21,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
 {
     const struct softib_key *k = vm_key(&e->w, key);
     uint64_t room;
-    char *here;
+    bool imported;
 
     if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
@@ -62,6 +29,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
         return false;
+    imported = k->process != process; /* its owner is not held: a mapping could go while somebody copies */
     process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
         return false; /* windows are for peers (10.6.7.2) */
@@ -71,12 +39,10 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
     part->address = k->address + (address - k->iova);
     part->length = length;
     part->process = process;
-    if (process == e->w.process) {
+    if (process == e->w.process)
         part->here = (char *)(uintptr_t)part->address;
-    } else {
-        here = k->file ? map_of(&e->w, k, key) : NULL;
-        part->here = here ? here + (address - k->iova) : NULL;
-    }
+    else
+        part->here = k->file && !imported ? here_too(&e->w, k, key, part->address, length) : NULL;
     return true;
 }
 
@@ -134,7 +100,6 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
     k->length = info->length;
     k->access = info->mw_access_flags & ~IBV_ACCESS_ZERO_BASED;
     k->file = region->file;
-    k->file_at = region->file_at + (part.address - region->address);
     k->users = info->mr->lkey;
     __atomic_fetch_add(&region->users, 1, __ATOMIC_RELAXED);
     mw->rkey = key;

@@ -82,6 +82,7 @@ static bool go_on(struct ve_engine *e, bool woken)
 
 void ve_progress(struct ve_engine *e)
 {
+    vm_maps_tidy(&e->w);
     if (!__atomic_load_n(&e->waiting, __ATOMIC_RELAXED) || (ve_modes && !ve_polled(e)) || pthread_mutex_trylock(&e->lock))
         return;
     go_on(e, true);

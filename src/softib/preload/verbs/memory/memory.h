@@ -28,11 +28,13 @@ _Static_assert(sizeof(struct softib_qp) == 192 && offsetof(struct softib_qp, loc
 
 #define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
 
-struct vm_map { /* a file of another process, mapped here */
+struct vm_map { /* a file of another process, mapped here: softib_file */
     uint32_t key;
-    uint64_t device, inode, at, length;
+    uint64_t from, to, at, device, inode;
     char *address;
 };
+
+struct vm_old;
 
 struct vm_world {
     char *base;
@@ -46,6 +48,8 @@ struct vm_world {
     uint32_t *blocks;          /* of keys: its own */
     uint32_t blocks_n, blocks_room, key_cursor;
     struct vm_map *maps;       /* by key index modulo VM_MAPS */
+    uint32_t maps_n, drops;    /* those in use; what of the head's `drops` they know */
+    struct vm_old *old;        /* mappings of keys that are gone */
 };
 
 #define VM_MAPS 4096
@@ -114,6 +118,19 @@ struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* From now on nobody finds it; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
+
+/* -- maps.c: files of other processes -- */
+
+/* `file` of a key of another process, mapped here, from its `from` on; NULL where that cannot be. The process is held. */
+char *vm_map_of(struct vm_world *w, const struct softib_file *file, uint32_t key);
+void vm_maps_tidy_slow(struct vm_world *w);
+
+/* Unmaps what belongs to keys that are gone. */
+static inline void vm_maps_tidy(struct vm_world *w)
+{
+    if ((w->maps_n && w->drops != __atomic_load_n(&vm_head(w)->drops, __ATOMIC_RELAXED)) || w->old)
+        vm_maps_tidy_slow(w);
+}
 
 /* -- locks -- */
 

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 3
+#define SOFTIB_VERBS_VERSION 4
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -52,7 +52,7 @@ struct softib_verbs {
     uint32_t domain_next;   /* protection and XRC domains so far */
     uint32_t member_lock;
     uint32_t member_high;   /* multicast memberships behind it are free */
-    uint32_t reserved;
+    uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
 };
 
@@ -90,7 +90,7 @@ struct softib_key {
     uint32_t qpn;           /* window of type 2: of the only QP */
     uint32_t users;         /* windows bound to this region */
     uint64_t file;          /* a softib_file, 0 = private memory */
-    uint64_t file_at;       /* where `address` is in it */
+    uint64_t reserved;
 };
 
 #define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
@@ -99,7 +99,10 @@ struct softib_key {
 #define SOFTIB_KEY_WINDOW 2
 #define SOFTIB_KEY_WINDOW_2 3
 
-struct softib_file {        /* a shared mapping that others can map too */
+struct softib_file {        /* memory of a region that others can map too */
+    uint64_t from;          /* in the owner's memory; a region's edges may be private */
+    uint64_t to;
+    uint64_t at;            /* where `from` is in the file */
     uint64_t device;
     uint64_t inode;
     char path[240];

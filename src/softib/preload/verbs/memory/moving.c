@@ -1,0 +1,145 @@
+/* Moves pages of private memory to a file, such that no write to them is lost. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "remap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#define PIECE (32ul << 20) /* moved at a time: so much memory is there twice */
+#define ENTRIES 512        /* of the pagemap, read at a time */
+#define THERE (3ull << 62) /* a page is in memory, or swapped out (Documentation/admin-guide/mm/pagemap.rst) */
+
+/* Writes octets [from, to), of which every page is there, to the file. */
+static bool put(int fd, uint64_t from, uint64_t to, uint64_t at)
+{
+    while (from < to) {
+        ssize_t n = pwrite(fd, (void *)(uintptr_t)from, to - from, (off_t)at);
+
+        if (n <= 0)
+            return false;
+        from += (uint64_t)n;
+        at += (uint64_t)n;
+    }
+    return true;
+}
+
+bool vm_may_swap(void)
+{
+    struct sysinfo info;
+
+    return sysinfo(&info) || info.totalswap;
+}
+
+/*
+ * Copies the pages that were ever touched: the others are zero in the file, too, and take no memory. Private ones are known
+ * by the pagemap, those of a file by mincore, except what is swapped out.
+ */
+static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
+{
+    uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE), entry[ENTRIES], begin = from, page = from;
+    unsigned char in_memory[ENTRIES];
+
+    while (page < to && !all) {
+        uint64_t n = (to - page) / size < ENTRIES ? (to - page) / size : ENTRIES;
+        ssize_t got = pread(pagemap, entry, n * 8, (off_t)(page / size * 8));
+
+        if (got <= 0 || got % 8 || mincore((void *)(uintptr_t)page, (size_t)got / 8 * size, in_memory))
+            return false;
+        for (ssize_t i = 0; i < got / 8; i++, page += size) {
+            if (entry[i] & THERE || in_memory[i] & 1)
+                continue;
+            if (begin < page && !put(fd, begin, page, at + (begin - from)))
+                return false;
+            begin = page + size;
+        }
+    }
+    return begin >= to || put(fd, begin, to, at + (begin - from));
+}
+
+static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
+{
+    return copy_pages(pagemap, fd, from, to, at, all) &&
+           mmap((void *)(uintptr_t)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+                (off_t)at) != MAP_FAILED;
+}
+
+/* -- with other threads: they wait at their next write until their page has moved -- */
+
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13) /* Linux 6.4; older headers */
+#endif
+
+/* A userfaultfd that also stops writes which the system does for a program; -1 where the user may not have one. */
+static int guard(void)
+{
+    struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED };
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool protect(int guard_fd, uint64_t from, uint64_t length)
+{
+    struct uffdio_register area = { .range = { from, length }, .mode = UFFDIO_REGISTER_MODE_WP };
+    struct uffdio_writeprotect stop = { .range = { from, length }, .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+
+    return !ioctl(guard_fd, UFFDIO_REGISTER, &area) && !ioctl(guard_fd, UFFDIO_WRITEPROTECT, &stop);
+}
+
+/* Who waited tries again: at the new page, or at the old one where nothing was moved. */
+static void release(int guard_fd, uint64_t from, uint64_t length, bool moved)
+{
+    struct uffdio_range area = { from, length };
+
+    if (!moved)
+        ioctl(guard_fd, UFFDIO_UNREGISTER, &area);
+    ioctl(guard_fd, UFFDIO_WAKE, &area);
+}
+
+static unsigned threads(void)
+{
+    struct stat info;
+
+    return stat("/proc/self/task", &info) || info.st_nlink < 3 ? 2 : (unsigned)info.st_nlink - 2;
+}
+
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helpers)
+{
+    bool alone = threads() <= 1 + helpers, right = true;
+    int guard_fd = alone ? -1 : guard(), pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    uint64_t done = from;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* a handler could write */
+    while (pagemap >= 0 && (alone || guard_fd >= 0) && done < to && right) {
+        uint64_t n = to - done < PIECE ? to - done : PIECE;
+
+        right = alone || protect(guard_fd, done, n);
+        right = right && replace(pagemap, fd, done, done + n, done - from, again && vm_may_swap());
+        if (!alone)
+            release(guard_fd, done, n, right);
+        if (right)
+            done += n;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (guard_fd >= 0)
+        close(guard_fd);
+    if (pagemap >= 0)
+        close(pagemap);
+    return done;
+}

@@ -1,0 +1,53 @@
+/*
+ * Private memory of this process that others shall reach without a system call: its pages are moved to a memory file
+ * (docs/decisions, "registered private memory").
+ */
+#ifndef SOFTIB_VERBS_REMAP_H
+#define SOFTIB_VERBS_REMAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vm_moved;
+
+/* A registered region, kept in a list while it is one. */
+struct vm_region {
+    uint64_t from, to;              /* what was registered */
+    uint64_t shared_from, shared_to; /* the part of it that others can map; none where both are equal */
+    uint64_t file_at;               /* where `shared_from` is in the file */
+    uint64_t device, inode;
+    int fd;                         /* the file's, in this process */
+    bool writes;                    /* others may write to it */
+    struct vm_moved *moved;
+    struct vm_region *next;
+};
+
+/*
+ * Lists a region; with `may_move` the whole pages of private memory in it become shared. `helpers` threads of this process
+ * write to no memory meanwhile.
+ */
+void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, bool may_move, unsigned helpers);
+/* Its right changes. */
+void vm_region_writes(struct vm_region *r, bool writes);
+/* It is no region any more: nobody copies there. Its pages stay what they are. */
+void vm_region_drop(struct vm_region *r);
+
+/* -- between remap.c, moving.c, advice.c and private.c -- */
+
+#define VM_MEMORY_NAME "softib-memory-%d" /* of the files; with the process's number */
+
+/* The same as the files are called in /proc/self/maps. */
+void vm_memory_path(char path[64], int pid);
+/*
+ * Moves [from, to) to file `fd`, which begins at `from`; `again`: part of it is in files that have no name any more. Returns
+ * the end of what was moved: all, or less.
+ */
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helpers);
+/* The system has swap space: a file's page that is not in memory may have octets all the same. */
+bool vm_may_swap(void);
+/* Memory was moved there: madvise treats it as private. */
+void vm_span_add(uint64_t from, uint64_t to);
+/* In a forked child of `parent`: its files' pages are replaced by private ones with the same octets. */
+void vm_make_private(int parent);
+
+#endif
