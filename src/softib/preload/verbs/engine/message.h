@@ -1,0 +1,38 @@
+/* A message as it is carried: between request.c, which sends it, and respond.c, where it arrives. */
+#ifndef SOFTIB_VERBS_MESSAGE_H
+#define SOFTIB_VERBS_MESSAGE_H
+
+#include "engine.h"
+
+/* What an opcode is made of. */
+struct kind {
+    uint8_t message, recv_opcode;
+    bool receives, writes, reads, atomic, imm, invalidates;
+};
+
+/* The message as it is carried: what both sides know. */
+struct message {
+    struct ve_qp *q;
+    const struct ve_wr *wr;
+    const struct kind *kind;
+    struct softib_qp *peer;
+    struct softib_srq *srq;
+    struct iovec iov[VE_SGES + 2];
+    uint16_t process;               /* whose memory it reaches, and in which protection domain: */
+    uint32_t domain;                /* the responder's; XRC: its SRQ's */
+    unsigned iov_n;
+    bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
+    uint64_t length;
+};
+
+static inline struct ve_outcome ve_lost(void)
+{
+    return (struct ve_outcome){ .wait = VE_LOST };
+}
+
+/* What the responder's HCA does with it: moves the octets, completes the receive. m->peer and m->srq are locked. */
+struct ve_outcome ve_respond(struct message *m);
+/* The responder finds the request wrong: its QP breaks, the requester is told `status`. */
+struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event);
+
+#endif

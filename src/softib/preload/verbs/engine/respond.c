@@ -1,0 +1,236 @@
+/*
+ * What arrives at the responder's HCA (IBA 9.7), done by the initiator; who errs gets which status: table 10.7.3.
+ */
+#include "message.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LOOK_NS 1000000
+
+/* A copy failed: the peer's memory is not there, or the peer is not, or the system forbids it. */
+static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
+{
+    static bool told;
+
+    if (error == -EFAULT)
+        return ve_done(status);
+    if (error == -EPERM && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        fprintf(stderr, "softib: the system does not let this process copy from or to its peer's memory (ptrace); "
+                        "run both as one user, with kernel.yama.ptrace_scope at most 1\n");
+    return ve_lost();
+}
+
+struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event)
+{
+    struct softib_qp *peer = m->peer;
+
+    if (peer->type == IBV_QPT_UC)
+        return ve_done(IBV_WC_SUCCESS); /* dropped; nobody is told (9.8.3) */
+    if (event)
+        ve_event(m->q->e, peer->process, peer->async, event, peer->user);
+    ve_break_receiver(m->q->e, peer);
+    return ve_done(status);
+}
+
+/* The receive itself is wrong: it is completed with `status`. */
+static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status told)
+{
+    struct softib_cqe cqe = { .status = status, .opcode = IBV_WC_RECV };
+
+    ve_take_receive(m->q->e, m->peer, m->srq, &cqe, false);
+    if (m->peer->type == IBV_QPT_UC)
+        return ve_done(IBV_WC_SUCCESS);
+    ve_break_receiver(m->q->e, m->peer);
+    return ve_done(told);
+}
+
+/* A dead responder posts no receives. Who waits for one looks now and then, for the daemon may have other things to do. */
+static bool waits_for_the_dead(struct message *m)
+{
+    struct ve_qp *q = m->q;
+    uint64_t now;
+
+    if (q->waits != VE_RNR)
+        return false;
+    now = ve_now_ns();
+    if (now - q->looked_ns < LOOK_NS)
+        return false;
+    q->looked_ns = now;
+    return !vm_lives(&q->e->w, m->process);
+}
+
+static struct ve_outcome not_ready(struct message *m)
+{
+    struct ve_outcome outcome = { .wait = VE_RNR, .rnr_timer = m->peer->min_rnr };
+    uint16_t *waiter = m->srq ? &m->srq->waiter : &m->peer->waiter;
+
+    if (m->peer->type == IBV_QPT_UC)
+        return ve_done(IBV_WC_SUCCESS); /* dropped (9.8.2.2.1) */
+    if (waits_for_the_dead(m))
+        return ve_lost();
+    __atomic_store_n(waiter, (uint16_t)m->q->e->w.process, __ATOMIC_SEQ_CST);
+    return outcome;
+}
+
+/* Remote memory of WRITE, READ, atomics. */
+static bool reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part)
+{
+    if ((m->peer->access & access) != access)
+        return false;
+    if (!length)
+        return true; /* nothing is checked where nothing is moved (C9-88) */
+    return ve_resolve(m->q->e, m->wr->rkey, m->wr->remote, length, access, m->domain, m->process, m->peer->qpn,
+                      part);
+}
+
+/* SEND, and the receive that WRITE with immediate takes. */
+static struct ve_outcome deliver(struct message *m)
+{
+    struct ve_engine *e = m->q->e;
+    struct softib_receive *receive = ve_next_receive(e, m->peer, m->srq);
+    struct ve_part parts[VE_SGES];
+    uint64_t room;
+    struct softib_cqe cqe = {
+        .status = IBV_WC_SUCCESS, .opcode = m->kind->recv_opcode, .byte_len = (uint32_t)m->length, .src_qp = m->q->s->qpn,
+        .slid = m->q->way.dlid ? sv_lid(&sv_board, m->q->way.port) : 0, .sl = m->q->way.sl,
+        .pkey_index = m->peer->pkey_index,
+    };
+    int error;
+
+    if (m->srq && m->srq->tags && !m->kind->writes)
+        cqe.opcode = m->unexpected ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
+    ve_complete_soon(e, m->srq && m->srq->cq ? m->srq->cq : m->peer->recv_cq);
+    if (!m->kind->writes) {
+        if (!ve_receive_parts(e, m->peer, m->srq, receive, parts, &room))
+            return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+        if (m->length > room)
+            return refuse_receive(m, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
+        error = ve_put(e, m->process, parts, receive->sges, m->iov, m->iov_n);
+        if (error == -EFAULT)
+            return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+        if (error)
+            return copy_failed(error, IBV_WC_REM_OP_ERR);
+    }
+    if (m->kind->imm) {
+        cqe.imm = m->wr->imm;
+        cqe.flags |= IBV_WC_WITH_IMM;
+    }
+    if (m->kind->invalidates) {
+        if (!ve_invalidate(e, m->wr->imm, m->process, m->domain, m->peer->qpn))
+            return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+        cqe.imm = m->wr->imm;
+        cqe.flags |= IBV_WC_WITH_INV;
+    }
+    if (m->q->way.is_global && !(m->srq && m->srq->tags))
+        cqe.flags |= IBV_WC_GRH;
+    if (m->unexpected)
+        ve_unexpected(e, m->srq);
+    ve_take_receive(e, m->peer, m->srq, &cqe, m->wr->flags & IBV_SEND_SOLICITED);
+    return ve_done(IBV_WC_SUCCESS);
+}
+
+static struct ve_outcome write_or_send(struct message *m)
+{
+    struct ve_part part;
+    struct ve_outcome outcome;
+    int error;
+
+    if (m->srq && m->srq->tags && !m->kind->writes) {
+        enum ve_tagged tagged = ve_match(m->q, m->wr, m->peer, m->srq, m->iov, m->iov_n, m->length, &outcome);
+
+        m->unexpected = tagged == VE_UNEXPECTED;
+        if (tagged == VE_MATCHED)
+            return outcome;
+    }
+    if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq)) {
+        outcome = not_ready(m); /* who posts from now on sees that we wait; who did before is seen now */
+        if (!outcome.wait || !ve_next_receive(m->q->e, m->peer, m->srq))
+            return outcome;
+    }
+    if (m->kind->writes) {
+        if (!reach(m, IBV_ACCESS_REMOTE_WRITE, m->length, &part))
+            return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+        error = m->length ? ve_put(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
+        if (error == -EFAULT)
+            return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+        if (error)
+            return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
+    }
+    return m->kind->receives ? deliver(m) : ve_done(IBV_WC_SUCCESS);
+}
+
+static struct ve_outcome read(struct message *m)
+{
+    struct ve_outcome outcome = ve_done(IBV_WC_SUCCESS);
+    struct ve_part part;
+    int error;
+
+    if (!m->peer->dest_reads)
+        return ve_refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+    if (!reach(m, IBV_ACCESS_REMOTE_READ, m->length, &part))
+        return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+    error = m->length ? ve_get(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
+    if (error == -EFAULT)
+        return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+    if (error)
+        return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
+    outcome.byte_len = (uint32_t)m->length;
+    return outcome;
+}
+
+static uint64_t changed(const struct ve_wr *wr, uint64_t old)
+{
+    if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        return old + wr->compare;
+    return old == wr->compare ? wr->swap : old;
+}
+
+/* Atomic with respect to all requests to this HCA (9.4.5): under the lock of its node. */
+static struct ve_outcome atomic(struct message *m)
+{
+    struct ve_engine *e = m->q->e;
+    struct ve_outcome outcome = ve_done(IBV_WC_SUCCESS);
+    struct ve_part part;
+    uint64_t old = 0, new;
+    uint32_t *lock;
+    int error = 0;
+
+    if (m->wr->remote % 8 || !m->peer->dest_reads)
+        return ve_refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+    if (!reach(m, IBV_ACCESS_REMOTE_ATOMIC, 8, &part))
+        return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+    lock = &vm_head(&e->w)->atomic_lock[m->peer->node % SOFTIB_VERBS_ATOMIC_LOCKS];
+    vm_lock(&e->w, lock);
+    if (part.here) { /* with the processor's atomics too, where that costs nothing */
+        uint64_t *at = (uint64_t *)(void *)part.here;
+
+        old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        while (!__atomic_compare_exchange_n(at, &old, changed(m->wr, old), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            ;
+    } else {
+        struct iovec word = { &old, 8 };
+
+        error = ve_get(e, m->process, &part, 1, &word, 1);
+        new = changed(m->wr, old);
+        word.iov_base = &new;
+        if (!error && new != old)
+            error = ve_put(e, m->process, &part, 1, &word, 1);
+    }
+    vm_unlock(lock);
+    if (error == -EFAULT)
+        return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+    if (error)
+        return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
+    for (unsigned i = 0, n = 0; i < m->iov_n; n += (unsigned)m->iov[i++].iov_len)
+        if (m->iov[i].iov_len)
+            memcpy(m->iov[i].iov_base, (char *)&old + n, m->iov[i].iov_len);
+    outcome.byte_len = 8;
+    return outcome;
+}
+
+struct ve_outcome ve_respond(struct message *m)
+{
+    return m->kind->reads ? read(m) : m->kind->atomic ? atomic(m) : write_or_send(m);
+}
