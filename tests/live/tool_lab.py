@@ -3,6 +3,7 @@ preload library: what they print can be compared with the fabric's arrays, which
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -31,6 +32,9 @@ NOISE = re.compile(r"^ibwarn: .*sim_connect: attached as client.*\n", re.M)
 """The stock library's own line, with its pid and number."""
 
 
+_NUMBERS = itertools.count()
+
+
 class Lab(threading.Thread):
     """Serves ``fabric`` until :meth:`stop`; ``sm``: internal, external or none."""
 
@@ -41,7 +45,7 @@ class Lab(threading.Thread):
         told = os.environ.get("XDG_RUNTIME_DIR")
         os.environ["XDG_RUNTIME_DIR"] = self.runtime
         try:
-            slot = claim("tools")
+            slot = claim(f"tools-{os.getpid()}-{next(_NUMBERS)}")  # of its own: two may stand side by side
         finally:
             if told is None:
                 del os.environ["XDG_RUNTIME_DIR"]

@@ -104,7 +104,8 @@ static void name_file(struct world *w, struct softib_key *k, const char *path)
     file->device = info.st_dev;
     file->inode = info.st_ino;
     snprintf(file->path, sizeof file->path, "%s", path);
-    k->file_at = 0;
+    file->from = k->address;
+    file->to = k->address + k->length;
 }
 
 /* Takes the right away in one of four ways; true when the QP is gone. */
