@@ -55,7 +55,9 @@ int main(int argc, char **argv) {
 
 @pytest.fixture
 def board(tmp_path):
-    f = generate("fat-tree", radix=4, levels=2, generation="EDR")  # from HDR on ports have a PortInfoExtended from the start
+    f = generate(
+        "fat-tree", radix=4, levels=2, generation="EDR"
+    )  # from HDR on ports have a PortInfoExtended from the start
     f.name = "pod"
     return Board.create(tmp_path / "board", f), tmp_path / "board"
 
