@@ -64,11 +64,16 @@ class Softib:
 def softib(tmp_path):
     s = Softib(tmp_path)
     yield s
+    for p in s.started:
+        p.terminate()  # `softib run` passes it on: a program that it started would outlive a SIGKILL
+    for p in s.started:
+        try:
+            p.wait(5)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
     for one in s.status():
         os.kill(one["pid"], signal.SIGKILL)
-    for p in s.started:
-        p.kill()
-        p.wait()
 
 
 def test_up_status_down(softib):
