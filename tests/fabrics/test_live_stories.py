@@ -39,7 +39,13 @@ def pma(plane: AgentPlane, port: int, now: int) -> dict[str, int]:
     return PortCounters.unpack(said[: PortCounters.size].tobytes())
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda p: p.name)
+LONG = "live-bad-cable"
+"""Compares many seconds of errors; the slow run has it. The rest of what it shows is in tests/live/test_faults.py."""
+
+
+@pytest.mark.parametrize(
+    "story", [pytest.param(p, id=p.name, marks=pytest.mark.slow if p.name == LONG else ()) for p in STORIES]
+)
 def test_live_story(story: Path) -> None:
     told = yaml.safe_load((story / "live.yaml").read_text())
     f = load_fabric_yaml(story / "fabric.yaml").fabric

@@ -114,7 +114,7 @@ def test_killed_a_hundred_times(softib, stock):  # noqa: F811
     kills(softib, 2, 100, (stock("opensm"), "-o", "-f", "osm.log"), stock("ibping"))
 
 
-@pytest.mark.parametrize("preload", ["own", "stock"])
+@pytest.mark.parametrize("preload", ["own", pytest.param("stock", marks=pytest.mark.slow)])
 def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):  # noqa: F811
     """A tool that is waiting, one that asks again and again, and one that starts afterwards: all end soon."""
     if preload == "stock" and not PRELOAD.is_file():

@@ -46,6 +46,7 @@ def test_a_pulled_link_is_found(softib):  # noqa: F811
     assert any(f["code"] for f in said(softib, "check", "one", "--plan", "one.yaml", code=1)["findings"])
 
 
+@pytest.mark.slow
 def test_tables_that_nobody_mended_are_found(softib, stock):  # noqa: F811
     """Stock OpenSM writes the tables and leaves; a stock tool disables a link that they use."""
     softib.start("one.yaml", "--sm", "none")
@@ -62,6 +63,7 @@ def test_tables_that_nobody_mended_are_found(softib, stock):  # noqa: F811
     assert routing["unreachable"] > 0 and routing["origin"] == "as they are in the switches"
 
 
+@pytest.mark.slow
 def test_a_file_wins_over_the_name_and_says_so(softib):  # noqa: F811
     softib.start("one.yaml")
     (softib.folder / "one").write_bytes((softib.folder / "two.yaml").read_bytes().replace(b"levels: 2", b"levels: 3"))

@@ -273,7 +273,8 @@ def test_ibccconfig_and_ibccquery_every_operation(library, lab):
 
 @pytest.mark.parametrize("library", STOCK_FIRST)
 @pytest.mark.parametrize(("server", "clients"), [
-    (("ibping", "-S"), (("ibping", "-c", "2"), ("ibping", "-c", "2", "-L"), ("ibping", "-c", "20", "-f"), ("ibping", "-c", "1", "-G"))),
+    pytest.param(("ibping", "-S"), (("ibping", "-c", "2"), ("ibping", "-c", "2", "-L"), ("ibping", "-c", "20", "-f"),
+                                    ("ibping", "-c", "1", "-G")), marks=pytest.mark.slow),
     pytest.param(("ibping", "-S", "-o", "0x1405"), (("ibping", "-c", "2", "-o", "0x1405"),), marks=pytest.mark.slow),
     (("ibsysstat", "-S"), (("ibsysstat",), ("ibsysstat", "-G"))),
 ], ids=["ibping", "ibping-oui", "ibsysstat"])  # fmt: skip

@@ -61,6 +61,7 @@ CLEAN = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_clean_fabric_is_clean_by_every_option(served, stock, tmp_path):
     f = served.fabric
     for options in CLEAN:

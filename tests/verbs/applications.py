@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -71,15 +72,16 @@ class Applications:
     def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 60,
              nodes: tuple[str, str] = (A, B), **env: str) -> tuple[str, str]:  # fmt: skip
         """Both programs to their end, which must be 0: what the server and the client said. The client begins when the
-        server listens on ``tcp``, or where it uses rdma_cm (``tcp`` 0) when it has had time to."""
+        server listens on ``tcp``; where it uses rdma_cm (``tcp`` 0) it begins anew until it is not refused any more."""
         one = self.begin(nodes[0], *server, **env)
         try:
             if tcp:
                 wait_for_listener(tcp, one)
-            else:
-                time.sleep(2.0)
-            two = self.begin(nodes[1], *client, **env)
-            return ended(one, two, limit_s)
+                return ended(one, self.begin(nodes[1], *client, **env), limit_s)
+            said = until_taken(one, lambda: self.begin(nodes[1], *client, **env), limit_s)
+            said_one = one.communicate(timeout=limit_s)[0]
+            assert one.returncode == 0, said_one
+            return said_one, said
         finally:
             stop(one)
 
@@ -136,6 +138,29 @@ def ended(one: subprocess.Popen, two: subprocess.Popen, limit_s: float) -> tuple
         raise AssertionError(f"no end: {one.communicate()[0]}\n--\n{two.communicate()[0]}") from None
     assert (one.returncode, two.returncode) == (0, 0), f"{said_one}\n--\n{said_two}"
     return said_one, said_two
+
+
+NOT_YET = re.compile(r"RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Connection refused")
+"""What clients of rdma_cm say where nobody listens."""
+
+
+def until_taken(server: subprocess.Popen, begin: Callable[[], subprocess.Popen], limit_s: float) -> str:
+    """Start the client, anew while it is refused because ``server`` does not listen yet: what it said in the end. Raises
+    AssertionError where it does not end, or not with 0."""
+    end = time.monotonic() + 30
+    while True:
+        client = begin()
+        try:
+            said = client.communicate(timeout=limit_s)[0]
+        except subprocess.TimeoutExpired:
+            stop(server)
+            stop(client)
+            raise AssertionError(f"no end: {server.communicate()[0]}\n--\n{client.communicate()[0]}") from None
+        if client.returncode and NOT_YET.search(said) and server.poll() is None and time.monotonic() < end:
+            time.sleep(0.2)
+            continue
+        assert client.returncode == 0, said
+        return said
 
 
 def stop(program: subprocess.Popen) -> None:
