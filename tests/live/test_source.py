@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 
+import pytest
+
 from tests.live.serving import wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 
