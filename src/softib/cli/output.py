@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from softib.fabric.formats.base import Problem
 
-__all__ = ["SHOWN_PROBLEMS", "Steps", "print_json", "print_problems", "source_options"]
+__all__ = ["SHOWN_PROBLEMS", "Compiling", "Steps", "print_json", "print_problems", "show_line", "source_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,9 +77,14 @@ class Steps:
     """
 
     def __init__(self, quiet: bool = False):
+        from softib.jit import on_compiling
+
         self.quiet = quiet
         self.seconds: dict[str, float] = {}
         self._status: Any = None
+        self._what = ""
+        if not quiet:
+            on_compiling(Compiling(self._compiling))
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -97,5 +103,38 @@ class Steps:
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(f"{what} …"):
-            yield
+        with Console(stderr=True).status(f"{what} …") as status:
+            self._what, self._status = what, status
+            try:
+                yield
+            finally:
+                self._status = None
+
+    def _compiling(self, text: str) -> None:
+        """In the spinner, or as a line."""
+        if self._status is not None:
+            self._status.update(f"{self._what} … {text}")
+        else:
+            show_line(text)
+
+
+class Compiling:
+    """Listener of :func:`softib.jit.on_compiling`: shows what takes over a second, on a terminal again and again, else
+    once."""
+
+    def __init__(self, show: Callable[[str], None], live: bool | None = None):
+        self.show, self.live = show, sys.stderr.isatty() if live is None else live
+        self.began, self.next_s = math.inf, 0.0
+
+    def __call__(self, unit: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        self.began = min(self.began, now)
+        if now - self.began >= LONG_S and now >= self.next_s:
+            self.next_s = now + 0.2 if self.live else math.inf
+            self.show(f"compiling kernels, once: {done} of {of} ({unit.rpartition('.')[2]})")
+
+
+def show_line(text: str) -> None:
+    """On a terminal the same line again and again."""
+    live = sys.stderr.isatty()
+    click.echo(f"\r\033[Ksoftib: {text}" if live else f"softib: {text}", nl=not live, err=True)
