@@ -34,24 +34,34 @@ def cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def daemons(folder: Path) -> list[float]:
+    """CPU seconds of each softib process that runs with ``folder``."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            line, words = stat.read_text(), (stat.parent / "cmdline").read_bytes()
+            ours = b"softib" in words and str(folder).encode() in (stat.parent / "environ").read_bytes()
+        except OSError:
+            continue
+        if ours:
+            fields = line.rsplit(")", 1)[1].split()
+            found.append((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+    return found
+
+
 def once(command: str, env: dict[str, str], folder: Path) -> tuple[float, float]:
     """Wall-clock and CPU seconds of one run."""
     before, begin = cpu(), time.perf_counter()
     subprocess.run(COMMANDS[command], cwd=folder, env=env, check=command != "check", capture_output=True)
     wall, extra = time.perf_counter() - begin, 0.0
     if command == "up":
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                line, words = stat.read_text(), (stat.parent / "cmdline").read_bytes()
-                ours = b"softib" in words and str(folder).encode() in (stat.parent / "environ").read_bytes()
-            except OSError:
-                continue
-            if ours:
-                fields = line.rsplit(")", 1)[1].split()
-                extra += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        extra = sum(daemons(folder))
     took = cpu() - before + extra
     if command == "up":
         subprocess.run([*SOFTIB, "down", "cold"], env=env, check=True, capture_output=True)
+        end = time.monotonic() + 30
+        while daemons(folder) and time.monotonic() < end:
+            time.sleep(0.1)
     return wall, took
 
 

@@ -21,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 SHOWN_PROBLEMS = 20
 LONG_S = 1.0
 """A step that took longer says so."""
+SHOW_S = 0.2
+"""How often a line of progress changes."""
 
 
 def source_options(function: F) -> F:
@@ -119,22 +121,20 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.jit.on_compiling`: shows what takes over a second, on a terminal again and again, else
-    once."""
+    """Listener of :func:`softib.jit.on_compiling`: shows what takes over a second."""
 
-    def __init__(self, show: Callable[[str], None], live: bool | None = None):
-        self.show, self.live = show, sys.stderr.isatty() if live is None else live
-        self.began, self.next_s = math.inf, 0.0
+    def __init__(self, show: Callable[[str], None]):
+        self.show, self.began, self.next_s = show, math.inf, 0.0
 
     def __call__(self, unit: str, done: int, of: int) -> None:
         now = time.monotonic()
         self.began = min(self.began, now)
         if now - self.began >= LONG_S and now >= self.next_s:
-            self.next_s = now + 0.2 if self.live else math.inf
+            self.next_s = now + SHOW_S
             self.show(f"compiling kernels, once: {done} of {of} ({unit.rpartition('.')[2]})")
 
 
 def show_line(text: str) -> None:
-    """On a terminal the same line again and again."""
-    live = sys.stderr.isatty()
-    click.echo(f"\r\033[Ksoftib: {text}" if live else f"softib: {text}", nl=not live, err=True)
+    """On a terminal, the same line again and again; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[Ksoftib: {printable(text)}", nl=False, err=True)

@@ -135,7 +135,8 @@ class Line:
             self.told = True
             f = daemon.fabric
             text = f"{daemon.slot.name}: {f.sizes.switches} switches, {len(f.cas)} CAs, {f.sizes.cables} cables; ready in {daemon.ready_s:.1f} s"
-            click.echo(f"{chr(13) if self.live else ''}softib: {printable(text)}", err=True)
+            clear = "\r\033[K" if self.live else ""
+            click.echo(f"{clear}softib: {printable(text)}", err=True)
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:
