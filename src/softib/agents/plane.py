@@ -182,9 +182,10 @@ class AgentPlane:
         node = int(self.fabric.port_node[port])
         return int(self.fabric.node_base[node]) if self.fabric.switch_of_node[node] >= 0 else int(port)
 
-    def describe(self, node: int, text: str, now_ps: int = 0) -> None:
+    def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
         """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144 (NodeDescription)."""
-        self.fabric.node_desc[node] = np.frombuffer(text.encode()[:64].ljust(64, b"\0"), np.uint8)
+        octets = text.encode() if isinstance(text, str) else text
+        self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
         tell_change(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
