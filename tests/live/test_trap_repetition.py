@@ -122,7 +122,7 @@ def brisk(monkeypatch):
     monkeypatch.setattr(trap_queue, "SHORTEST_PS", 10**9)
 
 
-@pytest.mark.parametrize("library", ["stock", "own"])
+@pytest.mark.parametrize("library", STOCK_FIRST)
 def test_a_program_that_never_represses_gets_ten_copies(library, tmp_path, brisk):
     lab = Lab(small(), tmp_path)
     listener = None
