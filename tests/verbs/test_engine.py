@@ -53,3 +53,10 @@ def test_tag_matching(folder, scene, sanitizer):
 def test_queue(folder, scene, sanitizer):
     """Places are freed by polling; reset, destroy and leaving a group while others send and poll."""
     assert run("queues", sanitizer, folder, scene) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("post", "timer"))
+def test_own_requests_and_dereg(folder, scene, sanitizer):
+    """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
+    assert run("own", sanitizer, folder, scene, 40) == "ok\n"

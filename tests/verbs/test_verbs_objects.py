@@ -43,6 +43,11 @@ def test_another_process_uses_what_it_imports(apps, scene):
     assert run(apps, A, program("imports"), scene) == "ok\n"
 
 
+def test_nobody_copies_to_memory_that_was_deregistered(apps):
+    """Not the own process either: another thread of it, in the middle of a READ into the region."""
+    assert run(apps, A, program("dereg"), "30") == "ok\n"
+
+
 @pytest.mark.stock
 def test_a_connection_migrates_to_its_alternate_path(tmp_path):
     """Two LIDs a port, over two spines. The leaf's link of the primary path is cut: both ends go on with the alternate one,

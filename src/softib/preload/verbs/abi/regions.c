@@ -167,7 +167,7 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 static void take_away(struct softib_key *k)
 {
     vm_key_give(k);
-    vm_quiesce(&va_engine.w);
+    ve_quiesce(&va_engine);
     forget_file(k);
 }
 
@@ -207,7 +207,7 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
             return errno = EFAULT, IBV_REREG_MR_ERR_INPUT;
     }
     vm_key_give(k);
-    vm_quiesce(&va_engine.w);
+    ve_quiesce(&va_engine);
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
         forget_file(k);
         vm_region_drop(&m->region);

@@ -27,6 +27,8 @@ struct ve_engine {
     pthread_t timer;
     uint64_t due_ns, polled_ns, awake_ns; /* late.c: nothing is due before; somebody polled; the timer thread wakes up */
     uint32_t polls;
+    pthread_mutex_t own_lock;       /* of `own` */
+    struct ve_qp *own;              /* own.c: QPs that may be copying */
 };
 
 struct ve_context; /* abi.h */
@@ -80,6 +82,7 @@ struct ve_qp {
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
     uint32_t completed;             /* requests so far */
+    uint32_t copies;                /* own.c: odd while a request is executed */
     uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
@@ -104,6 +107,7 @@ struct ve_qp {
     struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
+    struct ve_qp *own_next;         /* of e->own */
 };
 
 enum ve_wait { VE_NONE, VE_RNR, VE_LOST };
@@ -273,6 +277,35 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
 enum ibv_wc_status ve_borrow(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
 enum ibv_wc_status ve_give_back(struct ve_qp *q, bool changed);
+
+/* -- own.c: local memory that requests of this process copy from and to -- */
+
+extern bool ve_fences;
+
+/* Before the first QP, and in a forked child. */
+void ve_own_begin(struct ve_engine *e);
+void ve_own_add(struct ve_qp *q);
+void ve_own_drop(struct ve_qp *q);
+/*
+ * Returns when nobody, of this process or another, uses any more what was taken out of reach before the call. Not for who
+ * executes a request: vm_quiesce.
+ */
+void ve_quiesce(struct ve_engine *e);
+
+/* Between the two keys may be looked at and memory copied. `q->lock` is held. */
+static inline void ve_copies_begin(struct ve_qp *q)
+{
+    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELAXED);
+    if (__builtin_expect(ve_fences, false))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the rest is done by who waits */
+}
+
+static inline void ve_copies_end(struct ve_qp *q)
+{
+    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELEASE);
+}
 
 /* -- migrate.c: alternate paths -- */
 

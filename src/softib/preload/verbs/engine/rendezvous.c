@@ -165,7 +165,9 @@ void ve_pay(struct ve_qp *q)
     }
     while (q->owed) {
         if (!q->owed->fetched) {
+            ve_copies_begin(q);
             status = fetch(q, peer, srq);
+            ve_copies_end(q);
             if (status != IBV_WC_SUCCESS) {
                 fail(q, peer, srq);
                 break;
