@@ -164,6 +164,8 @@ struct ve_part { /* of a process's memory */
     char *here;                     /* the same, in this process; NULL where it is not mapped */
     uint64_t length;
     uint32_t process;               /* whose: another than asked for where the key was imported */
+    uint32_t key;                   /* imported, so nobody holds its owner yet; 0: not so */
+    uint64_t version;               /* of that key */
 };
 
 /* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
@@ -183,6 +185,8 @@ void ve_place(char *to, const char *from, uint64_t n);
  */
 bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
                 uint32_t process, uint32_t qpn, struct ve_part *part);
+/* Does the imported key of `part` still open it? Its owner is held from now on, until vm_hazard_end(*hazard); false: it is not. */
+bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **hazard);
 /* Binds `mw` as `info` says (SQ, or ibv_bind_mw); `key` is what it will have. */
 enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info);
 /* LOCAL_INV, SEND_WITH_INV: the window of type 2 with `key` is unbound. */

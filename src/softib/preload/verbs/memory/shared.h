@@ -87,10 +87,10 @@ struct softib_key {
     uint16_t process;
     uint8_t kind;           /* SOFTIB_KEY_* */
     uint8_t tag;            /* of the next key here */
-    uint32_t qpn;           /* window of type 2: of the only QP */
+    uint32_t qpn;           /* window of type 2: of the only QP; region: of which device memory, 0 = none */
     uint32_t users;         /* windows bound to this region */
     uint64_t file;          /* a softib_file, 0 = private memory */
-    uint64_t reserved;
+    uint64_t version;       /* counts how often it was published */
 };
 
 #define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
