@@ -60,3 +60,14 @@ def test_queue(folder, scene, sanitizer):
 def test_own_requests_and_dereg(folder, scene, sanitizer):
     """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
     assert run("own", sanitizer, folder, scene, 40) == "ok\n"
+
+
+def test_a_rendezvous_ends_when_its_sender_is_killed(folder):
+    """Between the match and the FIN; at the moments that matter most, and at any."""
+    assert run("orphans", "address", folder, 1, 6, files=("abi/tags.c",)) == "ok\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_many_rendezvous_end_when_their_senders_are_killed(folder):
+    assert run("orphans", "address", folder, 2, 500, limit_s=800, files=("abi/tags.c",)) == "ok\n"

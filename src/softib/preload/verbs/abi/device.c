@@ -25,6 +25,7 @@ static uint64_t started(void)
 static void forget(void)
 {
     va_engine.waiting = NULL;
+    va_engine.tagged = NULL;
     va_engine.timer_runs = false;
     pthread_mutex_init(&va_engine.lock, NULL);
     ve_own_begin(&va_engine);

@@ -29,6 +29,7 @@ struct ve_engine {
     uint32_t polls;
     pthread_mutex_t own_lock;       /* of `own` */
     struct ve_qp *own;              /* own.c: QPs that may be copying */
+    struct ve_tagged_srq *tagged;   /* owed.c: SRQs with lists of tags; `lock` */
 };
 
 struct ve_context; /* abi.h */
@@ -238,12 +239,26 @@ uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
 
 /* -- rendezvous.c: what the responder of a matched rendezvous does, done by the requester; `q->lock` is held -- */
 
-/* The data of `tmh` will be fetched to the buffer of `entry`. ENOMEM. */
-int ve_owe(struct ve_qp *q, const struct softib_tag *entry, const char header[32]);
+/* The data of `header` will be fetched to the buffer of `entry`, which `peer` takes from `srq`'s list. ENOMEM. */
+int ve_owe(struct ve_qp *q, const struct softib_qp *peer, struct softib_srq *srq, const struct softib_tag *entry,
+           const char header[32]);
 /* Fetches, answers with FIN and completes, as far as it can go now. */
 void ve_pay(struct ve_qp *q);
 /* The connection ended before: what is open is completed as incomplete. */
 void ve_write_off(struct ve_qp *q);
+
+/* -- owed.c: what remains of a rendezvous when its sender is killed -- */
+
+/* A record of `what` (but its owner); NULL: there is no room. */
+struct softib_owed *ve_owed_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_owed *what);
+/* It will be completed now, and then closed. Nothing happens without a record. */
+void ve_owed_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_owed *owed);
+void ve_owed_close(struct softib_owed *owed);
+/* Completes what the dead owe to this process; true: the living owe some. `e->lock` is held. */
+bool ve_owed_look(struct ve_engine *e);
+/* An SRQ of this process has a list of tags; the timer thread looks after it. ENOMEM. */
+int ve_tagged_begin(struct ve_engine *e, uint64_t srq);
+void ve_tagged_end(struct ve_engine *e, uint64_t srq);
 
 /* -- loss.c: bit errors -- */
 
@@ -335,6 +350,8 @@ void ve_follow(struct ve_qp *q);
 
 /* -- timer.c -- */
 
+/* The timer's thread runs. `e->lock` is held. */
+void ve_timer_begin(struct ve_engine *e);
 void ve_list(struct ve_qp *q);
 void ve_unlist(struct ve_qp *q);
 /* Goes on with all work that is due; called by poll_cq. */

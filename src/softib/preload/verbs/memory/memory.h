@@ -143,6 +143,8 @@ static inline void vm_maps_tidy(struct vm_world *w)
 /* -- locks -- */
 
 bool vm_lives(struct vm_world *w, uint32_t process);
+/* Of who holds a lock. */
+bool vm_owner_lives(struct vm_world *w, uint32_t owner);
 void vm_lock_slow(struct vm_world *w, uint32_t *lock);
 
 static inline void vm_lock(struct vm_world *w, uint32_t *lock)

@@ -12,7 +12,7 @@
 
 #define SPINS 1000 /* then the processor is given away: the owner may wait for it */
 
-static bool owner_lives(struct vm_world *w, uint32_t owner)
+bool vm_owner_lives(struct vm_world *w, uint32_t owner)
 {
     return __atomic_load_n(&vm_process(w, owner & 0xFFFF)->generation, __ATOMIC_ACQUIRE) == owner >> 16 &&
            vm_lives(w, owner & 0xFFFF);
@@ -48,7 +48,7 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (2 * SPINS) == 0 && !owner_lives(w, owner)) /* a yield is long on a busy machine */
+            if (spins % (2 * SPINS) == 0 && !vm_owner_lives(w, owner)) /* a yield is long on a busy machine */
                 __atomic_compare_exchange_n(lock, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         }
         owner = 0;
