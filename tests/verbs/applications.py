@@ -69,7 +69,7 @@ class Applications:
         return subprocess.run(self.on(node, "printenv", "SOFTIB_ADDRESS"), env=self.env, capture_output=True, text=True,
                               check=True).stdout.split()[0]  # fmt: skip
 
-    def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 60,
+    def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 240,
              nodes: tuple[str, str] = (A, B), **env: str) -> tuple[str, str]:  # fmt: skip
         """Both programs to their end, which must be 0: what the server and the client said. The client begins when the
         server listens on ``tcp``; where it uses rdma_cm (``tcp`` 0) it begins anew until it is not refused any more."""
@@ -93,7 +93,7 @@ class Applications:
         rows = (line.split(":", 1) for line in done.stdout.splitlines() if ":" in line and not line.startswith("#"))
         return {name: int(value.strip(". ")) for name, value in rows if value.strip(". ").isdigit()}
 
-    def until_busy(self, node: str, limit_s: float = 30) -> None:
+    def until_busy(self, node: str, limit_s: float = 240) -> None:
         """Wait until thousands of packets leave ``node``: its application has connected and sends."""
         end, before = time.monotonic() + limit_s, self.counters(node)["PortXmitPkts"]
         while time.monotonic() < end:
@@ -114,7 +114,7 @@ class Applications:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 20) -> None:
+def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 240) -> None:
     """Until something listens on the TCP port (nothing connects: the program might take it for its peer)."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
@@ -147,7 +147,7 @@ NOT_YET = re.compile(r"RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event.
 def until_taken(server: subprocess.Popen, begin: Callable[[], subprocess.Popen], limit_s: float) -> str:
     """Start the client, anew while it is refused because ``server`` does not listen yet: what it said in the end. Raises
     AssertionError where it does not end, or not with 0."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while True:
         client = begin()
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
+from tests.live.serving import wait_for
 from tests.verbs.applications import A, B
 
 pytestmark = pytest.mark.stock
@@ -98,10 +98,12 @@ def test_rping_and_the_like(apps, stock):
 def test_mckey(apps, stock):
     """Multicast: joined at the SA, forwarded by the switches, replicated."""
     group = ("-m", "239.1.2.3")
-    one = apps.begin(A, stock("mckey"), *group, "-b", apps.address(A))
-    time.sleep(1.5)
+    log = apps.folder / "mckey"
+    words = ("sh", "-c", f'exec stdbuf -oL "$@" > {log}', "sh", stock("mckey"))
+    one = apps.begin(A, *words, *group, "-b", apps.address(A))
+    assert wait_for(lambda: one.poll() is not None or (log.is_file() and "joined dgid" in log.read_text()))
     two = apps.begin(B, stock("mckey"), *group, "-b", apps.address(B), "-s")
-    said = two.communicate(timeout=30)[0], one.communicate(timeout=30)[0]
+    said = two.communicate(timeout=240)[0], one.communicate(timeout=240)[0] + log.read_text()
     assert (two.returncode, one.returncode) == (0, 0), said
     assert "receiving data transfers" in said[1] and "data transfers complete" in said[1]
 

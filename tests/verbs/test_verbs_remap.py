@@ -26,7 +26,7 @@ SCENES = (
 
 
 def scene(name: str, before=None) -> str:
-    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=120, preexec_fn=before)
+    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=240, preexec_fn=before)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:4000]}"
     return done.stdout
 
@@ -93,7 +93,7 @@ def test_a_python_program_forks(apps, on):
         pytest.skip("pyverbs is not installed for /usr/bin/python3")
     words = apps.on(A, "/usr/bin/python3", "-c", FORKS)
     done = subprocess.run(words, env={**apps.env, "SOFTIB_REMAP": "1" if on else "0"}, capture_output=True, text=True,
-                          timeout=60)  # fmt: skip
+                          timeout=240)  # fmt: skip
     assert done.returncode == 0, done.stderr
     shared, said = done.stdout.split(" ", 1)
     assert (int(shared) > 0) is on
