@@ -59,7 +59,7 @@ test: setup stock-tools preload lint types contracts
 	exit $$code
 
 test-all: setup stock-tools preload lint types contracts
-	$(BIN)/pytest -q -m 'slow or not slow'
+	$(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools

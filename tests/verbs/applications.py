@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,21 @@ def verbs_library() -> Path:
     return build.compile_verbs()
 
 
+def free_ports() -> Iterator[int]:
+    """TCP ports below those that the kernel hands out, each once a test run and free when it is given: also of a connection
+    that has only just ended there (TIME_WAIT), for not every program says SO_REUSEADDR."""
+    for port in cycle(range(20000 + os.getpid() * 40 % 10000, 32000)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        yield port
+
+
+PORTS = free_ports()
+
+
 class Applications:
     """One running fabric. Files of a test go to ``folder``."""
 
@@ -42,7 +58,7 @@ class Applications:
         self.folder = Path(tempfile.mkdtemp(prefix="softib-apps-", dir=base))
         self.folder.chmod(0o700)
         self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), "PYTHONPATH": str(SOURCE)}
-        self.ports = count(20000 + os.getpid() % 20000)
+        self.ports = PORTS
         (self.folder / "f.yaml").write_text(text)
         self("up", "f.yaml", "--detach", *options)
 
@@ -118,8 +134,8 @@ def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 240
     """Until something listens on the TCP port (nothing connects: the program might take it for its peer)."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            for line in Path(table).read_text().splitlines()[1:]:
+        for table in filter(Path.exists, (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))):  # without IPv6 there is one
+            for line in table.read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
                     return

@@ -52,7 +52,10 @@ def nobody() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not have a userfaultfd")
 def test_memory_stays_private_where_threads_cannot_be_stopped():
     program("remap").parent.chmod(0o755)
-    allowed = Path("/proc/sys/vm/unprivileged_userfaultfd").read_text().strip() != "0"
+    switch = Path("/proc/sys/vm/unprivileged_userfaultfd")
+    if not switch.exists():
+        pytest.skip("this kernel does not say who may have a userfaultfd")
+    allowed = switch.read_text().strip() != "0"
     assert scene("threads", before=nobody) == f"{60 if allowed else 0} of 60 moved\nok\n"
 
 
