@@ -8,7 +8,7 @@ static struct world one, two;
 static struct cq c1, c2, r1, r2;
 static char src[8192], dst[8192];
 static uint32_t k1, k2;
-static const struct options plain = { .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1, .psn = 0xFFFFFE };
+static const struct options plain = { .timeout = 16, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1, .psn = 0xFFFFFE };
 
 static struct ve_wr send_of(struct ibv_sge *sge, uint32_t n, uint64_t id, enum ibv_wr_opcode op)
 {
