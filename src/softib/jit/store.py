@@ -1,7 +1,8 @@
 """Machine code on disk: one file for each unit, types of its arguments and CPU, in one folder.
 
 A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled anew and replaced. It is written beside
-and renamed, so that processes that compile the same at once replace each other's equal files and nobody reads half of one.
+and renamed, so that nobody reads half of one. Processes that need the same unit at once compile it once: the others wait for
+the first and load what it kept.
 What nobody used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file
 once and whole, so deleting harms no running one.
 """
@@ -9,11 +10,13 @@ once and whole, so deleting harms no running one.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["STORE", "Store", "cache_dir"]
@@ -23,7 +26,7 @@ KEEP_DAYS, KEEP_FILES = 60, 2000
 YOUNG_S = 3600.0
 """Nothing younger is deleted, whatever there is: it may be of a run that goes on."""
 DAY_S = 86400.0
-SUFFIX, PART = ".code", ".part"
+SUFFIX, PART, LOCK = ".code", ".part", ".lock"
 
 
 def cache_dir() -> Path:
@@ -53,6 +56,16 @@ class Store:
         payload = octets[head:]
         whole = octets[:head] == MAGIC + hashlib.sha256(payload).digest()
         return payload if whole else None
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Hold the lock ``name`` of the cache; without one where there can be none."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                cache_dir().mkdir(parents=True, exist_ok=True)
+                file = held.enter_context((cache_dir() / (name + LOCK)).open("ab"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def write(self, name: str, payload: bytes) -> None:
         """Keep ``payload``; where that cannot be, say so once and keep nothing from then on."""

@@ -18,6 +18,7 @@ import llvmlite.binding as ll
 import numba
 from numba.core import codegen, compiler, serialize
 from numba.core.caching import _Cache
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
 from numba.core.targetconfig import ConfigStack
 from numba.core.types import unliteral
@@ -46,7 +47,15 @@ def entry(k):
     function.kernel = k
     dispatcher = numba.njit(pipeline_class=UnitCompiler, **options)(function)
     dispatcher._cache = UnitCache(k, function)
+    dispatcher.compile = functools.partial(one_at_a_time, dispatcher, title(k))
     return dispatcher
+
+
+def one_at_a_time(dispatcher, name, signature):
+    """Look into the store, and compile and keep what it has not: one process at a time, so that processes that begin at
+    once compile a unit once. Numba's own lock comes first, or two threads could wait for each other."""
+    with global_compiler_lock, STORE.alone(name):
+        return type(dispatcher).compile(dispatcher, signature)
 
 
 def part(k):
