@@ -125,9 +125,13 @@ def test_ucx(apps, stock, transport, test):
     assert re.search(r"Final: +500", client), client
 
 
-@pytest.mark.parametrize("provider", ["verbs -e msg", "verbs;ofi_rxd -e rdm", "verbs;ofi_rxm -e rdm"])
+@pytest.mark.parametrize("provider", [
+    "verbs -e msg", "verbs;ofi_rxd -e rdm", pytest.param("verbs;ofi_rxm -e rdm", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_libfabric(apps, stock, provider):
-    words = (stock("fi_pingpong"), "-p", *provider.split(), "-I", "50", "-c", "-B", str(next(apps.ports)))
+    """ofi_rxm of libfabric 1.17 closes its endpoint at the peer's DISCONNECT without a last look at the completions: where
+    both share a processor, the peer's last message is lost with it and fi_pingpong asks for it for ever."""
+    words = (stock("fi_pingpong"), "-p", *provider.split(), "-I", "10", "-c", "-B", str(next(apps.ports)))
     port = words[-1]
     _, client = apps.pair(words, (*words[:-2], "-P", port, apps.address(A)), tcp=int(port))
-    assert re.search(r"^1m +50", client, re.M), client
+    assert re.search(r"^1m +10", client, re.M), client
