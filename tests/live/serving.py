@@ -60,7 +60,7 @@ class Serving(threading.Thread):
     def run(self) -> None:
         try:
             while self.running:
-                self.server.turn(0.02)
+                self.server.turn(min(0.02, self.board.repeat(clock_ps())))
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:

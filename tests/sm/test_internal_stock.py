@@ -86,9 +86,7 @@ def test_a_higher_opensm_takes_over_and_its_death_brings_us_back(softib, stock):
         assert both.count("SMInfoRecord dump") == 2
         clients = softib.status()[0]["clients"]
         os.kill(next(c["pid"] for c in clients if c["sm"]), signal.SIGKILL)
-        assert wait_for(lambda: (m := master()) and MASTER.search(m)[2] == ours[2]), (
-            "the standby polls, and takes over"
-        )
+        assert wait_for(lambda: (m := master()) and MASTER.search(m)[2] == ours[2]), "the standby polls, and takes over"
         assert wait_for(lambda: softib.status()[0]["sm"]["state"] == "MASTER")
     finally:
         other.kill()

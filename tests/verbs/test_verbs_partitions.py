@@ -128,7 +128,7 @@ def test_a_switch_that_can_tells_of_it(up):
     leaf = int(f.port_peer[z])
     end = int(f.node_base[f.port_node[leaf]])
     plane = running.daemon.board.plane
-    plane.trap, trap = lambda notice: (raised.append(notice), trap(notice))[1], plane.trap
+    plane.trap, trap = lambda notice, tid: (raised.append(notice), trap(notice, tid))[1], plane.trap
 
     def enforce() -> None:
         PortInfo.partition_enforcement_outbound.set(f.port_info[leaf], 1)
