@@ -25,7 +25,8 @@ BUFFER = 7 * PACKET_SIZE
 
 @pytest.fixture(scope="module")
 def slow():
-    made = Applications(FABRIC, "--sweep", "0")  # every ten seconds the manager on A would ask the six switches through its port
+    """Its manager, on A, asks nothing by itself: every ten seconds the switches' answers would come through A's port."""
+    made = Applications(FABRIC, "--sweep", "0")
     yield made
     made.close()
 
