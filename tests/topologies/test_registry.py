@@ -79,6 +79,7 @@ def test_documentation_is_complete():
         assert f"`{key}`" in text
 
 
+@pytest.mark.slow
 def test_65536_hosts_in_10_seconds_and_4_gb():
     """The issue's figure: a 3-level tree of 64-port switches, in a process of its own."""
     out = subprocess.run(
