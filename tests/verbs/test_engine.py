@@ -27,7 +27,7 @@ def folder():
     shutil.rmtree(made)
 
 
-def run(name, sanitizer, *arguments, limit_s=120.0, files=()):
+def run(name, sanitizer, *arguments, limit_s=240, files=()):
     made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
     done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
                           env=os.environ | OPTIONS)  # fmt: skip

@@ -31,7 +31,7 @@ def program(name: str) -> str:
     return str(to)
 
 
-def run(apps, node: str, *words: str, limit_s: float = 60) -> str:
+def run(apps, node: str, *words: str, limit_s: float = 240) -> str:
     done = subprocess.run(apps.on(node, *words), env=apps.env, capture_output=True, text=True, timeout=limit_s)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -93,7 +93,7 @@ def links(fabric, source: int, target: int) -> tuple[str, str]:
     return (f"{hops[0][1]}[{hops[1][0]}]", hops[1][1]) if len(hops) == 3 else ("", "")
 
 
-def until_routed(fabric, source: int, target: int, cable: str, limit_s: float = 60) -> None:
+def until_routed(fabric, source: int, target: int, cable: str, limit_s: float = 240) -> None:
     """The subnet manager sends over the cable again."""
     end = time.monotonic() + limit_s
     while links(fabric, source, target)[0] != cable:

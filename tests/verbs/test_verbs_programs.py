@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 
 import pytest
 
+from tests.live.serving import wait_for
 from tests.verbs.applications import A, B, stop, wait_for_listener
 
 pytestmark = pytest.mark.stock
@@ -92,17 +92,25 @@ def test_rping_and_the_like(apps, stock):
     for program in ("ucmatose", "udaddy"):
         server, client = apps.pair((stock(program),), (stock(program), "-s", ip))
         assert "return status 0" in client and "return status 0" in server, program
-    server, client = apps.pair((stock("rstream"), "-T", "v"), (stock("rstream"), "-s", ip, "-T", "v"))
+    mode = (
+        "-T",
+        "b",
+        "-T",
+        "v",
+    )  # both ask without end where nothing blocks, and a processor for two has 4 ms for each
+    server, client = apps.pair((stock("rstream"), *mode), (stock("rstream"), "-s", ip, *mode))
     assert "64k_lat" in client, "sizes with the data verified"
 
 
 def test_mckey(apps, stock):
     """Multicast: joined at the SA, forwarded by the switches, replicated."""
     group = ("-m", "239.1.2.3")
-    one = apps.begin(A, stock("mckey"), *group, "-b", apps.address(A))
-    time.sleep(1.5)
+    log = apps.folder / "mckey"
+    words = ("sh", "-c", f'exec stdbuf -oL "$@" > {log}', "sh", stock("mckey"))
+    one = apps.begin(A, *words, *group, "-b", apps.address(A))
+    assert wait_for(lambda: one.poll() is not None or (log.is_file() and "joined dgid" in log.read_text()))
     two = apps.begin(B, stock("mckey"), *group, "-b", apps.address(B), "-s")
-    said = two.communicate(timeout=30)[0], one.communicate(timeout=30)[0]
+    said = two.communicate(timeout=240)[0], one.communicate(timeout=240)[0] + log.read_text()
     assert (two.returncode, one.returncode) == (0, 0), said
     assert "receiving data transfers" in said[1] and "data transfers complete" in said[1]
 
