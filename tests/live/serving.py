@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -149,6 +150,20 @@ class Raw:
         return {"dlid": dlid, "slid": slid, "dqp": dqp, "sqp": sqp, "status": status}, np.frombuffer(
             message[32:], np.uint8
         )
+
+    def repress(self, head: dict[str, int], trap: np.ndarray) -> None:
+        """Answer ``trap`` as a manager does; or it comes again."""
+        back = trap.copy()
+        back[3] = 7
+        self.send(back, head["slid"])
+
+    def settle(self) -> None:
+        """Read what is there until nothing comes; traps are answered."""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                head, m = self.receive(0.3)
+                if m[3] == 5:
+                    self.repress(head, m)
 
     def silent(self, seconds: float = 0.2) -> bool:
         try:

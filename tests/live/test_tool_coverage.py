@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.live import test_tool_options as look
-from tests.live.test_tool_options import ROWS, Row, has, lab, spelled  # noqa: F401  (lab: the module's fabric)
+from tests.live.test_tool_options import ROWS, Row, lab  # noqa: F401  (lab: the module's fabric)
+from tests.live.tool_answers import has, spelled
 from tests.live.tool_lab import Lab, in_turn, told_by_help
 
 pytestmark = pytest.mark.stock

@@ -16,8 +16,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.live.pcap import PcapWriter
 from tests.live.serving import wait_for
-from tests.live.test_tool_options import named
 from tests.live.test_tool_traps import Heard, Listener
+from tests.live.tool_answers import named
 from tests.live.tool_lab import STOCK_FIRST, Lab
 
 pytestmark = pytest.mark.stock

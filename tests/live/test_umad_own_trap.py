@@ -35,7 +35,9 @@ def test_a_request_whose_trap_comes_back_to_its_sender_times_out(running, monkey
     node = int(f.cas[0])
     port = int(f.node_base[node]) + 1
     PortInfo.subnet_timeout.set(f.port_info, 0, [port])
-    monkeypatch.setattr(trap_queue, "SHORTEST_PS", 1)  # a trap need not wait for the one before (144: there is a manager)
+    monkeypatch.setattr(
+        trap_queue, "SHORTEST_PS", 1
+    )  # a trap need not wait for the one before (144: there is a manager)
     PortInfo.mkey.set(f.port_info, np.uint64(0x1234), [port])
     PortInfo.mkey_protect.set(f.port_info, 2, [port])
     assert PortInfo.master_sm_lid.get(f.port_info)[port] == PortInfo.lid.get(f.port_info)[port]
