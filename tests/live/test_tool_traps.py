@@ -169,6 +169,8 @@ def test_256_an_smp_with_the_wrong_mkey(heard, far):
     lab, f = heard.lab, heard.lab.f
     leaf = named(f, "leaf-4")
     PortInfo.mkey.set(f.port_info, 0xABC, [leaf])
+    PortInfo.mkey_protect.set(f.port_info, 1, [leaf])  # who can read the key, as OpenSM when it sweeps, may change it
+    asker = lab.lid(named(f, "host-0002"))
     try:
         for key in ([], ["-y", "0x77"]):
             heard.forget()
@@ -177,11 +179,11 @@ def test_256_an_smp_with_the_wrong_mkey(heard, far):
             )
             assert code != 0 and int(PortInfo.lmc.get(f.port_info[leaf])) == 0
             # OpenSM does not know this key, so its TrapRepress is a wrong SMP too, and is told of.
-            told = heard.of(256, attr_id=0x15, m_key=0x77 if key else 0)[0]
-            assert told["lid"] == str(lab.lid(named(f, "host-0002"))) and told["prod_type"][0] == "2", told
-            assert int(told["attr_id"], 16) == 0x15
+            told = heard.of(256, attr_id=0x15, m_key=0x77 if key else 0, lid=asker)[0]
+            assert told["prod_type"][0] == "2", told
     finally:
         PortInfo.mkey.set(f.port_info, 0, [leaf])
+        PortInfo.mkey_protect.set(f.port_info, 0, [leaf])
         PortInfo.mkey_violations.set(f.port_info, 0, [leaf])
 
 
