@@ -99,7 +99,9 @@ def silent_manager() -> None:
     assert umad.umad_init() == 0
     port = umad.umad_open_port(None, 0)
     assert umad.umad_register(port, 1, 1, 0, (ctypes.c_long * 2)(1 << TRAP, 0)) >= 0
-    issm = libc.open(b"/dev/infiniband/issm0", os.O_RDWR)  # now: a trap of a class without an agent kills a stock client
+    issm = libc.open(
+        b"/dev/infiniband/issm0", os.O_RDWR
+    )  # now: a trap of a class without an agent kills a stock client
     assert issm >= 0
     print("listening", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
