@@ -12,9 +12,9 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from tests.live.serving import wait_for
-from tests.live.test_tool_options import named
 from tests.live.test_tool_traps import Heard
 from tests.live.test_umad_run import needs_namespace
+from tests.live.tool_answers import named
 from tests.live.tool_lab import Lab
 from tests.verbs.applications import Applications
 
