@@ -8,6 +8,11 @@ STAMP  := $(VENV)/.softib-ready
 STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev libibverbs-dev librdmacm-dev \
 	rdma-core ibverbs-utils rdmacm-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin gcc
 
+# Tests in which programs run on a fabric that runs: one after the other, for they share two processors with what they start.
+FABRICS := tests/live tests/verbs tests/ulp tests/sm/test_internal_stock.py tests/sm/test_partitions_stock.py
+# The others compute: two at a time, a file each (kernels that both need are compiled once, see softib.jit).
+PURE    := -n 2 --dist loadfile $(FABRICS:%=--ignore=%)
+
 .PHONY: help setup demo test test-all lint types contracts stock-tools preload bench clean
 
 help:
@@ -46,11 +51,15 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
+# Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole.
 test: setup stock-tools preload lint types contracts
-	$(BIN)/pytest -q
+	@code=0; \
+	echo "== tests that compute"; $(BIN)/pytest -q $(PURE) || code=1; \
+	echo "== tests on running fabrics"; $(BIN)/pytest -q $(FABRICS) || code=1; \
+	exit $$code
 
 test-all: setup stock-tools preload lint types contracts
-	$(BIN)/pytest -q -m 'slow or not slow'
+	$(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools

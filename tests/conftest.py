@@ -7,6 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The default run is the same every time, on any machine; `make test-all` looks for new examples (profile "search").
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("search"), derandomize=True)
+settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parent.parent
 

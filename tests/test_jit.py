@@ -60,6 +60,27 @@ def test_edited_callee_in_another_file_is_seen_and_an_unchanged_one_is_cached(tm
     assert second == "60" and other != directory
 
 
+def test_processes_that_begin_at_once_compile_it_once(tmp_path):
+    """Four with an empty cache: one compiles, three load what it kept."""
+    write_package(tmp_path, 3)
+    code = (
+        "from pkg.kernels import total; input(); print(total(4), sum(total.dispatcher().stats.cache_misses.values()))"
+    )
+    env = {
+        **os.environ,
+        "SOFTIB_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": f"{tmp_path}:{os.pathsep.join(sys.path)}",
+    }
+    programs = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=env, text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) for _ in range(4)]  # fmt: skip
+    for one in programs:
+        one.stdin.write("now\n")
+        one.stdin.flush()
+    said = [one.communicate()[0].split() for one in programs]
+    assert [sum_ for sum_, _ in said] == ["18"] * 4
+    assert sum(int(misses) for _, misses in said) == 1
+
+
 def cached_files(root, suffix):
     return list((root / "cache").rglob(suffix))
 

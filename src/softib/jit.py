@@ -10,6 +10,9 @@ Rules, kept by :func:`kernel`:
   in another file.
 * A kernel file starts with ``# mypy: ignore-errors``: Numba types it from the arguments, not from annotations.
 
+Processes that need the same kernel at once compile it once: the others wait for the first and load what it kept (numbers
+of Numba's data files are given without a lock, so two that write at once could get each other's code).
+
 A cache that cannot be used (no room, no permission, a damaged file) costs compile time and one line on stderr, never the
 run. Numba's own next choice, beside the sources, is not taken: it would not notice an edited callee.
 
@@ -19,6 +22,8 @@ run. Numba's own next choice, beside the sources, is not taken: it would not not
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -26,7 +31,7 @@ import shutil
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -206,7 +211,42 @@ def _compile(k: Kernel) -> Callable[..., Any]:
             function.__doc__,
         )
         function = clone
-    return numba.njit(**options)(function)
+    dispatcher = numba.njit(**options)(function)
+    if options["cache"]:
+        _one_at_a_time(dispatcher, f"{function.__module__}.{function.__qualname__}.lock")
+    return dispatcher
+
+
+def _one_at_a_time(dispatcher: Any, name: str) -> None:
+    """Let one process at a time look into the cache for this kernel, and compile and keep it where it is not there.
+
+    Kernels call each other in no circle, so neither do the locks; Numba's own lock comes first, or two threads could wait
+    for each other.
+    """
+    from numba.core.compiler_lock import global_compiler_lock
+
+    compiles, depth = dispatcher.compile, 0
+
+    def locked(signature: Any) -> Any:
+        nonlocal depth
+        with global_compiler_lock, _alone(name) if depth == 0 else contextlib.nullcontext():
+            depth += 1
+            try:
+                return compiles(signature)
+            finally:
+                depth -= 1
+
+    dispatcher.compile = locked
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Hold the lock ``name`` of the cache; without one where the file system has none."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            file = held.enter_context((cache_dir() / name).open("ab"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _all_names(code: types.CodeType) -> list[str]:

@@ -27,7 +27,7 @@ from tests.live.serving import MAGIC, Raw, mad
 HARDWARE = [c.name for c in COLUMNS if c.writer == "hardware"]
 WINDOW = 8
 """Below the ten datagrams that a socket holds: this client reads before it sends more."""
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 LOW48 = (1 << 48) - 1
 NOTHING, TRAPS = np.array([0, 0], np.uint64), np.array([1 << 5, 0], np.uint64)
 """Unsolicited methods that an agent takes: none, or Trap."""
@@ -55,7 +55,7 @@ class Running(threading.Thread):
 
     def stop(self) -> None:
         self.running = False
-        self.join(10)
+        self.join(60)
         mishaps, log = self.daemon_.mishaps, self.daemon_.slot.log
         self.daemon_.close()
         assert self.failure is None, self.failure

@@ -60,7 +60,7 @@ class Serving(threading.Thread):
     def run(self) -> None:
         try:
             while self.running:
-                self.server.turn(0.02)
+                self.server.turn(min(0.02, self.board.repeat(clock_ps())))
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:
@@ -78,8 +78,8 @@ class Serving(threading.Thread):
 
     def stop(self) -> None:
         self.running = False
-        self.join(10)
-        assert self.failure is None, self.failure
+        self.join(60)
+        assert self.failure is None and not self.is_alive(), self.failure
         self.server.close()
 
     def environment(self, node: str = "", **more: str) -> dict[str, str]:
@@ -90,7 +90,7 @@ class Serving(threading.Thread):
         return {**env, "SIM_HOST": node} if node else env
 
 
-def run(folder: Path, env: dict[str, str], *command: str, seconds: float = 60) -> tuple[int, str]:
+def run(folder: Path, env: dict[str, str], *command: str, seconds: float = 240) -> tuple[int, str]:
     """Exit code and stdout + stderr of a stock program that must end within ``seconds``."""
     env = {**env, "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
     done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=seconds)
@@ -123,7 +123,7 @@ class Raw:
     def _bound(name: str) -> socket.socket:
         s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         s.bind(address(name))
-        s.settimeout(5)
+        s.settimeout(60)
         return s
 
     def ask(self, kind: int, body: bytes = b"", length: int | None = None) -> tuple[int, bytes]:
@@ -140,7 +140,7 @@ class Raw:
         slid = 0xFFFF if dlid == 0xFFFF else 0
         self.data.send(struct.pack(">HHHHIIIIQ", dlid, 0, slid, 0, dqp, sqp, 0, 0xABCD, 256) + mad.tobytes())
 
-    def receive(self, seconds: float = 5) -> tuple[dict[str, int], np.ndarray]:
+    def receive(self, seconds: float = 60) -> tuple[dict[str, int], np.ndarray]:
         self.data.settimeout(seconds)
         message = self.data.recv(4096)
         assert len(message) == 288
@@ -184,8 +184,8 @@ def tid_of(m: np.ndarray) -> int:
     return int.from_bytes(bytes(m[8:16]), "big")
 
 
-def wait_for(what, seconds: float = 10.0) -> bool:
-    """Poll until ``what()`` is true."""
+def wait_for(what, seconds: float = 60.0) -> bool:
+    """Poll until ``what()`` is true. The bound is against a hang: how fast something is, no test of the default run asks."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if what():

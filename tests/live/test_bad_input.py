@@ -43,7 +43,7 @@ class Sitting:
         script = f"touch {mark}; exec sleep 60"
         self.program = subprocess.Popen(self.command.words("run", *self.options, "--", "sh", "-c", script),
                                         env=self.command.env, cwd=self.command.folder)  # fmt: skip
-        assert wait_for(lambda: mark.exists() or self.program.poll() is not None, 30) and self.program.poll() is None
+        assert wait_for(lambda: mark.exists() or self.program.poll() is not None) and self.program.poll() is None
         return self.program
 
     def __exit__(self, *_) -> None:
@@ -84,7 +84,7 @@ def test_who_has_devices_open_is_named(softib, stock):  # noqa: F811
     server = subprocess.Popen(softib.words("run", "--node", "host-0002", "--", stock("ibping"), "-S"), env=softib.env,
                               cwd=softib.folder, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
-        assert wait_for(lambda: bool(softib.status()[0]["clients"]), 20)
+        assert wait_for(lambda: bool(softib.status()[0]["clients"]))
         pid = softib.status()[0]["clients"][0]["pid"]
         said = softib("run", "--node", "host-0002", "--exclusive", "--", "true", code=2)
         assert f"host-0002[1] is taken: pid {pid} sits there" in said
@@ -113,7 +113,7 @@ def test_a_second_manager_under_the_stock_library_ends(softib, stock):  # noqa: 
     softib("up", "one.yaml", "--detach")
     env = {**softib.env, "SIM_SET_ISSM": "1"}
     done = subprocess.run(softib.words("run", "--stock-preload", "--", stock("smpquery"), "-D", "nodeinfo", "0"), env=env,
-                          cwd=softib.folder, capture_output=True, text=True, timeout=60)  # fmt: skip
+                          cwd=softib.folder, capture_output=True, text=True, timeout=240)  # fmt: skip
     assert done.returncode != 0 and "Node type" not in done.stdout and "Traceback" not in done.stderr
 
 

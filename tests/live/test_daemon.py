@@ -35,7 +35,7 @@ class Softib:
 
     def __call__(self, *args: str, code: int = 0) -> str:
         done = subprocess.run(
-            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=60
+            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=240
         )
         assert done.returncode == code, (args, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
@@ -45,7 +45,7 @@ class Softib:
 
     def status(self, *name: str) -> list[dict]:
         done = subprocess.run(
-            self.words("status", *name, "--json"), env=self.env, capture_output=True, text=True, timeout=60
+            self.words("status", *name, "--json"), env=self.env, capture_output=True, text=True, timeout=240
         )
         return json.loads(done.stdout)
 
@@ -68,7 +68,7 @@ def softib(tmp_path):
         p.terminate()  # `softib run` passes it on: a program that it started would outlive a SIGKILL
     for p in s.started:
         try:
-            p.wait(5)
+            p.wait(20)
         except subprocess.TimeoutExpired:
             p.kill()
             p.wait()
@@ -84,14 +84,14 @@ def test_up_status_down(softib):
     seen = Board.open(Path(one["board"]))
     assert (seen.fabric.lid[seen.fabric.end_ports()] > 0).all() and seen.epoch == one["epoch"]
     softib("down")
-    assert up.wait(10) == 0 and softib.status() == []
+    assert up.wait(120) == 0 and softib.status() == []
     assert not Path(one["board"]).exists()
 
 
 def test_ctrl_c_stops_cleanly(softib):
     up = softib.start("one.yaml")
     up.send_signal(signal.SIGINT)
-    assert up.wait(10) == 0 and "Traceback" not in up.stderr.read()
+    assert up.wait(120) == 0 and "Traceback" not in up.stderr.read()
     assert softib.status() == []
 
 

@@ -219,4 +219,4 @@ def test_the_command_line_end_to_end(softib):  # noqa: F811
         softib("fault", *words, code=2)
     assert softib.status()[0]["bugs"] == 0
     softib("down")
-    assert up.wait(10) == 0
+    assert up.wait(120) == 0

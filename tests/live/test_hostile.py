@@ -108,7 +108,7 @@ def test_noise_on_the_control_channel():
                 "=I", int(rng.choice((noisy.number, good.number, 0, 0xFFFF, int(rng.integers(0, 1 << 32)))))
             )
             message[8:12] = struct.pack("=I", int(rng.integers(0, 13)))
-        noisy.control.settimeout(5)
+        noisy.control.settimeout(60)
         noisy.control.send(message)
         noisy.control.settimeout(0)
         try:

@@ -96,7 +96,7 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
     monkeypatch.setattr(switchboard, "answer_frames", Planted(None))
     monkeypatch.setattr(umad_traffic, "umad_pump", Planted(None))
     ask = lambda: subprocess.run([smpquery, "-t", "100", "-D", "nodeinfo", "0"], env=s.environment(), capture_output=True,
-                                 text=True, timeout=20)  # fmt: skip
+                                 text=True, timeout=240)  # fmt: skip
     done = ask()
     assert done.returncode and log.count >= 1, done
     assert pumps or "timed" in (done.stderr + done.stdout).lower()
@@ -108,7 +108,7 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
 
 def planted(softib: Softib, plant: str, *words: str) -> subprocess.CompletedProcess:  # noqa: F811
     return subprocess.run([sys.executable, "-c", PLANTED.format(plant=plant), *words], env=softib.env, cwd=softib.folder,
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+                          capture_output=True, text=True, timeout=240)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,9 @@ d.Daemon._fault = fault
                           cwd=softib.folder, stderr=subprocess.PIPE, text=True)  # fmt: skip
     softib.started.append(up)
     assert "ready in" in up.stderr.readline()
-    done = subprocess.run(softib.words("run", "--", "true"), env=softib.env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        softib.words("run", "--", "true"), env=softib.env, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 70 and len(done.stderr.splitlines()) == 1 and "please report" in done.stderr, done
     log = Path(softib.status()[0]["log"])
     assert str(log) in done.stderr and "RuntimeError: planted" in log.read_text()
@@ -149,7 +151,7 @@ d.Daemon._fault = fault
     assert wait_for(lambda: softib.status()[0]["sm"]["state"] == "FAILED")
     assert softib.status()[0]["bugs"] == 2 and "met 2 bugs" in softib("status")
     softib("down")
-    assert up.wait(10) == 0
+    assert up.wait(120) == 0
     told = up.stderr.read()
     assert "Traceback" not in told and told.count("this is a bug in softib") == 2
 

@@ -65,7 +65,7 @@ def says(log: Path, what: str, times: int = 1) -> bool:
 
 def master(s: Serving, stock, folder: Path, node: str) -> tuple[int, int, int]:
     """(LID, GUID, priority) of the master, as ``sminfo`` on ``node`` sees it; zeros where it sees none."""
-    code, said = run(folder, s.environment(node), stock("sminfo"), seconds=20)
+    code, said = run(folder, s.environment(node), stock("sminfo"), seconds=240)
     hit = re.search(r"sm lid (\d+) sm guid 0x(\w+), activity count \d+ priority (\d+) state 3 SMINFO_MASTER", said)
     return (int(hit[1]), int(hit[2], 16), int(hit[3])) if code == 0 and hit else (0, 0, 0)
 
@@ -86,8 +86,8 @@ def test_a_cable_fails_and_returns(serve, managers, stock, tmp_path):
     victim = int(np.flatnonzero(between)[-1])
     peer = int(f.port_peer[victim])
     s.set_link(victim, False)
-    assert wait_for(lambda: says(log, "SUBNET UP", 2), 30), LINK_LOST
-    assert wait_for(lambda: proves(f), 10)
+    assert wait_for(lambda: says(log, "SUBNET UP", 2)), LINK_LOST
+    assert wait_for(lambda: proves(f))
     assert f.port_state[victim] == f.port_state[peer] == PortState.DOWN
     for end in (victim, peer):
         row = int(f.switch_of_node[f.port_node[end]])
@@ -95,16 +95,16 @@ def test_a_cable_fails_and_returns(serve, managers, stock, tmp_path):
         assert (used != f.port_num[end]).all(), "nothing is sent into the dead cable"
     assert (f.lft != before).any()
     s.set_link(victim, True)
-    assert wait_for(lambda: f.port_state[victim] == f.port_state[peer] == PortState.ACTIVE, 30)
-    assert wait_for(lambda: says(log, "SUBNET UP", 3), 30) and wait_for(lambda: proves(f), 10)
+    assert wait_for(lambda: f.port_state[victim] == f.port_state[peer] == PortState.ACTIVE)
+    assert wait_for(lambda: says(log, "SUBNET UP", 3)) and wait_for(lambda: proves(f))
     # A host's cable: its LID is unreachable meanwhile, and the same again afterwards.
     host = int(f.node_base[f.cas[-1]]) + 1
     lid = int(f.lid[host])
     s.set_link(host, False)
-    assert wait_for(lambda: says(log, "SUBNET UP", 4), 30)
+    assert wait_for(lambda: says(log, "SUBNET UP", 4))
     s.set_link(host, True)
-    assert wait_for(lambda: f.port_state[host] == PortState.ACTIVE and f.lid[host] == lid, 30)
-    assert wait_for(lambda: proves(f), 10)
+    assert wait_for(lambda: f.port_state[host] == PortState.ACTIVE and f.lid[host] == lid)
+    assert wait_for(lambda: proves(f))
     assert not re.findall(r"ERR (?!3113|5411|3120)\w+.*", log.read_text(errors="replace"))
 
 
@@ -119,15 +119,15 @@ def test_standby_takes_over(how, serve, managers, stock, tmp_path):
     assert master(s, stock, tmp_path, nodes[3])[1:] == (guid[2], 1)
     # A higher priority comes: the master hands over (IBA 14.4.1).
     high, _ = managers(s, nodes[1], "-p", "9")
-    assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[1], 9), 40)
-    assert wait_for(lambda: says(low_log, "Entering STANDBY"), 20)
+    assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[1], 9))
+    assert wait_for(lambda: says(low_log, "Entering STANDBY"))
     lids = f.lid[f.end_ports()].copy()
     high.send_signal(how)
-    high.wait(20)
-    assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[2], 1), 40)
-    assert wait_for(lambda: says(low_log, "Entering MASTER", 2), 20)
+    high.wait(120)
+    assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[2], 1))
+    assert wait_for(lambda: says(low_log, "Entering MASTER", 2))
     assert (f.lid[f.end_ports()] == lids).all() and proves(f)
     # And gives way again.
     _, again = managers(s, nodes[0], "-p", "9")
-    assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[0], 9), 40)
+    assert wait_for(lambda: master(s, stock, tmp_path, nodes[3])[1:] == (guid[0], 9))
     assert low.poll() is None and says(again, "SUBNET UP")

@@ -122,7 +122,7 @@ def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
 
 def columns(pcap, *fields: str, only: str = "") -> list[list[str]]:
     words = ["tshark", "-r", str(pcap), "-T", "fields", *(x for f in fields for x in ("-e", f))]
-    done = subprocess.run([*words, *(["-Y", only] if only else [])], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*words, *(["-Y", only] if only else [])], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return [line.split("\t") for line in done.stdout.splitlines()]
 

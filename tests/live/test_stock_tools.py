@@ -47,7 +47,7 @@ def stock_of_module():
 
 @pytest.fixture
 def tool(up, stock):
-    def call(*command: str, node: str = "", code: int = 0, seconds: float = 60) -> str:
+    def call(*command: str, node: str = "", code: int = 0, seconds: float = 240) -> str:
         got, said = run(up.folder, up.environment(node or up.host), stock(command[0]), *command[1:], seconds=seconds)
         assert got == code, (command, got, said[-2000:])
         return said
@@ -101,7 +101,7 @@ def test_smpquery_every_operation(up, tool):
     guid = int(f.port_guid[f.end_ports()[0]])
     assert f"{guid:016x}" in tool("smpquery", "gi", lid_of(up, int(f.end_ports()[0])))
     # By GUID (through the SA) needs an SA: OpenSM has left, so the answer is a timeout, not a hang.
-    tool("smpquery", "-G", "nodeinfo", f"{guid:#x}", code=255, seconds=30)
+    tool("smpquery", "-G", "nodeinfo", f"{guid:#x}", code=255, seconds=240)
 
 
 def test_perfquery_reads_and_resets(up, tool):
@@ -154,7 +154,7 @@ def test_what_nobody_answers_ends_in_an_error_and_not_in_a_hang(command, up, sto
     lid = lid_of(up, int(up.fabric.end_ports()[-1]))
     words = [w.format(lid=lid) for w in command]
     host = up.fabric.node_name(int(up.fabric.cas[1]))
-    code, said = run(up.folder, up.environment(host), stock(words[0]), *words[1:], seconds=30)
+    code, said = run(up.folder, up.environment(host), stock(words[0]), *words[1:], seconds=240)
     assert code != 0 or "0 received" in said or "100% packet loss" in said, said
 
 
@@ -195,17 +195,17 @@ def test_a_running_opensm_answers_survives_and_sweeps_again(stock, tmp_path):
         assert code == 0 and "NodeRecord dump" in said, "one record: the stock library has no RMPP"
         code, said = run(tmp_path, other, stock("saquery"), "-p", "--src-to-dst", "1:2")
         assert code == 0 and "PathRecord" in said
-        run(tmp_path, other, stock("ibping"), "-c", "1", "-t", "200", lid, seconds=20)
+        run(tmp_path, other, stock("ibping"), "-c", "1", "-t", "200", lid, seconds=240)
         code, said = run(tmp_path, other, stock("ibqueryerrors"))
         assert "node checked" in said or "nodes checked" in said
         assert sm.poll() is None, "ibping did not kill it"
         victim = int(f.port_peer[int(f.node_base[f.cas[-2]]) + 1])
         far = int(f.port_peer[victim])
         s.set_link(victim, False)
-        assert wait_for(lambda: ups() >= 2, 20), "trap 128 starts a sweep (the periodic one comes after 10 s)"
+        assert wait_for(lambda: ups() >= 2), "trap 128 starts a sweep (the periodic one comes after 10 s)"
         assert f.port_state[victim] == 1
         s.set_link(victim, True)
-        assert wait_for(lambda: f.port_state[victim] == f.port_state[far] == 4, 20)
+        assert wait_for(lambda: f.port_state[victim] == f.port_state[far] == 4)
         assert "trap 128" in log.read_text() or "num:128" in log.read_text()
         killed = subprocess.Popen([stock("ibnetdiscover"), "-d"], env=other, cwd=tmp_path, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)  # fmt: skip
@@ -218,7 +218,7 @@ def test_a_running_opensm_answers_survives_and_sweeps_again(stock, tmp_path):
         assert is_sm()
         sm.kill()
         sm.wait()
-        assert wait_for(lambda: not is_sm(), 10), "a killed manager's port no longer says IsSM"
+        assert wait_for(lambda: not is_sm()), "a killed manager's port no longer says IsSM"
     finally:
         sm.kill()
         sm.wait()

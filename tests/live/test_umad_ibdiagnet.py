@@ -43,7 +43,7 @@ class Said:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         words = (stock("ibdiagnet"), "-o", str(folder), *options)
-        self.code, self.text = run(folder, served.environment("host-0001"), *words, seconds=120)
+        self.code, self.text = run(folder, served.environment("host-0001"), *words, seconds=240)
         remarks = re.findall(r"^-[EW]- (.*)", self.text, re.MULTILINE)
         self.remarks = [x for x in remarks if OWN not in x and x != NOBODY]
         table = self.text.partition("Stages Status Report")[2]
@@ -93,7 +93,7 @@ def test_a_subnet_with_a_manager(softib, stock, tmp_path):  # noqa: F811
     slow = "Suboptimal rate for group. Lowest member rate:40Gbps > group-rate:10Gbps"
     for options in ((), ("-vlr",), ("-r", "-u", "-vlr")):
         words = softib.words("run", "--node", "host-0002", "--", stock("ibdiagnet"), "-o", str(tmp_path), *options)
-        code, out = run(softib.folder, softib.env, *words, seconds=120)
+        code, out = run(softib.folder, softib.env, *words, seconds=240)
         remarks = [x for x in re.findall(r"^-[EWF]- (.*)", out, re.MULTILINE) if OWN not in x]
         assert code == 0 and "-I- Done." in out and remarks == [slow], (options, out[-2500:])
         assert "SM Info Check" not in out

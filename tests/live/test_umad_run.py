@@ -107,7 +107,7 @@ def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
     one("run", "--", stock("ibnetdiscover"))
     wanted = int(fabric.counters["port_xmit_data"][port])
     assert wanted > first
-    until, seen = time.monotonic() + 5, first
+    until, seen = time.monotonic() + 60, first
     while seen != wanted and time.monotonic() < until:
         reader.stdin.write("\n")
         reader.stdin.flush()
@@ -115,7 +115,7 @@ def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
         assert first <= seen <= wanted
     assert seen == wanted
     reader.stdin.close()
-    assert reader.wait(10) == 0
+    assert reader.wait(120) == 0
     # Nothing of it is seen outside, and the machine's own classes are still there inside.
     assert not Path("/sys/class/infiniband/mlx5_0").exists() or not Path("/sys/class/infiniband").is_mount()
     assert one("run", "--ns", "--", "ls", "/sys/class/net").split() == sorted(os.listdir("/sys/class/net"))
@@ -221,14 +221,14 @@ def test_killed_stock_programs_leave_no_folders(one, stock):
     for folder in (sub, own):
         folder.mkdir()
     (own / "letter").write_text("mine")
-    seen = "for i in 1 2 3 4 5 6 7 8 9; do ls -d sys-* 2>/dev/null | grep -v 9999 && break; sleep 0.2; done"
+    seen = "for i in $(seq 150); do ls -d sys-* 2>/dev/null | grep -v 9999 && break; sleep 0.2; done"
     script = (
         f"{stock('opensm')} -f osm1.log >/dev/null & a=$!; {seen}; kill -9 $a; "
-        f"cd sub; {stock('opensm')} -f osm2.log >/dev/null & b=$!; cd sub; {seen}; sleep 0.6; kill -9 $b; kill -9 $$"
+        f"cd sub; {stock('opensm')} -f osm2.log >/dev/null & b=$!; cd sub; {seen}; sleep 1.5; kill -9 $b; kill -9 $$"
     )
     done = subprocess.run(
         one.words("run", "--stock-preload", "--", "sh", "-c", script), env=one.env, cwd=one.folder,
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 137 and len(re.findall(r"^sys-\d+$", done.stdout, re.MULTILINE)) == 2, done
     left = [str(p) for folder in (one.folder, sub) for p in folder.glob("sys-*")]

@@ -143,9 +143,9 @@ def test_what_programs_told_the_administrator(sm, softib, stock):  # noqa: F811
         members = a.ask("--smkey", "1", "-m")
         assert records(members, "MCMemberRecord member") == 2, members
         assert "node-002 mlx5_0" in members and "node-005 mlx5_0" in members
-        assert wait_for(lambda: records(a.ask("MFTR"), "MFT Record") > 0, 20)
+        assert wait_for(lambda: records(a.ask("MFTR"), "MFT Record") > 0)
     finally:
         for p in held:
             p.stdin.close()
-            p.wait(10)
+            p.wait(120)
     assert not os.path.exists("sys")

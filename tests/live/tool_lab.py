@@ -82,7 +82,7 @@ class Lab(threading.Thread):
                 done.set()
 
         self.calls.append(call)
-        assert done.wait(30) and got, "the call failed in the daemon's thread"
+        assert done.wait(120) and got, "the call failed in the daemon's thread"
         return got[0]
 
     def fault(self, kind: str, where: str, **options: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Lab(threading.Thread):
 
     def stop(self) -> None:
         self.running = False
-        self.join(10)
+        self.join(60)
         mishaps, log = self.daemon_.mishaps, self.daemon_.slot.log
         told = log.read_text()[-3000:] if log.is_file() else ""
         self.daemon_.close()
@@ -136,7 +136,7 @@ class Lab(threading.Thread):
         scratch = {"OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)}
         return {**os.environ, "PATH": path, **scratch, **more}
 
-    def tool(self, library: str, *words: str, node: str = "", seconds: float = 60) -> tuple[int, str]:
+    def tool(self, library: str, *words: str, node: str = "", seconds: float = 240) -> tuple[int, str]:
         """Exit code and everything that a stock program prints; skips where it is not installed."""
         program = shutil.which(words[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         if program is None:
@@ -181,7 +181,7 @@ def in_turn(rows: Sequence[Any], libraries: Callable[[Any], Sequence[str]] = lam
 def told_by_help(program: str) -> set[str]:
     """The options of a program's own help text, each by its shortest name; of scripts, those of their usage line."""
     path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin") or pytest.skip(f"{program} is not installed")
-    done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=20, cwd="/")
+    done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=240, cwd="/")
     text = done.stdout + done.stderr
     found = set()
     for names in re.findall(r"^  (--[^\n<]*?)(?:  |<|$)", text, re.M):

@@ -5,11 +5,12 @@ ends), ``… group MGID`` (makes it, waits for its input to end, leaves it)."""
 from __future__ import annotations
 
 import ctypes
+import os
 import select
 import sys
 
 umad = ctypes.CDLL("libibumad.so.3")
-SA, VERSION, REPORT, REPORT_RESP = 3, 2, 6, 0x86
+SA, VERSION, TRAP, REPORT, REPORT_RESP = 3, 2, 5, 6, 0x86
 MAD = 256
 
 
@@ -90,6 +91,24 @@ def group(lid: str, gid: str, mgid: str) -> None:
     send(port, agent, sa(0x15, 0x38, 2, 0x10003, member), int(lid), 1000)
     answered(port, 2)
     print("left", flush=True)
+
+
+def silent_manager() -> None:
+    """Sits on its port as a manager (IsSM) until its input ends, prints each trap and answers none."""
+    libc = ctypes.CDLL(None)  # Python's own open is open64, which the stock library does not replace
+    assert umad.umad_init() == 0
+    issm = libc.open(b"/dev/infiniband/issm0", os.O_RDWR)
+    assert issm >= 0
+    port = umad.umad_open_port(None, 0)
+    assert umad.umad_register(port, 1, 1, 0, (ctypes.c_long * 2)(1 << TRAP, 0)) >= 0
+    print("listening", flush=True)
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        got = receive(port, 100)
+        if got and got[0][3] == TRAP:
+            number, tid = int.from_bytes(got[0][68:70], "big"), int.from_bytes(got[0][8:16], "big")
+            print(f"trap {number} from {got[1]} tid {tid}", flush=True)
+    libc.close(issm)
+    print("done", flush=True)
 
 
 def smp(lid: str, method: str, attr: str, modifier: str, data: str, key: str) -> None:

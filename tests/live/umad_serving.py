@@ -48,9 +48,9 @@ class UmadServing(Serving):
 
     def stop(self) -> None:
         self.running = False
-        self.join(10)
+        self.join(60)
         try:
-            assert self.failure is None, self.failure
+            assert self.failure is None and not self.is_alive(), self.failure
         finally:
             self.umads.close()
             self.server.close()
@@ -73,7 +73,7 @@ class UmadServing(Serving):
         """Play ``scene`` of umad_program.py on ``node``; its asserts are the test's."""
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), scene, *args],
-            env=self.environment(node, **more), capture_output=True, text=True, timeout=60,
+            env=self.environment(node, **more), capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -33,7 +33,7 @@ def trained(tmp_path_factory):
                     words = fabric.words("run", "--node", (A, B)[rank % 2], "--", *words)
                 ranks.append(subprocess.Popen(words, env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                               text=True))  # fmt: skip
-            said = [one.communicate(timeout=120)[0] for one in ranks]
+            said = [one.communicate(timeout=240)[0] for one in ranks]
             assert [one.returncode for one in ranks] == [0] * SIZE, said
             results[backend] = [torch.load(folder / f"{backend}{rank}") for rank in range(SIZE)]
         results["counters"] = fabric.counters(A)

@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,21 @@ def verbs_library() -> Path:
     return build.compile_verbs()
 
 
+def free_ports() -> Iterator[int]:
+    """TCP ports below those that the kernel hands out, each once a test run and free when it is given: also of a connection
+    that has only just ended there (TIME_WAIT), for not every program says SO_REUSEADDR."""
+    for port in cycle(range(20000 + os.getpid() * 40 % 10000, 32000)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        yield port
+
+
+PORTS = free_ports()
+
+
 class Applications:
     """One running fabric. Files of a test go to ``folder``."""
 
@@ -42,7 +58,7 @@ class Applications:
         self.folder = Path(tempfile.mkdtemp(prefix="softib-apps-", dir=base))
         self.folder.chmod(0o700)
         self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), "PYTHONPATH": str(SOURCE)}
-        self.ports = count(20000 + os.getpid() % 20000)
+        self.ports = PORTS
         (self.folder / "f.yaml").write_text(text)
         self("up", "f.yaml", "--detach", *options)
 
@@ -69,7 +85,7 @@ class Applications:
         return subprocess.run(self.on(node, "printenv", "SOFTIB_ADDRESS"), env=self.env, capture_output=True, text=True,
                               check=True).stdout.split()[0]  # fmt: skip
 
-    def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 60,
+    def pair(self, server: Sequence[str], client: Sequence[str], tcp: int = 0, ready: str = "", limit_s: float = 240,
              nodes: tuple[str, str] = (A, B), **env: str) -> tuple[str, str]:  # fmt: skip
         """Both programs to their end, which must be 0: what the server and the client said. The client begins when the
         server listens on ``tcp``; where it uses rdma_cm (``tcp`` 0) it begins anew until it is not refused any more."""
@@ -93,7 +109,7 @@ class Applications:
         rows = (line.split(":", 1) for line in done.stdout.splitlines() if ":" in line and not line.startswith("#"))
         return {name: int(value.strip(". ")) for name, value in rows if value.strip(". ").isdigit()}
 
-    def until_busy(self, node: str, limit_s: float = 30) -> None:
+    def until_busy(self, node: str, limit_s: float = 240) -> None:
         """Wait until thousands of packets leave ``node``: its application has connected and sends."""
         end, before = time.monotonic() + limit_s, self.counters(node)["PortXmitPkts"]
         while time.monotonic() < end:
@@ -114,12 +130,12 @@ class Applications:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 20) -> None:
+def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 240) -> None:
     """Until something listens on the TCP port (nothing connects: the program might take it for its peer)."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            for line in Path(table).read_text().splitlines()[1:]:
+        for table in filter(Path.exists, (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))):  # without IPv6 there is one
+            for line in table.read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
                     return
@@ -147,7 +163,7 @@ NOT_YET = re.compile(r"RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event.
 def until_taken(server: subprocess.Popen, begin: Callable[[], subprocess.Popen], limit_s: float) -> str:
     """Start the client, anew while it is refused because ``server`` does not listen yet: what it said in the end. Raises
     AssertionError where it does not end, or not with 0."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while True:
         client = begin()
         try:

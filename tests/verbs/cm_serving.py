@@ -90,7 +90,7 @@ class CmServing(UmadServing):
 def ended(program: subprocess.Popen, code: int = 0) -> str:
     """What ``program`` printed, when it is over."""
     try:
-        out, _ = program.communicate(timeout=60)
+        out, _ = program.communicate(timeout=240)
     except subprocess.TimeoutExpired:
         program.kill()
         out, _ = program.communicate()

@@ -59,7 +59,7 @@ class FabricUp:
             self.failure = failure
             raise
 
-    def wait(self, until: Callable[[], object], seconds: float = 20.0) -> None:
+    def wait(self, until: Callable[[], object], seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         while not until():
             assert self.failure is None, self.failure
@@ -76,7 +76,7 @@ class FabricUp:
         """The daemon stands still: nothing is folded, nobody is reaped."""
         self.paused = True
         self.idle.clear()
-        assert self.idle.wait(10)
+        assert self.idle.wait(120)
 
     def close(self) -> None:
         for program in self.programs:
@@ -85,7 +85,7 @@ class FabricUp:
             for pipe in (program.stdin, program.stdout, program.stderr):
                 pipe.close()
         self.paused, self.stopping = False, True
-        self.thread.join(20)
+        self.thread.join(60)
         self.daemon.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         assert self.failure is None, self.failure

@@ -31,7 +31,7 @@ class Raw:
 
     def __init__(self, served: CmServing):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.sock.settimeout(10)
+        self.sock.settimeout(60)
         self.sock.connect(str(served.cm.path))
 
     def greet(self, **words) -> tuple[int, int]:

@@ -146,7 +146,7 @@ def test_a_bad_wire(seed):
     answered = ready = False
     for _ in range(300):
         wire.carry()
-        wire.wait(20)
+        wire.wait(120)
         if not answered and two.seen():
             two.protocol.accept(two.events[0][0], Param(qpn=2))
             answered = True

@@ -27,7 +27,7 @@ def folder():
     shutil.rmtree(made)
 
 
-def run(name, sanitizer, *arguments, limit_s=120.0, files=()):
+def run(name, sanitizer, *arguments, limit_s=240, files=()):
     made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
     done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
                           env=os.environ | OPTIONS)  # fmt: skip
@@ -53,3 +53,21 @@ def test_tag_matching(folder, scene, sanitizer):
 def test_queue(folder, scene, sanitizer):
     """Places are freed by polling; reset, destroy and leaving a group while others send and poll."""
     assert run("queues", sanitizer, folder, scene) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("post", "timer"))
+def test_own_requests_and_dereg(folder, scene, sanitizer):
+    """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
+    assert run("own", sanitizer, folder, scene, 40) == "ok\n"
+
+
+def test_a_rendezvous_ends_when_its_sender_is_killed(folder):
+    """Between the match and the FIN; at the moments that matter most, and at any."""
+    assert run("orphans", "address", folder, 1, 6, files=("abi/tags.c",)) == "ok\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_many_rendezvous_end_when_their_senders_are_killed(folder):
+    assert run("orphans", "address", folder, 2, 500, limit_s=800, files=("abi/tags.c",)) == "ok\n"

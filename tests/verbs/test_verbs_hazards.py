@@ -13,7 +13,7 @@ from tests.verbs.test_engine import FOLDERS, folder
 __all__ = ["folder"]
 
 
-def play(folder, what: str, seed: int, rounds: int, limit_s: float = 120) -> None:
+def play(folder, what: str, seed: int, rounds: int, limit_s: float = 240) -> None:
     done = subprocess.run([program("hazards", FOLDERS, ("-O2",)), folder, what, str(seed), str(rounds)],
                           capture_output=True, text=True, timeout=limit_s)  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

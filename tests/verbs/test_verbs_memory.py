@@ -53,7 +53,7 @@ def victims(memory):
     made = Victims(memory)
     yield made
     made.run.stdin.close()
-    assert made.run.wait(10) == 0
+    assert made.run.wait(120) == 0
     made.run.stdout.close()
 
 

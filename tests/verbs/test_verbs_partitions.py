@@ -48,13 +48,13 @@ def parted():
         made.close()
 
 
-def strangers(fabric: Applications, count: int, seed: int, limit_s: float = 60) -> dict[str, int]:
+def strangers(fabric: Applications, count: int, seed: int, limit_s: float = 240) -> dict[str, int]:
     """What both sides count, of ``count`` attempts."""
     file, program = fabric.folder / f"strangers-{seed}", str(hostile("strangers"))
     one = fabric.begin(C, program, "victim", str(file))
     two = fabric.begin(B, program, "attacker", str(file), str(count), str(seed))
     try:
-        said = two.communicate(timeout=limit_s)[0] + one.communicate(timeout=30)[0]
+        said = two.communicate(timeout=limit_s)[0] + one.communicate(timeout=240)[0]
     finally:
         stop(one)
         stop(two)
@@ -128,7 +128,7 @@ def test_a_switch_that_can_tells_of_it(up):
     leaf = int(f.port_peer[z])
     end = int(f.node_base[f.port_node[leaf]])
     plane = running.daemon.board.plane
-    plane.trap, trap = lambda notice: (raised.append(notice), trap(notice))[1], plane.trap
+    plane.trap, trap = lambda notice, tid: (raised.append(notice), trap(notice, tid))[1], plane.trap
 
     def enforce() -> None:
         PortInfo.partition_enforcement_outbound.set(f.port_info[leaf], 1)

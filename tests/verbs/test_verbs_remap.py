@@ -26,7 +26,7 @@ SCENES = (
 
 
 def scene(name: str, before=None) -> str:
-    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=120, preexec_fn=before)
+    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=240, preexec_fn=before)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:4000]}"
     return done.stdout
 
@@ -52,7 +52,10 @@ def nobody() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not have a userfaultfd")
 def test_memory_stays_private_where_threads_cannot_be_stopped():
     program("remap").parent.chmod(0o755)
-    allowed = Path("/proc/sys/vm/unprivileged_userfaultfd").read_text().strip() != "0"
+    switch = Path("/proc/sys/vm/unprivileged_userfaultfd")
+    if not switch.exists():
+        pytest.skip("this kernel does not say who may have a userfaultfd")
+    allowed = switch.read_text().strip() != "0"
     assert scene("threads", before=nobody) == f"{60 if allowed else 0} of 60 moved\nok\n"
 
 
@@ -93,7 +96,7 @@ def test_a_python_program_forks(apps, on):
         pytest.skip("pyverbs is not installed for /usr/bin/python3")
     words = apps.on(A, "/usr/bin/python3", "-c", FORKS)
     done = subprocess.run(words, env={**apps.env, "SOFTIB_REMAP": "1" if on else "0"}, capture_output=True, text=True,
-                          timeout=60)  # fmt: skip
+                          timeout=240)  # fmt: skip
     assert done.returncode == 0, done.stderr
     shared, said = done.stdout.split(" ", 1)
     assert (int(shared) > 0) is on

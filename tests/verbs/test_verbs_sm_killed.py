@@ -37,7 +37,7 @@ def meet(fabric: Applications, stock) -> tuple[int, str]:
         time.sleep(1.0)
         client = fabric.begin(B, stock("ucmatose"), "-C", "1", "-s", fabric.address(A))
         try:
-            said = client.communicate(timeout=60)[0]
+            said = client.communicate(timeout=240)[0]
         finally:
             stop(client)
     finally:
@@ -67,8 +67,8 @@ def test_transfers_go_on_without_a_manager(managed, stock):
         sm = begin_manager(managed, stock)
         code, said = meet(managed, stock)
         assert code == 0, said
-        said = two.communicate(timeout=60)[0]
-        assert (two.returncode, one.wait(30)) == (0, 0), said
+        said = two.communicate(timeout=240)[0]
+        assert (two.returncode, one.wait(120)) == (0, 0), said
         assert float(re.findall(r"^ 4096 +\d+ +[\d.]+ +([\d.]+)", said, re.M)[0]) > 1, said
     finally:
         for program in (sm, one, two):

@@ -17,7 +17,7 @@ STATUSES = {0: "success", 1: "LOC_LEN", 4: "LOC_PROT", 9: "REM_INV_REQ", 10: "RE
             13: "RNR_RETRY_EXC"}  # fmt: skip
 
 
-def tries(folder, count: int, seed: int, *flags: str, limit_s: float = 120) -> dict[str, int]:
+def tries(folder, count: int, seed: int, *flags: str, limit_s: float = 240) -> dict[str, int]:
     """Play ``count`` of them; how many ended how."""
     made = program("tries", FOLDERS, flags)
     done = subprocess.run([made, folder, str(seed), str(count)], capture_output=True, text=True, timeout=limit_s,

@@ -40,7 +40,7 @@ TRAP, REPORT, SEND = int(c.Method.TRAP), int(c.Method.REPORT), int(c.Method.SEND
 BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
     int(c.MadStatus.BAD_VERSION), int(c.MadStatus.BAD_METHOD), int(c.MadStatus.BAD_ATTRIBUTE),
 )  # fmt: skip
-MELLANOX = 0x2C9
+NOTICE, MELLANOX = int(A.NOTICE), 0x2C9
 
 SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
@@ -120,6 +120,9 @@ def arrive(t, m, ingress, now, slid):
     if method & 0x80:
         return FOR_CLIENT
     if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
+        # Its M_Key is looked at as that of a Set (14.2.4.2; hfi1 does so, and OpenSM fills it in).
+        if get16(m, 16) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
+            return SILENT
         return FOR_CLIENT
     if m[2] != 1:
         turn(m, BAD_VERSION, klass == SUBN_DR)

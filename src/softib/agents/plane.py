@@ -182,9 +182,10 @@ class AgentPlane:
         node = int(self.fabric.port_node[port])
         return int(self.fabric.node_base[node]) if self.fabric.switch_of_node[node] >= 0 else int(port)
 
-    def describe(self, node: int, text: str, now_ps: int = 0) -> None:
+    def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
         """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144 (NodeDescription)."""
-        self.fabric.node_desc[node] = np.frombuffer(text.encode()[:64].ljust(64, b"\0"), np.uint8)
+        octets = text.encode() if isinstance(text, str) else text
+        self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
         tell_change(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
@@ -238,9 +239,10 @@ class AgentPlane:
         self.tables.notice_count[:] = 0
         return taken
 
-    def trap(self, notice: Notice) -> tuple[MadBatch, int] | None:
+    def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
         """The trap MAD of ``notice`` to the master SM that the port knows, and the port it leaves; None when the port
         knows none. Send it with :meth:`send`: it arrives as a delivery at the SM's port (IBA 13.4.9, 14.2.5.1).
+        :class:`~softib.agents.trap_queue.TrapQueue` numbers and repeats them.
         """
         info = self.fabric.port_info[notice.port]
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
@@ -251,7 +253,7 @@ class AgentPlane:
             details[OWN_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
         batch = MadBatch.zeros(1)
         header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
-                                attr_id=SmpAttr.NOTICE)  # fmt: skip
+                                tid=tid, attr_id=SmpAttr.NOTICE)  # fmt: skip
         producer = int(self.fabric.node_type[self.fabric.port_node[notice.port]])
         batch.mad[0, : MadHeader.size] = header
         batch.mad[0, 64:128] = wire.Notice.pack(

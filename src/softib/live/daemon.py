@@ -131,8 +131,8 @@ class Daemon:
         try:
             now_ps = clock_ps()
             self.faults.tick(now_ps)
-            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.board.advance(now_ps), self.umads.wait_s(now_ps),
-                         self.cm.wait_s(now_ps))  # fmt: skip
+            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.board.advance(now_ps), self.board.repeat(now_ps),
+                         self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))  # fmt: skip
             self.server.turn(wait_s)
             self.umads.tick(clock_ps())
             self.cm.tick(clock_ps())
@@ -169,7 +169,6 @@ class Daemon:
                 self._fold_at = time.monotonic() + IDLE_S
                 self.board.fold(clock_ps())
                 self.faults.settle(clock_ps())
-                self.board.traps(clock_ps())
                 self.verbs.memory.tick()
                 if self.pcap is not None:
                     self.pcap.flush()
@@ -270,6 +269,7 @@ class Daemon:
             "sm": self._manager_status(), "clients": clients,
             "verbs": self.verbs.memory.usage(),
             "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
+            "traps": board.trap_queue.told(),
             "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
         }  # fmt: skip
 

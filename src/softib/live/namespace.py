@@ -78,6 +78,8 @@ def _enter(tree: Path) -> None:
         os.mkdir(target)
         _mount(str(fabric / name), target, "", MS_BIND)
         _mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for path in (fabric / "infiniband").glob("*/node_desc"):  # what a host may write
+        _mount(str(path), str(CLASSES / path.relative_to(fabric)), "", MS_BIND)
 
 
 def entering(tree: Path, tell: int) -> Callable[[], None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from softib.agents.plane import AgentPlane, Delivery
+from softib.agents.trap_queue import TrapQueue
 from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
 from softib.iba.smp import PortInfo
 from softib.live.burst import BURST, burst_of
@@ -66,6 +67,7 @@ class Switchboard:
         self.alone = False
         """Nobody but one program wants something: the server may wait for it in the kernel."""
         self.waiting = Waiting()
+        self.trap_queue = TrapQueue(plane)
         self.burst = burst_of()
         self.frames, self.counts = self.burst.frames, self.burst.counts
         """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
@@ -191,6 +193,8 @@ class Switchboard:
         heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
         heads["status"], heads["pad2"], heads["length"] = 0, 0, 256
         for i, port in enumerate(ports):
+            if self._represses(frames[i, 32:], port):
+                continue
             try:
                 target = self.target(frames[i, 32:], port, sender)
                 if target is not None:
@@ -264,6 +268,8 @@ class Switchboard:
         octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
         untaken = []
         for i, port in enumerate(delivery.ports.tolist()):
+            if self._represses(octets[i, 32:], port):
+                continue
             target = self.target(octets[i, 32:], port)
             if target is None:
                 untaken.append(int(delivery.rows[i]))
@@ -277,16 +283,29 @@ class Switchboard:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised, each to the manager that its port knows."""
-        for notice in self.plane.take_notices():
+        """Send the traps that devices raised and those that nobody repressed yet, as far as their time has come, each to
+        the manager that its port knows. :meth:`repeat` sends the rest."""
+        self.trap_queue.collect(now_ps)
+        for made, port in self.trap_queue.due(now_ps):
             try:
-                made = self.plane.trap(notice)
-                if made is not None:
-                    _, delivery = self.plane.exchange(made[0], made[1], now_ps)
-                    if delivery is not None:
-                        self.deliver(delivery)
+                _, delivery = self.plane.exchange(made, port, now_ps)
+                if delivery is not None:
+                    self.deliver(delivery)
             except Exception:
                 self.mishap("sending a trap")
+
+    def repeat(self, now_ps: int) -> float:
+        """As :meth:`traps`; seconds until it must be called again (infinite: no trap waits)."""
+        self.traps(now_ps)
+        due_ps = self.trap_queue.next_ps()
+        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
+
+    def _represses(self, mad: np.ndarray, port: int) -> bool:
+        """Is this the manager's answer to a trap of the device at end port ``port``? Then the trap ends. (A program's own
+        trap ends at the program.)"""
+        if mad[3] != Method.TRAP_REPRESS or mad[1] != MgmtClass.SUBN_LID:
+            return False
+        return self.trap_queue.repressed(port, int.from_bytes(mad[8:16].tobytes(), "big"), clock_ps())
 
     def advance(self, now_ps: int) -> float:
         """Let time pass for the devices (PortSamplesControl); seconds until it must again (infinite: nothing waits)."""

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from softib.live.clock import clock_ps
+from softib.live.node_desc import Descriptions
 from softib.live.switchboard import BURST, Switchboard
 from softib.live.umad_agents import VENDOR2, Agent
 from softib.live.umad_file import Cargo, IssmFile, UmadFile
@@ -45,6 +46,7 @@ class UmadServer:
         self.board, self.selector, self.on_change = board, selector, on_change
         self.path = folder / "umad"
         self.views = Views(board.fabric, folder / "hosts")
+        self.descriptions = Descriptions(board, self.views, selector)
         self.files: dict[int, UmadFile | IssmFile] = {}
         self._visitors: set[socket.socket] = set()
         self._next = FIRST_NUMBER
@@ -82,6 +84,7 @@ class UmadServer:
         self.selector.unregister(self.listener)
         self.listener.close()
         self.path.unlink(missing_ok=True)
+        self.descriptions.close()
         shutil.rmtree(self.views.folder, ignore_errors=True)
 
     # -- questions --

@@ -28,6 +28,9 @@ ABI_VERSION = 5
 UVERBS_ABI = 6
 """Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
 CLASS = "sys/class/infiniband"
+NODE_DESC = "node_desc"
+"""The one file that programs write (:mod:`softib.live.node_desc`). It stays the same file, so that a namespace can show it
+writable in a tree that is not."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,10 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]
 def _fill(path: str, octets: bytes) -> None:
     """``path`` holds ``octets``. A view has hundreds of files, and what open() and pathlib add to the system calls is as much
     again."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)
+        os.truncate(fd, len(octets))
     finally:
         os.close(fd)
 
@@ -152,11 +156,25 @@ class View:
         octets = self._octets(path)
         if self._shown.get(path) == octets:
             return False
-        made = f"{self.folder}/.new"
-        _fill(made, octets)
-        os.replace(made, f"{self.folder}/{path}")  # who reads now gets the old line or the new one, never half of one
+        if path.endswith(f"/{NODE_DESC}"):
+            _fill(f"{self.folder}/{path}", octets)
+        else:
+            made = f"{self.folder}/.new"
+            _fill(made, octets)
+            # Who reads now gets the old line or the new one, never half of one.
+            os.replace(made, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
+
+    def path_of(self, device: Device) -> str:
+        """The file with the description of ``device``."""
+        return f"{self.folder}/{CLASS}/{device.name}/{NODE_DESC}"
+
+    def restore(self, device: Device) -> None:
+        """A program wrote into the description of ``device``: it says what is true again."""
+        path = f"{CLASS}/{device.name}/{NODE_DESC}"
+        self._shown.pop(path, None)
+        self._write(path)
 
     def write(self) -> None:
         """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so nothing is renamed."""
@@ -176,6 +194,8 @@ class Views:
     def __init__(self, fabric: Fabric, folder: Path):
         self.fabric, self.folder = fabric, folder
         self.known: dict[str, View] = {}
+        self.made: Callable[[View], None] = lambda view: None
+        """Called when the files of a view were made."""
         shutil.rmtree(folder, ignore_errors=True)  # what a killed daemon left
 
     def of_port(self, port: int) -> View:
@@ -216,4 +236,5 @@ class Views:
             shutil.rmtree(view.folder, ignore_errors=True)
             raise
         self.known[name] = view
+        self.made(view)
         return view

@@ -304,7 +304,7 @@ class SubnetManager:
         if to_sa.all() and self.state == SmState.MASTER:
             self.office.sm_info(self._sm_info, self.election.others)
             return self.office.answer(asked, now_ps)
-        told = unasked.answer(asked[~to_sa], self._sm_info())
+        told = unasked.answer(asked[~to_sa], self._sm_info(), self.config.mkey)
         self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
         for modifier, info in told.controls:
             if int(SMInfo.sm_key.get(info)) == self.config.sm_key:

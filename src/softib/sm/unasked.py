@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.iba.constants import SMP_DATA, MadStatus, Method, MgmtClass, SmpAttr
 from softib.iba.notice import Notice
-from softib.iba.smp import MadHeader, SMInfo
+from softib.iba.smp import MadHeader, SMInfo, Smp
 from softib.mad.batch import MadBatch
 
 __all__ = ["SWEEP_TRAPS", "Unasked", "answer"]
@@ -30,10 +30,10 @@ class Unasked:
     controls: list[tuple[int, np.ndarray]]
 
 
-def answer(asked: MadBatch, sm_info: np.ndarray) -> Unasked:
+def answer(asked: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unasked:
     """What ``asked`` (SMP requests and traps) mean, and the answers to them.
 
-    ``sm_info`` uint8[64] is what SMInfo answers. A Set(SMInfo) with a modifier that means nothing is refused as a bad
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkey`` lets a TrapRepress end the trap of a port that has an M_Key. A Set(SMInfo) with a modifier that means nothing is refused as a bad
     field. What is neither question nor trap is left without an answer.
     """
     mad = asked.mad
@@ -54,6 +54,7 @@ def answer(asked: MadBatch, sm_info: np.ndarray) -> Unasked:
     directed = MadHeader.mgmt_class.get(reply.mad) == MgmtClass.SUBN_DR
     MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
     MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
+    Smp.mkey.set(reply.mad, np.where(was_trap, np.uint64(mkey), Smp.mkey.get(reply.mad)))
     told = mad[rows][:, SMP_DATA : SMP_DATA + SMInfo.size]
     controls = [(int(modifier[i]), told[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
     reply.mad[~was_trap, SMP_DATA : SMP_DATA + SMInfo.size] = sm_info

@@ -12,7 +12,7 @@ static struct world one, two;
 static struct cq c1, c2, r1, r2;
 static char src[4096], dst[4096];
 static uint32_t k1, k2;
-static const struct options plain = { .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1 };
+static const struct options plain = { .timeout = 16, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1 };
 static const struct options impatient = { .timeout = 1, .retry_cnt = 0, .rnr_retry = 7, .min_rnr = 1 };
 
 static int post(struct ve_qp *q, enum ibv_wr_opcode op, uint64_t id, bool signaled)

@@ -30,7 +30,7 @@ static struct ve_qp *a, *b;
 static char src[8192], dst[8192];
 static uint32_t k1, k2;
 static uint16_t seen;
-static const struct options plain = { .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1 };
+static const struct options plain = { .timeout = 16, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1 };
 
 static void begin(const char *folder, uint32_t max)
 {

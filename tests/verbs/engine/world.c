@@ -9,6 +9,7 @@ void world_open(struct world *w, const char *folder, uint32_t number, uint32_t r
     memset(w, 0, sizeof *w);
     MUST(!vm_open(&w->e.w, folder, number, 0));
     pthread_mutex_init(&w->e.lock, NULL);
+    ve_own_begin(&w->e);
     w->device.node = row;
     w->device.ports = 1;
 }
@@ -86,7 +87,7 @@ void world_dereg(struct world *w, uint32_t key)
     struct softib_key *k = vm_key(&w->e.w, key);
 
     vm_key_give(k);
-    vm_quiesce(&w->e.w);
+    ve_quiesce(&w->e);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
 }
 
@@ -114,6 +115,7 @@ struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *
     q->ex.qp_base.qp_num = q->s->qpn;
     q->ex.qp_base.state = IBV_QPS_RESET;
     pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
+    ve_own_add(q);
     return q;
 }
 
@@ -125,6 +127,7 @@ void world_destroy(struct ve_qp *q)
     MUST(!ve_modify(q, &a, IBV_QP_STATE));
     vm_number_give(w, q->s->qpn);
     ve_unlist(q);
+    ve_own_drop(q);
     vm_quiesce(w);
     if (q->send_cq)
         ve_purge(q->e, q->send_cq, q->s->qpn);

@@ -167,7 +167,7 @@ static void attacker(uint64_t count, uint64_t seed)
     for (unsigned i = 0; i < SLOTS; i++) {
         links[i] = link_of(i, &s->victim, kinds[i / TYPES].attacker);
         if (is_common(i))
-            links[i].timeout = 18; /* the victim is only slow */
+            links[i].timeout = 22; /* the victim is only slow */
         connect_qp(qps[i], &links[i]);
     }
     for (uint64_t n = 0; n < count; n++) {

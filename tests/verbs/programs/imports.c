@@ -2,11 +2,9 @@
  * Two processes share a context by its descriptor. The parent makes things and is the remote side; the child imports them.
  * "imports regions", "imports memory", "imports target".
  */
-#include "rig.h"
+#include "sharing.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 #define OCTETS 5000
 
@@ -15,54 +13,6 @@ struct told {
     uint64_t address, target, buffer;
     uint16_t lid;
 };
-
-static int line; /* to the other process */
-
-static void say(const void *what, size_t octets)
-{
-    MUST(write(line, what, octets) == (ssize_t)octets);
-}
-
-static void hear(void *what, size_t octets)
-{
-    MUST(recv(line, what, octets, MSG_WAITALL) == (ssize_t)octets);
-}
-
-static void turn(void)
-{
-    say("", 1);
-}
-
-static void wait_turn(void)
-{
-    char octet;
-
-    hear(&octet, 1);
-}
-
-static void give(int fd)
-{
-    char room[CMSG_SPACE(sizeof fd)] = "";
-    struct iovec octet = { "", 1 };
-    struct msghdr m = { .msg_iov = &octet, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-    *c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    MUST(sendmsg(line, &m, 0) == 1);
-}
-
-static int take(void)
-{
-    char room[CMSG_SPACE(sizeof(int))], octet;
-    struct iovec to = { &octet, 1 };
-    struct msghdr m = { .msg_iov = &to, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
-    int fd;
-
-    MUST(recvmsg(line, &m, 0) == 1 && CMSG_FIRSTHDR(&m));
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
-    return fd;
-}
 
 static char *pattern(char *to, int seed)
 {
@@ -276,20 +226,14 @@ static void target_opener(int file)
 
 int main(int argc, char **argv)
 {
-    int pair[2], status, file = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
+    int file = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
     pid_t child;
+    bool first = sharing_fork(&child);
 
-    MUST(argc == 2 && !socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
-    child = fork(); /* before either sees the fabric */
-    line = pair[!child];
-    close(pair[!!child]);
+    MUST(argc == 2);
     if (!strcmp(argv[1], "target"))
-        (child ? target_owner : target_opener)(file);
+        (first ? target_owner : target_opener)(file);
     else
-        (child ? owner : importer)(!strcmp(argv[1], "memory"));
-    if (!child)
-        return 0;
-    MUST(waitpid(child, &status, 0) == child && status == 0);
-    puts("ok");
-    return 0;
+        (first ? owner : importer)(!strcmp(argv[1], "memory"));
+    return first ? sharing_end(child) : 0;
 }

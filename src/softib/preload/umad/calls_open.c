@@ -1,8 +1,10 @@
 /* Calls that open something by its path. */
 #include "inner.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <string.h>
 
 #undef open
 #undef open64
@@ -32,6 +34,14 @@ static int open_by(int (*call)(int, const char *, int, ...), int folder, const c
 
     if (kind && !(flags & O_PATH))
         return file_open(kind, number, flags);
+    if ((flags & O_ACCMODE) != O_RDONLY && is_attribute(path)) {
+        if (!is_description(path)) {
+            errno = EACCES;
+            return -1;
+        }
+        if ((flags & O_ACCMODE) == O_WRONLY)
+            flags |= O_TRUNC; /* what is written to a file of sysfs is all that it says */
+    }
     return call(folder, mapped_fresh(folder, path, room), flags, mode);
 }
 
@@ -79,18 +89,27 @@ PUBLIC int __openat64_2(int folder, const char *path, int flags)
     return open_by(real()->openat64, folder, path, flags, 0);
 }
 
-PUBLIC FILE *fopen(const char *path, const char *mode)
+static FILE *fopen_by(FILE *(*call)(const char *, const char *), const char *path, const char *mode)
 {
     char room[PATH_ROOM];
 
-    return real()->fopen(mapped_fresh(AT_FDCWD, path, room), mode);
+    if (is_attribute(path) && strpbrk(mode, "wa+")) {
+        if (is_description(path))
+            return description_stream(mapped_fresh(AT_FDCWD, path, room), mode);
+        errno = EACCES;
+        return NULL;
+    }
+    return call(mapped_fresh(AT_FDCWD, path, room), mode);
+}
+
+PUBLIC FILE *fopen(const char *path, const char *mode)
+{
+    return fopen_by(real()->fopen, path, mode);
 }
 
 PUBLIC FILE *fopen64(const char *path, const char *mode)
 {
-    char room[PATH_ROOM];
-
-    return real()->fopen64(mapped_fresh(AT_FDCWD, path, room), mode);
+    return fopen_by(real()->fopen64, path, mode);
 }
 
 PUBLIC FILE *freopen(const char *path, const char *mode, FILE *file)

@@ -86,6 +86,12 @@ int ask(struct softib_umad_ask *question, struct softib_umad_told *told, bool ke
 const char *mapped(const char *path, char room[PATH_ROOM]);
 /* As mapped(); what the file says is made true before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
+/* Is it the fabric's in sysfs? Nobody writes these, */
+bool is_attribute(const char *path);
+/* but the file in which a host describes an adapter. */
+bool is_description(const char *path);
+/* description.c: it as a stream */
+FILE *description_stream(const char *path, const char *mode);
 /* 'u' or 's' and the number when `path` is a umad or issm device; else 0. */
 char device_of(const char *path, unsigned *number);
 

@@ -87,6 +87,18 @@ const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM])
     return at;
 }
 
+bool is_attribute(const char *path)
+{
+    return path && view_folder() && !below(path, "/dev/infiniband") && is_ours(path);
+}
+
+bool is_description(const char *path)
+{
+    const char *name = strrchr(path, '/');
+
+    return below(path, "/sys/class/infiniband") && !strcmp(name, "/node_desc");
+}
+
 char device_of(const char *path, unsigned *number)
 {
     const char *name, *digits;

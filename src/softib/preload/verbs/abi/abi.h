@@ -165,6 +165,8 @@ int va_free_dm(struct ibv_dm *dm);
 struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access);
 /* A region; also of what the application did not allocate. */
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
+/* The handle of a region goes; the region stays, or is gone already. */
+void va_forget_mr(struct ibv_mr *mr);
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
 struct ibv_td *va_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);

@@ -13,23 +13,39 @@ static bool reaches(const struct va_dm *d, uint64_t offset, size_t length)
     return offset % 4 == 0 && length % 4 == 0 && offset <= d->length && length <= d->length - offset;
 }
 
+/* Still there, and not freed until vm_hazard_end: another process that shares it may free it (ibv_import_dm(3)). */
+static bool hold(const struct va_dm *d, uint64_t **hazard)
+{
+    struct softib_dm *s = vm_number_hold(&va_engine.w, d->dm.handle, hazard);
+
+    if (s && (s != d->s || s->is != SOFTIB_IS_DM)) {
+        vm_hazard_end(*hazard);
+        return false;
+    }
+    return s;
+}
+
 static int dm_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
 {
     struct va_dm *d = (struct va_dm *)dm;
+    uint64_t *hazard;
 
-    if (!reaches(d, offset, length))
+    if (!reaches(d, offset, length) || !hold(d, &hazard))
         return EINVAL;
     memcpy(d->memory + offset, from, length);
+    vm_hazard_end(hazard);
     return 0;
 }
 
 static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
     struct va_dm *d = (struct va_dm *)dm;
+    uint64_t *hazard;
 
-    if (!reaches(d, offset, length))
+    if (!reaches(d, offset, length) || !hold(d, &hazard))
         return EINVAL;
     memcpy(to, d->memory + offset, length);
+    vm_hazard_end(hazard);
     return 0;
 }
 
@@ -74,7 +90,7 @@ struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
     return &d->dm;
 }
 
-/* Who frees it while others use it is the applications' to say (the man page). */
+/* Who frees it, frees it for all (the man page); not while regions of it are registered. */
 VA_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
     uint64_t *hazard;
@@ -99,12 +115,35 @@ VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
     free(dm);
 }
 
+/* Regions of living processes are made of it. */
+static bool has_regions(uint32_t handle)
+{
+    struct vm_world *w = &va_engine.w;
+    uint32_t n = __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_SEQ_CST) * SOFTIB_VERBS_BLOCK_KEYS;
+
+    for (uint32_t i = 1; i < n && i < SOFTIB_VERBS_KEYS_N; i++) {
+        const struct softib_key *k = vm_key(w, i << 8);
+
+        if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) && k->kind == SOFTIB_KEY_REGION && k->qpn == handle && vm_lives(w, k->process))
+            return true;
+    }
+    return false;
+}
+
 int va_free_dm(struct ibv_dm *dm)
 {
     struct va_dm *d = (struct va_dm *)dm;
+    uint64_t *hazard, *number = vm_number(&va_engine.w, dm->handle), named = __atomic_load_n(number, __ATOMIC_ACQUIRE);
 
-    vm_number_give(&va_engine.w, dm->handle);
-    vm_quiesce(&va_engine.w);
+    if (!hold(d, &hazard))
+        return errno = ENOENT; /* freed by another */
+    vm_hazard_end(hazard);
+    vm_number_give(&va_engine.w, dm->handle); /* first: a region that is being made sees it, or is seen */
+    if (has_regions(dm->handle)) {
+        __atomic_store_n(number, named, __ATOMIC_SEQ_CST);
+        return errno = EBUSY;
+    }
+    vm_quiesce_of(&va_engine.w, vm_number_process(named));
     d->s->is = 0;
     if (!d->imported) { /* else it goes with the process that made it */
         va_context(dm->context)->dm_used -= d->length;
@@ -119,15 +158,23 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
 {
     struct va_dm *d = (struct va_dm *)dm;
     struct ibv_mr *mr;
+    uint64_t *hazard;
 
-    if (offset > d->length || length > d->length - offset || !(access & IBV_ACCESS_ZERO_BASED))
-        {
+    if (offset > d->length || length > d->length - offset || !(access & IBV_ACCESS_ZERO_BASED)) {
         errno = EINVAL;
         return NULL;
     }
     mr = va_make_mr(pd, d->memory + offset, length, 0, access);
-    if (mr)
-        mr->addr = NULL;
+    if (!mr)
+        return NULL;
+    mr->addr = NULL;
+    __atomic_store_n(&vm_key(&va_engine.w, mr->lkey)->qpn, dm->handle, __ATOMIC_SEQ_CST);
+    if (!hold(d, &hazard)) { /* freed by another */
+        ibv_dereg_mr(mr);
+        errno = EINVAL;
+        return NULL;
+    }
+    vm_hazard_end(hazard);
     return mr;
 }
 

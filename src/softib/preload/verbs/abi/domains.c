@@ -71,10 +71,11 @@ int va_dealloc_td(struct ibv_td *td)
 /* A handle to the same domain in this process: what import of another process's descriptor means here. */
 VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
-    struct va_pd *p = calloc(1, sizeof *p);
+    bool given = handle && handle <= __atomic_load_n(&vm_head(&va_engine.w)->domain_next, __ATOMIC_RELAXED);
+    struct va_pd *p = given ? calloc(1, sizeof *p) : NULL;
 
     if (!p) {
-        errno = ENOMEM;
+        errno = given ? ENOMEM : EINVAL;
         return NULL;
     }
     p->pd.context = context;

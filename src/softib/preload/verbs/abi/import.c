@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 /*
- * The region's addresses are those of who registered it; here it is named by its keys alone. Who destroys it while others use
- * it is the applications' to say (the man page): a dereg_mr here ends it for all.
+ * The region's addresses are those of who registered it; here it is named by its keys alone. Each who has it may end it for all
+ * (dereg_mr), and then nobody copies there any more; the others' requests fail like those with any wrong key, and they may
+ * but unimport it (the man page).
  */
 VA_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
@@ -27,12 +28,11 @@ VA_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
     m->imported = true;
     m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .length = k->length, .handle = handle, .lkey = handle,
                              .rkey = handle };
-    __atomic_fetch_add(&va_pd(pd)->users, 1, __ATOMIC_RELAXED);
+    va_pd_hold(va_pd(pd));
     return &m->mr;
 }
 
 VA_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
 {
-    va_pd_leave(va_pd(mr->pd));
-    free(mr);
+    va_forget_mr(mr);
 }

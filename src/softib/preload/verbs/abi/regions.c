@@ -99,7 +99,8 @@ static void name_file(struct softib_key *k, const struct vm_region *r, const str
 
 static void forget_file(struct softib_key *k)
 {
-    vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
+    if (k->process == va_engine.w.process) /* else it is in the heap of who registered it, and goes with him */
+        vm_free(&va_engine.w, k->file, sizeof(struct softib_file));
     if (k->file)
         __atomic_fetch_add(&vm_head(&va_engine.w)->drops, 1, __ATOMIC_RELEASE);
     k->file = 0;
@@ -131,7 +132,7 @@ struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint6
     k->length = length;
     k->domain = va_domain(pd);
     k->kind = SOFTIB_KEY_REGION;
-    k->users = 0;
+    k->users = k->qpn = 0;
     add_region(m, implicit ? 0 : (uintptr_t)address, implicit ? UINT64_MAX - 65536 : (uintptr_t)address + length, access,
                length && !implicit && !g.shared);
     name_file(k, &m->region, &g);
@@ -167,25 +168,38 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 static void take_away(struct softib_key *k)
 {
     vm_key_give(k);
-    vm_quiesce(&va_engine.w);
+    ve_quiesce(&va_engine);
+    if (k->process != va_engine.w.process) /* imported */
+        vm_quiesce_of(&va_engine.w, k->process);
     forget_file(k);
+}
+
+/* Another process that shares the region may have deregistered it (ibv_import_mr(3)), and its key may be another's by now. */
+static bool is_there(const struct ibv_mr *mr)
+{
+    return __atomic_load_n(&vm_key(&va_engine.w, mr->lkey)->key, __ATOMIC_ACQUIRE) == mr->lkey;
+}
+
+void va_forget_mr(struct ibv_mr *mr)
+{
+    vm_region_drop(&((struct va_mr *)mr)->region);
+    va_pd_leave(va_pd(mr->pd));
+    free(mr);
 }
 
 VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
 
+    if (!is_there(mr))
+        return errno = ENOENT;
     if (__atomic_load_n(&k->users, __ATOMIC_ACQUIRE))
         return EBUSY; /* windows are bound to it */
     if (ve_is_strict())
         ve_strict_dereg(mr->lkey);
-    if (((struct va_mr *)mr)->imported && k->process != va_engine.w.process)
-        k->file = 0; /* in the heap of who registered it */
     take_away(k);
-    vm_region_drop(&((struct va_mr *)mr)->region);
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
-    va_pd_leave(va_pd(mr->pd));
-    free(mr);
+    va_forget_mr(mr);
     return 0;
 }
 
@@ -196,6 +210,8 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
     struct ground g = { .mapped = true };
     unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : k->access;
 
+    if (m->imported || !is_there(mr))
+        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT; /* its pages are another process's to name */
     if (!flags || flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS) ||
         !sensible(rights) || (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
@@ -207,7 +223,7 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
             return errno = EFAULT, IBV_REREG_MR_ERR_INPUT;
     }
     vm_key_give(k);
-    vm_quiesce(&va_engine.w);
+    ve_quiesce(&va_engine);
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
         forget_file(k);
         vm_region_drop(&m->region);
@@ -224,7 +240,7 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
         k->domain = va_domain(pd);
         mr->pd = pd;
     }
-    k->access = rights;
+    k->access = rights | (k->access & SOFTIB_ACCESS_IMPORTED);
     vm_region_writes(&m->region, rights & IBV_ACCESS_LOCAL_WRITE);
     vm_key_publish(k, mr->lkey);
     return 0;
@@ -239,7 +255,8 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
     for (uint32_t i = 0; i < n; i++) {
         if (!ve_resolve(&va_engine, sge[i].lkey, sge[i].addr, sge[i].length, 0, va_domain(pd), va_engine.w.process, 0, &part))
             return EFAULT;
-        madvise((void *)((uintptr_t)part.here & ~4095ul), sge[i].length, MADV_WILLNEED);
+        if (part.here)
+            madvise((void *)((uintptr_t)part.here & ~4095ul), sge[i].length, MADV_WILLNEED);
     }
     return 0;
 }

@@ -20,12 +20,12 @@ int va_make_tags(struct softib_srq *s, uint32_t max)
     tags->size = va_power_of_two(max);
     tags->sges = VA_MAX_TAG_SGES;
     tags->ring = vm_alloc(&va_engine.w, ring_octets(tags));
-    if (!tags->ring) {
-        vm_free(&va_engine.w, at, sizeof *tags);
-        return ENOMEM;
-    }
+    tags->owed = vm_alloc(&va_engine.w, tags->size * sizeof(struct softib_owed));
     s->tags = at; /* no QP has the SRQ yet */
-    return 0;
+    if (tags->ring && tags->owed && !ve_tagged_begin(&va_engine, (uint64_t)((char *)s - va_engine.w.base)))
+        return 0;
+    va_free_tags(s);
+    return ENOMEM;
 }
 
 void va_free_tags(struct softib_srq *s)
@@ -34,6 +34,8 @@ void va_free_tags(struct softib_srq *s)
 
     if (!tags)
         return;
+    ve_tagged_end(&va_engine, (uint64_t)((char *)s - va_engine.w.base));
+    vm_free(&va_engine.w, tags->owed, tags->size * sizeof(struct softib_owed));
     vm_free(&va_engine.w, tags->ring, ring_octets(tags));
     vm_free(&va_engine.w, s->tags, sizeof *tags);
     s->tags = 0;

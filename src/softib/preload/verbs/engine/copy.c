@@ -184,15 +184,50 @@ static int copy_there(pid_t pid, const struct ve_part *parts, unsigned parts_n, 
     return 0;
 }
 
+/* One part, of whichever process: an imported key's is held meanwhile. */
+static int copy_one(struct ve_engine *e, const struct ve_part *part, const struct iovec *iov, unsigned iov_n, bool put)
+{
+    uint64_t *hazard;
+    int error = 0;
+
+    if (part->key && !ve_hold_part(e, part, &hazard))
+        return -EFAULT;
+    if (part->here)
+        copy_here(part, 1, iov, iov_n, put);
+    else
+        error = copy_there((pid_t)vm_process(&e->w, part->process)->pid, part, 1, iov, iov_n, put);
+    if (part->key)
+        vm_hazard_end(hazard);
+    return error == -ESRCH && part->key ? -EFAULT : error;
+}
+
+static int copy_in_turn(struct ve_engine *e, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov,
+                        unsigned iov_n, bool put)
+{
+    struct iovec rest[VE_SGES + 2];
+    unsigned at = 0;
+    int error = 0;
+
+    memcpy(rest, iov, iov_n * sizeof *iov);
+    for (unsigned i = 0; i < parts_n && at < iov_n && !error; i++) {
+        if (parts[i].length)
+            error = copy_one(e, &parts[i], rest + at, iov_n - at, put);
+        at = skip(rest, iov_n, at, parts[i].length);
+    }
+    return error;
+}
+
 static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n,
                 const struct iovec *iov, unsigned iov_n, bool put)
 {
-    bool here = true;
+    bool here = true, imported = false;
 
     for (unsigned i = 0; i < parts_n; i++) {
         here = here && (parts[i].here || !parts[i].length);
-        process = parts[i].length ? parts[i].process : process; /* of an imported key */
+        imported = imported || (parts[i].key && parts[i].length);
     }
+    if (imported)
+        return copy_in_turn(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there((pid_t)vm_process(&e->w, process)->pid, parts, parts_n, iov, iov_n, put);
     copy_here(parts, parts_n, iov, iov_n, put);

@@ -27,6 +27,9 @@ struct ve_engine {
     pthread_t timer;
     uint64_t due_ns, polled_ns, awake_ns; /* late.c: nothing is due before; somebody polled; the timer thread wakes up */
     uint32_t polls;
+    pthread_mutex_t own_lock;       /* of `own` */
+    struct ve_qp *own;              /* own.c: QPs that may be copying */
+    struct ve_tagged_srq *tagged;   /* owed.c: SRQs with lists of tags; `lock` */
 };
 
 struct ve_context; /* abi.h */
@@ -80,6 +83,7 @@ struct ve_qp {
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
     uint32_t completed;             /* requests so far */
+    uint32_t copies;                /* own.c: odd while a request is executed */
     uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
@@ -104,6 +108,7 @@ struct ve_qp {
     struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
+    struct ve_qp *own_next;         /* of e->own */
 };
 
 enum ve_wait { VE_NONE, VE_RNR, VE_LOST };
@@ -160,6 +165,8 @@ struct ve_part { /* of a process's memory */
     char *here;                     /* the same, in this process; NULL where it is not mapped */
     uint64_t length;
     uint32_t process;               /* whose: another than asked for where the key was imported */
+    uint32_t key;                   /* imported, so nobody holds its owner yet; 0: not so */
+    uint64_t version;               /* of that key */
 };
 
 /* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
@@ -179,6 +186,8 @@ void ve_place(char *to, const char *from, uint64_t n);
  */
 bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
                 uint32_t process, uint32_t qpn, struct ve_part *part);
+/* Does the imported key of `part` still open it? Its owner is held from now on, until vm_hazard_end(*hazard); false: it is not. */
+bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **hazard);
 /* Binds `mw` as `info` says (SQ, or ibv_bind_mw); `key` is what it will have. */
 enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info);
 /* LOCAL_INV, SEND_WITH_INV: the window of type 2 with `key` is unbound. */
@@ -230,12 +239,26 @@ uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
 
 /* -- rendezvous.c: what the responder of a matched rendezvous does, done by the requester; `q->lock` is held -- */
 
-/* The data of `tmh` will be fetched to the buffer of `entry`. ENOMEM. */
-int ve_owe(struct ve_qp *q, const struct softib_tag *entry, const char header[32]);
+/* The data of `header` will be fetched to the buffer of `entry`, which `peer` takes from `srq`'s list. ENOMEM. */
+int ve_owe(struct ve_qp *q, const struct softib_qp *peer, struct softib_srq *srq, const struct softib_tag *entry,
+           const char header[32]);
 /* Fetches, answers with FIN and completes, as far as it can go now. */
 void ve_pay(struct ve_qp *q);
 /* The connection ended before: what is open is completed as incomplete. */
 void ve_write_off(struct ve_qp *q);
+
+/* -- owed.c: what remains of a rendezvous when its sender is killed -- */
+
+/* A record of `what` (but its owner); NULL: there is no room. */
+struct softib_owed *ve_owed_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_owed *what);
+/* It will be completed now, and then closed. Nothing happens without a record. */
+void ve_owed_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_owed *owed);
+void ve_owed_close(struct softib_owed *owed);
+/* Completes what the dead owe to this process; true: the living owe some. `e->lock` is held. */
+bool ve_owed_look(struct ve_engine *e);
+/* An SRQ of this process has a list of tags; the timer thread looks after it. ENOMEM. */
+int ve_tagged_begin(struct ve_engine *e, uint64_t srq);
+void ve_tagged_end(struct ve_engine *e, uint64_t srq);
 
 /* -- loss.c: bit errors -- */
 
@@ -274,6 +297,35 @@ enum ibv_wc_status ve_borrow(struct ve_qp *q, const struct ve_wr *wr, unsigned a
                              uint64_t *length);
 enum ibv_wc_status ve_give_back(struct ve_qp *q, bool changed);
 
+/* -- own.c: local memory that requests of this process copy from and to -- */
+
+extern bool ve_fences;
+
+/* Before the first QP, and in a forked child. */
+void ve_own_begin(struct ve_engine *e);
+void ve_own_add(struct ve_qp *q);
+void ve_own_drop(struct ve_qp *q);
+/*
+ * Returns when nobody, of this process or another, uses any more what was taken out of reach before the call. Not for who
+ * executes a request: vm_quiesce.
+ */
+void ve_quiesce(struct ve_engine *e);
+
+/* Between the two keys may be looked at and memory copied. `q->lock` is held. */
+static inline void ve_copies_begin(struct ve_qp *q)
+{
+    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELAXED);
+    if (__builtin_expect(ve_fences, false))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the rest is done by who waits */
+}
+
+static inline void ve_copies_end(struct ve_qp *q)
+{
+    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELEASE);
+}
+
 /* -- migrate.c: alternate paths -- */
 
 /* `s` migrates; it is locked. */
@@ -298,6 +350,8 @@ void ve_follow(struct ve_qp *q);
 
 /* -- timer.c -- */
 
+/* The timer's thread runs. `e->lock` is held. */
+void ve_timer_begin(struct ve_engine *e);
 void ve_list(struct ve_qp *q);
 void ve_unlist(struct ve_qp *q);
 /* Goes on with all work that is due; called by poll_cq. */

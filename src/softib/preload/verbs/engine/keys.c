@@ -20,16 +20,17 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
                 uint32_t process, uint32_t qpn, struct ve_part *part)
 {
     const struct softib_key *k = vm_key(&e->w, key);
-    uint64_t room;
+    uint64_t room, version;
     bool imported;
 
     if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
+    version = __atomic_load_n(&k->version, __ATOMIC_ACQUIRE); /* before what it is the version of */
     if (k->domain != domain || (k->access & access) != access)
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
         return false;
-    imported = k->process != process; /* its owner is not held: a mapping could go while somebody copies */
+    imported = k->process != process; /* its owner is not held: who copies does that (ve_hold_part) */
     process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
         return false; /* windows are for peers (10.6.7.2) */
@@ -39,11 +40,25 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
     part->address = k->address + (address - k->iova);
     part->length = length;
     part->process = process;
+    part->key = imported ? key : 0;
+    part->version = version;
     if (process == e->w.process)
         part->here = (char *)(uintptr_t)part->address;
     else
         part->here = k->file && !imported ? here_too(&e->w, k, key, part->address, length) : NULL;
     return true;
+}
+
+bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **hazard)
+{
+    const struct softib_key *k = vm_key(&e->w, part->key);
+
+    *hazard = vm_hazard(&e->w, part->process, VM_THIRD);
+    if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) == part->key && __atomic_load_n(&k->version, __ATOMIC_RELAXED) == part->version &&
+        vm_lives(&e->w, part->process))
+        return true;
+    vm_hazard_end(*hazard);
+    return false;
 }
 
 /*
@@ -86,6 +101,8 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
                                  0, &part))
         return IBV_WC_MW_BIND_ERR;
     region = vm_key(&e->w, info->mr->lkey);
+    if (region->process != e->w.process) /* imported: the window would be of this process, its memory of another */
+        return IBV_WC_MW_BIND_ERR;
     if ((info->mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
         !(region->access & IBV_ACCESS_LOCAL_WRITE))
         return IBV_WC_MW_BIND_ERR;

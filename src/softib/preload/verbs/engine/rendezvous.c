@@ -18,11 +18,13 @@ struct ve_owed {
     uint64_t address;               /* of the data, as its key has it */
     uint32_t rkey, length;
     bool fetched;
+    struct softib_owed *record;     /* for the receiver, in case that this process is killed */
     struct softib_receive receive;  /* where it goes: the tag's buffer */
     struct softib_sge sge[];
 };
 
-int ve_owe(struct ve_qp *q, const struct softib_tag *entry, const char header[32])
+int ve_owe(struct ve_qp *q, const struct softib_qp *peer, struct softib_srq *srq, const struct softib_tag *entry,
+           const char header[32])
 {
     struct ve_owed *owed = malloc(sizeof *owed + entry->sges * sizeof owed->sge[0]), **end = &q->owed;
     struct ibv_rvh rvh;
@@ -36,6 +38,8 @@ int ve_owe(struct ve_qp *q, const struct softib_tag *entry, const char header[32
     owed->rkey = be32toh(rvh.rkey);
     owed->length = be32toh(rvh.len);
     owed->fetched = false;
+    owed->record = ve_owed_open(q->e, srq, &(struct softib_owed){ .handle = entry->handle, .wr_id = entry->wr_id, .qpn = peer->qpn,
+                                                                  .src_qp = q->s->qpn, .length = owed->length });
     owed->next = NULL;
     owed->receive = (struct softib_receive){ .wr_id = entry->wr_id, .sges = entry->sges };
     memcpy(owed->sge, entry + 1, entry->sges * sizeof owed->sge[0]);
@@ -62,7 +66,9 @@ static void settle(struct ve_qp *q, const struct softib_qp *peer, const struct s
         .qpn = peer->qpn, .owner = peer->qpn, .src_qp = q->s->qpn, .flags = IBV_WC_TM_DATA_VALID,
     };
 
+    ve_owed_settling(q->e, srq, q->owed->record);
     ve_complete(q->e, srq->cq, &cqe, false);
+    ve_owed_close(q->owed->record);
 }
 
 /* The responder's RDMA READ. What it counts goes the way of an answer. */
@@ -82,6 +88,8 @@ static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct 
         return IBV_WC_REM_ACCESS_ERR;
     if (!ve_receive_parts(q->e, peer, srq, &owed->receive, parts, &room) || owed->length > room)
         return IBV_WC_LOC_PROT_ERR;
+    if (owed->length && !source.here)
+        return IBV_WC_REM_ACCESS_ERR; /* imported, and not mapped here */
     from = (struct iovec){ owed->length ? source.here : NULL, owed->length };
     if (owed->length && ve_put(q->e, srq->process, parts, owed->receive.sges, &from, 1))
         return IBV_WC_LOC_PROT_ERR;
@@ -165,7 +173,9 @@ void ve_pay(struct ve_qp *q)
     }
     while (q->owed) {
         if (!q->owed->fetched) {
+            ve_copies_begin(q);
             status = fetch(q, peer, srq);
+            ve_copies_end(q);
             if (status != IBV_WC_SUCCESS) {
                 fail(q, peer, srq);
                 break;

@@ -123,9 +123,16 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
 /* Executes and completes. False: it must wait. */
 static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
 {
-    struct ve_outcome outcome = execute(q, wr);
+    struct ve_outcome outcome;
     enum ibv_wc_status status;
 
+    if (wr->flags & IBV_SEND_INLINE) { /* it has no keys of its own */
+        outcome = execute(q, wr);
+    } else {
+        ve_copies_begin(q);
+        outcome = execute(q, wr);
+        ve_copies_end(q);
+    }
     if (outcome.wait) {
         now = now ? now : ve_now_ns();
         if (!gives_up(q, &outcome, now, &status))

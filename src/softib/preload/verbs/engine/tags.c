@@ -141,7 +141,7 @@ enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_q
     *outcome = deliver(q, peer, srq, entry, iov, n, length, rendezvous);
     if (outcome->wait)
         return VE_MATCHED;
-    if (rendezvous && outcome->status == IBV_WC_SUCCESS && ve_owe(q, entry, header))
+    if (rendezvous && outcome->status == IBV_WC_SUCCESS && ve_owe(q, peer, srq, entry, header))
         *outcome = ve_done(IBV_WC_LOC_QP_OP_ERR); /* no memory */
     cqe.wr_id = entry->wr_id;
     cqe.status = outcome->status;

@@ -5,15 +5,30 @@
 #include <sys/prctl.h>
 
 #define IDLE_NS 1000000000u /* with nothing to wait for the thread stays so long, then ends */
+#define OWED_NS 50000000u   /* the senders of rendezvous are looked at so often, to see whether they live */
 #define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */
 
 static void *run(void *argument);
+
+void ve_timer_begin(struct ve_engine *e)
+{
+    sigset_t all, before;
+
+    if (e->timer_runs)
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the application's */
+    __atomic_store_n(&e->stop, false, __ATOMIC_RELAXED);
+    e->timer_runs = !pthread_create(&e->timer, NULL, run, e);
+    if (e->timer_runs)
+        pthread_detach(e->timer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 /* Who adds work makes sure that somebody looks. `q->lock` is held, `e->lock` is taken. */
 void ve_list(struct ve_qp *q)
 {
     struct ve_engine *e = q->e;
-    sigset_t all, before;
 
     if (q->listed)
         return;
@@ -21,15 +36,7 @@ void ve_list(struct ve_qp *q)
     q->next = e->waiting;
     q->listed = true;
     __atomic_store_n(&e->waiting, q, __ATOMIC_RELEASE);
-    if (!e->timer_runs) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the application's */
-        __atomic_store_n(&e->stop, false, __ATOMIC_RELAXED);
-        e->timer_runs = !pthread_create(&e->timer, NULL, run, e);
-        if (e->timer_runs)
-            pthread_detach(e->timer);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
+    ve_timer_begin(e);
     pthread_mutex_unlock(&e->lock);
     if (!ve_modes || !ve_wakes_in_time(e))
         vm_wake(&e->w, e->w.process);
@@ -92,7 +99,7 @@ void ve_progress(struct ve_engine *e)
 static void *run(void *argument)
 {
     struct ve_engine *e = argument;
-    bool woken = true, idle = false;
+    bool woken = true, idle = false, owed;
     uint64_t nap;
 
     if (ve_modes)
@@ -106,7 +113,8 @@ static void *run(void *argument)
             continue;
         }
         pthread_mutex_lock(&e->lock);
-        if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, woken) && idle)) {
+        owed = e->tagged && ve_owed_look(e);
+        if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, woken) && idle && !e->tagged)) {
             e->timer_runs = false;
             pthread_mutex_unlock(&e->lock);
             return NULL;
@@ -114,7 +122,7 @@ static void *run(void *argument)
         idle = !e->waiting;
         pthread_mutex_unlock(&e->lock);
         nap = ve_modes ? ve_nap(e, idle) : 0;
-        vm_sleep(&e->w, before, nap ? nap : idle ? IDLE_NS : SOON_NS, &e->stop);
+        vm_sleep(&e->w, before, nap ? nap : !idle ? SOON_NS : owed ? OWED_NS : IDLE_NS, &e->stop);
         woken = vm_wakes(&e->w) != before;
     }
 }

@@ -259,15 +259,12 @@ void vm_free(struct vm_world *w, uint64_t offset, size_t octets)
 
 /* -- numbers -- */
 
-/* The table holds process << 48 | offset: whose hazard to raise is known before the object is looked at. */
-#define PROCESS_AT 48
-
 /* Numbers go round, so that one is not taken again soon, but in a part of the table: it takes memory where it was used. */
 #define ROUND 0x100000
 
 uint32_t vm_number_take(struct vm_world *w, uint64_t object)
 {
-    uint64_t value = (uint64_t)w->process << PROCESS_AT | object;
+    uint64_t value = (uint64_t)w->process << VM_NUMBER_PROCESS | object;
     uint32_t start = __atomic_fetch_add(&vm_head(w)->number_next, 1, __ATOMIC_RELAXED) % ROUND;
 
     for (uint32_t tries = 0; tries < ROUND + SOFTIB_VERBS_NUMBERS_N; tries++) {
@@ -283,7 +280,7 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object)
     return 0;
 }
 
-static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, bool second)
+static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, enum vm_level level)
 {
     uint64_t *at = vm_number(w, number), value;
     uint32_t process;
@@ -291,25 +288,25 @@ static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, bool s
     if (number >= __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED))
         return NULL; /* nobody's, and a look would take memory: the file is sparse */
     value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    process = (uint32_t)(value >> PROCESS_AT);
+    process = vm_number_process(value);
     if (!value || !__atomic_load_n(&vm_process(w, process)->alive, __ATOMIC_RELAXED))
         return NULL;
-    *hazard = vm_hazard(w, process, second);
+    *hazard = vm_hazard(w, process, level);
     if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != value) {
         vm_hazard_end(*hazard);
         return NULL;
     }
-    return vm_at(w, value & ((1ull << PROCESS_AT) - 1));
+    return vm_at(w, value & ((1ull << VM_NUMBER_PROCESS) - 1));
 }
 
 void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard)
 {
-    return hold(w, number, hazard, false);
+    return hold(w, number, hazard, VM_FIRST);
 }
 
 void *vm_number_hold_too(struct vm_world *w, uint32_t number, uint64_t **hazard)
 {
-    return hold(w, number, hazard, true);
+    return hold(w, number, hazard, VM_SECOND);
 }
 
 void vm_number_give(struct vm_world *w, uint32_t number)
@@ -387,6 +384,7 @@ struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key)
 void vm_key_publish(struct softib_key *entry, uint32_t key)
 {
     entry->tag = (uint8_t)key; /* windows have moved it on */
+    __atomic_store_n(&entry->version, entry->version + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->key, key, __ATOMIC_SEQ_CST);
 }
 

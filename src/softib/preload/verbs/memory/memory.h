@@ -102,6 +102,9 @@ void vm_close(struct vm_world *w);
 uint64_t vm_alloc(struct vm_world *w, size_t octets);
 void vm_free(struct vm_world *w, uint64_t offset, size_t octets);
 
+/* The table of numbers holds process << 48 | offset: whose hazard to raise is known before the object is looked at. */
+#define VM_NUMBER_PROCESS 48
+
 /* A number (QPN, SRQN) that leads to `object` of this process; 0: none left. Never 0, 1 or the multicast QPN. */
 uint32_t vm_number_take(struct vm_world *w, uint64_t object);
 /*
@@ -109,9 +112,14 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object);
  * vm_hazard_end(*hazard).
  */
 void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard);
-/* The same for who holds one already. No third: slots are kept for the second, so that all who hold a first get theirs. */
+/* The same for who holds one already. */
 void *vm_number_hold_too(struct vm_world *w, uint32_t number, uint64_t **hazard);
 void vm_number_give(struct vm_world *w, uint32_t number);
+/* Whose object an entry of the table leads to. */
+static inline uint32_t vm_number_process(uint64_t entry)
+{
+    return (uint32_t)(entry >> VM_NUMBER_PROCESS);
+}
 
 /* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
 struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key);
@@ -135,6 +143,8 @@ static inline void vm_maps_tidy(struct vm_world *w)
 /* -- locks -- */
 
 bool vm_lives(struct vm_world *w, uint32_t process);
+/* Of who holds a lock. */
+bool vm_owner_lives(struct vm_world *w, uint32_t owner);
 void vm_lock_slow(struct vm_world *w, uint32_t *lock);
 
 static inline void vm_lock(struct vm_world *w, uint32_t *lock)
@@ -161,15 +171,18 @@ static inline void vm_relax(void)
 
 /* -- hazards: objects of `target` are in use until the slot is cleared -- */
 
-uint64_t *vm_hazard(struct vm_world *w, uint32_t target, bool second);
+/* Who holds one takes one of a later level only: each has slots of its own, so nobody waits for those behind him. */
+enum vm_level { VM_FIRST, VM_SECOND, VM_THIRD };
+uint64_t *vm_hazard(struct vm_world *w, uint32_t target, enum vm_level level);
 
 static inline void vm_hazard_end(uint64_t *slot)
 {
     __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
 }
 
-/* Returns when nobody uses any more what was taken out of reach before the call. */
+/* Returns when nobody uses any more what was taken out of reach before the call: of this process, or of another. */
 void vm_quiesce(struct vm_world *w);
+void vm_quiesce_of(struct vm_world *w, uint32_t process);
 
 /* -- waking -- */
 

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 4
+#define SOFTIB_VERBS_VERSION 5
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -87,10 +87,10 @@ struct softib_key {
     uint16_t process;
     uint8_t kind;           /* SOFTIB_KEY_* */
     uint8_t tag;            /* of the next key here */
-    uint32_t qpn;           /* window of type 2: of the only QP */
+    uint32_t qpn;           /* window of type 2: of the only QP; region: of which device memory, 0 = none */
     uint32_t users;         /* windows bound to this region */
     uint64_t file;          /* a softib_file, 0 = private memory */
-    uint64_t reserved;
+    uint64_t version;       /* counts how often it was published */
 };
 
 #define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
@@ -204,6 +204,21 @@ struct softib_tags {
     uint32_t handled;       /* unexpected messages that the owner says it has seen, modulo 2^16 */
     uint64_t unexpected;    /* that came: count << 48 | 1 << 32 and the SRQ's head that one more waits for */
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
+    uint64_t owed;          /* softib_owed[size] */
+    uint32_t owed_high;     /* those behind it were never used */
+    uint32_t spare;
+};
+
+struct softib_owed {        /* a rendezvous that matched; its sender has data and FIN still to deliver */
+    uint32_t owner;         /* the sender, as in a lock; 0 = free */
+    uint32_t handle;        /* of the tag that it matched */
+    uint64_t wr_id;
+    uint32_t qpn;
+    uint32_t src_qp;
+    uint32_t length;
+    uint32_t settling;      /* 1: the sender adds the completion now; */
+    uint32_t producer;      /* the CQ had so many then */
+    uint32_t reserved;
 };
 
 struct softib_tag {         /* its softib_sge follow */

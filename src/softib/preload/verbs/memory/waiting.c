@@ -12,7 +12,7 @@
 
 #define SPINS 1000 /* then the processor is given away: the owner may wait for it */
 
-static bool owner_lives(struct vm_world *w, uint32_t owner)
+bool vm_owner_lives(struct vm_world *w, uint32_t owner)
 {
     return __atomic_load_n(&vm_process(w, owner & 0xFFFF)->generation, __ATOMIC_ACQUIRE) == owner >> 16 &&
            vm_lives(w, owner & 0xFFFF);
@@ -48,7 +48,7 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (2 * SPINS) == 0 && !owner_lives(w, owner)) /* a yield is long on a busy machine */
+            if (spins % (2 * SPINS) == 0 && !vm_owner_lives(w, owner)) /* a yield is long on a busy machine */
                 __atomic_compare_exchange_n(lock, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         }
         owner = 0;
@@ -58,13 +58,12 @@ void vm_lock_slow(struct vm_world *w, uint32_t *lock)
     }
 }
 
-#define SECOND 8 /* slots at the end, for who holds one already */
-
-uint64_t *vm_hazard(struct vm_world *w, uint32_t target, bool second)
+uint64_t *vm_hazard(struct vm_world *w, uint32_t target, enum vm_level level)
 {
+    static const struct { uint32_t from, n; } levels[] = { [VM_FIRST] = { 0, 16 }, [VM_SECOND] = { 16, 4 }, [VM_THIRD] = { 20, 4 } };
     static __thread uint64_t sequence;
     static __thread uint32_t mine;
-    uint32_t from = second ? SOFTIB_VERBS_HAZARDS - SECOND : 0, n = second ? SECOND : SOFTIB_VERBS_HAZARDS - SECOND;
+    uint32_t from = levels[level].from, n = levels[level].n;
     uint64_t *slots = vm_process(w, w->process)->hazard, value = ++sequence << 16 | target;
 
     for (uint32_t tries = 1;; mine++, tries++) { /* mostly the one that this thread had before */
@@ -79,6 +78,11 @@ uint64_t *vm_hazard(struct vm_world *w, uint32_t target, bool second)
 
 void vm_quiesce(struct vm_world *w)
 {
+    vm_quiesce_of(w, w->process);
+}
+
+void vm_quiesce_of(struct vm_world *w, uint32_t process)
+{
     uint32_t high = __atomic_load_n(&vm_head(w)->process_high, __ATOMIC_SEQ_CST);
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -88,7 +92,7 @@ void vm_quiesce(struct vm_world *w)
         for (unsigned i = 0; __atomic_load_n(&p->alive, __ATOMIC_ACQUIRE) && i < SOFTIB_VERBS_HAZARDS; i++) {
             uint64_t seen = __atomic_load_n(&p->hazard[i], __ATOMIC_SEQ_CST);
 
-            if ((seen & 0xFFFF) != w->process)
+            if ((seen & 0xFFFF) != process)
                 continue;
             for (uint32_t spins = 1; __atomic_load_n(&p->hazard[i], __ATOMIC_ACQUIRE) == seen; spins++) {
                 vm_relax();

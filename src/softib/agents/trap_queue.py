@@ -1,0 +1,225 @@
+"""Traps on their way to the subnet manager: each is sent again until the manager represses it (IBA 13.4.9, 14.2.5.1).
+
+    queue = TrapQueue(plane)
+    queue.collect(now_ps)                          # what the devices raised since the last call
+    for batch, port in queue.due(now_ps): ...      # MADs to send from these ports
+    queue.repressed(port, tid)                     # SubnTrapRepress came back to the port
+    queue.next_ps()                                # call again then; None: nothing waits
+
+The rules, with their source:
+
+* A new trap has a TransactionID of its own, its repetitions have the same one (o13-5); its M_Key is 0 (o14-1).
+* A port sends no trap sooner than SubnetTimeOut, 4.096 µs x 2^n, after the one before (o14-2, PortInfo:SubnetTimeOut),
+  new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps a port and type (RVT_MAX_TRAP_LEN).
+* The specification sets no end to repetitions, and hfi1 knows none. OpenSM (``osm_trap_rcv``) takes a trap that it hears more
+  than ten times for babbling, ignores it and marks the port unhealthy: so a trap is sent ten times here, at intervals
+  that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then given up. Another manager than the one
+  that was told (MasterSMLID changed) is told from the beginning.
+* A trap of a port that knows no manager (MasterSMLID or LID 0) waits, and costs no repetition.
+* The same notice again, while the first was not sent yet, is one trap. Once that was sent, what comes is new: it
+  follows when the manager has repressed the first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from softib.iba.smp import PortInfo
+
+if TYPE_CHECKING:
+    from softib.agents.plane import AgentPlane, Notice
+    from softib.mad.batch import MadBatch
+
+__all__ = ["MOST_PENDING", "MOST_SENDS", "TrapQueue"]
+
+MOST_SENDS = 10
+"""How often a trap is sent: the eleventh copy is babbling to OpenSM."""
+MOST_PENDING = 100
+"""Traps that a port keeps (hfi1: RVT_MAX_TRAP_LEN); beyond, the oldest is lost."""
+LONGEST_BACKOFF = 5
+"""Intervals grow to 2^5 times SubnetTimeOut: ten copies span 159 of them, 171 s with OpenSM's SubnetTimeOut 18."""
+SHORTEST_PS = 100_000_000_000
+"""Between two traps of a port, whatever SubnetTimeOut says (ours: 0.1 s; a manager that is well sets 18, 1.07 s)."""
+HOMELESS_PS = 250_000_000_000
+"""How often a port without a manager is looked at."""
+UNIT_PS = 4_096_000
+
+
+@dataclass
+class Pending:
+    """A trap that nobody has repressed. ``again``: the same happened once more since it was sent."""
+
+    notice: Notice
+    tid: int
+    due_ps: int
+    sends: int = 0
+    manager: int = 0
+    again: bool = False
+
+    def says(self, other: Notice) -> bool:
+        """Is it the same notice?"""
+        mine = self.notice
+        return (mine.trap, mine.detail, mine.data) == (other.trap, other.detail, other.data)
+
+
+@dataclass
+class PortTraps:
+    """The traps of one end port, oldest first; from ``free_ps`` on it may send again. ``listed_ps``: its entry in the
+    queue of ports (-1: it has none)."""
+
+    pending: deque[Pending] = field(default_factory=deque)
+    free_ps: int = 0
+    listed_ps: int = -1
+
+    def next(self) -> Pending:
+        """The one whose time comes first; of those, the oldest."""
+        return min(self.pending, key=lambda p: p.due_ps)
+
+
+@dataclass
+class TrapCounts:
+    """Of all ports since the start: MADs ``sent``, traps that a manager ``repressed``, notices ``merged`` into one that
+    waited, traps ``given_up`` after ten copies, notices ``lost`` because a queue was full or the device lost its power."""
+
+    sent: int = 0
+    repressed: int = 0
+    merged: int = 0
+    given_up: int = 0
+    lost: int = 0
+
+
+class TrapQueue:
+    """The traps of all devices of ``plane``. Time is the caller's (ps); nothing is done between calls."""
+
+    def __init__(self, plane: AgentPlane):
+        self.plane = plane
+        self.counts = TrapCounts()
+        self._ports: dict[int, PortTraps] = {}
+        self._order: list[tuple[int, int]] = []
+        self._tid = 0
+
+    @property
+    def pending(self) -> int:
+        """Traps that wait for their repression, or for a manager."""
+        return sum(len(p.pending) for p in self._ports.values())
+
+    def told(self) -> dict[str, int]:
+        """For JSON: the counts, and ``pending``."""
+        return {"pending": self.pending, **asdict(self.counts)}
+
+    def collect(self, now_ps: int) -> None:
+        """Take what devices raised since the last call."""
+        raised, overflows = self.plane.tables.notice_count.tolist()
+        if raised or overflows:
+            self.counts.lost += overflows
+            for notice in self.plane.take_notices():
+                self._add(notice, now_ps)
+
+    def _add(self, notice: Notice, now_ps: int) -> None:
+        at = self._ports.setdefault(notice.port, PortTraps())
+        same = next((p for p in at.pending if p.says(notice)), None)
+        if same is not None:
+            same.again |= same.sends > 0
+            self.counts.merged += 1
+            return
+        if len(at.pending) >= MOST_PENDING:
+            at.pending.popleft()
+            self.counts.lost += 1
+        self._new(at, notice, now_ps)
+
+    def _new(self, at: PortTraps, notice: Notice, now_ps: int) -> None:
+        self._tid += 1  # its upper 16 bits stay 0: no program has that number, and it lasts for 2^48 traps
+        at.pending.append(Pending(notice, self._tid, now_ps))
+        self._list(notice.port, at)
+
+    def _list(self, port: int, at: PortTraps) -> None:
+        """Enter the port's next moment into the queue of ports."""
+        when = max(at.free_ps, at.next().due_ps)
+        if at.listed_ps < 0 or when < at.listed_ps:
+            at.listed_ps = when
+            heapq.heappush(self._order, (when, port))
+
+    def _first(self) -> tuple[int, int] | None:
+        """The next (moment, port), past entries that an earlier one has replaced."""
+        while self._order:
+            when, port = self._order[0]
+            at = self._ports.get(port)
+            if at is not None and at.listed_ps == when:
+                return when, port
+            heapq.heappop(self._order)
+        return None
+
+    def next_ps(self) -> int | None:
+        """When :meth:`due` has something; None: nothing waits."""
+        first = self._first()
+        return None if first is None else first[0]
+
+    def due(self, now_ps: int, most: int = 64) -> list[tuple[MadBatch, int]]:
+        """Up to ``most`` MADs that leave now, each with its port; they count as sent."""
+        out: list[tuple[MadBatch, int]] = []
+        while len(out) < most:
+            first = self._first()
+            if first is None or first[0] > now_ps:
+                break
+            heapq.heappop(self._order)
+            made = self._send(first[1], now_ps)
+            if made is not None:
+                out.append(made)
+        return out
+
+    def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
+        """The next trap of ``port``; its next moment is entered."""
+        at = self._ports[port]
+        at.listed_ps = -1
+        if self.plane.faults.is_dead(int(self.plane.fabric.port_node[port])):
+            self.counts.lost += len(at.pending)
+            del self._ports[port]
+            return None
+        trap = at.next()
+        made = None
+        if max(at.free_ps, trap.due_ps) <= now_ps:  # or one that was due is repressed meanwhile
+            made = self.plane.trap(trap.notice, trap.tid)
+            if made is None:
+                for p in at.pending:
+                    p.due_ps = max(p.due_ps, now_ps + HOMELESS_PS)
+            elif not self._leaves(at, trap, int(made[0].dlid[0]), now_ps):
+                made = None
+        if at.pending:
+            self._list(port, at)
+        return made
+
+    def _leaves(self, at: PortTraps, trap: Pending, manager: int, now_ps: int) -> bool:
+        """False where ``manager`` (a LID) was told often enough: then it is given up."""
+        if manager != trap.manager:
+            trap.manager, trap.sends = manager, 0
+        if trap.sends >= MOST_SENDS:
+            at.pending.remove(trap)
+            self.counts.given_up += 1
+            return False
+        pause_ps = self._pause(trap.notice.port)
+        at.free_ps = now_ps + pause_ps
+        trap.due_ps = now_ps + (pause_ps << min(trap.sends, LONGEST_BACKOFF))
+        trap.sends += 1
+        self.counts.sent += 1
+        return True
+
+    def _pause(self, port: int) -> int:
+        timeout = int(PortInfo.subnet_timeout.get(self.plane.fabric.port_info[port]))
+        return max(SHORTEST_PS, UNIT_PS << timeout)
+
+    def repressed(self, port: int, tid: int, now_ps: int) -> bool:
+        """A TrapRepress with ``tid`` reached end port ``port``: that trap ends. False where it has no such trap."""
+        at = self._ports.get(port)
+        trap = None if at is None else next((p for p in at.pending if p.tid == tid), None)
+        if at is None or trap is None:
+            return False
+        at.pending.remove(trap)
+        self.counts.repressed += 1
+        if trap.again:
+            self._new(at, trap.notice, now_ps)
+        if not at.pending:
+            at.listed_ps = -1
+        return True

@@ -1,0 +1,259 @@
+/*
+ * The end of what two processes share by a context's descriptor: who destroys it destroys it for both. "shared_ends ends",
+ * "shared_ends mixed", "shared_ends race ROUNDS".
+ */
+#include "sharing.h"
+
+#include <sys/mman.h>
+
+#define AREA (4 << 20)
+#define TAIL 65536
+#define PIECE 5000
+
+struct told {
+    uint32_t pd, mr, dm, rkey;
+    uint64_t area, target;
+};
+
+static struct ibv_context *context;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct told t;
+
+static char *map(void)
+{
+    char *at = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    MUST(at != MAP_FAILED);
+    return at;
+}
+
+/* Both connect a new QP. */
+static void meet(struct ibv_pd *pd)
+{
+    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 3,
+                                                                     .max_recv_sge = 3 } };
+    struct end mine = { .lid = rig_lid(context, 1) }, other;
+
+    if (!cq)
+        cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    init.send_cq = init.recv_cq = cq;
+    qp = ibv_create_qp(pd, &init);
+    MUST(qp);
+    mine.qpn = qp->qp_num;
+    say(&mine, sizeof mine);
+    hear(&other, sizeof other);
+    rig_init(qp, 1);
+    rig_rtr(qp, 1, other.qpn, other.lid);
+    rig_rts(qp, 14, 7);
+    turn();
+    wait_turn();
+}
+
+static enum ibv_wc_status write_from(uint64_t address, uint32_t lkey)
+{
+    return rig_send(qp, cq, IBV_WR_RDMA_WRITE, address, PIECE, lkey, t.target, t.rkey, 0).status;
+}
+
+/* -- ends: first the owner ends it, then the other -- */
+
+static void owner_ends(void)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    char *area = map(), *target = malloc(PIECE);
+    struct ibv_mr *mr = ibv_reg_mr(pd, area, AREA, ALL), *remote = ibv_reg_mr(pd, target, PIECE, ALL);
+    struct ibv_alloc_dm_attr attr = { .length = 8192 };
+    struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
+
+    t = (struct told){ .pd = pd->handle, .mr = mr->handle, .dm = dm->handle, .area = (uintptr_t)area, .rkey = remote->rkey,
+                       .target = (uintptr_t)target };
+    memset(area, 1, AREA);
+    say(&t, sizeof t);
+    meet(pd);
+    wait_turn(); /* it has written from the region, and has one of the device memory */
+    MUST(target[PIECE - 1] == 1 && ibv_free_dm(dm) == EBUSY && !ibv_memcpy_to_dm(dm, 0, area, 4096));
+    turn();
+    wait_turn(); /* it has none any more */
+    MUST(!ibv_free_dm(dm) && !ibv_dereg_mr(mr) && !munmap(area, AREA));
+    turn();
+    wait_turn();
+    MUST(!ibv_destroy_qp(qp));
+    area = map();
+    mr = ibv_reg_mr(pd, area, AREA, ALL);
+    dm = ibv_alloc_dm(context, &attr);
+    t.mr = mr->handle;
+    t.dm = dm->handle;
+    say(&t, sizeof t);
+    meet(pd);
+    wait_turn(); /* it has ended both */
+    MUST(write_from((uintptr_t)area, mr->lkey) == IBV_WC_LOC_PROT_ERR);
+    MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL) && errno == EINVAL);
+    MUST(ibv_dereg_mr(mr) == ENOENT && ibv_free_dm(dm) == ENOENT && ibv_memcpy_to_dm(dm, 0, target, 4096));
+    ibv_unimport_mr(mr);
+    MUST(!ibv_destroy_qp(qp) && !ibv_dereg_mr(remote) && !ibv_dealloc_pd(pd));
+}
+
+static void importer_ends(void)
+{
+    static char octets[4096];
+    struct ibv_mr *mr, *of_dm;
+    struct ibv_pd *pd;
+    struct ibv_dm *dm;
+
+    hear(&t, sizeof t);
+    MUST(!ibv_import_pd(context, 0) && errno == EINVAL && !ibv_import_pd(context, 1u << 31) && errno == EINVAL);
+    pd = ibv_import_pd(context, t.pd);
+    mr = ibv_import_mr(pd, t.mr);
+    dm = ibv_import_dm(context, t.dm);
+    MUST(pd && mr && dm);
+    of_dm = ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_ZERO_BASED);
+    MUST(of_dm);
+    meet(pd);
+    MUST(write_from(t.area, mr->lkey) == IBV_WC_SUCCESS && !ibv_memcpy_to_dm(dm, 0, octets, 4096));
+    MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL) && errno == EINVAL);
+    turn();
+    wait_turn();
+    MUST(!ibv_dereg_mr(of_dm));
+    turn();
+    wait_turn(); /* the owner has ended both */
+    MUST(ibv_memcpy_to_dm(dm, 0, octets, 4096) == EINVAL && ibv_memcpy_from_dm(octets, dm, 0, 4096) == EINVAL);
+    MUST(!ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_ZERO_BASED) && errno == EINVAL && !ibv_import_dm(context, t.dm));
+    MUST(write_from(t.area, mr->lkey) == IBV_WC_LOC_PROT_ERR && !ibv_import_mr(pd, t.mr));
+    MUST(ibv_dereg_mr(mr) == ENOENT && ibv_free_dm(dm) == ENOENT);
+    ibv_unimport_mr(mr);
+    ibv_unimport_dm(dm);
+    MUST(!ibv_destroy_qp(qp));
+    turn();
+    hear(&t, sizeof t);
+    mr = ibv_import_mr(pd, t.mr);
+    dm = ibv_import_dm(context, t.dm);
+    meet(pd);
+    MUST(mr && dm && !ibv_dereg_mr(mr) && !ibv_free_dm(dm));
+    turn();
+    MUST(!ibv_destroy_qp(qp));
+    ibv_unimport_pd(pd);
+}
+
+/* -- mixed: one list of memory of both -- */
+
+static void owner_mixes(void)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    char *area = map(), *from = malloc(3 * PIECE);
+    struct ibv_mr *mr = ibv_reg_mr(pd, area, AREA, ALL), *source = ibv_reg_mr(pd, from, 3 * PIECE, ALL);
+
+    for (int i = 0; i < 3 * PIECE; i++)
+        from[i] = (char)(i * 31);
+    t = (struct told){ .pd = pd->handle, .mr = mr->handle, .area = (uintptr_t)area, .rkey = source->rkey, .target = (uintptr_t)from };
+    say(&t, sizeof t);
+    meet(pd);
+    wait_turn(); /* it has posted its receive */
+    MUST(rig_send(qp, cq, IBV_WR_SEND, (uintptr_t)from, 3 * PIECE, source->lkey, 0, 0, 0).status == IBV_WC_SUCCESS);
+    MUST(!memcmp(area + 100, from + PIECE, PIECE) && area[99] == 0 && area[100 + PIECE] == 0);
+    memset(area, 0, AREA);
+    turn();
+    wait_turn(); /* it has read into the same places */
+    MUST(!memcmp(area + 100, from + PIECE, PIECE) && area[99] == 0 && area[100 + PIECE] == 0);
+}
+
+static void importer_mixes(void)
+{
+    char *own = map(), *want = malloc(3 * PIECE);
+    struct ibv_sge sges[3];
+    struct ibv_recv_wr receive = { .sg_list = sges, .num_sge = 3 }, *bad;
+    struct ibv_send_wr read = { .sg_list = sges, .num_sge = 3, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED }, *wrong;
+    struct ibv_mr *mr, *mine;
+    struct ibv_pd *pd;
+
+    hear(&t, sizeof t);
+    pd = ibv_import_pd(context, t.pd);
+    mr = ibv_import_mr(pd, t.mr);
+    mine = ibv_reg_mr(pd, own, AREA, ALL);
+    sges[0] = (struct ibv_sge){ (uintptr_t)own + 10, PIECE, mine->lkey };
+    sges[1] = (struct ibv_sge){ t.area + 100, PIECE, mr->lkey };
+    sges[2] = (struct ibv_sge){ (uintptr_t)own + 3 * PIECE, PIECE, mine->lkey };
+    for (int i = 0; i < 3 * PIECE; i++)
+        want[i] = (char)(i * 31);
+    meet(pd);
+    MUST(!ibv_post_recv(qp, &receive, &bad));
+    turn();
+    MUST(rig_poll(cq).status == IBV_WC_SUCCESS);
+    MUST(!memcmp(own + 10, want, PIECE) && !memcmp(own + 3 * PIECE, want + 2 * PIECE, PIECE) && own[9] == 0 && own[10 + PIECE] == 0);
+    memset(own, 0, AREA);
+    wait_turn();
+    read.wr.rdma.remote_addr = t.target;
+    read.wr.rdma.rkey = t.rkey;
+    MUST(!ibv_post_send(qp, &read, &wrong) && rig_poll(cq).status == IBV_WC_SUCCESS);
+    MUST(!memcmp(own + 10, want, PIECE) && !memcmp(own + 3 * PIECE, want + 2 * PIECE, PIECE) && own[9] == 0 && own[10 + PIECE] == 0);
+    turn();
+}
+
+/* -- race: the owner ends it while the other reads into it -- */
+
+static void owner_races(int rounds)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    char *area = map(), *from = memset(map(), 'w', AREA);
+    struct ibv_mr *source = ibv_reg_mr(pd, from, AREA, ALL), *mr;
+
+    t = (struct told){ .pd = pd->handle, .rkey = source->rkey, .target = (uintptr_t)from, .area = (uintptr_t)area };
+    for (int round = 0; round < rounds; round++) {
+        mr = ibv_reg_mr(pd, area, AREA, ALL);
+        t.mr = mr->handle;
+        say(&t, sizeof t);
+        meet(pd);
+        wait_turn(); /* it has read once */
+        nanosleep(&(struct timespec){ 0, round * 37 % 1500 * 1000 }, NULL);
+        if (round % 2)
+            MUST(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0));
+        else
+            MUST(!ibv_dereg_mr(mr));
+        memset(area + AREA - TAIL, 'c', TAIL);
+        nanosleep(&(struct timespec){ 0, 3000000 }, NULL);
+        for (int i = AREA - TAIL; i < AREA; i++)
+            MUST(area[i] == 'c');
+        wait_turn();
+        MUST(!ibv_destroy_qp(qp) && (round % 2 == 0 || !ibv_dereg_mr(mr)));
+    }
+}
+
+static void importer_races(int rounds)
+{
+    struct ibv_pd *pd = NULL;
+    struct ibv_mr *mr;
+    uint64_t n;
+
+    for (int round = 0; round < rounds; round++) {
+        hear(&t, sizeof t);
+        pd = pd ? pd : ibv_import_pd(context, t.pd);
+        mr = ibv_import_mr(pd, t.mr);
+        meet(pd);
+        for (n = 0; rig_send(qp, cq, IBV_WR_RDMA_READ, t.area, AREA, mr->lkey, t.target, t.rkey, 0).status == IBV_WC_SUCCESS; n++)
+            if (!n)
+                turn();
+        MUST(n);
+        ibv_unimport_mr(mr);
+        MUST(!ibv_destroy_qp(qp));
+        turn();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc == 3 ? atoi(argv[2]) : 0;
+    pid_t child;
+    bool owner = sharing_fork(&child);
+
+    MUST(argc >= 2);
+    context = owner ? rig_device() : ibv_import_device(take());
+    MUST(context);
+    if (owner)
+        give(context->cmd_fd);
+    if (!strcmp(argv[1], "ends"))
+        (owner ? owner_ends : importer_ends)();
+    else if (!strcmp(argv[1], "mixed"))
+        (owner ? owner_mixes : importer_mixes)();
+    else
+        (owner ? owner_races : importer_races)(rounds);
+    return owner ? sharing_end(child) : 0;
+}
