@@ -40,7 +40,7 @@ class StandIn(threading.Thread):
 
     def stop(self):
         self.running = False
-        self.join(5)
+        self.join(60)
         for key in list(self.selector.get_map().values()):
             key.fileobj.close()
 

@@ -58,7 +58,7 @@ def ibsim(served, stock, tmp_path):
         [stock("ibsim"), "-s", str(tmp_path / "net")], env=env, cwd=tmp_path,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    for _ in range(50):
+    for _ in range(600):
         if f"@{name}:ctl" in Path("/proc/net/unix").read_text():
             break
         time.sleep(0.1)
@@ -68,7 +68,7 @@ def ibsim(served, stock, tmp_path):
 
 
 def tool(env, *command, check=True):
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
     assert not check or run.returncode == 0, (command, run.stdout, run.stderr)
     return run.stdout
 
@@ -126,7 +126,7 @@ def test_opensm_brings_our_fabric_up(served, stock, tmp_path):
     env = {**server.environment("h0", sm=True), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
     run = subprocess.run(
         [stock("opensm"), "-o", "-f", str(tmp_path / "osm.log"), "-Q"], env=env, cwd=tmp_path, capture_output=True,
-        text=True, timeout=120,
+        text=True, timeout=240,
     )  # fmt: skip
     log = (tmp_path / "osm.log").read_text()
     assert "SUBNET UP" in run.stdout + log

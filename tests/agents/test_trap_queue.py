@@ -20,6 +20,10 @@ INTERVAL = 4_096_000 << 18
 REPRESS = 7
 
 
+def due(queue, now):
+    return list(iter(lambda: queue.take(now), None))
+
+
 class Lab:
     """Three switches in a row with a host each; the first host's port knows the manager, which is on it."""
 
@@ -43,7 +47,7 @@ class Lab:
         """(time, port, TID) of everything that leaves up to then, by the queue's own clock."""
         out = []
         while (now := self.queue.next_ps()) is not None and now <= until_ps:
-            for batch, port in self.queue.due(now):
+            for batch, port in due(self.queue, now):
                 assert batch.mad[0, 24:32].tolist() == [0] * 8, "its M_Key is 0"
                 out.append((now, port, int.from_bytes(batch.mad[0, 8:16].tobytes(), "big")))
         return out
@@ -134,7 +138,7 @@ def test_a_port_keeps_a_hundred_the_newest(lab):
         plane.security(lab.host(1), 257, lid1=11, lid2=12, key=0x8001 + key)
     lab.queue.collect(0)
     assert (lab.queue.pending, lab.queue.counts.lost) == (tq.MOST_PENDING, 3)
-    (batch, port), *none = lab.queue.due(0)
+    (batch, port), *none = due(lab.queue, 0)
     details = notice.Notice.data_details.get(batch.mad[0, 64:128])
     assert not none and port == lab.host(1) and int(notice.TrapBadKey.key.get(details)) == 0x8004
     for _ in range(len(plane.tables.notices) + 7):
@@ -176,7 +180,7 @@ def test_a_hundred_flapping_links_are_one_trap_in_a_subnet_timeout():
             plane.set_link(base + 1 + i, bool(step & 1), now)
         raised += int(plane.tables.notice_count[0])
         queue.collect(now)
-        for batch, port in queue.due(now):
+        for batch, port in due(queue, now):
             told.append(now)
             SwitchInfo.port_state_change.set(f.switch_info, 0)
             assert queue.repressed(port, int.from_bytes(batch.mad[0, 8:16].tobytes(), "big"), now)
@@ -216,3 +220,15 @@ def test_an_answer_that_is_no_repression_ends_nothing(lab):
     lab.watchdog(1)
     assert ask(lab.plane, lab.sm, klass=1, attr=2, dlid=2)[0] != 0, "Get(Notice) is not offered"
     assert lab.queue.pending == 1
+
+
+def test_a_trap_that_a_bug_of_ours_meets_is_lost_and_no_other(lab, monkeypatch):
+    real, bad = lab.plane.trap, lambda notice, tid: 1 / 0
+    lab.watchdog(1)
+    lab.watchdog(1, 8)
+    monkeypatch.setattr(lab.plane, "trap", bad)
+    with pytest.raises(ZeroDivisionError):
+        lab.queue.take(0)
+    monkeypatch.setattr(lab.plane, "trap", real)
+    assert (lab.queue.pending, lab.queue.counts.lost) == (1, 1)
+    assert len(lab.sent(10**18)) == tq.MOST_SENDS

@@ -47,7 +47,7 @@ def load(ibdmsh: str, topo: Path, folder: Path, how: str = "parseTopology") -> I
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=120,
+        timeout=240,
     )
     nodes, links, ok = {}, {}, False
     for line in done.stdout.splitlines():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from softib.fabric.formats.topo import read as read_topo
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
+from tests.live.serving import wait_for
 
 
 def arrive(f: Fabric, lft: np.ndarray, lid: np.ndarray) -> tuple[int, int]:
@@ -202,7 +202,8 @@ def opensm_run(stock, tmp_path: Path) -> Iterator:
             [ibsim, "-s", "-r", "-l", str(base), "-n", str(netlist)], stdin=subprocess.PIPE, stdout=log, stderr=log
         )
         children.append(child)
-        time.sleep(1.0)
+        bound = f":{base:04X} "
+        assert wait_for(lambda: bound in Path("/proc/net/udp").read_text()), log.name
         env = {
             **os.environ,
             "LD_PRELOAD": str(preload),
@@ -210,7 +211,7 @@ def opensm_run(stock, tmp_path: Path) -> Iterator:
             "IBSIM_SERVER_PORT": str(base),
         }
         command = [opensm, "-o", "-D", "0x43", "-f", str(dumps / "osm.log"), "--dump_files_dir", str(dumps), *options]
-        subprocess.run(command, env=env, capture_output=True, timeout=120, check=True)
+        subprocess.run(command, env=env, capture_output=True, timeout=240, check=True)
         return env, dumps
 
     yield run
@@ -226,7 +227,7 @@ def test_three_stock_dumps_of_one_subnet_are_the_same_tables(
     env, dumps = opensm_run(shared_data / "qnib-net/netlist.clos5")
     out = {}
     for program in ("ibnetdiscover", "dump_fts"):
-        done = subprocess.run([stock(program)], env=env, capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run([stock(program)], env=env, capture_output=True, text=True, timeout=240, check=True)
         out[program] = tmp_path / f"{program}.txt"
         out[program].write_text(done.stdout)
     f = registry.read(out["ibnetdiscover"]).fabric
@@ -253,7 +254,7 @@ def test_opensm_loads_the_tables_we_write(opensm_run, stock, shared_data: Path, 
     """OpenSM's ``file`` routing engine reads our dump; a table with one route changed shows that it did."""
     net = shared_data / "qnib-net/netlist.clos5"
     env, dumps = opensm_run(net)
-    done = subprocess.run([stock("ibnetdiscover")], env=env, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([stock("ibnetdiscover")], env=env, capture_output=True, text=True, timeout=240, check=True)
     (tmp_path / "net.txt").write_text(done.stdout)
     f = registry.read(tmp_path / "net.txt").fabric
     lft, _ = read_lfts(dumps / "opensm.fdbs", f)

@@ -44,7 +44,7 @@ def dissect(stock, tmp_path, packets):
     """A dictionary of field name → list of values (as integers where it is a number) for each packet."""
     path = tmp_path / "mads.pcap"
     path.write_bytes(pcap((i * 10**6, p) for i, p in enumerate(packets)))
-    run = subprocess.run([stock("tshark"), "-r", str(path), "-T", "pdml"], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([stock("tshark"), "-r", str(path), "-T", "pdml"], capture_output=True, text=True, timeout=240)
     root = ET.fromstring(run.stdout)
     out = []
     for packet in root.iter("packet"):

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from softib.preload import build
+from tests.live.protocol_lab import served, up
+
+__all__ = ["served", "up"]
 
 
 @pytest.fixture(scope="session", autouse=True)

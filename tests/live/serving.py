@@ -150,6 +150,19 @@ class Raw:
             message[32:], np.uint8
         )
 
+    def repress(self, head: dict[str, int], trap: np.ndarray) -> None:
+        """Answer ``trap`` as a manager does; or it comes again."""
+        back = trap.copy()
+        back[3] = 7
+        self.send(back, head["slid"])
+
+    def trapped(self, count: int = 1) -> None:
+        """Wait for ``count`` traps, and answer each."""
+        for _ in range(count):
+            head, m = self.receive()
+            assert m[3] == 5, m[:64]
+            self.repress(head, m)
+
     def silent(self, seconds: float = 0.2) -> bool:
         try:
             self.receive(seconds)

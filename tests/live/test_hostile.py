@@ -58,7 +58,7 @@ def frames_from(rng: np.random.Generator, lids: np.ndarray) -> np.ndarray:
     return frames
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2))])
 def test_every_request_has_one_answer(seed):
     from softib.scenario.bring_up import bring_up
 

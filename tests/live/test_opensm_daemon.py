@@ -108,7 +108,7 @@ def test_a_cable_fails_and_returns(serve, managers, stock, tmp_path):
     assert not re.findall(r"ERR (?!3113|5411|3120)\w+.*", log.read_text(errors="replace"))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_standby_takes_over(how, serve, managers, stock, tmp_path):
     f = generate("fat-tree", radix=4, levels=2)
     s = serve(f)

@@ -9,7 +9,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from tests.agents.test_pma_optional import OPTIONAL, counters_of, place
-from tests.live.test_tool_options import named
+from tests.live.tool_answers import named
 from tests.live.tool_lab import STOCK_FIRST, Lab, fields, in_turn
 
 pytestmark = pytest.mark.stock

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import test_tool_options as look
-from tests.live.test_tool_options import ROWS, Row, has, lab, spelled  # noqa: F401  (lab: the module's fabric)
-from tests.live.tool_lab import Lab, in_turn, told_by_help
+from tests.live.test_tool_options import ROWS, Row, lab  # noqa: F401  (lab: the module's fabric)
+from tests.live.tool_answers import has, spelled
+from tests.live.tool_lab import Lab, fields, in_turn, told_by_help
 
 pytestmark = pytest.mark.stock
 
@@ -74,5 +74,5 @@ def test_the_shared_options_are_taken(program, library, lab: Lab):  # noqa: F811
 def test_a_wrong_device_or_port_is_refused(lab: Lab):  # noqa: F811
     for words in (("-C", "mlx5_9"), ("-C", "mlx5_0", "-P", "7")):
         code, said = lab.tool("own", "ibaddr", *words)
-        assert code != 0 and look.fields(said) is not None, said
+        assert code != 0 and fields(said) is not None, said
     has("GID fe80::")(lab, lab.tool("own", "ibaddr", "-C", "mlx5_0", "-P", "1")[1])

@@ -13,7 +13,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo, SwitchInfo
-from tests.live.test_tool_options import both, has, lacks, named
+from tests.live.tool_answers import both, has, lacks, named
 from tests.live.tool_lab import LIBRARIES, Lab, in_turn
 
 pytestmark = pytest.mark.stock

@@ -16,7 +16,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from tests.live.serving import wait_for
-from tests.live.test_tool_options import named
+from tests.live.tool_answers import named
 from tests.live.tool_lab import STOCK_FIRST, Lab, fields, in_turn
 
 pytestmark = pytest.mark.stock

@@ -16,8 +16,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.live.pcap import PcapWriter
 from tests.live.serving import wait_for
-from tests.live.test_tool_options import named
 from tests.live.test_tool_traps import Heard, Listener
+from tests.live.tool_answers import named
 from tests.live.tool_lab import STOCK_FIRST, Lab
 
 pytestmark = pytest.mark.stock
@@ -128,9 +128,14 @@ def test_a_program_that_never_represses_gets_ten_copies(library, tmp_path, brisk
     listener = None
     try:
         quiet(lab)
-        manager = lab.daemon_.manager
-        PortInfo.subnet_timeout.set(lab.f.port_info, 0)
-        lab.do(lambda: (setattr(lab.daemon_, "manager_failed", True), lab.daemon_.board.leave(manager)))
+
+        def retire() -> bool:  # in the daemon's thread: the manager would set SubnetTimeOut again
+            lab.daemon_.manager_failed = True
+            PortInfo.subnet_timeout.set(lab.f.port_info, 0)
+            lab.daemon_.board.leave(lab.daemon_.manager)
+            return True
+
+        lab.do(retire)
         quiet(lab)  # that IsSM is gone nobody hears: given up
         listener = Listener(lab, library, "silent_manager", node="host-0001")
         listener.says("listening")

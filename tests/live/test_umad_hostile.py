@@ -199,7 +199,7 @@ def prodder(tmp_path_factory) -> Path:
     return folder / "prodder"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_daemon_that_answers_anything(seed, sanitized, prodder):  # noqa: F811
     library, asan = sanitized
     with tempfile.TemporaryDirectory(prefix="softib-", dir="/tmp") as name:

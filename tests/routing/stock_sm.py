@@ -82,7 +82,7 @@ def opensm(program: str, env: dict[str, str], folder: Path, engine: str, *more: 
         *more,
     ]
     env = {**env, "OSM_TMP_DIR": str(folder), "OSM_CACHE_DIR": str(folder)}
-    done = subprocess.run(args, env=env, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(args, env=env, capture_output=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout[-800:] + done.stderr[-800:]
     return (folder / "log").read_text(errors="replace")
 

@@ -19,7 +19,7 @@ def ibdmchk(program, folder, *more):
     """(has a credit loop, {hops: pairs}) as ibdmchk says; it counts the link from the CA as a hop too."""
     files = ["-s", folder / "opensm-subnet.lst", "-f", folder / "opensm.fdbs", "-m", folder / "opensm.mcfdbs"]
     done = subprocess.run(
-        [program, *map(str, files), *map(str, more)], capture_output=True, text=True, timeout=120, check=False
+        [program, *map(str, files), *map(str, more)], capture_output=True, text=True, timeout=240, check=False
     )
     text = done.stdout  # Debian's 1.5.7 crashes on exit, after the report
     said = re.search(r"no credit loops found|credit loops in routing", text)

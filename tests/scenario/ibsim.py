@@ -61,7 +61,7 @@ class Ibsim:
         self.run.kill()
         self.run.wait()
 
-    def tool(self, node: str, *command: str, seconds: float = 120) -> str:
+    def tool(self, node: str, *command: str, seconds: float = 240) -> str:
         run = subprocess.run(command, env=self.environment(node), cwd=self.folder, capture_output=True, text=True,
                              timeout=seconds)  # fmt: skip
         assert run.returncode == 0, (command, run.stdout[-2000:], run.stderr[-2000:])
@@ -84,7 +84,7 @@ class Wire:
     def _bound(name: str) -> socket.socket:
         s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         s.bind(_address(name))
-        s.settimeout(10)
+        s.settimeout(60)
         return s
 
     def _ask(self, kind: int, client: int, body: bytes) -> bytes:
@@ -122,7 +122,7 @@ def _address(name: str) -> bytes:
     return b"\0" + name.encode() + b"\0"
 
 
-def manage(sm: SubnetManager, wire: Wire, seconds: float = 60) -> None:
+def manage(sm: SubnetManager, wire: Wire, seconds: float = 240) -> None:
     """Run ``sm`` over ``wire`` on the real clock until it has settled."""
     begin = time.monotonic_ns()
     inbox = None

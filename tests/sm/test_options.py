@@ -27,7 +27,7 @@ from tests.sm.wire import settle
 @pytest.mark.stock
 def test_opensms_defaults_are_ours(stock, tmp_path):
     path = tmp_path / "opensm.conf"
-    subprocess.run([stock("opensm"), "-c", str(path)], cwd=tmp_path, capture_output=True, timeout=20, check=False)
+    subprocess.run([stock("opensm"), "-c", str(path)], cwd=tmp_path, capture_output=True, timeout=240, check=False)
     text = path.read_text()
     found, unused = read_options(text, "opensm.conf")
     assert set(OPTIONS) - {k for k in OPTIONS if any(line.split()[:1] == [k] for line in text.splitlines())} == set()

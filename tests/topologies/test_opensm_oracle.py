@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 import uuid
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from softib.fabric import faults
 from softib.fabric.topologies.registry import generate
+from tests.live.serving import wait_for
 
 pytestmark = pytest.mark.stock
 UMAD2SIM = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
@@ -71,13 +71,13 @@ def opensm(stock, tmp_path):
         sim = subprocess.Popen([ibsim, "-s", str(tmp_path / "f.net")], stdin=subprocess.PIPE, env=env,
                                stdout=(tmp_path / "ibsim.log").open("wb"), stderr=subprocess.STDOUT)  # fmt: skip
         running.append(sim)
-        time.sleep(0.5)
+        assert wait_for(lambda: f"@{env['IBSIM_SOCKNAME']}:ctl" in Path("/proc/net/unix").read_text())
         host = f.node_name(int(f.cas[0])).replace(" ", "_")
         more = []
         if engine == "torus-2QoS":
             (tmp_path / "torus.conf").write_text(torus_conf(f))
             more = ["-Q", "--torus_config", str(tmp_path / "torus.conf")]
-        subprocess.run([program, "-o", "-R", engine, "-f", str(log), *more], timeout=60, check=False, cwd=tmp_path,
+        subprocess.run([program, "-o", "-R", engine, "-f", str(log), *more], timeout=240, check=False, cwd=tmp_path,
                        env={**env, "LD_PRELOAD": str(UMAD2SIM), "SIM_HOST": host},
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
         text = log.read_text(errors="replace")

@@ -52,15 +52,15 @@ PORTS = free_ports()
 class Applications:
     """One running fabric. Files of a test go to ``folder``."""
 
-    def __init__(self, text: str = FABRIC, *options: str):
+    def __init__(self, text: str = FABRIC, *options: str, file: str = "f.yaml"):
         verbs_library()
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="softib-apps-", dir=base))
         self.folder.chmod(0o700)
         self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), "PYTHONPATH": str(SOURCE)}
         self.ports = PORTS
-        (self.folder / "f.yaml").write_text(text)
-        self("up", "f.yaml", "--detach", *options)
+        (self.folder / file).write_text(text)
+        self("up", file, "--detach", *options)
 
     def words(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "softib.cli.main", *args]

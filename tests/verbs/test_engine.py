@@ -59,12 +59,12 @@ def test_queue(folder, scene, sanitizer):
 @pytest.mark.parametrize("scene", ("post", "timer"))
 def test_own_requests_and_dereg(folder, scene, sanitizer):
     """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
-    assert run("own", sanitizer, folder, scene, 40) == "ok\n"
+    assert run("own", sanitizer, folder, scene, 30) == "ok\n"
 
 
 def test_a_rendezvous_ends_when_its_sender_is_killed(folder):
     """Between the match and the FIN; at the moments that matter most, and at any."""
-    assert run("orphans", "address", folder, 1, 6, files=("abi/tags.c",)) == "ok\n"
+    assert run("orphans", "address", folder, 1, 3, files=("abi/tags.c",)) == "ok\n"
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from softib.iba.rates import SPEED_BY_NAME
 from softib.live.pcap_frames import PACKET_SIZE
-from tests.verbs.applications import A, Applications, B, wait_for_listener
+from tests.verbs.applications import FABRIC, A, Applications, B, wait_for_listener
 from tests.verbs.test_verbs_traffic import write
 
 pytestmark = pytest.mark.stock
@@ -25,7 +25,8 @@ BUFFER = 7 * PACKET_SIZE
 
 @pytest.fixture(scope="module")
 def slow():
-    made = Applications()
+    """Its manager, on A, asks nothing by itself: every ten seconds the switches' answers would come through A's port."""
+    made = Applications(FABRIC, "--sweep", "0")
     yield made
     made.close()
 

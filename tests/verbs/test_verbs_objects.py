@@ -49,6 +49,10 @@ def test_who_ends_what_is_shared_ends_it_for_all(apps, scene):
     assert run(apps, A, "env", "SOFTIB_REMAP=0", program("shared_ends"), *scene) == "ok\n"
 
 
+def test_what_is_not_there_is_refused(apps):
+    assert run(apps, A, program("refused")) == "ok\n"
+
+
 def test_nobody_copies_to_memory_that_was_deregistered(apps):
     """Not the own process either: another thread of it, in the middle of a READ into the region."""
     assert run(apps, A, program("dereg"), "30") == "ok\n"

@@ -2,7 +2,7 @@
 
     queue = TrapQueue(plane)
     queue.collect(now_ps)                          # what the devices raised since the last call
-    for batch, port in queue.due(now_ps): ...      # MADs to send from these ports
+    while (made := queue.take(now_ps)): ...        # a MAD to send, and the port that it leaves
     queue.repressed(port, tid)                     # SubnTrapRepress came back to the port
     queue.next_ps()                                # call again then; None: nothing waits
 
@@ -153,22 +153,18 @@ class TrapQueue:
         return None
 
     def next_ps(self) -> int | None:
-        """When :meth:`due` has something; None: nothing waits."""
+        """When :meth:`take` has something; None: nothing waits."""
         first = self._first()
         return None if first is None else first[0]
 
-    def due(self, now_ps: int, most: int = 64) -> list[tuple[MadBatch, int]]:
-        """Up to ``most`` MADs that leave now, each with its port; they count as sent."""
-        out: list[tuple[MadBatch, int]] = []
-        while len(out) < most:
-            first = self._first()
-            if first is None or first[0] > now_ps:
-                break
+    def take(self, now_ps: int) -> tuple[MadBatch, int] | None:
+        """The next MAD that leaves now, and its port; it counts as sent. None: nothing more is due."""
+        while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
             made = self._send(first[1], now_ps)
             if made is not None:
-                out.append(made)
-        return out
+                return made
+        return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
         """The next trap of ``port``; its next moment is entered."""
@@ -181,7 +177,7 @@ class TrapQueue:
         trap = at.next()
         made = None
         if max(at.free_ps, trap.due_ps) <= now_ps:  # or one that was due is repressed meanwhile
-            made = self.plane.trap(trap.notice, trap.tid)
+            made = self._made(at, trap)
             if made is None:
                 for p in at.pending:
                     p.due_ps = max(p.due_ps, now_ps + HOMELESS_PS)
@@ -190,6 +186,17 @@ class TrapQueue:
         if at.pending:
             self._list(port, at)
         return made
+
+    def _made(self, at: PortTraps, trap: Pending) -> tuple[MadBatch, int] | None:
+        """Its MAD; None without a manager. A bug of ours in it costs this trap: it would meet it every time."""
+        try:
+            return self.plane.trap(trap.notice, trap.tid)
+        except Exception:
+            at.pending.remove(trap)
+            self.counts.lost += 1
+            if at.pending:
+                self._list(trap.notice.port, at)
+            raise
 
     def _leaves(self, at: PortTraps, trap: Pending, manager: int, now_ps: int) -> bool:
         """False where ``manager`` (a LID) was told often enough: then it is given up."""

@@ -34,6 +34,8 @@ __all__ = ["BURST", "Station", "Switchboard"]
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
 """Bursts of one client in a row before the others have their turn; and where there is only one (a turn of the loop
 costs as much as five MADs)."""
+TRAPS_A_TURN = 64
+"""What thousands of devices have to tell does not keep programs waiting."""
 RESPONSE_BIT = 0x80
 
 
@@ -286,9 +288,12 @@ class Switchboard:
         """Send the traps that devices raised and those that nobody repressed yet, as far as their time has come, each to
         the manager that its port knows. :meth:`repeat` sends the rest."""
         self.trap_queue.collect(now_ps)
-        for made, port in self.trap_queue.due(now_ps):
+        for _ in range(TRAPS_A_TURN):
             try:
-                _, delivery = self.plane.exchange(made, port, now_ps)
+                made = self.trap_queue.take(now_ps)
+                if made is None:
+                    return
+                _, delivery = self.plane.exchange(*made, now_ps)
                 if delivery is not None:
                     self.deliver(delivery)
             except Exception:

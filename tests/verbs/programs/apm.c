@@ -1,7 +1,7 @@
 /*
  * A connection with an alternate path, between two nodes whose ports have two LIDs each. "apm FOLDER first|second BIT": the two
- * tell each other what they know through files in FOLDER; BIT is the LID of the primary path. The test cuts that path when it
- * reads "armed".
+ * tell each other what they know through files in FOLDER; BIT is the LID of the primary path. "apm FOLDER first|second ports":
+ * the alternate path is from second port to second port. The test cuts the primary path when it reads "armed".
  */
 #include "rig.h"
 
@@ -21,6 +21,7 @@ static char buffer[OCTETS];
 static struct end mine, its;
 static int step;
 static uint8_t bit;
+static bool ports;
 
 static void tell(const void *what, size_t octets)
 {
@@ -80,8 +81,11 @@ static enum ibv_event_type event(void)
 
 static void load(struct ibv_qp_attr *a, uint16_t dlid)
 {
-    a->alt_ah_attr = (struct ibv_ah_attr){ .dlid = dlid, .port_num = 1, .src_path_bits = dlid == its.lid ? bit : !bit };
-    a->alt_port_num = 1;
+    uint8_t portnum = ports && dlid != its.lid ? 2 : 1;
+
+    a->alt_ah_attr = (struct ibv_ah_attr){ .dlid = dlid, .port_num = portnum,
+                                           .src_path_bits = ports ? 0 : dlid == its.lid ? bit : !bit };
+    a->alt_port_num = portnum;
     a->alt_timeout = ALTERNATE_TIMEOUT;
 }
 
@@ -127,7 +131,8 @@ int main(int argc, char **argv)
     struct ibv_pd *pd;
 
     MUST(argc == 4);
-    bit = (uint8_t)atoi(argv[3]);
+    ports = !strcmp(argv[3], "ports");
+    bit = ports ? 0 : (uint8_t)atoi(argv[3]);
     folder = argv[1];
     me = argv[2];
     first = !strcmp(me, "first");
@@ -139,7 +144,7 @@ int main(int argc, char **argv)
     mr = ibv_reg_mr(pd, buffer, OCTETS, ALL);
     MUST(rearm(1) == EINVAL); /* not in RESET */
     mine = (struct end){ .qpn = qp->qp_num, .lid = rig_lid(context, 1), .rkey = mr->rkey, .address = (uintptr_t)buffer };
-    mine.alternate = mine.lid + !bit;
+    mine.alternate = ports ? rig_lid(context, 2) : (uint16_t)(mine.lid + !bit);
     mine.lid += bit;
     tell(&mine, sizeof mine);
     learn(other, &its, sizeof its);
@@ -165,7 +170,7 @@ int main(int argc, char **argv)
     MUST(event() == IBV_EVENT_PATH_MIG);
     meet();
     MUST(first || buffer[OCTETS - 1] == 1);
-    MUST(now().path_mig_state == IBV_MIG_MIGRATED && now().ah_attr.dlid == its.alternate);
+    MUST(now().path_mig_state == IBV_MIG_MIGRATED && now().ah_attr.dlid == its.alternate && now().port_num == 1 + ports);
     MUST(now().timeout == ALTERNATE_TIMEOUT && write_there() == IBV_WC_SUCCESS); /* also back */
     meet();
     if (first) {

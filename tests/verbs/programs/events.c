@@ -1,11 +1,16 @@
 /*
+ * "events many TURNS": many CQs share a channel, and all have an event before the first is fetched. Each gives one, and then poll(2)
+ * calls the channel readable no more.
+ *
  * "events any|solicited TURNS": two processes send each other bursts, and each sleeps in poll(2) on its completion channel whenever
  * there is nothing to do: armed, polled once more, then asleep (ibv_req_notify_cq(3)). No wake-up may get lost; what poll(2) calls
- * readable has an event, so ibv_get_cq_event does not block; and there is no event for what was not asked for.
+ * readable has an event, so that ibv_get_cq_event would not block; and there is no event for what was not asked for.
  */
 #include "rig.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -91,14 +96,72 @@ static void wait_for_burst(bool solicited)
     while (!take()) {
         MUST(!ibv_req_notify_cq(cq, solicited));
         armed++;
+        doing = "without sleep";
+        if (some(4) == 0) { /* its event is fetched later */
+            while (!take())
+                sched_yield();
+            return;
+        }
         if (take())
-            return; /* the event of an arming may come later */
+            return;
         doing = "in poll";
         MUST(poll(&readable, 1, -1) == 1);
         do {
             fetch_event();
         } while (some(2) && poll(&readable, 1, 0) == 1);
     }
+}
+
+/* -- many -- */
+
+#define MANY 40 /* more than a socket's queue holds (net.unix.max_dgram_qlen) */
+
+static void many(struct ibv_context *context, int turns)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_comp_channel *one = ibv_create_comp_channel(context);
+    struct ibv_cq *cqs[MANY], *sent = ibv_create_cq(context, MANY, NULL, NULL, 0), *of;
+    struct pollfd readable = { .fd = one->fd, .events = POLLIN };
+    struct ibv_qp *from[MANY], *to[MANY];
+    void *index;
+
+    mr = ibv_reg_mr(pd, area, sizeof area, ALL);
+    MUST(!fcntl(one->fd, F_SETFL, O_NONBLOCK));
+    for (intptr_t i = 0; i < MANY; i++) {
+        cqs[i] = ibv_create_cq(context, 4, (void *)i, one, 0);
+        from[i] = rig_qp(pd, sent, IBV_QPT_RC);
+        to[i] = rig_qp(pd, cqs[i], IBV_QPT_RC);
+        rig_init(from[i], 1);
+        rig_init(to[i], 1);
+        rig_rtr(from[i], 1, to[i]->qp_num, rig_lid(context, 1));
+        rig_rtr(to[i], 1, from[i]->qp_num, rig_lid(context, 1));
+        rig_rts(from[i], 14, 7);
+    }
+    for (int turn = 0; turn < turns; turn++) {
+        uint64_t seen = 0;
+
+        for (int i = 0; i < MANY; i++) {
+            rig_recv(to[i], (uintptr_t)area, sizeof area, mr->lkey);
+            MUST(!ibv_req_notify_cq(cqs[i], 0));
+            MUST(rig_send(from[i], sent, IBV_WR_SEND, (uintptr_t)area, 1, mr->lkey, 0, 0, 0).status == IBV_WC_SUCCESS);
+        }
+        for (int i = 0; i < MANY; i++) {
+            MUST(poll(&readable, 1, 20000) == 1 && !ibv_get_cq_event(one, &of, &index));
+            MUST(of == cqs[(intptr_t)index] && !(seen >> (intptr_t)index & 1) && rig_poll(of).status == IBV_WC_SUCCESS);
+            seen |= 1ull << (intptr_t)index;
+            ibv_ack_cq_events(of, 1);
+        }
+        MUST(!poll(&readable, 1, 0));
+    }
+    for (int i = 0; i < MANY; i++) { /* events that nobody fetches go with their CQ */
+        rig_recv(to[i], (uintptr_t)area, sizeof area, mr->lkey);
+        MUST(!ibv_req_notify_cq(cqs[i], 0));
+        MUST(rig_send(from[i], sent, IBV_WR_SEND, (uintptr_t)area, 1, mr->lkey, 0, 0, 0).status == IBV_WC_SUCCESS);
+    }
+    for (int i = 0; i < MANY; i++)
+        MUST(!ibv_destroy_qp(to[i]) && !ibv_destroy_qp(from[i]) && !ibv_destroy_cq(cqs[i]));
+    MUST(!poll(&readable, 1, 0) && !ibv_destroy_comp_channel(one));
+    printf("ok %d events\n", turns * MANY);
 }
 
 int main(int argc, char **argv)
@@ -111,6 +174,10 @@ int main(int argc, char **argv)
     pid_t child;
 
     MUST(argc == 3 && !socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    if (!strcmp(argv[1], "many")) {
+        many(rig_device(), turns);
+        return 0;
+    }
     child = fork();
     line = pair[!child];
     close(pair[!!child]);
@@ -119,6 +186,7 @@ int main(int argc, char **argv)
     context = rig_device();
     pd = ibv_alloc_pd(context);
     channel = ibv_create_comp_channel(context);
+    MUST(!fcntl(channel->fd, F_SETFL, O_NONBLOCK));
     cq = ibv_create_cq(context, 256, NULL, channel, 0);
     mr = ibv_reg_mr(pd, area, sizeof area, ALL);
     qp = rig_qp(pd, cq, IBV_QPT_RC);

@@ -1,7 +1,7 @@
 /*
- * Completion channels. Who completes sends a datagram to the channel's socket and counts `pending` of the CQ up; who asks for
- * an event takes one datagram, then looks which CQ it was. A socket takes few datagrams: whoever leaves something pending
- * behind an empty socket sends one to himself.
+ * Completion channels. Who completes counts `pending` of the CQ up and sends a datagram to the channel's socket; who asks for
+ * an event takes one datagram, then looks which CQ it was. A socket takes few datagrams: what found it full is counted in
+ * `unsent`, and who has read it empty sends one of those to himself.
  */
 #include "abi.h"
 
@@ -55,10 +55,15 @@ void va_channel_join(struct va_cq *c, struct va_channel *ch)
 void va_channel_leave(struct va_cq *c)
 {
     struct va_channel *ch = c->channel;
+    uint32_t sent;
+    char octet;
 
     if (!ch)
         return;
     pthread_mutex_lock(&ch->lock);
+    sent = c->s->pending - c->s->unsent; /* events that nobody fetched go with it */
+    while (sent-- && recv(ch->channel.fd, &octet, 1, MSG_DONTWAIT) > 0)
+        ;
     for (struct va_cq **at = &ch->cqs; *at; at = &(*at)->next) {
         if (*at == c) {
             *at = c->next;
@@ -71,16 +76,12 @@ void va_channel_leave(struct va_cq *c)
 }
 
 /* The next CQ with an event, moved to the end of the line. `ch->lock` is held. */
-static struct va_cq *take(struct va_channel *ch, bool *more)
+static struct va_cq *take(struct va_channel *ch)
 {
     struct va_cq *found = NULL, **from = NULL, **end = &ch->cqs;
 
-    *more = false;
     for (; *end; end = &(*end)->next) {
-        uint32_t pending = __atomic_load_n(&(*end)->s->pending, __ATOMIC_SEQ_CST);
-
-        *more |= pending > 1 || (pending && found);
-        if (pending && !found) {
+        if (!found && __atomic_load_n(&(*end)->s->pending, __ATOMIC_SEQ_CST)) {
             found = *end;
             from = end;
         }
@@ -106,20 +107,29 @@ static bool is_empty(int fd)
     return recv(fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
+/* `ch->lock` is held. */
+static void send_unsent(struct va_channel *ch)
+{
+    for (struct va_cq *c = ch->cqs; c; c = c->next) {
+        if (__atomic_load_n(&c->s->unsent, __ATOMIC_SEQ_CST) && is_empty(ch->channel.fd) && ve_owes_knock(c->s)) {
+            ve_knock_channel(&va_engine, c->s);
+            return;
+        }
+    }
+}
+
 VA_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
     struct va_channel *ch = (struct va_channel *)channel;
     struct va_cq *c;
     char octet;
-    bool more;
 
     for (;;) {
         if (recv(channel->fd, &octet, 1, 0) < 0)
             return -1;
         pthread_mutex_lock(&ch->lock);
-        c = take(ch, &more);
-        if (more && is_empty(channel->fd))
-            ve_knock(&va_engine, va_engine.w.process, ch->number, "", 1);
+        c = take(ch);
+        send_unsent(ch);
         pthread_mutex_unlock(&ch->lock);
         if (c) {
             *cq = ibv_cq_ex_to_cq(&c->ex);

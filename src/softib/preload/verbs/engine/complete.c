@@ -2,26 +2,70 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-void ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets)
+/* A socket that writes to it; -1: none. Made when somebody sleeps: rare. */
+static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
     int fd;
 
     if (!number || (size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/wake-%u-%u", e->w.folder, process, number) >=
                        sizeof to.sun_path)
-        return;
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* only when somebody sleeps: rare */
-    if (fd < 0)
-        return;
-    /* A full socket is readable: whoever reads it looks at what is pending, too. */
-    sendto(fd, message, octets, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof to);
-    close(fd);
+        return -1;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+bool ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets)
+{
+    int fd = writer(e, process, number);
+    bool full = fd >= 0 && send(fd, message, octets, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EAGAIN;
+
+    if (fd >= 0)
+        close(fd);
+    return !full;
+}
+
+static bool has_room(struct ve_engine *e, uint32_t process, uint32_t number)
+{
+    struct pollfd p = { .fd = writer(e, process, number), .events = POLLOUT };
+    bool room = p.fd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLOUT;
+
+    if (p.fd >= 0)
+        close(p.fd);
+    return room;
+}
+
+bool ve_owes_knock(struct softib_cq *cq)
+{
+    uint32_t n = __atomic_load_n(&cq->unsent, __ATOMIC_SEQ_CST);
+
+    while (n && !__atomic_compare_exchange_n(&cq->unsent, &n, n - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        ;
+    return n;
+}
+
+/*
+ * An event and a datagram, one for one: poll(2) must not call a channel readable that has no event. Who reads sends what was
+ * owed when the socket is empty. It may have been read empty just before we said so: then it has room again.
+ */
+void ve_knock_channel(struct ve_engine *e, struct softib_cq *cq)
+{
+    while (!ve_knock(e, cq->process, cq->channel, "", 1)) {
+        __atomic_fetch_add(&cq->unsent, 1, __ATOMIC_SEQ_CST);
+        if (!has_room(e, cq->process, cq->channel) || !ve_owes_knock(cq))
+            return;
+    }
 }
 
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element)
@@ -43,8 +87,8 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
 {
     struct softib_cq *cq = ve_cq(e, at);
     struct softib_cqe *ring;
-    uint32_t producer, armed, channel = 0;
-    bool lost = false;
+    uint32_t producer, armed;
+    bool lost = false, event = false;
 
     vm_lock(&e->w, &cq->lock);
     ring = vm_at(&e->w, cq->ring);
@@ -66,11 +110,11 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     if (armed == 2 || (armed == 1 && (solicited || cqe->status != IBV_WC_SUCCESS))) {
         cq->armed = 0;
         __atomic_fetch_add(&cq->pending, 1, __ATOMIC_SEQ_CST);
-        channel = cq->channel;
+        event = cq->channel;
     }
     vm_unlock(&cq->lock);
-    if (channel)
-        ve_knock(e, cq->process, channel, "", 1);
+    if (event)
+        ve_knock_channel(e, cq);
     if (lost)
         ve_event(e, cq->process, cq->async, IBV_EVENT_CQ_ERR, cq->user);
 }

@@ -201,8 +201,12 @@ void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe,
 void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 /* An asynchronous event of an object of `process` (possibly another's). */
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
-/* A datagram to socket `number` of `process`. */
-void ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
+/* A datagram to socket `number` of `process`. False: the socket is full; one that is gone takes everything. */
+bool ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
+/* A datagram for an event of `cq` that is pending: now, or when its owner has made room by reading (ve_owes_knock). */
+void ve_knock_channel(struct ve_engine *e, struct softib_cq *cq);
+/* An event of `cq` has no datagram, and it is the caller's now to send one. */
+bool ve_owes_knock(struct softib_cq *cq);
 /* Completions of `qpn` in `cq` do not exist any more, and nobody is polling one. No lock of a QP is held. */
 void ve_purge(struct ve_engine *e, uint64_t cq, uint32_t qpn);
 

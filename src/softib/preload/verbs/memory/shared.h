@@ -161,7 +161,8 @@ struct softib_cq {
     uint32_t consumer;
     uint32_t pending;       /* events of the channel that were not fetched */
     uint32_t polling;       /* lock of who takes; held from start_poll to end_poll */
-    uint8_t owners[52];
+    uint32_t unsent;        /* those of `pending` whose datagram found the channel's socket full */
+    uint8_t owners[48];
 };
 
 #define SOFTIB_IS_QP 0x71704951

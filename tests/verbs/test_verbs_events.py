@@ -1,0 +1,33 @@
+"""Completion channels: no wake-up is lost, and what poll(2) calls readable has an event."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.verbs.applications import A
+from tests.verbs.test_verbs_objects import program, run
+
+
+def events(apps, scene: str, turns: int, limit_s: float = 100) -> int:
+    return int(
+        re.fullmatch(r"ok (\d+) events\n", run(apps, A, program("events"), scene, str(turns), limit_s=limit_s))[1]
+    )
+
+
+@pytest.mark.parametrize("scene", ("any", "solicited"))
+def test_two_processes_wake_each_other(apps, scene):
+    """Arm, poll once more, sleep; some armings are served without sleep, so their events are fetched later."""
+    assert events(apps, scene, 1500) > 500
+
+
+def test_more_events_than_a_socket_takes(apps):
+    assert events(apps, "many", 50) == 2000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1900)
+@pytest.mark.parametrize("scene", ("any", "solicited"))
+def test_two_processes_wake_each_other_a_million_times(apps, scene):
+    assert events(apps, scene, 1_000_000, 1800) > 400_000
