@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import MAX_HOPS
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
+from softib.jit import table
 
 __all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "Tables", "tables_of"]
 
@@ -32,7 +32,7 @@ FIRMWARE_FIELDS = (
     "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "dice", "overruns",
 )  # fmt: skip
 
-Tables: Any = namedtuple("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])  # type: ignore[misc]
+Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
 """One argument for all kernels. Beside the columns of the fabric:
 
 the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are dear to hand to

@@ -8,8 +8,7 @@ import numpy as np
 from softib.jit import kernel
 
 inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of kernels that only kernels call: no reference counts, and no wrapper for Python that would unpack thirty
-arrays (half of the compile time)."""
+"""Decorator of kernels that only kernels call: no reference counts, no wrapper for Python."""
 
 
 @inner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,13 +14,15 @@ import click
 if TYPE_CHECKING:
     from softib.fabric.formats.base import Problem
 
-__all__ = ["SHOWN_PROBLEMS", "Steps", "print_json", "print_problems", "source_options"]
+__all__ = ["SHOWN_PROBLEMS", "Compiling", "Steps", "print_json", "print_problems", "show_line", "source_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHOWN_PROBLEMS = 20
 LONG_S = 1.0
 """A step that took longer says so."""
+SHOW_S = 0.2
+"""How often a line of progress changes."""
 
 
 def source_options(function: F) -> F:
@@ -76,9 +79,14 @@ class Steps:
     """
 
     def __init__(self, quiet: bool = False):
+        from softib.jit import on_compiling
+
         self.quiet = quiet
         self.seconds: dict[str, float] = {}
         self._status: Any = None
+        self._what = ""
+        if not quiet:
+            on_compiling(Compiling(self._compiling))
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -97,5 +105,36 @@ class Steps:
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(f"{what} …"):
-            yield
+        with Console(stderr=True).status(f"{what} …") as status:
+            self._what, self._status = what, status
+            try:
+                yield
+            finally:
+                self._status = None
+
+    def _compiling(self, text: str) -> None:
+        """In the spinner, or as a line."""
+        if self._status is not None:
+            self._status.update(f"{self._what} … {text}")
+        else:
+            show_line(text)
+
+
+class Compiling:
+    """Listener of :func:`softib.jit.on_compiling`: shows what takes over a second."""
+
+    def __init__(self, show: Callable[[str], None]):
+        self.show, self.began, self.next_s = show, math.inf, 0.0
+
+    def __call__(self, unit: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        self.began = min(self.began, now)
+        if now - self.began >= LONG_S and now >= self.next_s:
+            self.next_s = now + SHOW_S
+            self.show(f"compiling kernels, once: {done} of {of} ({unit.rpartition('.')[2]})")
+
+
+def show_line(text: str) -> None:
+    """On a terminal, the same line again and again; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[Ksoftib: {printable(text)}", nl=False, err=True)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from softib.cli.output import print_problems, printable, source_options
+from softib.cli.output import Compiling, print_problems, printable, show_line, source_options
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
 
 READY_FD = "SOFTIB_READY_FD"
 """Descriptor on which a detached fabric tells the one who started it that it is ready."""
+READY = b"ready\n"
 LINE_S = 0.5
 """How often the status line changes."""
 
@@ -59,11 +61,14 @@ def command(
         return _detached(sys.argv[1:], name or _name_of(source))
     began = time.monotonic()
     from softib.cli.source import load
+    from softib.jit import on_compiling
     from softib.live.daemon import Daemon, Settings
     from softib.live.manager_settings import ManagerSettings
     from softib.live.slots import claim, free
     from softib.sm.config import SmConfig
 
+    starter = Starter(os.environ.pop(READY_FD, ""))
+    on_compiling(Compiling(starter.tell))
     slot = free(name or _name_of(source))  # fail before the work
     result = load(source, ibnl, node_name_map)
     print_problems(result.problems)
@@ -81,8 +86,7 @@ def command(
     except BaseException:
         slot.release()
         raise
-    ready_fd = os.environ.pop(READY_FD, "")
-    daemon.run(Line(int(ready_fd) if ready_fd.isdigit() else None))
+    daemon.run(Line(starter))
     click.echo(f"softib: {slot.name} is down", err=True)
     return 0
 
@@ -92,11 +96,37 @@ def _name_of(source: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).name.split(".")[0])[:40].lstrip("._-") or "fabric"
 
 
+class Starter:
+    """The one who started this fabric and waits: on the other end of a pipe (``fd``) where it is detached, or here."""
+
+    def __init__(self, fd: str):
+        self.detached, self.fd = fd.isdigit(), int(fd) if fd.isdigit() else None
+
+    def tell(self, text: str) -> None:
+        """A line of progress."""
+        if not self.detached:
+            show_line(text)
+        elif self.fd is not None:
+            self._write(text.encode() + b"\n")
+
+    def ready(self) -> None:
+        """That is all."""
+        if self.fd is not None:
+            self._write(READY)
+            os.close(self.fd)
+            self.fd = None
+
+    def _write(self, line: bytes) -> None:
+        with contextlib.suppress(OSError):  # it may have left
+            if self.fd is not None:
+                os.write(self.fd, line)
+
+
 class Line:
     """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
 
-    def __init__(self, ready_fd: int | None):
-        self.ready_fd, self.told, self.next_s, self.last = ready_fd, False, 0.0, (0, 0.0)
+    def __init__(self, starter: Starter):
+        self.starter, self.told, self.next_s, self.last = starter, False, 0.0, (0, 0.0)
         self.live = sys.stderr.isatty()
 
     def __call__(self, daemon: Daemon) -> None:
@@ -105,11 +135,9 @@ class Line:
             self.told = True
             f = daemon.fabric
             text = f"{daemon.slot.name}: {f.sizes.switches} switches, {len(f.cas)} CAs, {f.sizes.cables} cables; ready in {daemon.ready_s:.1f} s"
-            click.echo(f"{chr(13) if self.live else ''}softib: {printable(text)}", err=True)
-            if self.ready_fd is not None:
-                os.write(self.ready_fd, b"ready\n")
-                os.close(self.ready_fd)
-                self.ready_fd = None
+            clear = "\r\033[K" if self.live else ""
+            click.echo(f"{clear}softib: {printable(text)}", err=True)
+            self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:
             self.next_s = now + LINE_S
@@ -143,11 +171,22 @@ def _detached(arguments: list[str], name: str) -> int:
     os.close(write)
     try:
         with os.fdopen(read, "rb") as pipe:
-            ready = pipe.readline() == b"ready\n"
+            ready = _wait(pipe)
     except KeyboardInterrupt:
         child.terminate()
         raise
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", nl=False, err=True)
     said = slot.log.read_text(errors="replace").strip()
     if said:
         click.echo(said, err=True)
     return 0 if ready else child.wait() or 1
+
+
+def _wait(pipe: BinaryIO) -> bool:
+    """Show what the fabric tells until it is ready; False when it ended before."""
+    for line in pipe:
+        if line == READY:
+            return True
+        show_line(line.decode(errors="replace").strip())
+    return False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from softib.jit import table
 from softib.live.wire import FRAME_SIZE
 
 __all__ = ["BURST", "COUNTS", "Burst", "burst_of"]
@@ -17,7 +17,7 @@ COUNTS = 7
 HEAD_WORDS, VECTOR_WORDS = 8, 2
 """``struct mmsghdr`` and ``struct iovec`` of 64-bit Linux (recvmmsg(2)) in 8-octet words."""
 
-Burst: Any = namedtuple(
+Burst: Any = table(
     "Burst",
     ["frames", "sls", "pkey_indices", "replies", "forwards", "forward_port", "forward_row", "counts",
      "mads", "words", "out", "out_words", "rows", "slids", "dlids", "lids", "tids", "client_rows", "client_ports", "fate",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections import namedtuple
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.jit import table
 from softib.live.c_header import define, structures
 from softib.live.traffic_kernels import fold_cells, free_chunks, retire_chunks
 
@@ -26,7 +26,7 @@ MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
 
-Cells: Any = namedtuple("Cells", ["head", "cells", "counts", "seen", "watch", "lanes", "waited"])
+Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "lanes", "waited"])
 """The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
 uint64[cells, 32] the same octets, ``seen`` uint64[cells, 5] what was added of each cell (packets forward and back, words
 forward and back, time of the last trap), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the

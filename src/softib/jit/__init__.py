@@ -1,0 +1,27 @@
+"""Compiled kernels: the only door to Numba.
+
+Rules, kept by :func:`kernel`:
+
+* Kernels live in files named ``kernels.py`` or ``*_kernels.py``. Importing such a file loads no Numba; the
+  first *call* of a kernel from Python does.
+* Kernels take numbers, arrays (outputs and RNG state too) and :func:`table`\\ s of arrays, and call only other kernels and
+  builtins.
+* What Python calls and everything below it is one **unit** (:mod:`softib.jit.units`): optimised once, one piece of
+  machine code.
+* Machine code is kept below :func:`cache_dir` (:mod:`softib.jit.store`), named by all that it can depend on
+  (:mod:`softib.jit.identity`): Numba's own cache does not notice an edited callee in another file.
+* A kernel file starts with ``# mypy: ignore-errors``: Numba types it from the arguments, not from annotations.
+
+A cache that cannot be used (no room, no permission, a damaged file) costs compile time and one line on stderr, never the
+run.
+
+``NUMBA_DISABLE_JIT=1`` runs every kernel as plain Python (for coverage and debuggers).
+``SOFTIB_CACHE_DIR`` moves the cache (default ``$XDG_CACHE_HOME/softib`` or ``~/.cache/softib``).
+"""
+
+from softib.jit.functions import External, Kernel, kernel
+from softib.jit.progress import on_compiling
+from softib.jit.store import cache_dir
+from softib.jit.table import table
+
+__all__ = ["External", "Kernel", "cache_dir", "kernel", "on_compiling", "table"]

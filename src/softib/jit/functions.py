@@ -1,0 +1,76 @@
+"""What kernel files are written with: the decorator :func:`kernel`, and C functions that kernels call."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+__all__ = ["PACKAGE", "External", "Kernel", "kernel"]
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def is_kernel_file(name: str) -> bool:
+    """True for ``kernels.py`` and ``*_kernels.py``."""
+    return name == "kernels.py" or name.endswith("_kernels.py")
+
+
+class Kernel:
+    """A function compiled by Numba, with all kernels that it calls, when Python first calls it."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+        if not is_kernel_file(Path(function.__code__.co_filename).name):
+            raise TypeError(f"{function.__qualname__}: kernels live in kernels.py or *_kernels.py")
+        self.python = function
+        self.options = options
+        self._entry: Callable[..., Any] | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        entry = self._entry
+        if entry is None:
+            entry = self.dispatcher()
+        return entry(*args)
+
+    def dispatcher(self) -> Callable[..., Any]:
+        """The Numba dispatcher that Python calls (the plain function when Numba's JIT is disabled)."""
+        if self._entry is None:
+            if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+                self._entry = self.python
+            else:
+                from softib.jit.units import entry  # loads Numba (0.3 s): only where a kernel runs
+
+                self._entry = entry(self)
+        return self._entry
+
+
+class External:
+    """A C function of this process (libc's, say) that kernels call by its symbol.
+
+    ``result`` and ``arguments`` are names of Numba types; addresses are ``uintp``. Only compiled kernels can call it.
+    """
+
+    def __init__(self, symbol: str, result: str, *arguments: str):
+        self.symbol, self.result, self.arguments = symbol, result, arguments
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self.symbol} can be called from compiled kernels only")
+
+    def declaration(self) -> Any:
+        """Numba's declaration of it (what a kernel's global is replaced by)."""
+        from numba import types
+
+        signature = getattr(types, self.result)(*(getattr(types, a) for a in self.arguments))
+        return types.ExternalFunction(self.symbol, signature)
+
+
+def kernel(function: F | None = None, **options: Any) -> Any:
+    """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``; ``nogil=True`` is the default."""
+    if function is None:
+        return lambda f: Kernel(f, options)
+    return Kernel(function, options)

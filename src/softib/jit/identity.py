@@ -1,0 +1,184 @@
+"""By what the machine code of a kernel is named: everything that it can depend on, by value.
+
+A kernel freezes its bytecode, the constants that it names, and the kernels that it calls, whatever file they come from.
+So its identity is a hash of these: of the bytecode and frozen values of every kernel that it reaches, and of the
+:func:`environment`. An edit elsewhere in a file, of a comment or of a kernel that it does not call leaves it alone; a
+constant that is computed (an offset of a wire structure, a number of a C header) counts with its value.
+
+A value of a kind that is not known here counts as all sources of the package that it comes from: too much, never too
+little.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import os
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.jit.functions import External, Kernel
+
+__all__ = ["identity", "names_of", "reached", "reached_from"]
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+NEUTRAL = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_DISABLE_JIT"}
+"""Settings of Numba that do not change machine code; every other ``NUMBA_…`` variable counts."""
+
+
+def names_of(code: types.CodeType) -> set[str]:
+    """Every name that ``code`` (and what is nested in it) looks up: globals and, too many, attributes."""
+    names = set(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            names |= names_of(const)
+    return names
+
+
+def frozen_of(k: Kernel) -> dict[str, Any]:
+    """The globals that ``k`` can name, in the order of their names."""
+    function = k.python
+    values = function.__globals__
+    return {name: values[name] for name in sorted(names_of(function.__code__)) if name in values}
+
+
+def reached_from(k: Kernel) -> dict[str, Kernel]:
+    """The kernels that ``k`` names, by the name that it has there; itself is not one."""
+    return {name: value for name, value in frozen_of(k).items() if isinstance(value, Kernel) and value is not k}
+
+
+def reached(k: Kernel) -> list[Kernel]:
+    """``k`` and every kernel that it can call, in the order in which they are met."""
+    found, todo = [k], [k]
+    while todo:
+        for callee in reached_from(todo.pop()).values():
+            if callee not in found:
+                found.append(callee)
+                todo.append(callee)
+    return found
+
+
+def identity(k: Kernel) -> str:
+    """Hex digest of all that the machine code of ``k`` depends on, but for the types of its arguments and the CPU."""
+    digest = hashlib.sha256(environment().encode())
+    for part in reached(k):
+        digest.update(_own(part).encode())
+    return digest.hexdigest()
+
+
+def title(k: Kernel) -> str:
+    """Module and name of a kernel."""
+    return f"{k.python.__module__}.{k.python.__qualname__}"
+
+
+def _own(k: Kernel) -> str:
+    """What ``k`` itself freezes; of the kernels that it calls only which they are."""
+    parts = [title(k), repr(sorted(k.options.items())), *_code(k.python.__code__, k.python.__doc__)]
+    parts += [_value(v, k) for v in (k.python.__defaults__ or ())]
+    parts += [_value(cell.cell_contents, k) for cell in (k.python.__closure__ or ())]
+    parts += [f"{name}={_value(value, k)}" for name, value in frozen_of(k).items()]
+    return "\n".join(parts) + "\0"
+
+
+def _code(code: types.CodeType, doc: str | None = None) -> Iterator[str]:
+    """Bytecode without line numbers and docstring."""
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_flags}"
+    yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_exceptiontable.hex()}"
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _code(const)
+        elif doc is None or const != doc:
+            yield _value(const, None)
+
+
+def _value(value: Any, k: Kernel | None) -> str:
+    """One frozen value as text that differs where the value does."""
+    kind = type(value)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(value, Kernel):
+        return f"kernel {title(value)}"
+    if isinstance(value, External):
+        return f"external {value.symbol} {value.result} {value.arguments}"
+    if isinstance(value, enum.Enum):
+        return f"{name}.{value.name} {value.value!r}"
+    if kind in PLAIN:
+        return f"{name} {value.hex() if isinstance(value, float) else repr(value)}"
+    if isinstance(value, np.ndarray):
+        octets = value.tobytes() if value.dtype.kind != "O" else b"objects" + _package(value, k).encode()
+        return (
+            f"{name} {value.dtype.descr} {value.shape} {value.flags.c_contiguous} {hashlib.sha256(octets).hexdigest()}"
+        )
+    if isinstance(value, np.generic):
+        return f"{name} {value.dtype.descr} {value.tobytes().hex()}"
+    if isinstance(value, tuple | list | frozenset):
+        items = sorted(value, key=repr) if isinstance(value, frozenset) else value
+        fields = getattr(value, "_fields", "")
+        return f"{name} {fields} [{', '.join(_value(item, k) for item in items)}]"
+    if is_foreign(value):
+        return f"{name} {getattr(value, '__module__', '')} {getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
+    return f"{name} {_package(value, k)}"
+
+
+def is_foreign(value: Any) -> bool:
+    """True for modules, types and functions of NumPy, Numba and the standard library: their versions are in the
+    environment."""
+    if isinstance(value, types.ModuleType):
+        module = value.__name__
+    elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or hasattr(value, "__wrapped__"):
+        module = getattr(value, "__module__", None) or "numpy"
+    else:
+        return False
+    return module.partition(".")[0] in ("numpy", "numba", "llvmlite", "math", "builtins", "operator", "cmath")
+
+
+def is_coarse(value: Any) -> bool:
+    """True where ``value`` is of no kind that is known here."""
+    if isinstance(value, tuple | list | frozenset):
+        return any(is_coarse(item) for item in value)
+    known = isinstance(value, (Kernel, External, enum.Enum, np.generic)) or type(value) in PLAIN or is_foreign(value)
+    return not known and not (isinstance(value, np.ndarray) and value.dtype.kind != "O")
+
+
+def _package(value: Any, k: Kernel | None) -> str:
+    """Hash of all sources of the packages that ``value``, its type and the kernel that names it come from."""
+    owners = {getattr(value, "__module__", None), type(value).__module__, k.python.__module__ if k else None}
+    if isinstance(value, types.ModuleType):
+        owners.add(value.__name__)
+    roots = sorted({str(owner).partition(".")[0] for owner in owners if owner} - {"builtins"})
+    return " ".join(f"{root}:{_sources(root)}" for root in roots)
+
+
+@functools.cache
+def _sources(package: str) -> str:
+    """Hash over every Python file of a top-level package or module."""
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if not file:
+        return "built in"
+    path = Path(file)
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    digest = hashlib.sha256()
+    for source in files:
+        digest.update(str(source.relative_to(path.parent)).encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@functools.cache
+def environment() -> str:
+    """What every kernel depends on: Python, Numba, LLVM, NumPy, this package's own sources, settings of Numba."""
+    import llvmlite
+    import numba
+
+    own = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        own.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    settings = {n: v for n, v in sorted(os.environ.items()) if n.startswith("NUMBA_") and n not in NEUTRAL}
+    return (
+        f"python {sys.version} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvmlite.__version__} "
+        f"numpy {np.__version__} softib.jit {own.hexdigest()} {settings}"
+    )

@@ -1,0 +1,46 @@
+"""Who waits for compiled kernels is told: kernels of the current unit that are done, and how many it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["compiling", "on_compiling", "step"]
+
+Listener = Callable[[str, int, int], None]
+
+_listeners: list[Listener] = []
+_unit: list[str] = []
+_known: set[str] = set()
+_done: set[str] = set()
+
+
+def on_compiling(listener: Listener) -> None:
+    """From now on ``listener(unit, done, of)`` is called as the ``of`` kernels of ``unit`` compile."""
+    _listeners.append(listener)
+
+
+@contextmanager
+def compiling(unit: str, kernels: set[str]) -> Iterator[None]:
+    """A unit of these kernels compiles."""
+    _unit[:] = [unit]
+    _known.clear()
+    _known.update(kernels)
+    _done.clear()
+    _tell()
+    try:
+        yield
+    finally:
+        _unit.clear()
+
+
+def step(name: str) -> None:
+    """The kernel ``name`` of the current unit is typed and lowered."""
+    if _unit and name in _known and name not in _done:
+        _done.add(name)
+        _tell()
+
+
+def _tell() -> None:
+    for listener in list(_listeners):
+        listener(_unit[0], len(_done), len(_known))

@@ -1,0 +1,125 @@
+"""Machine code on disk: one file for each unit, types of its arguments and CPU, in one folder.
+
+A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled anew and replaced. It is written beside
+and renamed, so that nobody reads half of one. Processes that need the same unit at once compile it once: the others wait for
+the first and load what it kept.
+What nobody used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file
+once and whole, so deleting harms no running one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["STORE", "Store", "cache_dir"]
+
+MAGIC = b"softib kernel 1\n"
+KEEP_DAYS, KEEP_FILES = 60, 2000
+YOUNG_S = 3600.0
+"""Nothing younger is deleted, whatever there is: it may be of a run that goes on."""
+DAY_S = 86400.0
+SUFFIX, PART, LOCK = ".code", ".part", ".lock"
+
+
+def cache_dir() -> Path:
+    """Folder of the machine code of all kernels."""
+    base = os.environ.get("SOFTIB_CACHE_DIR")
+    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softib"
+    return root / "kernels"
+
+
+class Store:
+    """The cache of this process: used, or given up with one line on stderr."""
+
+    def __init__(self) -> None:
+        self.given_up = self._pruned = False
+
+    def read(self, name: str) -> bytes | None:
+        """What :meth:`write` was given; None when it is not there, or not whole."""
+        path = cache_dir() / (name + SUFFIX)
+        try:
+            octets = path.read_bytes()
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):  # read-only is no harm
+            if time.time() - path.stat().st_mtime > DAY_S:
+                os.utime(path)
+        head = len(MAGIC) + 32
+        payload = octets[head:]
+        whole = octets[:head] == MAGIC + hashlib.sha256(payload).digest()
+        return payload if whole else None
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Hold the lock ``name`` of the cache; without one where there can be none."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                cache_dir().mkdir(parents=True, exist_ok=True)
+                file = held.enter_context((cache_dir() / (name + LOCK)).open("ab"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def write(self, name: str, payload: bytes) -> None:
+        """Keep ``payload``; where that cannot be, say so once and keep nothing from then on."""
+        if self.given_up:
+            return
+        folder = cache_dir()
+        beside = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                beside.write_bytes(MAGIC + hashlib.sha256(payload).digest() + payload)
+                os.replace(beside, folder / (name + SUFFIX))
+            finally:
+                beside.unlink(missing_ok=True)
+        except OSError as error:
+            self.given_up = True
+            print(
+                f"softib: {folder}: cannot keep compiled kernels there ({error.strerror or error}); "
+                "each run compiles anew",
+                file=sys.stderr,
+            )
+            return
+        if not self._pruned:
+            self._pruned = True
+            prune(folder, time.time())
+
+
+def prune(folder: Path, now: float) -> None:
+    """Delete what nobody used for :data:`KEEP_DAYS`, and the oldest of more than :data:`KEEP_FILES`."""
+    entries = []
+    for path in folder.iterdir():
+        try:
+            entries.append((_last_use(path), path))
+        except OSError:
+            continue  # another process deleted it
+    old = {path for used, path in entries if now - used > KEEP_DAYS * DAY_S or path.suffix == PART}
+    kept = sorted((used, path) for used, path in entries if path not in old)
+    old |= {path for _, path in kept[: max(0, len(kept) - KEEP_FILES)]}
+    for used, path in entries:
+        if path not in old or now - used <= YOUNG_S:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)  # of a softib that kept a folder for each version
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _last_use(path: Path) -> float:
+    """Seconds since the epoch: the latest write of, or (of folders) read in it."""
+    stat = path.stat()
+    if not path.is_dir():
+        return stat.st_mtime
+    inside = [child.stat() for child in path.rglob("*")]
+    return max([stat.st_mtime, *(max(s.st_mtime, s.st_atime) for s in inside)])
+
+
+STORE = Store()

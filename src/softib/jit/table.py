@@ -1,0 +1,61 @@
+"""Many arrays as one argument of kernels.
+
+A named tuple of arrays is dear as an argument: Numba hands over each array as seven values or more, at each call between
+kernels too, and LLVM carries hundreds of arguments through every function. A table is one pointer: to the addresses and
+shapes of its arrays, which never change while it lives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Table", "table"]
+
+
+class Table:
+    """Base of the classes that :func:`table` makes. Its attributes are arrays and cannot be assigned."""
+
+    _fields: tuple[str, ...] = ()
+
+    def __init__(self, *arrays: Any, **named: Any):
+        columns = dict(zip(self._fields, arrays, strict=False)) | named
+        if set(columns) != set(self._fields) or len(arrays) + len(named) != len(self._fields):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}")
+        self._keep(columns)
+
+    def _keep(self, columns: dict[str, Any]) -> None:
+        import numpy as np
+
+        words: list[int] = []
+        for name in self._fields:
+            array = columns[name]
+            words += [array.ctypes.data, *array.shape]
+            if not array.flags.c_contiguous:
+                words += array.strides
+        vars(self).update(columns)
+        vars(self)["_words"] = descriptors = np.array(words, np.int64)
+        vars(self)["_address"] = descriptors.ctypes.data
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name}: arrays of a table cannot be replaced; write into them")
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_numba_type_":
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        from softib.jit.table_types import type_of
+
+        found = vars(self)["_numba_type_"] = type_of(self)
+        return found
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(getattr(self, name) for name in self._fields)
+
+    def _replace(self, **named: Any) -> Any:
+        """A table with some other arrays."""
+        return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **named})
+
+
+def table(name: str, fields: str | list[str]) -> Any:
+    """A class of tables with these fields, made and read like a named tuple of arrays."""
+    names = tuple(fields.split() if isinstance(fields, str) else fields)
+    return type(name, (Table,), {"_fields": names})

@@ -1,0 +1,94 @@
+"""Numba's view of :class:`softib.jit.table.Table`: a pointer to the addresses and shapes of its arrays."""
+
+# mypy: ignore-errors
+import hashlib
+
+import numba
+from llvmlite import ir
+from numba.core import types
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import NativeValue, infer_getattr, models, register_model, unbox
+from numba.np.arrayobj import make_array, populate_array
+
+__all__ = ["TableType", "type_of"]
+
+WORD = 8
+
+
+class TableType(types.Type):
+    """``columns``: (name, Numba type, word at which its descriptor begins) of each array."""
+
+    def __init__(self, name, columns):
+        self.columns = columns
+        self.places = {column: (array, at) for column, array, at in columns}
+        digest = hashlib.sha256(repr([(c, str(a), a.layout, a.aligned, at) for c, a, at in columns]).encode())
+        super().__init__(f"{name}_{digest.hexdigest()[:16]}")
+
+    @property
+    def key(self):
+        return self.name, self.columns
+
+    @property
+    def mangling_args(self):
+        return self.name, ()
+
+
+register_model(TableType)(models.OpaqueModel)
+
+
+def type_of(table):
+    """The type of ``table``: its fields, and of each the dtype, dimensions and layout."""
+    columns, at = [], 0
+    for name in table._fields:
+        array = numba.typeof(getattr(table, name))
+        columns.append((name, array, at))
+        at += 1 + array.ndim * (1 if array.layout == "C" else 2)
+    return TableType(type(table).__name__, tuple(columns))
+
+
+@infer_getattr
+class TableColumns(AttributeTemplate):
+    """``t.name`` is an array."""
+
+    key = TableType
+
+    def generic_resolve(self, table, name):
+        found = table.places.get(name)
+        return found[0] if found else None
+
+
+@unbox(TableType)
+def unbox_table(typ, obj, c):
+    """The address of the descriptors."""
+    address = c.pyapi.object_getattr_string(obj, "_address")
+    pointer = c.pyapi.long_as_voidptr(address)
+    c.pyapi.decref(address)
+    return NativeValue(pointer, is_error=c.pyapi.c_api_error())
+
+
+@lower_getattr_generic(TableType)
+def column(context, builder, typ, value, name):
+    """Make the array from its descriptor. Descriptors never change: LLVM may load each once, whatever is stored."""
+    array_type, at = typ.places[name]
+    word = ir.IntType(64)
+    words = builder.bitcast(value, word.as_pointer())
+
+    def load(i):
+        loaded = builder.load(builder.gep(words, [ir.Constant(word, at + i)]))
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return loaded
+
+    array = make_array(array_type)(context, builder)
+    itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    shape = [load(1 + i) for i in range(array_type.ndim)]
+    if array_type.layout == "C":
+        strides, stride = [], ir.Constant(word, itemsize)
+        for length in reversed(shape):
+            strides.insert(0, stride)
+            stride = builder.mul(stride, length, flags=["nsw"])
+    else:
+        strides = [load(1 + array_type.ndim + i) for i in range(array_type.ndim)]
+    data = builder.inttoptr(load(0), array.data.type)
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
+    return impl_ret_borrowed(context, builder, array_type, array._getvalue())

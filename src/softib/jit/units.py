@@ -1,0 +1,311 @@
+"""Compile a kernel and all that it calls as one unit.
+
+Left alone, Numba optimises each function with everything below it, makes machine code of it, links the result into each
+caller and begins anew there: the work grows with the depth of the calls. Here a function that only kernels call is typed
+and lowered (:class:`Part`) and nothing more; the one that Python calls (:class:`Unit`) links all parts, hides them, and is
+optimised and made machine code of once.
+"""
+
+# mypy: ignore-errors
+import functools
+import gc
+import hashlib
+import pickle
+import types
+from contextlib import contextmanager
+
+import llvmlite.binding as ll
+import numba
+from numba.core import codegen, compiler, serialize
+from numba.core.caching import _Cache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import lookup_environment
+from numba.core.targetconfig import ConfigStack
+from numba.core.types import unliteral
+from numba.core.types.functions import BaseFunction
+
+import softib.jit.table_types  # noqa: F401  (registers the type)
+from softib.jit import progress
+from softib.jit.functions import External
+from softib.jit.identity import frozen_of, identity, reached, reached_from, title
+from softib.jit.store import STORE
+
+__all__ = ["entry"]
+
+NAMES_OF_FLAGS = hash(compiler.Flags())
+"""Numba hashes the names of the settings, not their values: the same for all."""
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""What only kernels call needs no wrapper for Python."""
+
+_parts = {}
+
+
+def entry(k):
+    """The dispatcher that Python calls: machine code from the store, or of a unit compiled now."""
+    options = {"nogil": True, **{n: v for n, v in k.options.items() if n not in INNER}, "no_cfunc_wrapper": True}
+    function = clone(k.python)
+    function.kernel = k
+    dispatcher = numba.njit(pipeline_class=UnitCompiler, **options)(function)
+    dispatcher._cache = UnitCache(k, function)
+    dispatcher.compile = functools.partial(one_at_a_time, dispatcher, title(k))
+    return dispatcher
+
+
+def one_at_a_time(dispatcher, name, signature):
+    """Look into the store, and compile and keep what it has not: one process at a time, so that processes that begin at
+    once compile a unit once. Numba's own lock comes first, or two threads could wait for each other."""
+    with global_compiler_lock, STORE.alone(name):
+        return type(dispatcher).compile(dispatcher, signature)
+
+
+def part(k):
+    """The dispatcher that kernels call."""
+    if id(k) not in _parts:
+        function = clone(k.python)
+        function.__globals__.update(callees(k))
+        made = numba.njit(pipeline_class=PartCompiler, **{"nogil": True, **k.options, **INNER})(function)
+        made.get_call_template = functools.partial(call_template, made)
+        _parts[id(k)] = made
+    return _parts[id(k)]
+
+
+def call_template(dispatcher, args, kws):
+    """As Numba's own, but one function for all constants: it would type and lower another for each literal argument."""
+    return type(dispatcher).get_call_template(
+        dispatcher, [unliteral(a) for a in args], {name: unliteral(a) for name, a in kws.items()}
+    )
+
+
+def callees(k):
+    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their declarations."""
+    found = {name: part(callee) for name, callee in reached_from(k).items()}
+    return found | {n: v.declaration() for n, v in frozen_of(k).items() if isinstance(v, External)}
+
+
+def clone(function):
+    """``function`` with globals of its own."""
+    copy = types.FunctionType(
+        function.__code__, dict(function.__globals__), function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    return copy
+
+
+class Part(codegen.JITCodeLibrary):
+    """LLVM code of one function that is linked into units. It becomes machine code only where somebody asks for an
+    address in it (Numba's own helpers that other code shares)."""
+
+    def __init__(self, generator, name):
+        super().__init__(generator, name)
+        self._made, self._environments = False, {}
+
+    def finalize(self):
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def below(self, found):
+        """Add this library and all that it needs to ``found``."""
+        if self not in found:
+            found[self] = None
+            for library in self._linking_libraries:
+                self._reload_init.update(library._reload_init)
+                if isinstance(library, Part) and not library._made:
+                    library.below(found)
+                else:
+                    found[library] = None
+        return found
+
+    def _make(self):
+        if not self._made:
+            self._made = True
+            for library in list(self.below({}))[1:]:
+                self._final_module.link_in(_linkable(library), preserve=True)
+            self._optimize_final_module()
+            self._final_module.verify()
+            self._finalize_final_module()
+            for name, env in self._environments.items():
+                self._codegen.set_env(name, env)
+
+    def _get_module_for_linking(self):
+        """Of libraries that are no units: whole."""
+        self._make()
+        return super()._get_module_for_linking()
+
+    def get_pointer_to_function(self, name):
+        if not self._made:
+            if not any(f.name == name and not f.is_declaration for f in self._final_module.functions):
+                return 0
+            self._make()
+        return super().get_pointer_to_function(name)
+
+    @property
+    def codegen(self):
+        return self._codegen if self._made else _NoEnvironment(self._codegen, self._environments)
+
+
+class _NoEnvironment:
+    """The code generator of a library without machine code: environments have no address there yet."""
+
+    def __init__(self, real, kept):
+        self._real, self._kept = real, kept
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+    def set_env(self, name, env):
+        """Keep it until there is machine code."""
+        self._kept[name] = env
+
+
+class Unit(codegen.JITCodeLibrary):
+    """Machine code of a kernel that Python calls."""
+
+    def finalize(self):
+        self._raise_if_finalized()
+        own = {f.name for f in self._final_module.functions if not f.is_declaration}
+        found = {}
+        for library in self._linking_libraries:
+            if isinstance(library, Part) and not library._made:
+                library.below(found)
+            else:
+                found[library] = None
+        for library in found:
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(_linkable(library), preserve=True)
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.name not in own:
+                function.linkage = "internal"
+        self._optimize_final_module()
+        self._final_module.verify()
+        self._finalize_final_module()
+        for variable in self._final_module.global_variables:
+            env = lookup_environment(variable.name) if variable.name.startswith("_ZN08NumbaEnv") else None
+            if env is not None:
+                self._codegen.set_env(variable.name, env)
+
+
+def _linkable(library):
+    """The module of a part alone, of another library with all that it needs."""
+    if not isinstance(library, Part) or library._made:
+        return library._get_module_for_linking()
+    return library._final_module
+
+
+@contextmanager
+def parts_only(generator):
+    """Libraries that Numba makes meanwhile are parts, and it infers the type of an operation on the same types once (in a
+    unit 7,000 times, of 1,000 kinds; a quarter of the time), without Python's search for reference cycles in the million
+    objects that it makes (a tenth). Only under Numba's compiler lock."""
+    before, infer, collecting = generator._library_class, BaseFunction.get_call_type, gc.isenabled()
+    known = {}
+
+    def inferred(self, context, args, kws):
+        key = self, tuple(args), tuple(sorted(kws.items())), ConfigStack.top_or_none()
+        if key not in known:
+            known[key] = infer(self, context, args, kws)
+        return known[key]
+
+    generator._library_class, BaseFunction.get_call_type = Part, inferred
+    gc.disable()
+    try:
+        yield
+    finally:
+        generator._library_class, BaseFunction.get_call_type = before, infer
+        if collecting:
+            gc.enable()
+
+
+class Flags(compiler.Flags):
+    """Numba's settings, compared by what was set: Numba gathers all two dozen at each of 30,000 comparisons, a seventh of
+    the time of compiling."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        if isinstance(other, Flags):
+            return self._values == other._values
+        return super().__eq__(other)
+
+    def __hash__(self):
+        return NAMES_OF_FLAGS
+
+
+class UnitCompiler(compiler.Compiler):
+    """Numba's compiler of what Python calls."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        if library is None:
+            library = Unit(targetctx.codegen(), "softib.unit")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
+
+    def compile_extra(self, func):
+        names = {title(k) for k in reached(func.kernel)} - {title(func.kernel)}
+        with parts_only(self.state.targetctx.codegen()), progress.compiling(title(func.kernel), names):
+            return super().compile_extra(func)
+
+
+class PartCompiler(compiler.Compiler):
+    """Numba's compiler of what kernels call."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
+
+    def compile_extra(self, func):
+        result = super().compile_extra(func)
+        progress.step(f"{func.__module__}.{func.__qualname__}")
+        return result
+
+
+class UnitCache(_Cache):
+    """Numba's side of :mod:`softib.jit.store` for one kernel."""
+
+    def __init__(self, k, function):
+        self.kernel, self.function = k, function
+        self.identity = identity(k)
+
+    def _name(self, sig, generator):
+        digest = hashlib_of(self.identity, str(sig), repr(generator.magic_tuple()))
+        return f"{title(self.kernel).replace('<', '').replace('>', '')}-{digest[:32]}"
+
+    def load_overload(self, sig, target_context):
+        """From the store; where it has none, what compiling needs is made ready."""
+        target_context.refresh()
+        octets = STORE.read(self._name(sig, target_context.codegen()))
+        if octets is not None:
+            kept, payload = pickle.loads(octets)
+            if kept == sig:
+                return compiler.CompileResult._rebuild(target_context, *payload)
+        self.function.__globals__.update(callees(self.kernel))
+        return None
+
+    def save_overload(self, sig, data):
+        """Into the store."""
+        if STORE.given_up or data.library.has_dynamic_globals:
+            return
+        name, kind, (code, _) = data.library.serialize_using_object_code()
+        payload = list(data._replace(type_annotation="")._reduce())
+        payload[0] = name, kind, (code, _names_only(data.library))
+        STORE.write(self._name(sig, data.library.codegen), serialize.dumps((sig, tuple(payload))))
+
+    cache_path = None
+
+    def enable(self):
+        """Always."""
+
+    def disable(self):
+        """Never."""
+
+    def flush(self):
+        """Nothing."""
+
+
+def _names_only(library):
+    """Bitcode that defines the same names: enough to find addresses. Nobody links a unit."""
+    lines = [f'define void @"{f.name}"() {{ ret void }}' for f in library.get_defined_functions()]
+    return ll.parse_assembly("\n".join(lines)).as_bitcode()
+
+
+def hashlib_of(*parts):
+    """Hex SHA-256 of texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
