@@ -43,6 +43,8 @@ class FabricUp:
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
         self.wait(lambda: self.daemon.ready)
+        if sm == "internal":  # what the bring-up itself told (IsSM) is on the way still, and counts
+            self.wait(lambda: self.daemon.board.trap_queue.pending == 0)
 
     def _run(self) -> None:
         try:

@@ -207,9 +207,9 @@ def test_partitions_are_counted_and_trapped(up):
     plane: AgentPlane = running.daemon.board.plane
     trap = plane.trap
 
-    def watch(notice):
+    def watch(notice, tid):
         raised.append(notice)
-        return trap(notice)
+        return trap(notice, tid)
 
     plane.trap = watch  # type: ignore[method-assign]
     program = running.start("count", at={"ways": [told(f, a, z, [[0, 9, 90]], pkey=0x8123)], "then": "wait"})
