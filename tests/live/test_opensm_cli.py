@@ -131,11 +131,11 @@ def test_link_down_and_up(options, stock, softib):  # noqa: F811
     host = port_at(f, "host-0003[1]")
     leaf, gid = int(f.port_peer[host]), rf"GID:fe80::{int(f.port_guid[host]) >> 48 & 0xFFFF:x}:"
     for word, state in (("down", PortState.DOWN), ("up", PortState.ACTIVE)):
-        had, swept = sm.traps(), sm.sweeps()
+        had, swept = len(sm.traps()), sm.sweeps()
         softib("fault", f"link-{word}", "host-0003[1]")
         assert wait_for(lambda s=state, n=swept: sm.sweeps() > n and f.port_state[host] == s, LONG), sm.log[-2000:]
         # A port tells one thing in a SubnetTimeOut: the sweep may come by what another switch told.
-        assert wait_for(lambda n=len(had): trap_of(f, leaf) in sm.traps()[n:], LONG), word
+        assert wait_for(lambda n=had: trap_of(f, leaf) in sm.traps()[n:], LONG), word
     assert re.search(r'"GID out of service", ' + gid, sm.log) and wait_for(lambda: whole(f), LONG)
     assert (f.lid == lids).all() and (f.lft[:, lids[f.end_ports()]] == before[:, lids[f.end_ports()]]).all()
     assert not BY_TIMEOUT.findall(sm.log)
