@@ -122,7 +122,7 @@ def receive(fd, b, wait):
     """Fill ``b.frames`` with what is there; returns how many have the right size, -1 when nothing came.
 
     With ``wait`` one is waited for, for the socket's own timeout, and comes alone: its answer leaves before the next is
-    read, so that its program works while we do. (A burst of four kept OpenSM idle until the fourth was answered.)
+    read, so that its program can work while we do.
     """
     if wait:
         got = recv(fd, b.in_vectors[0, 0], FRAME_SIZE, MSG_TRUNC)
