@@ -1,5 +1,6 @@
 /* One process of the crowd: legal and illegal requests at random, and what may come of them. */
 #include "crowd.h"
+#include "chance.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -32,19 +33,11 @@ struct link {
 static struct world w;
 static struct cq cq;
 static uint32_t me;
-static uint64_t random_, serial;
+static uint64_t serial;
 static char *arena;
 static struct region regions[REGIONS];
 static struct link links[LINKS];
 static const struct options options = { .timeout = 8, .retry_cnt = 1, .rnr_retry = 6, .min_rnr = 12, .psn = 77 };
-
-static uint32_t some(uint32_t n)
-{
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    return (uint32_t)(random_ >> 20) % n;
-}
 
 /* -- memory: what no writable region holds is as it was -- */
 

@@ -5,6 +5,7 @@
  * looks from the end to the start never sees an old word before a new one (but where the kernel copies).
  */
 #include "world.h"
+#include "chance.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,21 +18,7 @@
 
 #define AREA (1 << 20)
 
-static uint64_t random_;
 static const char *folder;
-
-static uint32_t some(uint32_t n)
-{
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    return (uint32_t)(random_ >> 20) % n;
-}
-
-static void rest_us(uint32_t us)
-{
-    nanosleep(&(struct timespec){ 0, us * 1000 }, NULL);
-}
 
 /* -- revoke -- */
 

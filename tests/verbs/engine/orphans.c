@@ -4,6 +4,7 @@
  */
 #include "abi/abi.h"
 #include "world.h"
+#include "chance.h"
 
 #include <endian.h>
 #include <infiniband/tm_types.h>
@@ -42,22 +43,9 @@ static struct va_srq list;
 static struct ve_qp *b;
 static char dst[OCTETS];
 static uint32_t k2, incomplete;
-static uint64_t random_, next_id = 1;
+static uint64_t next_id = 1;
 static uint8_t seen[1 << 20];
 static const struct options plain = { .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr = 1 };
-
-static uint32_t some(uint32_t n)
-{
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    return (uint32_t)(random_ >> 20) % n;
-}
-
-static void rest_us(uint32_t us)
-{
-    nanosleep(&(struct timespec){ 0, us * 1000 }, NULL);
-}
 
 static void wait_until(const uint32_t *word, uint32_t least)
 {
