@@ -72,6 +72,86 @@ def test_no_completion_is_slept_over():
         completions(3, False)
 
 
+# -- completions of several who add, of whom some die; the poller looks at `turn` alone (complete.c, ve_lock_cq) --
+
+
+def turns(adders: int, repairs: bool, last: bool = True) -> int:
+    """Each of ``adders`` adds one completion, all but the last may die. ``repairs``: who takes a dead one's lock over moves
+    ``producer`` where the completion is there. ``last``: the turn is written behind the rest."""
+
+    def adder(me):
+        def take(s, own):
+            if s["lock"] == 0:
+                s["lock"] = me + 1
+                return 2
+            return 1 if s["lock"] - 1 in s["dead"] else None
+
+        def take_over(s, own):
+            if s["lock"] - 1 not in s["dead"]:
+                return 0
+            s["lock"] = me + 1
+            if repairs and s["turns"][s["producer"] % 2] == s["producer"] + 1:
+                s["producer"] += 1
+            return 2
+
+        def write(s, own):
+            if s["producer"] - s["consumer"] == 2:
+                return None
+            at = s["producer"] % 2
+            s["ids"] = tuple(me if i == at else x for i, x in enumerate(s["ids"]))
+            return 3
+
+        def turn(s, own):
+            at = s["producer"] % 2
+            s["turns"] = tuple(s["producer"] + 1 if i == at else x for i, x in enumerate(s["turns"]))
+            return 4
+
+        def count(s, own):
+            s["producer"] += 1
+            return 5
+
+        def leave(s, own):
+            s["lock"] = 0
+            s["done"] = (*s["done"], me)
+            return END
+
+        steps = [write, turn] if last else [lambda s, own: None if write(dict(s), own) is None else turn(s, own) - 1,
+                                            lambda s, own: write(s, own) + 1]  # fmt: skip
+        return [take, take_over, *steps, count, leave]
+
+    def poll(s, own):
+        at = s["consumer"] % 2
+        if s["turns"][at] == s["consumer"] + 1:
+            s["seen"] = (*s["seen"], s["ids"][at])
+            s["consumer"] += 1
+            return 0
+        return END if len(s["done"]) + len(s["dead"]) == adders else None
+
+    def holds(s, own, at):
+        seen = s["seen"]
+        return -1 not in seen and len(set(seen)) == len(seen) and (at[-1] != END or set(s["done"]) <= set(seen))
+
+    words = {
+        "lock": 0,
+        "ids": (-1, -1),
+        "turns": (0, 0),
+        "producer": 0,
+        "consumer": 0,
+        "done": (),
+        "dead": (),
+        "seen": (),
+    }
+    return explore([*(adder(i) for i in range(adders)), [poll]], words, holds, mortal=range(adders - 1))
+
+
+def test_a_completion_of_the_dead_is_neither_lost_nor_covered():
+    assert turns(3, True) > 500
+    with pytest.raises(AssertionError):
+        turns(3, False)
+    with pytest.raises(AssertionError):
+        turns(2, True, last=False)
+
+
 # -- receives: who waits for one is woken by who posts it (request.c, post.c) --
 
 

@@ -29,9 +29,9 @@ static uint32_t completed(void)
 {
     uint32_t n;
 
-    pthread_spin_lock(&a->lock);
+    ve_spin_lock(&a->lock);
     n = a->completed;
-    pthread_spin_unlock(&a->lock);
+    ve_spin_unlock(&a->lock);
     return n;
 }
 

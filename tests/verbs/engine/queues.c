@@ -214,6 +214,45 @@ static void disconnect(void)
     MUST(arrived);
 }
 
+/* Who adds dies with the lock: before anything, while it writes, when the completion is there and does not count yet. */
+static void inherited(uint32_t from)
+{
+    struct cq c = world_cq(&two, DEPTH);
+    struct softib_cq *s = ve_cq(&one.e, c.at);
+    struct softib_cqe *ring = vm_at(&one.e.w, s->ring), cqe;
+    uint64_t added = 0, polled = 0;
+
+    s->producer = s->consumer = s->seen = from;
+    for (unsigned round = 0; round < 10 * DEPTH + 3; round++) {
+        struct softib_cqe *at = &ring[s->producer & (DEPTH - 1)];
+
+        s->lock = round % 4 ? 9 | 1 << 16 : 0; /* of a process that does not live */
+        if (round % 4 > 1)
+            memset(at, 'x', offsetof(struct softib_cqe, turn));
+        if (round % 4 == 3) {
+            at->wr_id = added++;
+            at->opcode = IBV_WC_RECV;
+            __atomic_store_n(&at->turn, ve_turn(s->producer), __ATOMIC_RELEASE);
+        }
+        if (round % 3 == 0) {
+            MUST(world_poll(&c, &cqe, 0) == (round % 4 == 3));
+            MUST(round % 4 != 3 || cqe.wr_id == polled++);
+        }
+        ve_complete(&one.e, c.at, &(struct softib_cqe){ .wr_id = added++, .opcode = IBV_WC_RECV }, false);
+        while (world_poll(&c, &cqe, 0))
+            MUST(cqe.wr_id == polled++);
+        MUST(polled == added && s->producer == s->consumer && s->producer == from + (uint32_t)added && !s->overrun);
+    }
+}
+
+/* Also where the counts come round. */
+static void inherits(void)
+{
+    inherited(0);
+    inherited(UINT32_MAX - 2 * DEPTH);
+    inherited((1u << 31) - 2 * DEPTH);
+}
+
 static void *joins(void *argument)
 {
     struct softib_member *at = vm_members(&two.e.w), member = { 0 };
@@ -252,7 +291,7 @@ static const struct {
     const char *name;
     void (*run)(void);
 } scenes[] = { { "places", places }, { "purge", purge }, { "destroy", destroy }, { "disconnect", disconnect },
-               { "members", members } };
+               { "inherits", inherits }, { "members", members } };
 
 int main(int argc, char **argv)
 {

@@ -114,7 +114,7 @@ struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *
     MUST(q->s->qpn);
     q->ex.qp_base.qp_num = q->s->qpn;
     q->ex.qp_base.state = IBV_QPS_RESET;
-    pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
+    ve_spin_init(&q->lock);
     ve_own_add(q);
     return q;
 }
@@ -259,27 +259,26 @@ int world_post(struct ve_qp *q, const struct ve_wr *wr)
 {
     int error;
 
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     error = ve_post(q, wr);
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     return error;
 }
 
 static bool take(const struct cq *c, struct softib_cqe *cqe)
 {
     struct softib_cq *s = ve_cq(&c->w->e, c->at);
-    struct softib_cqe *cqes = vm_at(&c->w->e.w, s->ring);
-    bool got;
+    const struct softib_cqe *there;
 
     vm_lock(&c->w->e.w, &s->polling);
-    got = s->consumer != __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE);
-    if (got) {
-        *cqe = cqes[s->consumer % s->size];
+    there = ve_next_completion(&c->w->e, s);
+    if (there) {
+        *cqe = *there;
         ve_free_places(cqe);
         __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
     }
     vm_unlock(&s->polling);
-    return got;
+    return there;
 }
 
 bool world_poll(const struct cq *c, struct softib_cqe *cqe, int ms)

@@ -87,7 +87,7 @@ struct va_srq {
     struct ibv_srq srq;
     struct softib_srq *s;
     uint64_t at;
-    pthread_spinlock_t lock;    /* of who posts */
+    struct ve_spin lock;        /* of who posts */
     uint32_t events, users;
     uint32_t max_sge;
     enum ibv_srq_type type;
@@ -103,7 +103,8 @@ struct va_xrcd {
 
 struct va_qp {
     struct ve_qp q;                 /* first */
-    pthread_spinlock_t receive_lock; /* of who posts receives */
+    struct ve_spin receive_lock;    /* of who posts receives */
+    uint32_t receives_taken;        /* s->rq_head, when it was last looked at */
     struct va_xrcd *xrcd;
     struct va_qp *root;             /* of a handle that ibv_open_qp made */
     uint32_t handles;               /* such handles of this one */

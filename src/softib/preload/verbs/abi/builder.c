@@ -28,7 +28,7 @@ static void start(struct ibv_qp_ex *ex)
     struct ve_qp *q = qp_of(ex);
     struct builder *b = q->builder;
 
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     b->n = 0;
     b->error = 0;
 }
@@ -246,13 +246,13 @@ static int complete(struct ibv_qp_ex *ex)
         error = b->wrs[i].opcode == IBV_WR_ATOMIC_WRITE ? 0 : va_check(q, &b->wrs[i]);
     for (uint32_t i = 0; !error && i < b->n; i++)
         error = ve_post(q, &b->wrs[i]);
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     return error;
 }
 
 static void abort_(struct ibv_qp_ex *ex)
 {
-    pthread_spin_unlock(&qp_of(ex)->lock);
+    ve_spin_unlock(&qp_of(ex)->lock);
 }
 
 void va_free_builder(struct ve_qp *q)

@@ -126,7 +126,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
         ve_settle(&va_engine); /* what was posted just now may count */
     to = vm_at(&va_engine.w, ring);
     vm_lock(&va_engine.w, &s->polling);
-    vm_lock(&va_engine.w, &s->lock);
+    ve_lock_cq(&va_engine, s);
     from = vm_at(&va_engine.w, s->ring);
     if (s->producer - s->consumer >= size) { /* what is in it must have room (11.2.8.3) */
         error = EINVAL;
@@ -158,12 +158,10 @@ int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 /* The next completion, NULL: none. */
 static const struct softib_cqe *next(struct va_cq *c)
 {
-    struct softib_cq *s = c->s;
-    const struct softib_cqe *ring = vm_at(&va_engine.w, s->ring), *cqe;
+    const struct softib_cqe *cqe = ve_next_completion(&va_engine, c->s);
 
-    if (s->consumer == __atomic_load_n(&s->producer, __ATOMIC_ACQUIRE))
+    if (!cqe)
         return NULL;
-    cqe = &ring[s->consumer & (s->size - 1)];
     if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
         vm_quiesce(&va_engine.w); /* who found the window before may still copy */
     return cqe;
@@ -208,7 +206,7 @@ int va_req_notify_cq(struct ibv_cq *cq, int solicited)
 {
     struct softib_cq *s = ((struct va_cq *)cq)->s;
 
-    vm_lock(&va_engine.w, &s->lock);
+    ve_lock_cq(&va_engine, s);
     if (s->armed < (solicited ? 1u : 2u)) /* "any" is the stronger wish */
         __atomic_store_n(&s->armed, solicited ? 1 : 2, __ATOMIC_RELAXED);
     vm_unlock(&s->lock);

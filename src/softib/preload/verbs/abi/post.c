@@ -84,7 +84,7 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
     struct ve_qp *q = (struct ve_qp *)qp;
     int error = 0;
 
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     for (; wr; wr = wr->next) {
         struct ve_wr one = taken(q, wr);
 
@@ -96,7 +96,7 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
             break;
         }
     }
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     if (error == ENOMEM && ve_is_strict())
         ve_warn("ibv_post_send: no room in the send queue of QP %u (%u requests)", qp->qp_num, q->max_send);
     return error;
@@ -123,18 +123,28 @@ static uint64_t octets_of(const struct ibv_recv_wr *wr)
     return octets;
 }
 
+/* Initiators write the line of `rq_head` with every message: it is read only when what was seen there does not suffice. */
+static bool is_full(struct va_qp *v)
+{
+    const struct softib_qp *s = v->q.s;
+
+    if (s->rq_tail - v->receives_taken >= s->rq_size)
+        v->receives_taken = __atomic_load_n(&s->rq_head, __ATOMIC_ACQUIRE);
+    return s->rq_tail - v->receives_taken >= s->rq_size;
+}
+
 int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct va_qp *v = (struct va_qp *)qp;
     struct softib_qp *s = v->q.s;
     int error = 0;
 
-    pthread_spin_lock(&v->receive_lock);
+    ve_spin_lock(&v->receive_lock);
     for (; wr; wr = wr->next) {
         if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) == IBV_QPS_RESET || s->srq || wr->num_sge < 0 ||
             (uint32_t)wr->num_sge > (s->rq_sges ? s->rq_sges : 1))
             error = EINVAL;
-        else if (s->rq_tail - __atomic_load_n(&s->rq_head, __ATOMIC_ACQUIRE) >= s->rq_size)
+        else if (is_full(v))
             error = ENOMEM;
         if (error) {
             *bad = wr;
@@ -144,13 +154,13 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
             ve_warn("ibv_post_recv: a receive of a UD QP needs room for the 40 octets of the GRH before the data; this one has %llu",
                     (unsigned long long)octets_of(wr));
         va_write_receive(s->rq, s->rq_size, s->rq_sges, s->rq_tail, wr);
-        __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_RELEASE);
     }
-    pthread_spin_unlock(&v->receive_lock);
+    ve_spin_unlock(&v->receive_lock);
     if (error == ENOMEM && ve_is_strict())
         ve_warn("ibv_post_recv: no room in the receive queue of QP %u (%u receives)", qp->qp_num, s->rq_size);
-    if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) == IBV_QPS_ERR)
+    va_wake_waiter(&s->waiter); /* behind a barrier, which the look at the state needs as well */
+    if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         flush(&v->q);
-    va_wake_waiter(&s->waiter);
     return error;
 }

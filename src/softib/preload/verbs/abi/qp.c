@@ -154,8 +154,8 @@ struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
     q->ex.qp_base.qp_num = q->ex.qp_base.handle = q->s->qpn;
     pthread_mutex_init(&q->ex.qp_base.mutex, NULL);
     pthread_cond_init(&q->ex.qp_base.cond, NULL);
-    pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
-    pthread_spin_init(&v->receive_lock, PTHREAD_PROCESS_PRIVATE);
+    ve_spin_init(&q->lock);
+    ve_spin_init(&v->receive_lock);
     say_caps(q, &a->cap);
     q->init = (struct ibv_qp_init_attr){
         .qp_context = a->qp_context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq, .cap = a->cap,
@@ -208,7 +208,7 @@ static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_
         .context = context, .qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
         .handle = attr->qp_num, .qp_num = attr->qp_num, .state = s->state, .qp_type = IBV_QPT_XRC_RECV,
     };
-    pthread_spin_init(&v->q.lock, PTHREAD_PROCESS_PRIVATE);
+    ve_spin_init(&v->q.lock);
     pthread_mutex_init(&v->q.ex.qp_base.mutex, NULL);
     pthread_cond_init(&v->q.ex.qp_base.cond, NULL);
     return v;
@@ -352,7 +352,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
     struct ve_qp *q = real(qp);
 
     (void)mask; /* everything is at hand */
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     ve_catch_up(q);
     qp->state = q->ex.qp_base.state;
     *attr = q->attr;
@@ -362,7 +362,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
     attr->path_mig_state = __atomic_load_n(&q->s->mig, __ATOMIC_RELAXED);
     attr->cap = q->init.cap;
     attr->sq_draining = q->ex.qp_base.state == IBV_QPS_SQD && q->head != q->tail;
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     if (init) {
         *init = q->init;
         init->qp_context = qp->qp_context;

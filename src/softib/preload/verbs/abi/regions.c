@@ -318,11 +318,11 @@ int va_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
     if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd))
         return errno = EINVAL;
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     error = va_check(q, &wr);
     if (!error)
         error = ve_post(q, &wr);
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     if (!error)
         mw->rkey = wr.rkey;
     return error ? (errno = error) : 0;

@@ -69,7 +69,7 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     q->srq.pd = pd;
     pthread_mutex_init(&q->srq.mutex, NULL);
     pthread_cond_init(&q->srq.cond, NULL);
-    pthread_spin_init(&q->lock, PTHREAD_PROCESS_PRIVATE);
+    ve_spin_init(&q->lock);
     s->is = SOFTIB_IS_SRQ;
     s->domain = va_domain(pd);
     s->shuffles = ve_is_strict() ? ve_shuffle_seed() : 0;
@@ -186,7 +186,7 @@ static int resize(struct va_srq *q, uint32_t size)
 
     if (!ring)
         return ENOMEM;
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     vm_lock(&va_engine.w, &s->lock);
     old = s->size;
     gone = s->ring;
@@ -202,7 +202,7 @@ static int resize(struct va_srq *q, uint32_t size)
         s->size = size;
     }
     vm_unlock(&s->lock);
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     vm_free(&va_engine.w, gone, ring_octets(old, s->sges));
     return error;
 }
@@ -252,7 +252,7 @@ int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
     struct softib_srq *s = q->s;
     int error = 0;
 
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     for (; wr; wr = wr->next) {
         if (wr->num_sge < 0 || (uint32_t)wr->num_sge > s->sges)
             error = EINVAL;
@@ -263,7 +263,7 @@ int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
         va_write_receive(s->ring, s->size, s->sges, s->tail, wr);
         __atomic_store_n(&s->tail, s->tail + 1, __ATOMIC_RELEASE);
     }
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     if (error)
         *bad = wr;
     if (error == ENOMEM && ve_is_strict())

@@ -75,12 +75,34 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
     ve_knock(e, process, socket, &event, sizeof event);
 }
 
+/* Its last one is there, but does not count yet. */
+void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
+{
+    const struct softib_cqe *ring;
+
+    if (!vm_lock(&e->w, &cq->lock))
+        return;
+    ring = vm_at(&e->w, cq->ring);
+    if (__atomic_load_n(&ring[cq->producer & (cq->size - 1)].turn, __ATOMIC_ACQUIRE) == ve_turn(cq->producer))
+        __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
+}
+
+/* `turn` comes last; the place has an old one, or none, until then. */
+static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const struct softib_cqe *cqe)
+{
+    memcpy(to, cqe, offsetof(struct softib_cqe, turn));
+    if (cq->stamps)
+        to->stamp = ve_now_ns();
+    __atomic_store_n(&to->turn, ve_turn(cq->producer), __ATOMIC_RELEASE);
+    __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
+}
+
 void ve_complete_soon(struct ve_engine *e, uint64_t at)
 {
     const struct softib_cq *cq = ve_cq(e, at);
     struct softib_cqe *ring = vm_at(&e->w, cq->ring);
 
-    __builtin_prefetch(&ring[__atomic_load_n(&cq->producer, __ATOMIC_RELAXED) & (cq->size - 1)], 1);
+    vm_soon((uintptr_t)&ring[__atomic_load_n(&cq->producer, __ATOMIC_RELAXED) & (cq->size - 1)]);
 }
 
 void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe, bool solicited)
@@ -90,7 +112,7 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     uint32_t producer, armed;
     bool lost = false, event = false;
 
-    vm_lock(&e->w, &cq->lock);
+    ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
     producer = cq->producer;
     if (producer - cq->seen >= cq->size)
@@ -99,10 +121,7 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
         lost = !cq->overrun;
         cq->overrun = 1;
     } else {
-        ring[producer & (cq->size - 1)] = *cqe;
-        if (cq->stamps)
-            ring[producer & (cq->size - 1)].stamp = ve_now_ns();
-        __atomic_store_n(&cq->producer, producer + 1, __ATOMIC_RELEASE);
+        write_completion(cq, &ring[producer & (cq->size - 1)], cqe);
     }
     if (cq->channel) /* else nobody can arm it */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -126,12 +145,15 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
     uint32_t to;
 
     vm_lock(&e->w, &cq->polling);
-    vm_lock(&e->w, &cq->lock);
+    ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
     to = cq->producer; /* the others move up: what is purged takes no room */
-    for (uint32_t i = cq->producer; i != cq->consumer; i--)
-        if (ring[(i - 1) & (cq->size - 1)].owner != qpn && --to != i - 1)
+    for (uint32_t i = cq->producer; i != cq->consumer; i--) {
+        if (ring[(i - 1) & (cq->size - 1)].owner != qpn && --to != i - 1) {
             ring[to & (cq->size - 1)] = ring[(i - 1) & (cq->size - 1)];
+            ring[to & (cq->size - 1)].turn = ve_turn(to);
+        }
+    }
     __atomic_store_n(&cq->consumer, to, __ATOMIC_RELEASE);
     vm_unlock(&cq->lock);
     vm_unlock(&cq->polling);

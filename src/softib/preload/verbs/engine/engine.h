@@ -13,6 +13,7 @@
 
 #include "../fabric/fabric.h"
 #include "late.h"
+#include "spin.h"
 #include "strict.h"
 
 #define VE_SGES 32      /* of one request */
@@ -74,7 +75,7 @@ struct ve_qp {
     struct softib_qp *s;
     uint64_t at;                    /* of s */
     const struct sv_device *device;
-    pthread_spinlock_t lock;        /* of the sending half */
+    struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
     struct sv_way way, back;
     uint64_t send_cq;
@@ -156,6 +157,12 @@ static inline struct softib_cq *ve_cq(struct ve_engine *e, uint64_t at)
     return vm_at(&e->w, at);
 }
 
+/* What `turn` says in completion number `at`. */
+static inline uint32_t ve_turn(uint32_t at)
+{
+    return (at + 1) | SOFTIB_CQE_THERE;
+}
+
 uint64_t ve_now_ns(void);
 
 /* -- copy.c -- */
@@ -195,6 +202,15 @@ bool ve_invalidate(struct ve_engine *e, uint32_t key, uint32_t process, uint32_t
 
 /* -- complete.c -- */
 
+/* Who adds, or looks at those that are there, has the lock. It may have been taken from one who was killed while adding. */
+void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq);
+/* The next completion; NULL: there is none. `polling` is held. */
+static inline const struct softib_cqe *ve_next_completion(struct ve_engine *e, const struct softib_cq *cq)
+{
+    const struct softib_cqe *ring = vm_at(&e->w, cq->ring), *cqe = &ring[cq->consumer & (cq->size - 1)];
+
+    return __atomic_load_n(&cqe->turn, __ATOMIC_ACQUIRE) == ve_turn(cq->consumer) ? cqe : NULL;
+}
 /* Adds a completion; an overrun is the CQ's end. */
 void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
 /* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */

@@ -192,7 +192,7 @@ static void reset(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
 
-    s->rq_head = s->rq_tail = 0;
+    s->rq_head = s->rq_tail = s->rq_seen = 0;
     s->dest_qpn = s->rq_psn = s->established = 0;
     s->lid = s->alt_lid = 0;
     s->mig = IBV_MIG_MIGRATED;
@@ -265,7 +265,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
     enum ibv_qp_state from, to;
     int error;
 
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     ve_catch_up(q);
     from = q->ex.qp_base.state;
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
@@ -294,7 +294,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
             after(q, to, attr, mask);
         }
     }
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     if (!error && to == IBV_QPS_RESET)
         purge(q);
     return error;

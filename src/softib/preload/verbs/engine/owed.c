@@ -64,7 +64,7 @@ static bool is_completed(struct ve_engine *e, const struct softib_srq *srq, cons
 
     if (!o->settling)
         return false;
-    vm_lock(&e->w, &cq->lock);
+    ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
     if (cq->producer - from > cq->size)
         from = cq->producer - cq->size;

@@ -66,8 +66,8 @@ void ve_quiesce(struct ve_engine *e)
     pthread_mutex_lock(&e->own_lock);
     for (struct ve_qp *q = e->own; q; q = q->own_next) {
         if (!fenced) { /* the system took the barrier away (seccomp) */
-            pthread_spin_lock(&q->lock);
-            pthread_spin_unlock(&q->lock);
+            ve_spin_lock(&q->lock);
+            ve_spin_unlock(&q->lock);
         }
         wait_for(q);
     }

@@ -148,7 +148,7 @@ static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
     const struct softib_cqe *ring;
     unsigned n = 0;
 
-    vm_lock(&e->w, &cq->lock);
+    ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
     for (uint32_t i = __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE); i != cq->producer; i++) {
         const struct softib_cqe *cqe = &ring[i & (cq->size - 1)];
@@ -168,9 +168,9 @@ void ve_strict_gone(struct ve_qp *q)
         if (qps[i] == q)
             qps[i--] = qps[--qps_n];
     pthread_mutex_unlock(&lock);
-    pthread_spin_lock(&q->lock);
+    ve_spin_lock(&q->lock);
     waiting = q->ex.qp_base.state == IBV_QPS_RTS ? q->tail - q->head : 0;
-    pthread_spin_unlock(&q->lock);
+    ve_spin_unlock(&q->lock);
     if (waiting)
         ve_warn("ibv_destroy_qp: QP %u has %u requests that were not executed yet", q->s->qpn, waiting);
     if (q->send_cq)
@@ -192,12 +192,12 @@ void ve_strict_cq_ends(struct ve_engine *e, uint64_t at)
 void ve_strict_cq_polled(struct ve_engine *e, uint64_t at)
 {
     struct softib_cq *cq = ve_cq(e, at);
-    uint32_t n = __atomic_load_n(&cq->producer, __ATOMIC_ACQUIRE) - cq->consumer;
+    int32_t n = (int32_t)(__atomic_load_n(&cq->producer, __ATOMIC_ACQUIRE) - cq->consumer); /* the last may be polled already */
 
     if (cq->overrun)
         ve_warn("a CQ of %u completions has overrun: completions are lost, and its QPs with them", cq->size - 1);
-    else if (n >= cq->size - cq->size / 8)
-        ve_warn("%u completions wait in a CQ of %u: it is close to overrun", n, cq->size - 1);
+    else if (n >= (int32_t)(cq->size - cq->size / 8))
+        ve_warn("%d completions wait in a CQ of %u: it is close to overrun", n, cq->size - 1);
 }
 
 static bool names_key(const struct ibv_sge *sge, uint32_t n, uint32_t key)
@@ -240,9 +240,9 @@ void ve_strict_dereg(uint32_t key)
     for (unsigned i = 0; i < qps_n; i++) {
         unsigned n;
 
-        pthread_spin_lock(&qps[i]->lock);
+        ve_spin_lock(&qps[i]->lock);
         n = posted_with(qps[i], key);
-        pthread_spin_unlock(&qps[i]->lock);
+        ve_spin_unlock(&qps[i]->lock);
         if (n)
             ve_warn("ibv_dereg_mr: %u requests or receives of QP %u still name the region", n, qps[i]->s->qpn);
     }

@@ -13,6 +13,14 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
     return (struct softib_receive *)((char *)vm_at(&e->w, ring) + place * octets);
 }
 
+/* The owner's line is looked at only when what was seen there is used up: it writes there with every receive that it posts. */
+static bool has_receive(struct softib_qp *peer)
+{
+    if (peer->rq_head == peer->rq_seen)
+        peer->rq_seen = __atomic_load_n(&peer->rq_tail, __ATOMIC_ACQUIRE);
+    return peer->rq_head != peer->rq_seen;
+}
+
 struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq)
 {
     if (srq && srq->shuffles && !srq->tags)
@@ -20,8 +28,7 @@ struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *pe
     if (srq)
         return srq->head == __atomic_load_n(&srq->tail, __ATOMIC_ACQUIRE)
                    ? NULL : entry(e, srq->ring, srq->sges, srq->head % srq->size);
-    return !peer->rq_size || peer->rq_head == __atomic_load_n(&peer->rq_tail, __ATOMIC_ACQUIRE)
-               ? NULL : entry(e, peer->rq, peer->rq_sges, peer->rq_head % peer->rq_size);
+    return !peer->rq_size || !has_receive(peer) ? NULL : entry(e, peer->rq, peer->rq_sges, peer->rq_head & (peer->rq_size - 1));
 }
 
 void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq, struct softib_cqe *cqe,

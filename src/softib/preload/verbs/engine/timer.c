@@ -67,7 +67,7 @@ static bool go_on(struct ve_engine *e, bool woken)
     for (struct ve_qp **at = &e->waiting; *at;) {
         struct ve_qp *q = *at;
 
-        if (pthread_spin_trylock(&q->lock)) {
+        if (!ve_spin_try(&q->lock)) {
             if (ve_modes)
                 ve_missed(e);
             at = &q->next;
@@ -82,7 +82,7 @@ static bool go_on(struct ve_engine *e, bool woken)
         } else {
             at = &q->next;
         }
-        pthread_spin_unlock(&q->lock);
+        ve_spin_unlock(&q->lock);
     }
     return e->waiting != NULL;
 }

@@ -145,14 +145,14 @@ static inline void vm_maps_tidy(struct vm_world *w)
 bool vm_lives(struct vm_world *w, uint32_t process);
 /* Of who holds a lock. */
 bool vm_owner_lives(struct vm_world *w, uint32_t owner);
-void vm_lock_slow(struct vm_world *w, uint32_t *lock);
+bool vm_lock_slow(struct vm_world *w, uint32_t *lock);
 
-static inline void vm_lock(struct vm_world *w, uint32_t *lock)
+/* True: it was taken over from one that died with it, who may have done half of what it guards. */
+static inline bool vm_lock(struct vm_world *w, uint32_t *lock)
 {
     uint32_t none = 0;
 
-    if (!__atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        vm_lock_slow(w, lock);
+    return !__atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) && vm_lock_slow(w, lock);
 }
 
 static inline void vm_unlock(uint32_t *lock)
@@ -166,6 +166,16 @@ static inline void vm_relax(void)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
+#endif
+}
+
+/* The line that holds `at` will be written soon: it is asked for, whoever has it. Any address may be given. */
+static inline void vm_soon(uintptr_t at)
+{
+#if defined(__x86_64__) /* the compiler makes a read of __builtin_prefetch, for want of -mprfchw */
+    __asm__ volatile("prefetchw (%0)" : : "r"(at));
+#else
+    __builtin_prefetch((const void *)at, 1);
 #endif
 }
 

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 5
+#define SOFTIB_VERBS_VERSION 6
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -123,8 +123,8 @@ struct softib_receive {     /* a posted receive; its softib_sge follow */
 struct softib_cqe {
     uint64_t wr_id;
     uint64_t stamp;         /* CLOCK_MONOTONIC, ns */
-    uint32_t status;        /* enum ibv_wc_status */
-    uint32_t opcode;
+    uint16_t status;        /* enum ibv_wc_status */
+    uint16_t opcode;
     uint32_t byte_len;
     uint32_t imm;           /* big endian, or the invalidated key; of a send: how many its QP has completed */
     uint32_t qpn;
@@ -137,9 +137,16 @@ struct softib_cqe {
     uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
     uint8_t path_bits;
     uint8_t reserved[6];
+    uint32_t turn;          /* written last: its number in the queue, counted from 1, | SOFTIB_CQE_THERE */
 };
 
+#define SOFTIB_CQE_THERE 0x80000000 /* never 0, so that a completion that is half written is nobody's turn */
+
 /*
+ * Who polls looks at the next completion alone: `turn` says that it is there. So the line of `producer`, which whoever adds
+ * writes each time, stays with those. A process that is killed between both leaves a completion before `producer` was moved:
+ * who takes its lock over moves it.
+ *
  * Queues are split by who writes: what stands still, what initiators write, what the owner writes. Each part fills cache lines of
  * its own, so that two processors do not take a line from each other for nothing.
  */
@@ -273,7 +280,8 @@ struct softib_qp {
     uint32_t alt_port;      /* row, of the alternate path */
     uint16_t alt_lid;       /* of the peer there; 0: no alternate path is loaded */
     uint16_t alt_pkey_index;
-    uint8_t initiators[40];
+    uint32_t rq_seen;       /* `rq_tail`, when it was last looked at */
+    uint8_t initiators[36];
     uint64_t rq;
     uint64_t recv_cq;
     uint64_t srq;

@@ -41,19 +41,20 @@ bool vm_lives(struct vm_world *w, uint32_t process)
     return runs((pid_t)p->pid);
 }
 
-void vm_lock_slow(struct vm_world *w, uint32_t *lock)
+bool vm_lock_slow(struct vm_world *w, uint32_t *lock)
 {
     for (uint32_t spins = 1;; spins++) {
         uint32_t owner = __atomic_load_n(lock, __ATOMIC_RELAXED);
 
         if (owner && spins % SPINS == 0) {
             sched_yield();
-            if (spins % (2 * SPINS) == 0 && !vm_owner_lives(w, owner)) /* a yield is long on a busy machine */
-                __atomic_compare_exchange_n(lock, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+            if (spins % (2 * SPINS) == 0 && !vm_owner_lives(w, owner) && /* a yield is long on a busy machine */
+                __atomic_compare_exchange_n(lock, &owner, w->owner, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                return true;
         }
         owner = 0;
         if (__atomic_compare_exchange_n(lock, &owner, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            return;
+            return false;
         vm_relax();
     }
 }
