@@ -69,6 +69,17 @@ struct ve_slot {                    /* a request that waits, with what it points
     char *data;
 };
 
+struct ve_again {                   /* again.c: where the last write went */
+    uint32_t rkey;                  /* 0: nowhere that is remembered */
+    uint32_t domain, qpn, mtu;
+    uint64_t version;               /* of the key */
+    uint64_t named;                 /* the responder, as in the table of numbers */
+    uint64_t epoch;                 /* of the flow */
+    uint64_t from, length;          /* what is mapped, by remote addresses */
+    char *here;                     /* `from`, in this process */
+    uint64_t request, answer;       /* words on the wire, without payload */
+};
+
 struct ve_qp {
     struct ibv_qp_ex ex;            /* first: the application's pointer */
     struct ve_engine *e;
@@ -110,6 +121,7 @@ struct ve_qp {
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
     struct ve_qp *own_next;         /* of e->own */
+    struct ve_again again;
 };
 
 enum ve_wait { VE_NONE, VE_RNR, VE_LOST };
@@ -344,6 +356,14 @@ static inline void ve_copies_begin(struct ve_qp *q)
 static inline void ve_copies_end(struct ve_qp *q)
 {
     __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELEASE);
+}
+
+/* -- again.c: small writes to where the last one went -- */
+
+bool ve_write_again(struct ve_qp *q, const struct ve_wr *wr);
+static inline bool ve_is_again(const struct ve_qp *q, const struct ve_wr *wr)
+{
+    return wr->opcode == IBV_WR_RDMA_WRITE && wr->flags & IBV_SEND_INLINE && wr->sges == 1 && q->again.rkey && wr->rkey == q->again.rkey;
 }
 
 /* -- migrate.c: alternate paths -- */

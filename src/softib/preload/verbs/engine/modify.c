@@ -221,6 +221,7 @@ int ve_qp_walk(struct ve_qp *q)
     struct sv_path path;
     uint32_t qp[2] = { s->qpn, s->dest_qpn };
 
+    q->again.rkey = 0;
     sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* an SM may have changed the table */
     q->way.port = s->port;
     q->way.pkey = s->pkey;

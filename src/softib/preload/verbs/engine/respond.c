@@ -157,6 +157,8 @@ static struct ve_outcome write_or_send(struct message *m)
             return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
         if (error)
             return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
+        if (m->length && m->wr->flags & IBV_SEND_INLINE)
+            ve_remember(m, &part);
     }
     return m->kind->receives ? deliver(m) : ve_done(IBV_WC_SUCCESS);
 }

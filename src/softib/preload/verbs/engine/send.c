@@ -226,6 +226,9 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
         if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
             ve_follow(q);
             state = IBV_QPS_ERR;
+        } else if (!ve_modes && ve_is_again(q, wr) && ve_write_again(q, wr)) {
+            complete(q, wr, IBV_WC_SUCCESS, 0);
+            return 0;
         } else if (!ve_modes && attempt(q, wr, 0)) {
             return 0;
         }

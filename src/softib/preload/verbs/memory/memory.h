@@ -14,7 +14,7 @@
 
 #include "shared.h"
 
-_Static_assert(sizeof(struct softib_process) == 256, "a process has its size");
+_Static_assert(sizeof(struct softib_process) == 256 && offsetof(struct softib_process, hazard) == 64, "the slots have lines");
 _Static_assert(sizeof(struct softib_key) == 64, "a key has its size");
 _Static_assert(sizeof(struct softib_cqe) == 64, "a completion fills a cache line");
 _Static_assert(sizeof(struct softib_cq) == 192 && offsetof(struct softib_cq, lock) == 64 &&

@@ -62,10 +62,10 @@ struct softib_process {
     uint64_t started;
     uint32_t wake;          /* futex: work that waits in this process may go on */
     uint32_t sleeping;      /* its timer thread waits */
-    uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
     uint32_t generation;    /* of its number: 1 .. 65535 */
     uint32_t reserved;
-    uint64_t spare[4];
+    uint64_t spare[4];      /* peers read `alive` with every message: the slots have lines of their own */
+    uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
 struct softib_member {      /* of a multicast group */
