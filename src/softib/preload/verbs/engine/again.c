@@ -81,6 +81,7 @@ bool ve_write_again(struct ve_qp *q, const struct ve_wr *wr)
     if (!length || length > a->mtu || at >= a->length || length > a->length - at || a->epoch != q->flow.epoch ||
         sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->owed)
         return false;
+    vm_soon((uintptr_t)a->here + at); /* measured: before ibv_wr_set_inline_data the reader takes it back, behind the lock is late */
     peer = vm_number_hold(w, q->s->dest_qpn, &hazard);
     if (!peer)
         return false;

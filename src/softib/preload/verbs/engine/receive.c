@@ -14,11 +14,11 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
 }
 
 /* The owner's line is looked at only when what was seen there is used up: it writes there with every receive that it posts. */
-static bool has_receive(struct softib_qp *peer)
+static bool has_receive(uint32_t head, uint32_t *seen, const uint32_t *tail)
 {
-    if (peer->rq_head == peer->rq_seen)
-        peer->rq_seen = __atomic_load_n(&peer->rq_tail, __ATOMIC_ACQUIRE);
-    return peer->rq_head != peer->rq_seen;
+    if (head == *seen)
+        *seen = __atomic_load_n(tail, __ATOMIC_ACQUIRE);
+    return head != *seen;
 }
 
 struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq)
@@ -26,9 +26,9 @@ struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *pe
     if (srq && srq->shuffles && !srq->tags)
         ve_shuffle(e, srq);
     if (srq)
-        return srq->head == __atomic_load_n(&srq->tail, __ATOMIC_ACQUIRE)
-                   ? NULL : entry(e, srq->ring, srq->sges, srq->head % srq->size);
-    return !peer->rq_size || !has_receive(peer) ? NULL : entry(e, peer->rq, peer->rq_sges, peer->rq_head & (peer->rq_size - 1));
+        return has_receive(srq->head, &srq->seen, &srq->tail) ? entry(e, srq->ring, srq->sges, srq->head & (srq->size - 1)) : NULL;
+    return peer->rq_size && has_receive(peer->rq_head, &peer->rq_seen, &peer->rq_tail)
+               ? entry(e, peer->rq, peer->rq_sges, peer->rq_head & (peer->rq_size - 1)) : NULL;
 }
 
 void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq, struct softib_cqe *cqe,

@@ -194,7 +194,8 @@ struct softib_srq {
     uint32_t limit;
     uint32_t shuffled;      /* strict programs: the receive at `head` was drawn: head + 1 */
     uint32_t shuffles;      /* seed of the order in which receives are taken, 0: as they came */
-    uint8_t takers[44];
+    uint32_t seen;          /* `tail`, when it was last looked at */
+    uint8_t takers[40];
     uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
     uint8_t owners[58];
@@ -282,15 +283,16 @@ struct softib_qp {
     uint16_t alt_pkey_index;
     uint32_t rq_seen;       /* `rq_tail`, when it was last looked at */
     uint8_t initiators[36];
-    uint64_t rq;
+    uint64_t rq;            /* stands still again: initiators read it with every message */
     uint64_t recv_cq;
     uint64_t srq;
     uint64_t user;
+    uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
+    uint16_t handles;       /* XRC target: processes that have it open */
+    uint8_t still[22];
     uint32_t rq_tail;
     uint16_t waiter;
-    uint16_t handles;       /* XRC target: processes that have it open */
-    uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
-    uint8_t owners[16];
+    uint8_t owners[58];
 };
 
 #endif
