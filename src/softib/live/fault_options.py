@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,13 @@ def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError
     return value
+
+
+def _guid(value: Any) -> str:
+    """A GUID as NodeInfo has it: 64 bits, not 0 (IBA 4.1.1)."""
+    if not isinstance(value, str) or not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", value) or not int(value, 16):
+        raise ValueError
+    return f"{int(value, 16):#018x}"
 
 
 def _text(value: Any) -> str:
@@ -95,6 +103,11 @@ KINDS: dict[str, LiveFault] = {
                                     "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns")}),
     "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
     "switch-up": LiveFault("it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True),
+    "sys-guid": LiveFault(
+        "a node takes another SystemImageGUID (verb Modify HCA, IBA 11.2.1.3), which trap 145 tells",
+        place="a node such as leaf-3", of_node=True, needed=("guid",),
+        options={"guid": Option(_guid, "64 bits in hex, not 0, such as 0x0002c90300a1b2c3")},
+    ),
     "list": LiveFault("the faults that there are", place=""),
     "clear": LiveFault("mends all faults of a link or a switch, or all there are", place="a port or a node"),
 }  # fmt: skip
