@@ -173,14 +173,15 @@ def test_a_system_image_guid_changes_and_comes_back(lab):
 
 
 BAD = [
-    ("sys-guid", {"where": "spine-1"}, "needs guid"), ("sys-guid", {"where": "spine-1", "guid": "0"}, "not 0"),
+    ("sys-guid", {"where": "spine-1"}, "needs --guid"), ("sys-guid", {"where": "spine-1", "guid": "0"}, "not 0"),
     ("sys-guid", {"where": "spine-1", "guid": "0x1_0"}, "in hex"), ("sys-guid", {"where": "spine-1", "guid": 5}, "in hex"),
     ("sys-guid", {"where": "spine-1", "guid": "1" * 17}, "64 bits"), ("sys-guid", {"guid": "0x1"}, "leaf-1"),
     ("flap", {"period_s": 0}, "period_s"), ("flap", {"period_s": "1"}, "period_s"), ("flap", {"count": 0}, "count"),
-    ("flap", {"count": True}, "count"), ("flap", {"down_s": 2.0}, "not less"), ("flap", {"ber": 1}, "option"),
-    ("ber", {}, "needs ber"), ("ber", {"ber": 1.0}, "below 1"), ("ber", {"ber": float("nan")}, "below 1"),
-    ("ber", {"ber": [1]}, "below 1"), ("slow-port", {}, "needs gbps"), ("slow-port", {"gbps": -1}, "gbps"),
+    ("flap", {"count": True}, "count"), ("flap", {"down_s": 2.0}, "not less"), ("flap", {"ber": 1}, "does not take RATE (ber); it takes --period (period_s)"),
+    ("ber", {}, "needs RATE (ber)"), ("ber", {"ber": 1.0}, "below 1"), ("ber", {"ber": float("nan")}, "below 1"),
+    ("ber", {"ber": [1]}, "below 1"), ("slow-port", {}, "needs RATE (gbps)"), ("slow-port", {"gbps": -1}, "gbps"),
     ("slow-port", {"gbps": float("inf")}, "gbps"), ("downgrade", {}, "--width"), ("downgrade", {"width": 3}, "support"),
+    ("link-down", {"width": 2}, "does not take --width; it takes no options"),
     ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "reach EDR"), ("switch-up", {}, "leaf-1"),
     ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "wants a place"),
     ("link-down", {"where": None}, "wants a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError
 
 __all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
 
@@ -114,6 +114,12 @@ KINDS: dict[str, LiveFault] = {
 """Kind by name, as ``softib fault`` and the control socket have them."""
 
 
+def _called(option: str) -> str:
+    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has it."""
+    flag = "RATE" if option in ("ber", "gbps") else f"--{option.removesuffix('_s')}"
+    return flag if flag == f"--{option}" else f"{flag} ({option})"
+
+
 def options_of(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The options of ``kind`` among ``asked``, checked, with their defaults. Raises :class:`InputError`."""
     known = KINDS[kind].options
@@ -121,16 +127,19 @@ def options_of(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     out = {name: option.default for name, option in known.items() if option.default is not None}
     for name, value in given.items():
         if name not in known:
-            raise UnknownName(f"option of fault {kind}", name, list(known))
+            takes = " and ".join(map(_called, known)) or "no options"
+            raise InputError(f"fault {kind} does not take {_called(name)}; it takes {takes}")
         try:
             out[name] = known[name].parse(value)
         except ValueError:
-            raise InputError(f"fault {kind}: {name}: {value!r} cannot be; it is {known[name].doc}") from None
+            raise InputError(f"fault {kind}: {_called(name)}: {value!r} cannot be; it is {known[name].doc}") from None
     for name in KINDS[kind].needed:
         if name not in out:
-            raise InputError(f"fault {kind} needs {name}: {known[name].doc}")
+            raise InputError(f"fault {kind} needs {_called(name)}: {known[name].doc}")
     if kind == "flap" and out.get("down_s", 0.0) >= out["period_s"]:
-        raise InputError(f"fault flap: down_s: {out['down_s']} is not less than the period of {out['period_s']} s")
+        raise InputError(
+            f"fault flap: {_called('down_s')}: {out['down_s']} is not less than the period of {out['period_s']} s"
+        )
     return out
 
 
