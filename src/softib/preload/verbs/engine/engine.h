@@ -83,7 +83,6 @@ struct ve_qp {
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
     uint32_t completed;             /* requests so far */
-    uint32_t copies;                /* own.c: odd while a request is executed */
     uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
@@ -323,11 +322,13 @@ void ve_own_drop(struct ve_qp *q);
  * executes a request: vm_quiesce.
  */
 void ve_quiesce(struct ve_engine *e);
+/* The same for what was `process`'s, another one: an imported region. Its own requests are waited for, too. */
+void ve_quiesce_of(struct ve_engine *e, uint32_t process);
 
 /* Between the two keys may be looked at and memory copied. `q->lock` is held. */
 static inline void ve_copies_begin(struct ve_qp *q)
 {
-    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);
     if (__builtin_expect(ve_fences, false))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
@@ -336,7 +337,7 @@ static inline void ve_copies_begin(struct ve_qp *q)
 
 static inline void ve_copies_end(struct ve_qp *q)
 {
-    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELEASE);
 }
 
 /* -- migrate.c: alternate paths -- */

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 5
+#define SOFTIB_VERBS_VERSION 6
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -298,6 +298,8 @@ struct softib_qp {
     uint16_t handles;       /* XRC target: processes that have it open */
     uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
     uint8_t owners[16];
+    uint32_t copies;        /* engine/own.c: odd while a request is executed */
+    uint8_t executors[60];
 };
 
 #endif
