@@ -264,7 +264,8 @@ class Switchboard:
 
         A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
         """
-        smi = np.isin(delivery.batch.mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+        klass = delivery.batch.mad[:, 1]
+        smi = (klass == MgmtClass.SUBN_LID) | (klass == MgmtClass.SUBN_DR)
         frames = frames_of(delivery.batch, np.where(smi, 0, 1))
         long = delivery.batch.payload or {}
         octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
