@@ -254,7 +254,7 @@ class Switchboard:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += 1
+        self.epoch += bool((batch.mad[:, 3] == Method.SET).any())  # the administrator's answers change nothing
         if delivery is not None:
             self.deliver(delivery)
         return answers
