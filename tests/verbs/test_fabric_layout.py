@@ -66,7 +66,7 @@ def test_the_kernel_knows_the_layout_of_a_cell():
     assert [constant(f"CELL_{s}") for s in states] == [getattr(k, s) for s in states]
     drops = {"INACTIVE": k.INACTIVE_DROP, "MTU": k.MTU_DROP, "DLID_MAPPING": k.DLID_DROP, "VL_MAPPING": k.VL_DROP,
              "XMIT_CONSTRAINT": k.XMIT_DROP, "RCV_CONSTRAINT": k.RCV_DROP, "PKEY": k.PKEY_DROP, "QKEY": k.QKEY_DROP,
-             "HOQ": k.HOQ_DROP, "HELD": k.HELD_DROP}  # fmt: skip
+             "HOQ": k.HOQ_DROP, "HELD": k.HELD_DROP, "OVERRUN": k.OVERRUN_DROP}  # fmt: skip
     assert {name: constant(f"DROP_{name}") for name in drops} == drops
     assert f"#define SV_PATH_LINKS {k.LONGEST_WAY}" in (SOURCES / "path.h").read_text()
 

@@ -109,6 +109,34 @@ def test_packets_for_a_blocked_port_die_at_the_head_of_the_queue(slow, stock):
     slow("fault", "clear")
 
 
+def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
+    """Who grants credits that it does not have (``--overrun``) lets everything come, and loses it: the switch sends and waits for
+    nothing, the host counts (IBA 16.1.3.5, 16.1.4), each OverrunErrors update periods in a row once more (14.2.5.6)."""
+    port = Port(slow, *facing(slow, A))
+    own = lambda *more: {
+        k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", subprocess.run(
+            slow.on(A, "perfquery", *more), env=slow.env, capture_output=True, text=True, check=True).stdout, re.M)
+    }  # fmt: skip
+    slow("fault", "slow-port", f"{A}[1]", "0", "--overrun")
+    before, mine = port(), own()
+    tcp = next(slow.ports)
+    command = (stock("ib_write_bw"), "-s", "1000000", "-n", "100", "-F", "-u", "12", "-p", str(tcp))
+    one = slow.begin(A, *command)
+    wait_for_listener(tcp, one)
+    two = slow.begin(B, *command, "127.0.0.1")
+    said = two.communicate(timeout=240)[0]
+    one.kill()
+    one.wait()
+    assert two.returncode != 0 and "status 12" in said, said
+    after, has = port(), own()
+    lost = own("-E")["PortBufferOverrunErrors"]
+    assert lost > 0 and has["PortRcvErrors"] - mine["PortRcvErrors"] == lost
+    assert after["PortXmitPkts"] - before["PortXmitPkts"] >= lost, "they were sent"
+    assert after["PortXmitWait"] == before["PortXmitWait"] and after["PortXmitDiscards"] == before["PortXmitDiscards"]
+    assert 0 < has["ExcessiveBufferOverrunErrors"] <= lost // 8
+    slow("fault", "clear")
+
+
 @pytest.mark.slow
 def test_a_host_that_faces_a_blocked_port_waits_for_ever(slow, stock):
     """An HCA has no HOQLife: nothing is discarded, PortXmitWait grows with time."""

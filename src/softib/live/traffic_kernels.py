@@ -7,7 +7,8 @@ checked before they are used, and a nonsensical cell counts nothing.
 
 import numpy as np
 
-from softib.agents.fault_kernels import BITS, FAULTY, SLOW
+from softib.agents.fault_kernels import BITS, FAULTY, LAVISH, SLOW
+from softib.agents.flow_kernels import overruns
 from softib.agents.notice_kernels import notice
 from softib.agents.octet_kernels import get16, get32, inner, put16, put32
 from softib.agents.pkey_kernels import (
@@ -69,9 +70,9 @@ OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
 """Words of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's time."""
 LANE_WAIT = 1
-INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP = range(
-    1, 11
-)
+(
+    INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP, OVERRUN_DROP,
+) = range(1, 12)  # fmt: skip
 LAST_TRAP = 4
 """Column of ``seen``: when this cell raised its last trap, ps."""
 
@@ -102,7 +103,7 @@ def pass_links(t, v, cell, first, n, packets, words, multicast, now):
         add(into, RCV_DATA, words)
         add(into, RCV_PKTS, packets)
         add(into, MULTICAST_RCV if multicast else UNICAST_RCV, packets)
-        if t.options[FAULTY] and t.fault[peer, BITS] & SLOW:
+        if t.options[FAULTY] and t.fault[peer, BITS] & (SLOW | LAVISH) == SLOW:
             flow(t, port, peer, 4.0 * np.float64(words), now)
 
 
@@ -148,8 +149,8 @@ def trap(t, v, cell, port, number, now):
 
 
 @inner
-def drop(t, v, cell, way, packets, now):
-    """Packets of direction ``way`` were lost at the port that the cell names."""
+def drop(t, v, cell, way, packets, words, now):
+    """Packets of direction ``way``, ``words`` of 4 octets in all, were lost at the port that the cell names."""
     kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * way)) & 0xFF
     port = np.int64(v.cells[cell, DROP + way])
     if kind == 0 or port >= t.port_peer.shape[0]:
@@ -168,6 +169,8 @@ def drop(t, v, cell, way, packets, now):
         expire(t, port, packets, now)
     elif kind == HELD_DROP:
         hold(t, port, now)
+    elif kind == OVERRUN_DROP:
+        overruns(t, port, np.int64(min(packets, np.uint64(1 << 62))), 4.0 * np.float64(words), now)
     elif kind == PKEY_DROP:
         violate(t, end_port(t, port), VIOLATIONS_AT, packets)
         trap(t, v, cell, port, BAD_PKEY, now)
@@ -191,7 +194,7 @@ def fold_cell(t, v, cell, now):
         multicast = (v.cells[cell, KINDS] >> np.uint32(16)) & np.uint32(0xFF) != 0
         pass_links(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_packets, more_words, multicast, now)
         if more_packets != np.uint64(0):
-            drop(t, v, cell, way, more_packets, now)
+            drop(t, v, cell, way, more_packets, more_words, now)
     return changed
 
 

@@ -70,13 +70,6 @@ void ve_knock_channel(struct ve_engine *e, struct softib_cq *cq)
     }
 }
 
-void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element)
-{
-    struct softib_event event = { .type = type, .element = element };
-
-    ve_knock(e, process, socket, &event, sizeof event);
-}
-
 void ve_complete_soon(struct ve_engine *e, uint64_t at)
 {
     const struct softib_cq *cq = ve_cq(e, at);

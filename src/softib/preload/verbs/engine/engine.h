@@ -192,14 +192,23 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
 /* LOCAL_INV, SEND_WITH_INV: the window of type 2 with `key` is unbound. */
 bool ve_invalidate(struct ve_engine *e, uint32_t key, uint32_t process, uint32_t domain, uint32_t qpn);
 
+/* -- events.c -- */
+
+/* An asynchronous event of an object of `process` (possibly another's), whose objects are held. */
+void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
+/* From now on events of this process that find their socket full wait; false: no memory, they are lost. */
+bool ve_events_open(struct ve_engine *e);
+/* This process has read from `socket`: what waits for room there follows. */
+void ve_events_read(struct ve_engine *e, uint32_t socket);
+/* Nobody will read what waits for `socket`. */
+void ve_events_closed(struct ve_engine *e, uint32_t socket);
+
 /* -- complete.c -- */
 
 /* Adds a completion; an overrun is the CQ's end. */
 void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
 /* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */
 void ve_complete_soon(struct ve_engine *e, uint64_t cq);
-/* An asynchronous event of an object of `process` (possibly another's). */
-void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
 /* A datagram to socket `number` of `process`. False: the socket is full; one that is gone takes everything. */
 bool ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
 /* A datagram for an event of `cq` that is pending: now, or when its owner has made room by reading (ve_owes_knock). */

@@ -48,6 +48,7 @@
  * QKEY: QKeyViolations, trap 258
  * HOQ: PortXmitDiscards, PortSwHOQLifetimeLimitDiscards, PortXmitWait
  * HELD: they are not lost but never sent: PortXmitWait
+ * OVERRUN: PortRcvErrors, PortBufferOverrunErrors, ExcessiveBufferOverrunErrors, trap 130
  */
 #define SOFTIB_DROP_NONE 0
 #define SOFTIB_DROP_INACTIVE 1
@@ -60,6 +61,7 @@
 #define SOFTIB_DROP_QKEY 8
 #define SOFTIB_DROP_HOQ 9
 #define SOFTIB_DROP_HELD 10
+#define SOFTIB_DROP_OVERRUN 11
 
 struct softib_traffic {
     char magic[8];          /* "SOFTIBt" and a NUL */
