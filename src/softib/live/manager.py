@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.iba.constants import Method, MgmtClass, SmpAttr
+from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
+from softib.iba.smp import PortInfo
 from softib.live.manager_lids import read_lids, write_lids
 from softib.live.switchboard import Switchboard
 from softib.live.umad_file import Cargo
@@ -49,6 +50,7 @@ class InternalManager:
         self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0
+        self._was_up = True
         self.ready = False
         board.join(self)
 
@@ -89,8 +91,18 @@ class InternalManager:
             write_lids(self.lids, self.sm.lids)
         self._swept = self.sm.sweeps
 
+    def _look_at_port(self) -> None:
+        """Its own link came back: sweep. No trap tells it: those of the switch at the other end found no way while the link
+        was down, and are repeated ever more rarely; and a sweep meanwhile saw no switch that could be asked again. The
+        host's driver knows (event "port active", IBA 11.6.3.3)."""
+        up = int(PortInfo.port_state.get(self.board.fabric.port_info[self.port])) > PortState.DOWN
+        if up and not self._was_up:
+            self.sweep()
+        self._was_up = up
+
     def wait_s(self, now_ps: int) -> float:
         """Seconds until it wants to run again (0: at once)."""
+        self._look_at_port()
         if self._inbox:
             return 0.0
         return max(0.0, (self._deadline_ps - now_ps) / 1e12)

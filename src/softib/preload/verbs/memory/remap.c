@@ -5,6 +5,7 @@
 #include "remap.h"
 
 #include "ground.h"
+#include "keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +54,7 @@ struct search {
     char path[64];
     struct run now, best;
     bool pinned; /* a device may write there: to the pages, whatever is mapped later */
+    bool policies; /* NUMA: some of it has one of its own */
 };
 
 static void end_run(struct search *s)
@@ -125,6 +127,7 @@ static bool classify(const struct vm_ground *g, void *of)
     else if (ours || (!strcmp(g->rights, "rw-p") && !g->inode &&
                       (!*g->path || !strcmp(g->path, "[heap]") || !strncmp(g->path, "[anon:", 6))))
         add_private(s, from, to, ours);
+    s->policies = s->policies || vm_has_policy(from);
     return true;
 }
 
@@ -230,15 +233,19 @@ static bool on_this_stack(const struct run *run)
 }
 
 /* Makes a file of `run`, or of the first part of it. NULL: it stays as it is. */
-static struct vm_moved *move(struct run *run, unsigned helpers)
+static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
 {
     struct vm_moved *m = on_this_stack(run) || !few_files() ? NULL : calloc(1, sizeof *m);
     struct stat info;
+    struct vm_locks locks;
     uint64_t end = run->from;
 
     if (!m)
         return NULL;
     m->fd = make_file(run->to - run->from);
+    if (m->fd >= 0 && policies)
+        vm_keep_policies(run->from, run->to, m->fd);
+    vm_keep_locks(&locks, run->from, run->to);
     if (m->fd >= 0 && !fstat(m->fd, &info))
         end = vm_move(run->from, run->to, m->fd, run->again, helpers);
     if (end == run->from) {
@@ -248,6 +255,7 @@ static struct vm_moved *move(struct run *run, unsigned helpers)
         return NULL;
     }
     run->to = end;
+    vm_lock_again(&locks, end);
     vm_span_add(run->from, end);
     m->from = run->from;
     m->device = info.st_dev;
@@ -275,7 +283,7 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     if (s.best.from == s.best.to)
         return;
     if (!s.best.moved && may_move && !s.pinned)
-        s.best.moved = move(&s.best, helpers);
+        s.best.moved = move(&s.best, s.policies, helpers);
     r->moved = s.best.moved;
     if (!r->moved)
         return;
