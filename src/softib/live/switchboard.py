@@ -20,6 +20,7 @@ from softib.live.client import Client
 from softib.live.clock import clock_ps
 from softib.live.kernels import LAST, RECEIVED, REPLIES, answer_frames, bounce, pump
 from softib.live.mishap import Mishap, raised
+from softib.live.segments import Segments
 from softib.live.traffic import no_cells
 from softib.live.traffic_kernels import HIGH, fold_cells
 from softib.live.waiting import Forwarded, Waiting
@@ -70,6 +71,7 @@ class Switchboard:
         """Nobody but one program wants something: the server may wait for it in the kernel."""
         self.waiting = Waiting()
         self.trap_queue = TrapQueue(plane)
+        self.segments = Segments(plane)
         self.burst = burst_of()
         self.frames, self.counts = self.burst.frames, self.burst.counts
         """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
@@ -201,6 +203,13 @@ class Switchboard:
                 target = self.target(frames[i, 32:], port, sender)
                 if target is not None:
                     target.deliver(frames[i : i + 1])
+                    self.segments.count(
+                        frames[i, 32:],
+                        self.segments.octets() if i == 0 else 0,
+                        int(heads["dlid"][i]),
+                        sender.port,
+                        port,
+                    )
             except Exception:
                 self.mishap("handing a MAD over")
                 target = None
@@ -283,6 +292,8 @@ class Switchboard:
             else:
                 target.deliver(octets[i : i + 1])
             self.forwarded += 1
+            dlid = int(delivery.batch.dlid[i])
+            self.segments.count(octets[i, 32:], len(long.get(i, b"")), dlid, delivery.sender, port)
         return untaken
 
     def traps(self, now_ps: int) -> None:
