@@ -263,7 +263,7 @@ class Switchboard:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += 1
+        self.epoch += bool((batch.mad[:, 3] == Method.SET).any())  # the administrator's answers change nothing
         if delivery is not None:
             self.deliver(delivery)
         return answers
@@ -273,7 +273,8 @@ class Switchboard:
 
         A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
         """
-        smi = np.isin(delivery.batch.mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+        klass = delivery.batch.mad[:, 1]
+        smi = (klass == MgmtClass.SUBN_LID) | (klass == MgmtClass.SUBN_DR)
         frames = frames_of(delivery.batch, np.where(smi, 0, 1))
         long = delivery.batch.payload or {}
         octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)

@@ -94,13 +94,16 @@ class SubnetManager:
         whatever a routing engine raises; the sweep is given up then, and :meth:`request_sweep` starts a new one.
         """
         self._now_ps = now_ps
-        replies = MadBatch.zeros(0)
+        replies: MadBatch | None = None
         if inbox is not None and len(inbox):
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
             asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
-            if asked.any():
+            if asked.all():
+                replies, inbox = self._asked(now_ps, inbox), None
+            elif asked.any():
                 replies = self._asked(now_ps, inbox[asked])
                 inbox = inbox[~asked]
+        if inbox is not None and len(inbox):
             acknowledged = inbox.mad[:, 1] == MgmtClass.SUBN_ADM
             if acknowledged.any():
                 self.office.acknowledged(now_ps, inbox[acknowledged])
@@ -120,8 +123,8 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
         more, office_ps = self.office.send(now_ps)
-        extra = [b for b in (replies, more) if len(b)]
-        return (MadBatch.concat([*extra, outbox]) if extra else outbox), min(deadline_ps, office_ps)
+        full = [b for b in (replies, more, outbox) if b is not None and len(b)]
+        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, office_ps)
 
     def request_sweep(self) -> None:
         """Look at the subnet again, after the current sweep if there is one."""

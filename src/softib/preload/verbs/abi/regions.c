@@ -44,7 +44,7 @@ static struct ground look(uint64_t from, uint64_t to)
 {
     struct ground g = { .from = from, .to = to, .covered = from, .writable = true };
 
-    g.mapped = !vm_grounds(look_at, &g) || g.covered >= to;
+    g.mapped = !vm_grounds_between(from, to, look_at, &g) || g.covered >= to;
     return g;
 }
 

@@ -66,7 +66,7 @@ void vm_keep_policies(uint64_t from, uint64_t to, int fd)
 {
     struct policies p = { .from = from, .to = to, .fd = fd };
 
-    vm_grounds(bind_part, &p);
+    vm_grounds_between(from, to, bind_part, &p);
 }
 
 /* -- locks -- */
