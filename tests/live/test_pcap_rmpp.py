@@ -98,6 +98,11 @@ def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):  # noqa:
     assert sent > 4 and got > 20
     assert moved[:, port].tolist() == [sent, got, 72 * sent, got]
     assert moved[:, leaf].tolist() == [got, sent, 72 * got, sent]
+    levels = (
+        f.sl_counters["xmit_data_sl"][port].astype(int).tolist(),
+        f.sl_counters["rcv_data_sl"][port].astype(int).tolist(),
+    )
+    assert levels == ([72 * sent] + [0] * 15, [72 * got] + [0] * 15), "all of it on SL 0, and no SMP among it"
     inside = [p for p in f.ports_of(far, port0=False) if p != leaf]
     assert moved[0, inside].sum() == sent and moved[1, inside].sum() == got, "in by one port, out by another"
 

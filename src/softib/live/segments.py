@@ -64,8 +64,9 @@ class Segments:
         self.whole: Callable[[np.ndarray], bool] = lambda mad: False
         self.octets: Callable[[], int] = lambda: 0
 
-    def count(self, mad: np.ndarray, octets: int, dlid: int, port: int, to: int) -> None:
-        """``mad``, the first packet of a message of ``octets`` (0: it is all), has got from end port ``port`` to end port ``to``."""
+    def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
+        """``mad``, the first packet of a message of ``octets`` (0: it is all) on ``sl``, has got from end port ``port`` to end port
+        ``to``."""
         if int(mad[1]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
             return
         response = bool(mad[3] & RESPONSE)
@@ -74,16 +75,18 @@ class Segments:
         if response and not self.whole(mad):
             return  # the first segment alone reaches a program without RMPP
         segments, acks = segments_of(octets or RMPP_END, int(mad[1]))
-        self._pass(port, dlid, segments - 1)
-        self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), acks)
+        self._pass(port, dlid, sl, segments - 1)
+        self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), sl, acks)
 
-    def _pass(self, port: int, lid: int, packets: int) -> None:
+    def _pass(self, port: int, lid: int, sl: int, packets: int) -> None:
         if not packets:
             return
-        counters = self.fabric.counters
+        counters, by_level = self.fabric.counters, self.fabric.sl_counters
         for egress in way(self.fabric, port, lid):
             ends = ((egress, "xmit"), (int(self.fabric.port_peer[egress]), "rcv"))
             for row, what in ends:
                 for name, n in ((f"port_{what}_data", packets * int(MAD_WORDS)), (f"port_{what}_pkts", packets),
                                 (f"port_unicast_{what}_pkts", packets)):  # fmt: skip
                     counters[name][row] = min(int(counters[name][row]) + n, MOST)
+                levels = by_level[f"{what}_data_sl"]
+                levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_WORDS), MOST)

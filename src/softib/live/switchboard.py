@@ -203,13 +203,8 @@ class Switchboard:
                 target = self.target(frames[i, 32:], port, sender)
                 if target is not None:
                     target.deliver(frames[i : i + 1])
-                    self.segments.count(
-                        frames[i, 32:],
-                        self.segments.octets() if i == 0 else 0,
-                        int(heads["dlid"][i]),
-                        sender.port,
-                        port,
-                    )
+                    octets, sl = self.segments.octets() if i == 0 else 0, int(self.sls[rows[i]])
+                    self.segments.count(frames[i, 32:], octets, int(heads["dlid"][i]), sl, sender.port, port)
             except Exception:
                 self.mishap("handing a MAD over")
                 target = None
@@ -292,8 +287,8 @@ class Switchboard:
             else:
                 target.deliver(octets[i : i + 1])
             self.forwarded += 1
-            dlid = int(delivery.batch.dlid[i])
-            self.segments.count(octets[i, 32:], len(long.get(i, b"")), dlid, delivery.sender, port)
+            dlid, sl = int(delivery.batch.dlid[i]), int(delivery.batch.sl[i])
+            self.segments.count(octets[i, 32:], len(long.get(i, b"")), dlid, sl, delivery.sender, port)
         return untaken
 
     def traps(self, now_ps: int) -> None:

@@ -40,10 +40,12 @@ from softib.agents.slow_kernels import expire, flow, hold
 from softib.agents.traffic_kernels import (
     RCV_DATA,
     RCV_PKTS,
+    RCV_SL,
     UNICAST_RCV,
     UNICAST_XMIT,
     XMIT_DATA,
     XMIT_PKTS,
+    XMIT_SL,
     add,
 )
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
@@ -83,6 +85,7 @@ LAST_TRAP, SEEN_SPOILED = 4, 5
 def pass_links(t, v, cell, first, n, packets, words, multicast, now):
     """Links ``first`` … ``first + n - 1`` of ``cell`` carried this."""
     here, at = np.int64(cell), np.int64(0)
+    level = np.int64(v.cells[cell, KINDS] >> np.uint32(24)) & 15
     if first + n > t.port_peer.shape[0] + 2 * LONGEST_WAY:
         return
     for i in range(first + n):
@@ -103,6 +106,8 @@ def pass_links(t, v, cell, first, n, packets, words, multicast, now):
         add(out, XMIT_PKTS, packets)
         add(out, MULTICAST_XMIT if multicast else UNICAST_XMIT, packets)
         add(into, RCV_DATA, words)
+        add(t.sl_counters[port], XMIT_SL + level, words)
+        add(t.sl_counters[peer], RCV_SL + level, words)
         add(into, RCV_PKTS, packets)
         add(into, MULTICAST_RCV if multicast else UNICAST_RCV, packets)
         if t.options[FAULTY] and t.fault[peer, BITS] & (SLOW | LAVISH) == SLOW:
