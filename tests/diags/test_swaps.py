@@ -66,6 +66,14 @@ def test_a_swapped_pair_is_named_and_nothing_else(case: tuple[str, dict], seed: 
     assert len(findings) == 1, [f.message for f in findings]
 
 
+@pytest.mark.parametrize("seed", [19, 20, 26, 31, 50, 53, 117, 126, 127, 143, 144, 158, 291])
+def test_a_swap_that_leaves_one_step_without_a_majority(seed: int) -> None:
+    """Three spines with two cables to each leaf: two of the three rows of ports are spoiled at neighbouring ports."""
+    fabric = generate("fat-tree", radix=12, levels=2, parallel=2)
+    planted = frozenset(random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine").places)
+    assert swaps_found(fabric) == [planted]
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["fat-tree", "rail-optimized", "torus", "dragonfly+", "hyperx"]))
 def test_exchanged_parallel_cables_show_nothing(seed: int, kind: str) -> None:

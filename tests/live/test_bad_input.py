@@ -30,6 +30,17 @@ def test_two_with_no_name_given(softib):  # noqa: F811
         said = softib(*words, code=2)
         assert "one, two" in said, said
     assert "did you mean one" in softib("run", "--fabric", "onee", "--", "true", code=2)
+    # Of a shell variable that is not set: no choice of the first, or of all.
+    for words in (
+        ("run", "--fabric", "", "--", "true"),
+        ("status", ""),
+        ("down", ""),
+        ("fault", "--fabric", "", "list"),
+    ):
+        assert "no running fabric named ''" in softib(*words, code=2)
+    assert "cannot be the name" in softib("up", "one.yaml", "--name", "", code=2)
+    assert "--node is empty" in softib("run", "--fabric", "one", "--node", "", "--", "true", code=2)
+    assert "--node is empty" in softib("shell", "--fabric", "one", "--node", " ", code=2)
 
 
 class Sitting:

@@ -159,12 +159,29 @@ def test_a_dead_switch_and_clear_by_node(lab):
     assert lab.known() == []
 
 
+def test_a_system_image_guid_changes_and_comes_back(lab):
+    """Trap 145 of the node's end ports; all it is told of a second change is the newest."""
+    node = lab.f.node_names().index("spine-1")
+    built, epoch = int(lab.f.sys_guid[node]), lab.board.epoch
+    for guid in ("0x2c90300a1b2c3", "0002C90300A1B2C4"):
+        told = lab("sys-guid", where="spine-1", guid=guid)
+        assert told["sys_guid"] == f"{int(guid, 16):#018x}" and int(lab.f.sys_guid[node]) == int(guid, 16)
+    assert lab.board.epoch == epoch + 2 and lab.known() == [("sys-guid", "spine-1")]
+    assert not np.delete(lab.f.sys_guid == int(guid, 16), node).any()
+    lab("clear", where="spine-1")
+    assert int(lab.f.sys_guid[node]) == built and lab.known() == []
+
+
 BAD = [
+    ("sys-guid", {"where": "spine-1"}, "needs --guid"), ("sys-guid", {"where": "spine-1", "guid": "0"}, "not 0"),
+    ("sys-guid", {"where": "spine-1", "guid": "0x1_0"}, "in hex"), ("sys-guid", {"where": "spine-1", "guid": 5}, "in hex"),
+    ("sys-guid", {"where": "spine-1", "guid": "1" * 17}, "64 bits"), ("sys-guid", {"guid": "0x1"}, "leaf-1"),
     ("flap", {"period_s": 0}, "period_s"), ("flap", {"period_s": "1"}, "period_s"), ("flap", {"count": 0}, "count"),
-    ("flap", {"count": True}, "count"), ("flap", {"down_s": 2.0}, "not less"), ("flap", {"ber": 1}, "option"),
-    ("ber", {}, "needs ber"), ("ber", {"ber": 1.0}, "below 1"), ("ber", {"ber": float("nan")}, "below 1"),
-    ("ber", {"ber": [1]}, "below 1"), ("slow-port", {}, "needs gbps"), ("slow-port", {"gbps": -1}, "gbps"),
+    ("flap", {"count": True}, "count"), ("flap", {"down_s": 2.0}, "not less"), ("flap", {"ber": 1}, "does not take RATE (ber); it takes --period (period_s)"),
+    ("ber", {}, "needs RATE (ber)"), ("ber", {"ber": 1.0}, "below 1"), ("ber", {"ber": float("nan")}, "below 1"),
+    ("ber", {"ber": [1]}, "below 1"), ("slow-port", {}, "needs RATE (gbps)"), ("slow-port", {"gbps": -1}, "gbps"),
     ("slow-port", {"gbps": float("inf")}, "gbps"), ("downgrade", {}, "--width"), ("downgrade", {"width": 3}, "support"),
+    ("link-down", {"width": 2}, "does not take --width; it takes no options"),
     ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "reach EDR"), ("switch-up", {}, "leaf-1"),
     ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "wants a place"),
     ("link-down", {"where": None}, "wants a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),
@@ -214,7 +231,12 @@ def test_the_command_line_end_to_end(softib):  # noqa: F811
     softib("fault", "flap", LINK, "--period", "0.2", "--count", "2")
     assert "cleared" in softib("fault", "clear") and "no faults" in softib("fault", "list")
     assert wait_for(lambda: softib.status()[0]["port_states"]["active"] == 2 * softib.status()[0]["links"])
-    for words in (("ber", LINK), ("ber", LINK, "2"), ("link-down", LINK, "1"), ("list", LINK), ("downgrade", LINK),
+    guid = "0x0002c90300a1b2c3"
+    assert guid in softib("fault", "sys-guid", "leaf-2", "--guid", guid) and guid in softib("fault", "list")
+    assert int(f.sys_guid[f.node_names().index("leaf-2")]) == int(guid, 16)
+    assert "sys-guid" in softib("fault", "clear", "leaf-2")
+    for words in (("sys-guid", "leaf-2"), ("sys-guid", "leaf-2", guid),
+                  ("ber", LINK), ("ber", LINK, "2"), ("link-down", LINK, "1"), ("list", LINK), ("downgrade", LINK),
                   ("downgrade", LINK, "--speed", "foo"), ("flap", LINK, "--period", "0"), ("switch-down", LINK)):  # fmt: skip
         softib("fault", *words, code=2)
     assert softib.status()[0]["bugs"] == 0

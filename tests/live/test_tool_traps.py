@@ -159,9 +159,12 @@ def test_144_a_description_and_a_manager_change(heard, far):
 def test_145_a_system_image_guid_changes(heard, far):
     lab = heard.lab
     node = lab.f.node_names().index("leaf-2")
-    lab.do(lambda: (lab.plane.set_sys_guid(node, 0x1234, lab.now_ps()), lab.daemon_.board.traps(lab.now_ps())))
+    built = int(lab.f.sys_guid[node])
+    lab.fault("sys-guid", "leaf-2", guid="0x1234")
     told = heard.of(145)[0]
     assert told["lid"] == str(lab.lid(int(lab.f.node_base[node]))) and int(told["new_sys_guid"], 16) == 0x1234
+    lab.fault("clear", "leaf-2")
+    assert wait_for(lambda: int(heard.of(145)[-1]["new_sys_guid"], 16) == built, 60)
 
 
 def test_256_an_smp_with_the_wrong_mkey(heard, far):

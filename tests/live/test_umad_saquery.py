@@ -23,6 +23,8 @@ NETS = {
     "small": "{kind: rail-optimized, nodes: 6, rails: 4, radix: 8}",
     "big": "{kind: fat-tree, radix: 22, levels: 3}",  # 2,662 hosts, 605 switches
 }
+PATIENT = ("-t", "60000")
+"""Milliseconds. OpenSM compares each port with each to find all links: of the big fabric that takes it seconds."""
 
 
 class Attached:
@@ -44,7 +46,9 @@ class Attached:
         assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 120)
 
     def ask(self, *words: str) -> str:
-        code, out = run(self.folder, self.softib.env, *self.softib.words("run", "--", self.stock("saquery"), *words))
+        code, out = run(
+            self.folder, self.softib.env, *self.softib.words("run", "--", self.stock("saquery"), *PATIENT, *words)
+        )
         assert code == 0, (words, out[-500:])
         return out
 

@@ -18,6 +18,7 @@ from softib.iba.constants import NodeType, PortState
 from softib.live.manager import InternalManager
 from softib.live.switchboard import Switchboard
 from softib.sm.config import SmConfig
+from softib.sm.state import SmState
 
 S = 10**12
 STEP_PS = 10**9
@@ -40,6 +41,7 @@ class Room:
     def step(self) -> bool:
         """One step; False when the manager rests."""
         self.now += STEP_PS
+        self.manager.wait_s(self.now)
         self.manager.run(lambda: self.now + 10**15, self.now)
         return not self.manager.sm.settled or bool(self.manager._inbox)
 
@@ -150,6 +152,31 @@ def test_an_inherited_fabric_is_looked_at_again():
         heir.set_link(port, True)
         heir.rest()
         assert heir.waiting() == [], f"after step {n}"
+
+
+@pytest.mark.parametrize("down_s", [0.5, 15, 60, 400])
+def test_the_managers_own_link_falls_and_comes_back(down_s):
+    """While it is down nothing tells the manager anything, and a sweep sees its own port alone; the traps of the switch at
+    the other end are sent ever more rarely, and no more after three minutes. It sweeps when its link is up again, not later."""
+    room = Room(fat_tree())
+    room.rest()
+    port, sm = room.manager.port, room.manager.sm
+    nodes = sm.report.nodes
+    room.set_link(port, False)
+    until = room.now + int(down_s * S)
+    while room.now < until:  # as the daemon does: it runs when it wants to, traps are repeated in their time
+        if not room.step():
+            room.now += S // 4
+        room.board.repeat(room.now)
+    assert (sm.report.nodes == 1) is (down_s > 10), "OpenSM, too, looks every ten seconds, and sees itself"
+    assert (sm.state == SmState.DISCOVERING) is (down_s > 10), "and is nobody's master then"
+    room.set_link(port, True)
+    began = room.now
+    while room.step():
+        pass
+    assert room.now - began < S, "of one-millisecond steps"
+    assert room.waiting() == [] and sm.state == SmState.MASTER and sm.report.nodes == nodes and not sm.report.problems
+    assert sm.office.subnet is not None and len(sm.office.subnet.end_guid) > nodes - 2
 
 
 @pytest.mark.parametrize("seed", [5, 6])

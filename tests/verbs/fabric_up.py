@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from softib.live.clock import clock_ps
 from softib.live.daemon import Daemon, Settings
 from softib.live.slots import Slot, claim
 from tests.verbs.fabric_library import library_path
@@ -43,8 +44,15 @@ class FabricUp:
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
         self.wait(lambda: self.daemon.ready)
-        if sm == "internal":  # what the bring-up itself told (IsSM) is on the way still, and counts
-            self.wait(lambda: self.daemon.board.trap_queue.pending == 0)
+        if sm == "internal":
+            while not self.do(self._still):
+                time.sleep(0.01)
+
+    def _still(self) -> bool:
+        """Nothing that the bring-up itself set off (trap 144 of IsSM, the sweep that follows) is on its way: it counts."""
+        manager = self.daemon.manager
+        assert manager is not None
+        return not self.daemon.board.trap_queue.pending and manager.sm.settled and manager.wait_s(clock_ps()) > 0
 
     def _run(self) -> None:
         try:

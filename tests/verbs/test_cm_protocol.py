@@ -17,19 +17,21 @@ from softib.live.cm_words import Timing
 
 MS = 10**9
 SERVICE = 0x0106 << 16 | 7471
+QUICK = Timing(response=9, retries=3)
+"""An answer may take 2 ms: nobody waits for a listener for more than 1."""
 GIDS = {1: bytes(15) + b"\1", 2: bytes(15) + b"\2"}
 
 
 class Host:
     """One kernel, at LID and port ``lid``."""
 
-    def __init__(self, wire: Wire, lid: int):
+    def __init__(self, wire: Wire, lid: int, timing: Timing):
         self.wire, self.lid = wire, lid
         self.events: list[tuple[Endpoint, Event, int, dict]] = []
         self.listener: Endpoint | None = None
         self.protocol = Protocol(
             lambda port, service: self.listener if service == SERVICE else None, self.child, self.tell,
-            lambda port: port * 0x100, timing=Timing(response=9, retries=3),
+            lambda port: port * 0x100, timing=timing,
         )  # fmt: skip
 
     def listen(self, qp_type: int = QpType.RC, backlog: int = 4) -> Endpoint:
@@ -53,8 +55,8 @@ class Host:
 
 
 class Wire:
-    def __init__(self, lose=lambda mad: False):
-        self.hosts = {lid: Host(self, lid) for lid in (1, 2)}
+    def __init__(self, lose=lambda mad: False, timing: Timing = QUICK):
+        self.hosts = {lid: Host(self, lid, timing) for lid in (1, 2)}
         self.lose, self.now_ps = lose, 0
         self.carried: list[int] = []
         self.lost = 0
@@ -67,7 +69,7 @@ class Wire:
                     self.carried.append(Head(letter.mad).attr)
                     if self.lose(letter.mad):
                         self.lost += 1
-                    else:
+                    elif letter.dlid in self.hosts:  # else who asked lied about its LID
                         self.hosts[letter.dlid].protocol.arrived(letter.dlid, lid, letter.mad)
 
     def wait(self, ms: int) -> None:
@@ -179,6 +181,7 @@ def test_nobody_listens():
     one = wire.hosts[1]
     one.protocol.connect(one.active(), Param(), b"")
     wire.carry()
+    wire.wait(1)
     assert [(event, status) for _, event, status, _ in one.events] == [(Event.REJECTED, 8)]
 
 
@@ -289,6 +292,7 @@ def test_service_id_refused(serves, status):
         two.listen(QpType.UD)
     one.protocol.connect(one.active(QpType.UD), Param(), b"")
     wire.carry()
+    wire.wait(1)
     if serves:
         two.protocol.reject(two.events[0][0], 28)
         wire.carry()

@@ -272,6 +272,30 @@ def test_events_of_a_port(up):
     running.do(lambda: setattr(running.daemon.verbs, "close", lambda: None))
 
 
+def test_more_events_of_a_port_than_its_socket_takes(up):
+    """A program that does not read for a while loses none."""
+    running = up(tree(2), sm="none")
+    f = running.fabric
+    port = int(f.port(int(f.cas[0]), 1))
+    program = running.start("events")
+    assert program.stdout.readline() == "listening\n"
+    program.send_signal(signal.SIGSTOP)
+    ((_, sock),) = next(iter(running.daemon.verbs.processes.values())).events
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    def renumber() -> None:
+        for lid in range(1, 61):
+            set_info(running, port, lid=lid, master_sm_lid=9)
+            running.daemon.verbs.tick()
+
+    running.do(renumber)
+    running.wait(lambda: sum(map(len, running.daemon.verbs.unsent.values())) > 20)
+    program.send_signal(signal.SIGCONT)
+    heard = [next_event(program)[0] for _ in range(61)]
+    assert heard.count("LID_CHANGE") == 60 and heard.count("SM_CHANGE") == 1
+    running.wait(lambda: not running.daemon.verbs.unsent)
+
+
 def test_a_forked_child_is_its_own_process(up):
     running = up(tree(2))
     program = running.start("fork")

@@ -26,6 +26,12 @@ def test_more_events_than_a_socket_takes(apps):
     assert events(apps, "many", 50) == 2000
 
 
+@pytest.mark.parametrize("n", (40, 2048))
+def test_more_asynchronous_events_than_a_socket_takes(apps, n):
+    """Raised by a process that is gone when they are read: each comes once, in its order; 2,048 is what a process keeps."""
+    assert run(apps, A, program("async_events"), str(n)) == f"ok {n} events\n"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1900)
 @pytest.mark.parametrize("scene", ("any", "solicited"))

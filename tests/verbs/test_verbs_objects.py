@@ -43,10 +43,15 @@ def test_another_process_uses_what_it_imports(apps, scene):
     assert run(apps, A, program("imports"), scene) == "ok\n"
 
 
-@pytest.mark.parametrize("scene", (("ends",), ("mixed",), ("race", "20")), ids="-".join)
+@pytest.mark.parametrize("scene", (("ends",), ("mixed",), ("race", "20"), ("importer", "20"), ("maker",)), ids="-".join)
 def test_who_ends_what_is_shared_ends_it_for_all(apps, scene):
     """ibv_import_mr(3), ibv_import_dm(3), with private memory: afterwards the others' requests fail, and nobody copies there any more."""
     assert run(apps, A, "env", "SOFTIB_REMAP=0", program("shared_ends"), *scene) == "ok\n"
+
+
+def test_a_qp_is_destroyed_by_who_polls_its_cq(apps):
+    """Between ibv_start_poll and ibv_end_poll, which the thread would wait for."""
+    assert run(apps, A, program("batch"), limit_s=60) == "ok\n"
 
 
 def test_what_is_not_there_is_refused(apps):

@@ -43,6 +43,15 @@ def test_no_write_of_another_thread_is_lost():
     assert moved in (0, 60)
 
 
+@pytest.mark.parametrize("what", ("locks", "policy"))
+def test_what_a_program_asked_for_its_memory_stays(what):
+    """mlock(2), mlock2(2), mbind(2)."""
+    done = subprocess.run([program("keep"), what], capture_output=True, text=True, timeout=60)
+    if done.stdout == "skip\n":
+        pytest.skip("this user may not lock memory, or say where it lies")
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 def nobody() -> None:
     os.setgroups([])
     os.setgid(65534)

@@ -4,16 +4,18 @@
 A port sends a flow control packet on each VL at least every 65,536 symbol times. Where none arrives for 400,000, the
 receiver has the link recover: that needs errors so dense that six in a row are spoiled. A buffer overruns only when its
 owner grants credits that it does not have. ``overruns`` int64[ports, 2]: the last update period (65,536 symbol times)
-with an overrun, and how many such periods came one after the other.
+with an overrun (-1: none yet), and how many such periods came one after the other.
 """
 
 import numpy as np
 
 from softib.agents.chance_kernels import grow, poisson, roll
+from softib.agents.fault_kernels import LANES, WIDTH_AT
 from softib.agents.notice_kernels import threshold
 from softib.agents.octet_kernels import inner, octet
 from softib.agents.route_kernels import end_port
 from softib.agents.sample_kernels import FS_PER_PS, TICK_FS, speed_code
+from softib.agents.slow_kernels import SPEED_GBPS
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, VL_COUNTERS
 from softib.iba.smp import PortInfo
 
@@ -72,20 +74,29 @@ def watchdog(t, port, lost, passed, now):
 
 @inner
 def overrun(t, port, now):
-    """A packet arrived at ``port`` and found no room. OverrunErrors update periods in a row with one are an
-    ExcessiveBufferOverrunError, and trap 130 (IBA 7.9, 14.2.5.6)."""
-    grow(t.counters[port], RCV_ERRORS, np.int64(1))
-    grow(t.detail_counters[port], BUFFER_OVERRUN, np.int64(1))
-    row, period = t.overruns[port], np.int64(now / update_ps(t, port))
-    if row[RUN] == 0 or period > row[LAST] + 1:
-        row[RUN] = 1
-    elif period == row[LAST] + 1:
-        row[RUN] += 1
+    """A packet arrived at ``port`` and found no room."""
+    overruns(t, port, np.int64(1), 0.0, now)
+
+
+@inner
+def overruns(t, port, packets, octets, now):
+    """``packets`` arrived at ``port`` and found no room, ``octets`` in all, at the link's rate and the last of them now.
+    OverrunErrors update periods in a row with one are an ExcessiveBufferOverrunError, and trap 130 (IBA 7.9, 14.2.5.6)."""
+    grow(t.counters[port], RCV_ERRORS, packets)
+    grow(t.detail_counters[port], BUFFER_OVERRUN, packets)
+    row, each = t.overruns[port], update_ps(t, port)
+    gbps = SPEED_GBPS[speed_code(t, port)] * LANES[t.port_info[port, WIDTH_AT]]
+    period = np.int64(now / each)
+    more = 1 + np.int64(min(octets * 8e3 / gbps / each, 1e9))
+    if period - more >= row[LAST]:
+        if period - more > row[LAST]:
+            row[RUN] = 0
     else:
-        return
-    row[LAST] = period
-    if row[RUN] < max(octet(t.port_info[port], THRESHOLDS_AT) & 15, 1):
-        return
-    row[RUN] = 0
-    grow(t.counters[port], OVERRUNS, np.int64(1))
-    threshold(t, now, end_port(t, port), TRAP_OVERRUN, np.int64(t.port_num[port]))
+        more = max(period - row[LAST], np.int64(0))
+    row[LAST] = max(row[LAST], period)
+    limit = np.int64(max(octet(t.port_info[port], THRESHOLDS_AT) & 15, 1))
+    errors = (row[RUN] + more) // limit
+    row[RUN] = (row[RUN] + more) % limit
+    if errors > 0:
+        grow(t.counters[port], OVERRUNS, errors)
+        threshold(t, now, end_port(t, port), TRAP_OVERRUN, np.int64(t.port_num[port]))

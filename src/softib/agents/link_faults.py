@@ -130,8 +130,9 @@ class LinkFaults:
 
     def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
         """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again): MADs, and what
-        applications send (column ``port_drain``). With ``overrun`` it grants credits all the same: MADs that find its
-        buffer full are lost there, and trap 130 comes."""
+        applications send (column ``port_drain``). With ``overrun`` it grants credits all the same (``port_drain`` is
+        negative): MADs that find its buffer full are lost there, with 0 all packets of applications too, and trap 130
+        comes."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
         peer = self._peer(port)
@@ -142,7 +143,7 @@ class LinkFaults:
         self.tables.fault[port, [DRAINED, WAITED, FLOWED]] = now_ps
         octet_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
         self.tables.fault_rate[port, DRAIN] = octet_ps * PACKET_OCTETS
-        self.fabric.port_drain[port] = octet_ps
+        self.fabric.port_drain[port] = -octet_ps if overrun else octet_ps
 
     # -- switches --
 

@@ -8,7 +8,9 @@ import click
 
 from softib.cli.output import print_json, printable
 
-_KINDS = ("link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "switch-down", "switch-up", "list", "clear")
+_KINDS = (
+    "link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "switch-down", "switch-up", "sys-guid", "list", "clear",
+)  # fmt: skip
 
 
 @click.command()
@@ -24,6 +26,7 @@ _KINDS = ("link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "swit
 @click.option(
     "--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns."
 )
+@click.option("--guid", metavar="GUID", help="sys-guid: the SystemImageGUID, in hex.")
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(kind: str, where: str | None, rate: float | None, fabric: str | None, as_json: bool, **options: Any) -> int:
@@ -36,6 +39,7 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     downgrade NODE[PORT]             trains anew at --width and --speed
     slow-port NODE[PORT] GBPS        drains slowly; 0 = nothing
     switch-down|switch-up NODE       without power, and again
+    sys-guid NODE                    takes the SystemImageGUID --guid (trap 145)
     list                             what there is
     clear [NODE[PORT]|NODE]          mends it, or everything
 
@@ -68,6 +72,8 @@ def _lines(kind: str, told: dict[str, Any]) -> list[str]:
         faults = told["faults" if kind == "list" else "cleared"]
         word = "" if kind == "list" else "softib: cleared "
         return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
+    if "sys_guid" in told:
+        return [f"softib: {told['node']}: SystemImageGUID {told['sys_guid']}"]
     if "node" in told:
         return [f"softib: {told['node']}: {'power is on' if told['power'] else 'no power'}"]
     return [f"softib: {' – '.join(told['ports'])}: {told['state']}"]

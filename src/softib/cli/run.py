@@ -66,7 +66,16 @@ def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, A
     from softib.live.remote import ask
     from softib.live.slots import find
 
-    return ask(find(fabric), "attach", node=node, port=port)
+    return ask(find(fabric), "attach", node=_named(node), port=port)
+
+
+def _named(node: str | None) -> str | None:
+    """``node``. An empty one (of a shell variable that is not set) is no choice of the first: :class:`InputError`."""
+    if node is not None and not node.strip():
+        from softib.errors import InputError
+
+        raise InputError("--node is empty; name a node, or leave --node out for the first CA")
+    return node
 
 
 def attached(
@@ -83,7 +92,7 @@ def attached(
 
     slot = find(fabric)
     alive = living(slot)
-    told = ask(slot, "attach", node=node, port=port)
+    told = ask(slot, "attach", node=_named(node), port=port)
     view = os.path.basename(told["env"]["SOFTIB_VIEW"])
 
     def refresh() -> None:

@@ -17,7 +17,7 @@ def command(name: str | None, as_json: bool) -> int:
     from softib.live.remote import ask
     from softib.live.slots import find, running
 
-    slots = [find(name)] if name else running()
+    slots = running() if name is None else [find(name)]
     told = [ask(slot, "status") for slot in slots]
     if as_json:
         print_json(told)

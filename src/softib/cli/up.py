@@ -27,7 +27,7 @@ LINE_S = 0.5
 
 @click.command()
 @click.argument("source")
-@click.option("--name", metavar="N", help="Name of the running fabric (default: the fabric's own, else the file's).")
+@click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: nobody does.")  # fmt: skip
 @click.option(
@@ -58,7 +58,7 @@ def command(
     Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
     """
     if detach:
-        return _detached(sys.argv[1:], name or _name_of(source))
+        return _detached(sys.argv[1:], _name_of(source) if name is None else name)
     began = time.monotonic()
     from softib.cli.source import load
     from softib.jit import on_compiling
@@ -69,7 +69,7 @@ def command(
 
     starter = Starter(os.environ.pop(READY_FD, ""))
     on_compiling(Compiling(starter.tell))
-    slot = free(name or _name_of(source))  # fail before the work
+    slot = free(_name_of(source) if name is None else name)  # fail before the work
     result = load(source, ibnl, node_name_map)
     print_problems(result.problems)
     slot = claim(slot.name)

@@ -27,6 +27,10 @@ Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
 """Votes for one step from which a table of steps is trusted as it is, without looking for its radix."""
+LEAST_LINES = 3
+"""Lines of members of which two that agree outvote a fault."""
+LEVELLINGS = 4
+"""Each time the lines' offsets are right for more of them; a table that lacks one step is right for half."""
 MAX_DIGITS = 6
 LEAST_GAIN = 1.5
 """A richer rule must predict at least two members more than a poorer one: one alone may be the fault."""
@@ -115,7 +119,40 @@ def _shapes(of: NodeClass, s: int, target: np.ndarray, told: np.ndarray) -> tupl
     d, votes = _voted_steps(at, gap, step, span)
     table = np.concatenate([[0], np.cumsum(d)])
     enough = votes[votes > 0].min() >= ENOUGH_VOTES
-    return slope, table if enough else _ramp(table, MAX_DIGITS)[0]
+    rich = table if enough else _ramp(table, MAX_DIGITS)[0]
+    return slope, _levelled(rich, others[rows], x[rows], target[rows])
+
+
+def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """``table`` with the values that most lines agree on, where that predicts more members.
+
+    A fault spoils the steps on both of its sides, so that of three lines with two faults one step may have no majority
+    although each value has one. ``line``: which line (all other numbers equal) a member lies on.
+    """
+    row = np.unique(line, return_inverse=True)[1].reshape(-1)
+    if int(row.max()) + 1 < LEAST_LINES:
+        return table
+    best, top = table, -1
+    for _ in range(LEVELLINGS):
+        offset = _mode_of_each(row, target - table[x], int(row.max()) + 1)
+        hits = int((target == table[x] + offset[row]).sum())
+        if hits <= top:
+            break
+        best, top = table, hits
+        cell, value, count = _counted(x, target - offset[row])
+        agreed = 2 * count > np.maximum(np.bincount(x, minlength=len(table))[cell], LEAST_LINES - 1)
+        table = table.copy()
+        table[cell[agreed]] = value[agreed]
+    return best
+
+
+def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray:
+    """The most frequent value of each cell, 0 where it has none."""
+    cell, value, count = _counted(cell, value)
+    by_count = np.argsort(count, kind="stable")  # later writes win
+    out = np.zeros(cells, np.int64)
+    out[cell[by_count]] = value[by_count]
+    return out
 
 
 def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
@@ -181,8 +218,4 @@ def _radices(d: np.ndarray, b: int) -> list[int]:
 
 def _block_values(y: np.ndarray, radix: int) -> np.ndarray:
     """Mode of each block of ``radix`` values."""
-    cell, value, count = _counted(np.arange(len(y)) // radix, y)
-    by_count = np.argsort(count, kind="stable")
-    out = np.zeros((len(y) - 1) // radix + 1, np.int64)
-    out[cell[by_count]] = value[by_count]
-    return out
+    return _mode_of_each(np.arange(len(y)) // radix, y, (len(y) - 1) // radix + 1)

@@ -185,7 +185,8 @@ COLUMNS: tuple[Column, ...] = (
         np.float64,
         ("ports",),
         "hardware",
-        "ps that the port needs to drain an octet of its data VLs: 0 = as fast as it comes, infinite = it is blocked",
+        "ps that the port needs to drain an octet of its data VLs: 0 = as fast as it comes, infinite = it is blocked; "
+        "negative: and it grants credits all the same, so that nobody waits and its buffer overruns",
     ),
     # Optional counters, sampling, congestion control: see the sizes above.
     _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),

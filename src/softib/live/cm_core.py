@@ -45,6 +45,8 @@ class Core:
         """By our comm ID."""
         self.by_peer: dict[tuple[int, int], Endpoint] = {}
         """By NodeGUID and comm ID of who asked (of SIDR: the negative LID and the request's ID)."""
+        self.early: dict[Endpoint, Any] = {}
+        """Requests that wait for a listener (:mod:`softib.live.cm_early`)."""
         self._timers: list[tuple[int, int, Endpoint]] = []
         self._serial = 0
         self._last_id = 0
@@ -74,6 +76,7 @@ class Core:
         self._answered(e)
         self._stop(e)
         e.state = State.IDLE
+        self.early.pop(e, None)
         if self.by_id.get(e.comm_id) is e:
             del self.by_id[e.comm_id]
         key = (e.peer_guid, e.peer_comm_id)

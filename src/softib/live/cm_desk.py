@@ -266,7 +266,10 @@ class Desk:
         if not e.ports and (error := self._bind_to(e, Address(socket.AF_INET, None))):
             return error
         e.backlog = q.other
-        return self.services.listen(e)
+        error = self.services.listen(e)
+        if not error:
+            self.protocol.listening(e)
+        return error
 
     def _param(self, q: Any) -> Param:
         return Param(

@@ -16,6 +16,7 @@ class State(Enum):
 
     IDLE = auto()
     LISTEN = auto()
+    HELD = auto()
     REQ_SENT = auto()
     REQ_RCVD = auto()
     REP_SENT = auto()

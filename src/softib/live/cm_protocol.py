@@ -10,6 +10,7 @@ import errno
 import heapq
 
 from softib.iba.cm import CmAttr, RejectReason, SidrStatus
+from softib.live.cm_early import Request
 from softib.live.cm_endpoint import Endpoint, Event, Param, QpType, State
 from softib.live.cm_mads import Head, cm_mad, parse_cm
 from softib.live.cm_path import Path
@@ -94,6 +95,8 @@ class Protocol(Release, Sidr):
             if e.state is State.TIMEWAIT:
                 self._forget(e)
                 self.tell(e, Event.TIMEWAIT_EXIT, 0, {})
+            elif e.state is State.HELD:
+                self._refuse_late(e)
             elif e.tries:
                 e.tries -= 1
                 self._post(e, e.reply)
@@ -128,12 +131,17 @@ class Protocol(Release, Sidr):
             return
         path = Path.back(said)
         listener = self.listener(port, said["service_id"])
-        stray = Endpoint(None, 0, 0, 0, QpType.RC, port=port, path=path, peer_comm_id=said["local_comm_id"])
-        stray.state = State.REQ_RCVD
         if listener is None:
-            self.reject(stray, RejectReason.INVALID_SERVICE_ID)
+            stray = self._stray(port, path, said)
+            wait = Request(
+                said["service_id"],
+                lambda: self._req(port, slid, head, said),
+                lambda: self._refuse(stray, RejectReason.INVALID_SERVICE_ID),
+            )
+            if not self._hold(stray, self.timing.hold_ms(said["remote_cm_response_timeout"]), wait):
+                wait.refuse()
         elif listener.qp_type not in said_in(said):
-            self.reject(stray, RejectReason.INVALID_TRANSPORT)
+            self._refuse(self._stray(port, path, said), RejectReason.INVALID_TRANSPORT)
         elif listener.waiting < listener.backlog:  # else dropped: who asks will ask again
             e = self.child(listener)
             e.port, e.path, e.sgid, e.dgid = port, path, path.sgid, path.dgid
@@ -143,6 +151,17 @@ class Protocol(Release, Sidr):
             e.state, e.told = State.REQ_RCVD, False
             listener.waiting += 1
             self.tell(e, Event.CONNECT_REQUEST, 0, said | {"ece_options": head.modifier})
+
+    def _stray(self, port: int, path: Path, said: dict) -> Endpoint:
+        """Who asks, as long as no listener has it."""
+        return Endpoint(
+            None, 0, 0, 0, QpType.RC, port=port, path=path,
+            peer_comm_id=said["local_comm_id"], peer_guid=said["local_ca_guid"],
+        )  # fmt: skip
+
+    def _refuse(self, stray: Endpoint, reason: RejectReason) -> None:
+        stray.state = State.REQ_RCVD
+        self.reject(stray, reason)
 
     def _again(self, e: Endpoint) -> None:
         """The other side asks again: the answer was lost, or takes long."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from softib.iba.cm import CmAttr, SidrStatus
 from softib.live.cm_address import qkey_of
-from softib.live.cm_core import Core
-from softib.live.cm_endpoint import Endpoint, Event, Param, State
+from softib.live.cm_early import Early, Request
+from softib.live.cm_endpoint import Endpoint, Event, Param, QpType, State
 from softib.live.cm_mads import Head, cm_mad
 
 __all__ = ["Sidr"]
 
 
-class Sidr(Core):
+class Sidr(Early):
     """The part of :class:`~softib.live.cm_protocol.Protocol` that resolves service IDs."""
 
     def _ask_service(self, e: Endpoint, p: Param, head: bytes) -> None:
@@ -36,11 +36,17 @@ class Sidr(Core):
                 self.answer_stray(port, slid, known.reply)
             return
         listener = self.listener(port, said["service_id"])
-        if listener is None or not listener.is_ud:
-            words = {"request_id": said["request_id"], "service_id": said["service_id"]}
-            self.answer_stray(
-                port, slid, cm_mad(CmAttr.SIDR_REP, head.tid, status=SidrStatus.INVALID_SERVICE_ID, **words)
+        if listener is None:
+            stray = Endpoint(None, 0, 0, 0, QpType.UD, port=port, peer_comm_id=said["request_id"], peer_guid=-slid)
+            wait = Request(
+                said["service_id"],
+                lambda: self._sidr_req(port, slid, head, said),
+                lambda: self._nobody(port, slid, head, said),
             )
+            if not self._hold(stray, self.timing.hold_ms(self.timing.response), wait):
+                wait.refuse()
+        elif not listener.is_ud:
+            self._nobody(port, slid, head, said)
         elif listener.waiting < listener.backlog:
             e = self.child(listener)
             e.port, e.peer_slid, e.peer_comm_id, e.peer_guid = port, slid, said["request_id"], -slid
@@ -48,6 +54,11 @@ class Sidr(Core):
             self.by_peer[e.peer_guid, e.peer_comm_id] = e
             listener.waiting += 1
             self.tell(e, Event.CONNECT_REQUEST, 0, said)
+
+    def _nobody(self, port: int, slid: int, head: Head, said: dict) -> None:
+        words = {"request_id": said["request_id"], "service_id": said["service_id"]}
+        status = SidrStatus.INVALID_SERVICE_ID
+        self.answer_stray(port, slid, cm_mad(CmAttr.SIDR_REP, head.tid, status=status, **words))
 
     def _sidr_rep(self, port: int, slid: int, head: Head, said: dict) -> None:
         e = self.by_id.get(said["request_id"])

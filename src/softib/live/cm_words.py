@@ -20,16 +20,21 @@ REJECTED_REQ, REJECTED_REP, REJECTED_NONE = 0, 1, 2
 class Timing:
     """``response``: how long an answer may take, 4.096 us * 2^n; ``retries``: how often a message is sent again
     (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux, drivers/infiniband/core/cma.c); ``patience``: what an MRA
-    asks for (CMA_CM_MRA_SETTING)."""
+    asks for (CMA_CM_MRA_SETTING); ``early_ms``: how long a request waits for a listener at most."""
 
     response: int = 20
     retries: int = 15
     patience: int = 24
+    early_ms: int = 250
 
     @property
     def response_ms(self) -> int:
         """``response`` as Linux counts it, in ms."""
         return code_ms(self.response)
+
+    def hold_ms(self, response: int) -> int:
+        """How long to hold a request whose sender waits ``response`` (a code) for an answer."""
+        return min(self.early_ms, code_ms(response) // 2)
 
 
 def code_ms(code: int) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError
 
 __all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
 
@@ -44,6 +45,13 @@ def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError
     return value
+
+
+def _guid(value: Any) -> str:
+    """A GUID as NodeInfo has it: 64 bits, not 0 (IBA 4.1.1)."""
+    if not isinstance(value, str) or not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", value) or not int(value, 16):
+        raise ValueError
+    return f"{int(value, 16):#018x}"
 
 
 def _text(value: Any) -> str:
@@ -95,10 +103,21 @@ KINDS: dict[str, LiveFault] = {
                                     "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns")}),
     "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
     "switch-up": LiveFault("it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True),
+    "sys-guid": LiveFault(
+        "a node takes another SystemImageGUID (verb Modify HCA, IBA 11.2.1.3), which trap 145 tells",
+        place="a node such as leaf-3", of_node=True, needed=("guid",),
+        options={"guid": Option(_guid, "64 bits in hex, not 0, such as 0x0002c90300a1b2c3")},
+    ),
     "list": LiveFault("the faults that there are", place=""),
     "clear": LiveFault("mends all faults of a link or a switch, or all there are", place="a port or a node"),
 }  # fmt: skip
 """Kind by name, as ``softib fault`` and the control socket have them."""
+
+
+def _called(option: str) -> str:
+    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has it."""
+    flag = "RATE" if option in ("ber", "gbps") else f"--{option.removesuffix('_s')}"
+    return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 
 def options_of(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,16 +127,19 @@ def options_of(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     out = {name: option.default for name, option in known.items() if option.default is not None}
     for name, value in given.items():
         if name not in known:
-            raise UnknownName(f"option of fault {kind}", name, list(known))
+            takes = " and ".join(map(_called, known)) or "no options"
+            raise InputError(f"fault {kind} does not take {_called(name)}; it takes {takes}")
         try:
             out[name] = known[name].parse(value)
         except ValueError:
-            raise InputError(f"fault {kind}: {name}: {value!r} cannot be; it is {known[name].doc}") from None
+            raise InputError(f"fault {kind}: {_called(name)}: {value!r} cannot be; it is {known[name].doc}") from None
     for name in KINDS[kind].needed:
         if name not in out:
-            raise InputError(f"fault {kind} needs {name}: {known[name].doc}")
+            raise InputError(f"fault {kind} needs {_called(name)}: {known[name].doc}")
     if kind == "flap" and out.get("down_s", 0.0) >= out["period_s"]:
-        raise InputError(f"fault flap: down_s: {out['down_s']} is not less than the period of {out['period_s']} s")
+        raise InputError(
+            f"fault flap: {_called('down_s')}: {out['down_s']} is not less than the period of {out['period_s']} s"
+        )
     return out
 
 

@@ -61,6 +61,7 @@ class FaultDesk:
     def __init__(self, board: Switchboard, clock: Callable[[], int] = clock_ps):
         self.board, self.fabric, self.faults, self.clock = board, board.fabric, board.plane.faults, clock
         self.known: dict[Key, Fault] = {}
+        self._built_with: dict[int, int] = {}
         self._later: list[tuple[int, int, Callable[[int], None]]] = []
         self._order = itertools.count()
         self._from_start()
@@ -90,12 +91,14 @@ class FaultDesk:
             return {"faults": [fault.told(now_ps) for fault in self.known.values()]}
         where = asked.get("where")
         if kind == "clear" and where is None:
+            self.board.fold(now_ps)
             cleared = [self._clear(fault, now_ps) for fault in list(self.known.values())]
             self._changed(now_ps)
             return {"cleared": cleared}
         if not isinstance(where, str):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
         row = node_at(self.fabric, where) if KINDS[kind].of_node else self._place(kind, where)
+        self.board.fold(now_ps)  # what applications lost so far was lost on the links as they were
         told = self._orders()[kind](row, options, now_ps)
         self._changed(now_ps)
         return {"kind": kind, **told}
@@ -104,7 +107,7 @@ class FaultDesk:
         return {
             "link-down": self._link_down, "link-up": self._link_up, "flap": self._flap, "ber": self._ber,
             "downgrade": self._downgrade, "slow-port": self._slow_port, "switch-down": self._switch_down,
-            "switch-up": self._switch_up, "clear": self._clear_place,
+            "switch-up": self._switch_up, "sys-guid": self._sys_guid, "clear": self._clear_place,
         }  # fmt: skip
 
     def _place(self, kind: str, where: str) -> int:
@@ -202,6 +205,12 @@ class FaultDesk:
         self._forget("switch-down", node)
         return self._switch(node)
 
+    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self._built_with.setdefault(node, int(self.fabric.sys_guid[node]))
+        self.board.plane.set_sys_guid(node, int(options["guid"], 16), now_ps)
+        self._know("sys-guid", node, options, now_ps)
+        return {"node": self.fabric.node_name(node), "sys_guid": options["guid"]}
+
     # -- what there is --
 
     def _clear(self, fault: Fault, now_ps: int) -> dict[str, Any]:
@@ -217,6 +226,8 @@ class FaultDesk:
             self.faults.slow(fault.row, None, now_ps)
         elif fault.kind == "switch-down":
             self.faults.power(fault.row, True, now_ps)
+        elif fault.kind == "sys-guid":
+            self.board.plane.set_sys_guid(fault.row, self._built_with.pop(fault.row), now_ps)
         else:
             self._retrain(fault.row, now_ps, lambda: self.faults.unlimit(fault.row, now_ps))
         return told

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.iba.constants import Method, MgmtClass, SmpAttr
+from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
+from softib.iba.smp import PortInfo
 from softib.live.manager_lids import read_lids, write_lids
 from softib.live.switchboard import Switchboard
 from softib.live.umad_file import Cargo
@@ -24,6 +25,7 @@ MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
 RESPONSE = 0x80
+STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
 
@@ -49,6 +51,7 @@ class InternalManager:
         self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0
+        self._port_info, self._was_up = board.fabric.port_info[port], True
         self.ready = False
         board.join(self)
 
@@ -89,8 +92,18 @@ class InternalManager:
             write_lids(self.lids, self.sm.lids)
         self._swept = self.sm.sweeps
 
+    def _look_at_port(self) -> None:
+        """Its own link came back: sweep. No trap tells it: those of the switch at the other end found no way while the link
+        was down, and are repeated ever more rarely; and a sweep meanwhile saw no switch that could be asked again. The
+        host's driver knows (event "port active", IBA 11.6.3.3)."""
+        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
+        if up and not self._was_up:
+            self.sweep()
+        self._was_up = up
+
     def wait_s(self, now_ps: int) -> float:
         """Seconds until it wants to run again (0: at once)."""
+        self._look_at_port()
         if self._inbox:
             return 0.0
         return max(0.0, (self._deadline_ps - now_ps) / 1e12)

@@ -174,7 +174,7 @@ def find(name: str | None) -> Slot:
     """The running fabric ``name``; without a name, the only one. Raises :class:`InputError`, :class:`UnknownName`."""
     here = running()
     if not here:
-        what = f"no fabric named {name!r} is running" if name else "no fabric is running"
+        what = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
         raise InputError(f"{what}; start one with 'softib up SOURCE'")
     names = [s.name for s in here]
     if name is None:

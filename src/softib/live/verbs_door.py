@@ -11,6 +11,7 @@ import os
 import selectors
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,6 +36,9 @@ LONGEST = 4096
 BURST = 64
 SUBSCRIPTIONS = 256
 """Descriptors that one process may leave here."""
+UNSENT = 1024
+"""Events that wait for a descriptor whose socket is full; beyond, the oldest is lost."""
+SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 RIGHTS = socket.CMSG_SPACE(4 * struct.calcsize("i"))
 
 
@@ -104,6 +108,7 @@ class VerbsDoor:
         self.on_leave: list[Hook] = []
         self.changes = PortEvents(board.plane)
         self.memory = VerbsMemory(folder / "verbs")
+        self.unsent: dict[socket.socket, deque[bytes]] = {}
         self._visitors: set[socket.socket] = set()
         self._next = 1
         self.path.unlink(missing_ok=True)
@@ -246,11 +251,15 @@ class VerbsDoor:
         sock.setblocking(False)
         process.events.append((node, sock))
         self.changes.watch(node)
-        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._hung_up(process, node, sock))
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._look(process, node, sock, events))
         return 0
 
-    def _hung_up(self, process: Process, node: int, sock: socket.socket) -> None:
-        """The reading end of an event socket is closed (or writes to us, which is none of its business)."""
+    def _look(self, process: Process, node: int, sock: socket.socket, events: int) -> None:
+        """An event socket has room again, or its reading end is closed (or writes to us, which is none of its business)."""
+        if events & selectors.EVENT_WRITE:
+            self._send_unsent(sock)
+        if not events & selectors.EVENT_READ:
+            return
         with contextlib.suppress(BlockingIOError, ConnectionError):
             if sock.recv(LONGEST):
                 return
@@ -259,17 +268,47 @@ class VerbsDoor:
     def _unsubscribe(self, process: Process, node: int, sock: socket.socket) -> None:
         process.events.remove((node, sock))
         self.changes.unwatch(node)
+        self.unsent.pop(sock, None)
         self.selector.unregister(sock)
         sock.close()
 
     def tell(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
-        """Write an event of ``node`` to everybody who wants it (or to one process). Who has no room loses it."""
+        """Write an event of ``node`` to everybody who wants it (or to one process). It waits while there is no room."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):
             for wanted, sock in process.events:
                 if wanted == node:
-                    with contextlib.suppress(OSError):
-                        sock.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                    self._send(sock, message)
+
+    def _send(self, sock: socket.socket, message: bytes) -> None:
+        waiting = self.unsent.get(sock)
+        if waiting is not None:
+            waiting.append(message)
+            return
+        try:
+            sock.send(message, SEND)
+        except BlockingIOError:
+            self.unsent[sock] = deque([message], UNSENT)
+            self._watch_for_room(sock, True)
+        except OSError:
+            pass  # nobody reads any more
+
+    def _send_unsent(self, sock: socket.socket) -> None:
+        waiting = self.unsent.get(sock, deque())
+        try:
+            while waiting:
+                sock.send(waiting[0], SEND)
+                waiting.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.unsent.pop(sock, None)
+        self._watch_for_room(sock, False)
+
+    def _watch_for_room(self, sock: socket.socket, wanted: bool) -> None:
+        key = self.selector.get_key(sock)
+        self.selector.modify(sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0), key.data)
 
     def tick(self) -> None:
         """Tell what happened to the ports of programs since the last call."""

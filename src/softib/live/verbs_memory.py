@@ -110,7 +110,9 @@ class VerbsMemory:
     def leave(self, number: int, pid: int, started: int) -> None:
         """Process ``number`` has hung up: from now on nobody finds what it had. :meth:`tick` frees it."""
         self.processes["alive"][number] = 0
-        self.numbers[self._numbers_of(number)] = 0
+        numbers = self._numbers_of(number)
+        self._empty_regions_of(numbers)
+        self.numbers[numbers] = 0
         self.members["qpn"][self._members_of(number)] = 0
         for block in self._blocks_of(number):
             self._keys_in(block)["key"] = 0
@@ -118,6 +120,14 @@ class VerbsMemory:
             name.unlink(missing_ok=True)
         self.pending[number] = Gone(number, pid, started)
         self.tick()
+
+    def _empty_regions_of(self, numbers: np.ndarray) -> None:
+        """Other programs' regions of device memory that goes: they have no octet any more (``engine/keys.c``)."""
+        keys = self.keys[: self._high("block_high", len(self.blocks)) * constant("BLOCK_KEYS")]
+        regions = np.flatnonzero((keys["qpn"] != 0) & (keys["kind"] == define(HEADER, "SOFTIB_KEY_REGION")))
+        for at in regions[np.isin(keys["qpn"][regions], numbers)]:
+            if self.keys["process"][at]:
+                self.keys["length"][at] = 0
 
     def tick(self) -> None:
         """Free what programs left that nobody uses any more."""

@@ -1,6 +1,6 @@
 /*
  * The end of what two processes share by a context's descriptor: who destroys it destroys it for both. "shared_ends ends",
- * "shared_ends mixed", "shared_ends race ROUNDS".
+ * "shared_ends mixed", "shared_ends race ROUNDS", "shared_ends importer ROUNDS", "shared_ends maker".
  */
 #include "sharing.h"
 
@@ -238,11 +238,195 @@ static void importer_races(int rounds)
     }
 }
 
+/*
+ * -- importer: the other ends it while its owner reads into it from a third process; both have the memory, so that the other sees what
+ * comes late --
+ */
+
+static char *both;
+static int aside; /* line between the owner and the third */
+
+static void swap_lines(void)
+{
+    int other = line;
+
+    line = aside;
+    aside = other;
+}
+
+static void third(int rounds)
+{
+    struct ibv_pd *pd;
+    char *from = memset(map(), 'w', AREA);
+    struct ibv_mr *source;
+
+    context = rig_device();
+    pd = ibv_alloc_pd(context);
+    source = ibv_reg_mr(pd, from, AREA, ALL);
+    for (int round = 0; round < rounds; round++) {
+        t = (struct told){ .rkey = source->rkey, .target = (uintptr_t)from };
+        say(&t, sizeof t);
+        meet(pd);
+        wait_turn();
+        MUST(!ibv_destroy_qp(qp));
+    }
+}
+
+static void owner_goes_on(int rounds)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+
+    for (int round = 0; round < rounds; round++) {
+        struct ibv_mr *mr = ibv_reg_mr(pd, both, AREA, ALL);
+        struct told told;
+        uint64_t n;
+
+        swap_lines();
+        hear(&told, sizeof told);
+        meet(pd);
+        swap_lines();
+        t = (struct told){ .pd = pd->handle, .mr = mr->handle };
+        say(&t, sizeof t);
+        for (n = 0; rig_send(qp, cq, IBV_WR_RDMA_READ, (uintptr_t)both, AREA, mr->lkey, told.target, told.rkey, 0).status == IBV_WC_SUCCESS; n++)
+            if (!n)
+                turn();
+        MUST(n);
+        wait_turn();
+        MUST(ibv_dereg_mr(mr) == ENOENT);
+        ibv_unimport_mr(mr);
+        MUST(!ibv_destroy_qp(qp));
+        swap_lines();
+        turn();
+        swap_lines();
+    }
+}
+
+static void importer_takes_away(int rounds)
+{
+    struct ibv_pd *pd = NULL;
+    struct ibv_mr *mr;
+
+    for (int round = 0; round < rounds; round++) {
+        hear(&t, sizeof t);
+        pd = pd ? pd : ibv_import_pd(context, t.pd);
+        mr = ibv_import_mr(pd, t.mr);
+        MUST(mr);
+        wait_turn(); /* it has read once */
+        nanosleep(&(struct timespec){ 0, round * 37 % 1500 * 1000 }, NULL);
+        MUST(!ibv_dereg_mr(mr));
+        memset(both + AREA - TAIL, 'c', TAIL);
+        nanosleep(&(struct timespec){ 0, 3000000 }, NULL);
+        for (int i = AREA - TAIL; i < AREA; i++)
+            MUST(both[i] == 'c');
+        turn();
+    }
+}
+
+/* -- maker: device memory goes with the process that made it, and regions that others made of it open nothing any more -- */
+
+static void makes_and_goes(void)
+{
+    struct ibv_alloc_dm_attr attr = { .length = 8192 };
+    struct ibv_dm *dm;
+
+    context = rig_device();
+    give(context->cmd_fd);
+    dm = ibv_alloc_dm(context, &attr);
+    MUST(dm);
+    t.dm = dm->handle;
+    say(&t, sizeof t);
+    wait_turn();
+}
+
+/* A request between 8 octets of `mr` and of the device memory: `local` says which of them is the requester's. */
+static enum ibv_wc_status asked(enum ibv_wr_opcode op, bool local, struct ibv_mr *mr, struct ibv_mr *of_dm)
+{
+    struct ibv_mr *near = local ? of_dm : mr, *far = local ? mr : of_dm;
+    struct ibv_sge sge = { (uintptr_t)near->addr, 8, near->lkey };
+    struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+    if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = (uintptr_t)far->addr;
+        wr.wr.atomic.rkey = far->rkey;
+    } else {
+        wr.wr.rdma.remote_addr = (uintptr_t)far->addr;
+        wr.wr.rdma.rkey = far->rkey;
+    }
+    MUST(!ibv_post_send(qp, &wr, &bad));
+    return rig_poll(cq).status;
+}
+
+static void stays_behind(pid_t child)
+{
+    static char area[4096];
+    time_t end = time(NULL) + 60;
+    struct ibv_mr *of_dm, *mr;
+    struct ibv_pd *pd;
+    struct ibv_dm *dm;
+    int status;
+
+    context = ibv_import_device(take());
+    hear(&t, sizeof t);
+    pd = ibv_alloc_pd(context);
+    dm = ibv_import_dm(context, t.dm);
+    of_dm = ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_ZERO_BASED);
+    mr = ibv_reg_mr(pd, area, sizeof area, ALL);
+    cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    MUST(of_dm && mr && cq && !ibv_import_mr(pd, of_dm->handle) && errno == EINVAL);
+    for (int i = 0; i < 4; i++) {
+        struct { enum ibv_wr_opcode op; bool local; enum ibv_wc_status then; } const how[] = {
+            { IBV_WR_RDMA_READ, true, IBV_WC_LOC_PROT_ERR }, { IBV_WR_RDMA_WRITE, true, IBV_WC_LOC_PROT_ERR },
+            { IBV_WR_RDMA_WRITE, false, IBV_WC_REM_ACCESS_ERR }, { IBV_WR_ATOMIC_FETCH_AND_ADD, false, IBV_WC_REM_ACCESS_ERR },
+        };
+
+        qp = rig_qp(pd, cq, IBV_QPT_RC);
+        rig_init(qp, 1);
+        rig_rtr(qp, 1, qp->qp_num, rig_lid(context, 1));
+        rig_rts(qp, 14, 7);
+        if (child) {
+            for (int j = 0; j < 4; j++) /* as long as it is there */
+                MUST(asked(how[j].op, how[j].local, mr, of_dm) == IBV_WC_SUCCESS);
+            turn();
+            MUST(waitpid(child, &status, 0) == child && status == 0);
+            child = 0;
+        }
+        MUST(asked(how[i].op, how[i].local, mr, of_dm) == how[i].then);
+        MUST(!ibv_destroy_qp(qp));
+    }
+    while (ibv_memcpy_to_dm(dm, 0, area, 8) != EINVAL) /* the fabric has not heard of it yet */
+        MUST(time(NULL) < end);
+    MUST(!ibv_dereg_mr(of_dm) && !ibv_dereg_mr(mr));
+    ibv_unimport_dm(dm);
+    puts("ok");
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc == 3 ? atoi(argv[2]) : 0;
     pid_t child;
-    bool owner = sharing_fork(&child);
+    bool owner;
+    int pair[2];
+
+    both = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (argc == 3 && !strcmp(argv[1], "importer")) {
+        MUST(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+        aside = pair[0];
+        line = pair[1];
+        if (!fork()) {
+            close(aside);
+            third(rounds);
+            return 0;
+        }
+        close(line);
+    }
+    owner = sharing_fork(&child);
+    if (argc == 2 && !strcmp(argv[1], "maker")) {
+        if (owner)
+            stays_behind(child);
+        else
+            makes_and_goes();
+        return 0;
+    }
 
     MUST(argc >= 2);
     context = owner ? rig_device() : ibv_import_device(take());
@@ -253,6 +437,8 @@ int main(int argc, char **argv)
         (owner ? owner_ends : importer_ends)();
     else if (!strcmp(argv[1], "mixed"))
         (owner ? owner_mixes : importer_mixes)();
+    else if (!strcmp(argv[1], "importer"))
+        (owner ? owner_goes_on : importer_takes_away)(rounds);
     else
         (owner ? owner_races : importer_races)(rounds);
     return owner ? sharing_end(child) : 0;

@@ -1,6 +1,8 @@
 /* Completion queues: making, polling, arming. Channels: channel.c. */
 #include "abi.h"
 
+#include "../engine/batch.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +120,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     uint32_t size = cqe > 0 && cqe <= VA_MAX_CQE ? va_power_of_two((uint32_t)cqe + 1) : 0, old;
     uint64_t ring = size ? vm_alloc(&va_engine.w, size * sizeof(struct softib_cqe)) : 0, gone;
     struct softib_cqe *to, *from;
+    bool mine = ve_in_batch(s);
     int error = 0;
 
     if (!ring)
@@ -125,7 +128,8 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (ve_modes)
         ve_settle(&va_engine); /* what was posted just now may count */
     to = vm_at(&va_engine.w, ring);
-    vm_lock(&va_engine.w, &s->polling);
+    if (!mine)
+        vm_lock(&va_engine.w, &s->polling);
     ve_lock_cq(&va_engine, s);
     from = vm_at(&va_engine.w, s->ring);
     if (s->producer - s->consumer >= size) { /* what is in it must have room (11.2.8.3) */
@@ -142,7 +146,8 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
         cq->cqe = (int)size - 1;
     }
     vm_unlock(&s->lock);
-    vm_unlock(&s->polling);
+    if (!mine)
+        vm_unlock(&s->polling);
     vm_free(&va_engine.w, gone, old * sizeof(struct softib_cqe));
     return error;
 }
@@ -248,6 +253,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     error = look(c);
     if (error)
         vm_unlock(&c->s->polling);
+    else
+        ve_batch_begin(c->s);
     return error;
 }
 
@@ -258,7 +265,10 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-    vm_unlock(&((struct va_cq *)ex)->s->polling);
+    struct softib_cq *s = ((struct va_cq *)ex)->s;
+
+    ve_batch_end(s);
+    vm_unlock(&s->polling);
 }
 
 /* After an error only wr_id, status, qp_num and vendor_err say anything. */

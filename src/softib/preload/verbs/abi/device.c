@@ -192,6 +192,7 @@ VA_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
         free(c);
         return NULL;
     }
+    ve_events_open(&va_engine);
     c->event_writer = va_wake_writer(c->async);
     if (c->event_writer >= 0)
         sv_device_events(of, c->event_writer);
@@ -207,6 +208,7 @@ VA_EXPORT int ibv_close_device(struct ibv_context *context)
     if (c->event_writer >= 0)
         close(c->event_writer);
     va_wake_close(context->async_fd, c->async);
+    ve_events_closed(&va_engine, c->async);
     close(context->cmd_fd);
     free(c);
     return 0;

@@ -91,6 +91,7 @@ VA_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
         got = recv(context->async_fd, &e, sizeof e, 0);
         if (got < 0)
             return -1;
+        ve_events_read(&va_engine, va_context(context)->async);
     } while (got != sizeof e || !name(&e, event));
     return 0;
 }

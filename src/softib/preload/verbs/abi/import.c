@@ -9,13 +9,19 @@
  * (dereg_mr), and then nobody copies there any more; the others' requests fail like those with any wrong key, and they may
  * but unimport it (the man page).
  */
+/* Of device memory of a third process: two would have to be waited for. */
+static bool is_borrowed(const struct softib_key *k)
+{
+    return k->qpn && vm_number_process(__atomic_load_n(vm_number(&va_engine.w, k->qpn), __ATOMIC_ACQUIRE)) != k->process;
+}
+
 VA_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
     struct softib_key *k = vm_key(&va_engine.w, handle);
     struct va_mr *m;
 
     if (!handle || __atomic_load_n(&k->key, __ATOMIC_ACQUIRE) != handle || k->kind != SOFTIB_KEY_REGION ||
-        k->domain != va_domain(pd) || !vm_lives(&va_engine.w, k->process)) {
+        k->domain != va_domain(pd) || is_borrowed(k) || !vm_lives(&va_engine.w, k->process)) {
         errno = EINVAL;
         return NULL;
     }

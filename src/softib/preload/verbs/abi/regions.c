@@ -44,7 +44,7 @@ static struct ground look(uint64_t from, uint64_t to)
 {
     struct ground g = { .from = from, .to = to, .covered = from, .writable = true };
 
-    g.mapped = !vm_grounds(look_at, &g) || g.covered >= to;
+    g.mapped = !vm_grounds_between(from, to, look_at, &g) || g.covered >= to;
     return g;
 }
 
@@ -164,14 +164,33 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
     return fail(EOPNOTSUPP);
 }
 
-/* Out of reach, and waited until nobody copies there any more. */
-static void take_away(struct softib_key *k)
+/* Out of reach. False: another one, who shares it, was first. */
+static bool take_away(struct softib_key *k, uint32_t key)
 {
-    vm_key_give(k);
+    return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* Nobody copies there any more, and its place is free. */
+static void leave_place(struct softib_key *k)
+{
     ve_quiesce(&va_engine);
-    if (k->process != va_engine.w.process) /* imported */
-        vm_quiesce_of(&va_engine.w, k->process);
     forget_file(k);
+    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+}
+
+/* The same for a region of `owner`, whose own requests are waited for, too. When he is dead the daemon frees the place. */
+static void leave_place_of(struct softib_key *k, uint16_t owner)
+{
+    uint64_t *hazard;
+
+    ve_quiesce(&va_engine);
+    ve_quiesce_of(&va_engine, owner);
+    hazard = vm_hazard(&va_engine.w, owner, VM_FIRST); /* from now on the daemon frees nothing of his */
+    if (vm_lives(&va_engine.w, owner)) {
+        forget_file(k);
+        __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    }
+    vm_hazard_end(hazard);
 }
 
 /* Another process that shares the region may have deregistered it (ibv_import_mr(3)), and its key may be another's by now. */
@@ -190,6 +209,7 @@ void va_forget_mr(struct ibv_mr *mr)
 VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
     struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
+    uint16_t owner = k->process;
 
     if (!is_there(mr))
         return errno = ENOENT;
@@ -197,8 +217,12 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
         return EBUSY; /* windows are bound to it */
     if (ve_is_strict())
         ve_strict_dereg(mr->lkey);
-    take_away(k);
-    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    if (!take_away(k, mr->lkey))
+        return errno = ENOENT;
+    if (owner == va_engine.w.process)
+        leave_place(k);
+    else
+        leave_place_of(k, owner);
     va_forget_mr(mr);
     return 0;
 }
@@ -222,7 +246,8 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
         if (!g.mapped || (rights & IBV_ACCESS_LOCAL_WRITE && !g.writable))
             return errno = EFAULT, IBV_REREG_MR_ERR_INPUT;
     }
-    vm_key_give(k);
+    if (!take_away(k, mr->lkey))
+        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
     ve_quiesce(&va_engine);
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
         forget_file(k);
@@ -300,8 +325,8 @@ int va_dealloc_mw(struct ibv_mw *mw)
     if (k->length && k->users)
         __atomic_fetch_sub(&vm_key(&va_engine.w, k->users)->users, 1, __ATOMIC_RELEASE);
     k->users = 0;
-    take_away(k);
-    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    vm_key_give(k);
+    leave_place(k);
     va_pd_leave(va_pd(mw->pd));
     free(mw);
     return 0;

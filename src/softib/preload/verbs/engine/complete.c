@@ -1,6 +1,8 @@
 /* Completions and events, in whosever process they belong to. */
 #include "engine.h"
 
+#include "batch.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -68,13 +70,6 @@ void ve_knock_channel(struct ve_engine *e, struct softib_cq *cq)
     }
 }
 
-void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element)
-{
-    struct softib_event event = { .type = type, .element = element };
-
-    ve_knock(e, process, socket, &event, sizeof event);
-}
-
 /* Its last one is there, but does not count yet. */
 void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -138,13 +133,17 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
         ve_event(e, cq->process, cq->async, IBV_EVENT_CQ_ERR, cq->user);
 }
 
+__thread struct ve_batches ve_batches;
+
 void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
 {
     struct softib_cq *cq = ve_cq(e, at);
     struct softib_cqe *ring;
     uint32_t to;
+    bool mine = ve_in_batch(cq);
 
-    vm_lock(&e->w, &cq->polling);
+    if (!mine)
+        vm_lock(&e->w, &cq->polling);
     ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
     to = cq->producer; /* the others move up: what is purged takes no room */
@@ -156,5 +155,6 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
     }
     __atomic_store_n(&cq->consumer, to, __ATOMIC_RELEASE);
     vm_unlock(&cq->lock);
-    vm_unlock(&cq->polling);
+    if (!mine)
+        vm_unlock(&cq->polling);
 }

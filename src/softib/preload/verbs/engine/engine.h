@@ -95,7 +95,6 @@ struct ve_qp {
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
     uint32_t completed;             /* requests so far */
-    uint32_t copies;                /* own.c: odd while a request is executed */
     uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
@@ -212,6 +211,17 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
 /* LOCAL_INV, SEND_WITH_INV: the window of type 2 with `key` is unbound. */
 bool ve_invalidate(struct ve_engine *e, uint32_t key, uint32_t process, uint32_t domain, uint32_t qpn);
 
+/* -- events.c -- */
+
+/* An asynchronous event of an object of `process` (possibly another's), whose objects are held. */
+void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
+/* From now on events of this process that find their socket full wait; false: no memory, they are lost. */
+bool ve_events_open(struct ve_engine *e);
+/* This process has read from `socket`: what waits for room there follows. */
+void ve_events_read(struct ve_engine *e, uint32_t socket);
+/* Nobody will read what waits for `socket`. */
+void ve_events_closed(struct ve_engine *e, uint32_t socket);
+
 /* -- complete.c -- */
 
 /* Who adds, or looks at those that are there, has the lock. It may have been taken from one who was killed while adding. */
@@ -227,8 +237,6 @@ static inline const struct softib_cqe *ve_next_completion(struct ve_engine *e, c
 void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
 /* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */
 void ve_complete_soon(struct ve_engine *e, uint64_t cq);
-/* An asynchronous event of an object of `process` (possibly another's). */
-void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
 /* A datagram to socket `number` of `process`. False: the socket is full; one that is gone takes everything. */
 bool ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
 /* A datagram for an event of `cq` that is pending: now, or when its owner has made room by reading (ve_owes_knock). */
@@ -342,11 +350,13 @@ void ve_own_drop(struct ve_qp *q);
  * executes a request: vm_quiesce.
  */
 void ve_quiesce(struct ve_engine *e);
+/* The same for what was `process`'s, another one: an imported region. Its own requests are waited for, too. */
+void ve_quiesce_of(struct ve_engine *e, uint32_t process);
 
 /* Between the two keys may be looked at and memory copied. `q->lock` is held. */
 static inline void ve_copies_begin(struct ve_qp *q)
 {
-    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);
     if (__builtin_expect(ve_fences, false))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
@@ -355,7 +365,7 @@ static inline void ve_copies_begin(struct ve_qp *q)
 
 static inline void ve_copies_end(struct ve_qp *q)
 {
-    __atomic_store_n(&q->copies, q->copies + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELEASE);
 }
 
 /* -- again.c: small writes to where the last one went -- */

@@ -16,6 +16,25 @@ static char *here_too(struct vm_world *w, const struct softib_key *k, uint32_t k
     return mapped ? mapped + (address - file->from) : NULL;
 }
 
+/*
+ * A region of device memory that another process than its own made: it goes with that one, who is held as the owner of an imported
+ * region is (the daemon makes such regions empty when he is gone). False: he is.
+ */
+static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, uint32_t key, struct ve_part *part)
+{
+    const struct softib_file *file = vm_at(&e->w, k->file);
+    uint32_t maker = vm_number_process(__atomic_load_n(vm_number(&e->w, k->qpn), __ATOMIC_SEQ_CST));
+
+    if (!maker || !k->file)
+        return false;
+    if (maker == k->process)
+        return true;
+    part->process = maker;
+    part->key = key;
+    part->here = e->w.base + file->at + (part->address - file->from);
+    return true;
+}
+
 bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
                 uint32_t process, uint32_t qpn, struct ve_part *part)
 {
@@ -46,6 +65,8 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         part->here = (char *)(uintptr_t)part->address;
     else
         part->here = k->file && !imported ? here_too(&e->w, k, key, part->address, length) : NULL;
+    if (__builtin_expect(k->qpn && k->kind == SOFTIB_KEY_REGION, false))
+        return of_device_memory(e, k, key, part);
     return true;
 }
 
@@ -101,7 +122,7 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
                                  0, &part))
         return IBV_WC_MW_BIND_ERR;
     region = vm_key(&e->w, info->mr->lkey);
-    if (region->process != e->w.process) /* imported: the window would be of this process, its memory of another */
+    if (part.key) /* imported: the window would be of this process, its memory of another */
         return IBV_WC_MW_BIND_ERR;
     if ((info->mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
         !(region->access & IBV_ACCESS_LOCAL_WRITE))

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to him so long */
-#define HOLD_NS 1000000u    /* strict: at the latest now */
+#define HOLD_NS 50000u      /* strict: at the latest now; who neither polls nor sleeps has it so late each time */
+#define SHORT_NS 20000u     /* nobody sleeps for less */
+#define BASE_MOST 150.0     /* ns: a request of few octets takes no longer here, only a thread that was interrupted does */
 #define MOST_POLLS 4u       /* strict: so many polls may find a request unexecuted */
 
 unsigned ve_modes;
@@ -122,7 +124,7 @@ void ve_ran(struct ve_qp *q, uint64_t began, bool done)
         return;
     took = (double)(ve_now_ns() - began);
     if (l->octets < 4096)
-        learn(&l->base_ns, took);
+        learn(&l->base_ns, took < BASE_MOST ? took : BASE_MOST);
     else if (took > l->base_ns)
         learn(&l->octet_ns, (took - l->base_ns) / l->octets);
 }
@@ -220,7 +222,8 @@ bool ve_polled(struct ve_engine *e)
 {
     uint64_t now = ve_now_ns();
 
-    __atomic_store_n(&e->polled_ns, now, __ATOMIC_RELAXED);
+    /* Who has armed a CQ polls once more, and then sleeps: the first poll says nothing yet. */
+    __atomic_store_n(&e->polled_ns, __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) ? now : 1, __ATOMIC_RELAXED);
     if (!(ve_modes & VE_STRICT))
         return now >= __atomic_load_n(&e->due_ns, __ATOMIC_RELAXED);
     __atomic_fetch_add(&e->polls, 1, __ATOMIC_RELAXED);
@@ -248,6 +251,17 @@ uint64_t ve_nap(struct ve_engine *e, bool idle)
         nap = idle || due <= now ? 0 : due - now;
     __atomic_store_n(&e->awake_ns, nap ? now + nap : UINT64_MAX, __ATOMIC_SEQ_CST);
     return nap;
+}
+
+bool ve_waits_awake(struct ve_engine *e)
+{
+    uint64_t due = __atomic_load_n(&e->due_ns, __ATOMIC_SEQ_CST), now = ve_now_ns();
+
+    if (due <= now || due > now + SHORT_NS || now - __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) < LAZY_NS)
+        return false;
+    while (ve_now_ns() < due && !__atomic_load_n(&e->stop, __ATOMIC_RELAXED))
+        vm_relax();
+    return true;
 }
 
 bool ve_wakes_in_time(struct ve_engine *e)

@@ -51,6 +51,13 @@ bool ve_polled(struct ve_engine *e);
 uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: it decides as ever. */
 uint64_t ve_nap(struct ve_engine *e, bool idle);
+/* Something is due so soon that a sleep would be longer: it was waited for without. */
+bool ve_waits_awake(struct ve_engine *e);
+/*
+ * An event is fetched, of what a peer did. What is due by now is there first: a sender's completion, an ACK later than its data, does
+ * not come behind the answer to it. (On no wire does it, and perftest's ib_send_lat -e, with one channel for both CQs, loses count then.)
+ */
+void ve_before_event(struct ve_engine *e);
 /* Will the timer thread wake up in time without being woken? */
 bool ve_wakes_in_time(struct ve_engine *e);
 /* What is on its way gets a little time to arrive, for rare calls that look at what is there. True: nothing is any more. */

@@ -88,8 +88,8 @@ static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct 
         return IBV_WC_REM_ACCESS_ERR;
     if (!ve_receive_parts(q->e, peer, srq, &owed->receive, parts, &room) || owed->length > room)
         return IBV_WC_LOC_PROT_ERR;
-    if (owed->length && !source.here)
-        return IBV_WC_REM_ACCESS_ERR; /* imported, and not mapped here */
+    if (owed->length && (!source.here || source.key))
+        return IBV_WC_REM_ACCESS_ERR; /* another process's */
     from = (struct iovec){ owed->length ? source.here : NULL, owed->length };
     if (owed->length && ve_put(q->e, srq->process, parts, owed->receive.sges, &from, 1))
         return IBV_WC_LOC_PROT_ERR;

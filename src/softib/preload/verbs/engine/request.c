@@ -35,7 +35,7 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
         if (wr->sge[i].length && !ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain,
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
-        if (wr->sge[i].length && !part.here)
+        if (wr->sge[i].length && (!part.here || part.key)) /* another process's */
             return ve_borrow(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;

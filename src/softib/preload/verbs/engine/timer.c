@@ -96,6 +96,17 @@ void ve_progress(struct ve_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+void ve_before_event(struct ve_engine *e)
+{
+    for (unsigned i = 0; i < 2 && __atomic_load_n(&e->waiting, __ATOMIC_ACQUIRE); i++) {
+        if (i && !ve_waits_awake(e))
+            return;
+        pthread_mutex_lock(&e->lock); /* who holds it may have been interrupted in the middle */
+        go_on(e, true);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
 static void *run(void *argument)
 {
     struct ve_engine *e = argument;
@@ -122,6 +133,8 @@ static void *run(void *argument)
         idle = !e->waiting;
         pthread_mutex_unlock(&e->lock);
         nap = ve_modes ? ve_nap(e, idle) : 0;
+        if (ve_modes && !idle && ve_waits_awake(e))
+            continue;
         vm_sleep(&e->w, before, nap ? nap : !idle ? SOON_NS : owed ? OWED_NS : IDLE_NS, &e->stop);
         woken = vm_wakes(&e->w) != before;
     }

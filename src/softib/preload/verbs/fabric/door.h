@@ -8,9 +8,9 @@
  * softib_door_ask, which gets one softib_door_told.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
- *   a softib_event there whenever something happens to the ports of node `node`. It never waits: an event that the
- *   socket does not take is lost, as one is on an HCA whose event queue is full. When the reading end is closed the
- *   daemon lets go.
+ *   a softib_event there whenever something happens to the ports of node `node`. What the socket does not
+ *   take waits in the daemon, as it would in the kernel's list of an open device. When the reading end is closed the daemon
+ *   lets go.
  * - FOLD: every count of the traffic file is in the counters of the ports when the answer comes.
  *
  * Integers are the machine's own.

@@ -98,6 +98,12 @@ static bool too_slow(const struct sv_board *b, uint32_t egress, uint32_t peer, s
     return !lost(path, SV_SLOW, egress, isinf(most) ? SOFTIB_DROP_HELD : SOFTIB_DROP_HOQ);
 }
 
+/* Does `port`, which drains nothing, grant credits all the same (fault slow-port --overrun: a negative drain)? */
+static bool overruns(const struct sv_board *b, uint32_t port)
+{
+    return isinf(b->port_drain[port]) && b->port_drain[port] < 0;
+}
+
 bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egress, uint32_t in, struct sv_path *path)
 {
     int64_t peer = b->port_peer[egress];
@@ -128,6 +134,8 @@ bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egres
     if (path->links == SV_PATH_LINKS)
         return lost(path, SV_LOOP, SV_NO_PORT, SOFTIB_DROP_NONE);
     path->egress[path->links++] = egress;
+    if (overruns(b, (uint32_t)peer))
+        return lost(path, SV_OVERRUN, (uint32_t)peer, SOFTIB_DROP_OVERRUN);
     if (refuses(b, (uint32_t)peer, way->pkey, SV_ENFORCE_IN))
         return lost(path, SV_PKEY_SWITCH, (uint32_t)peer, SOFTIB_DROP_RCV_CONSTRAINT);
     return true;

@@ -26,7 +26,8 @@ enum sv_reason {
     SV_PKEY,            /* the receiver's P_Key does not match */
     SV_PKEY_SWITCH,     /* a switch port that enforces partitions does not know the P_Key */
     SV_GID,             /* the end port does not own the GRH's DGID */
-    SV_SLOW             /* the receiver takes packets so slowly that they die at the head of the sender's queue */
+    SV_SLOW,            /* the receiver takes packets so slowly that they die at the head of the sender's queue */
+    SV_OVERRUN          /* the receiver has no room for them, although it gave credits */
 };
 
 /* What a sender asks for. */

@@ -82,7 +82,7 @@ __attribute__((visibility("default"))) int madvise(void *address, size_t length,
     if ((advice != MADV_DONTNEED && advice != MADV_FREE) || !was_moved(a.from, a.to))
         return (int)syscall(SYS_madvise, address, length, advice);
     vm_memory_path(a.path, (int)getpid());
-    vm_grounds(split, &a);
+    vm_grounds_between(a.from, a.to, split, &a);
     pass_on(&a, a.to, advice);
     return a.result ? -1 : 0;
 }

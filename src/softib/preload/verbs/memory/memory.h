@@ -23,9 +23,9 @@ _Static_assert(sizeof(struct softib_srq) == 192 && offsetof(struct softib_srq, l
                offsetof(struct softib_srq, tail) == 128, "three lines: still, takers, owner");
 _Static_assert(sizeof(struct softib_tag) == offsetof(struct softib_tag, wr_id) + sizeof(struct softib_receive),
                "a tag ends as a receive");
-_Static_assert(sizeof(struct softib_qp) == 256 && offsetof(struct softib_qp, lock) == 64 &&
-               offsetof(struct softib_qp, rq) == 128 && offsetof(struct softib_qp, rq_tail) == 192,
-               "four lines: still, initiators, still, owner");
+_Static_assert(sizeof(struct softib_qp) == 320 && offsetof(struct softib_qp, lock) == 64 && offsetof(struct softib_qp, rq) == 128 &&
+               offsetof(struct softib_qp, rq_tail) == 192 && offsetof(struct softib_qp, copies) == 256,
+               "five lines: still, initiators, still, owner, who executes its requests");
 
 #define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
 

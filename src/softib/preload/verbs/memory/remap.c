@@ -5,6 +5,7 @@
 #include "remap.h"
 
 #include "ground.h"
+#include "keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ struct search {
     uint64_t from, to; /* whole pages */
     char path[64];
     struct run now, best;
-    bool pinned; /* a device may write there: to the pages, whatever is mapped later */
+    bool policies; /* NUMA: some of it has one of its own */
 };
 
 static void end_run(struct search *s)
@@ -99,32 +100,41 @@ static struct vm_moved *file_of(const struct vm_ground *g)
     return NULL;
 }
 
-/* Who maps these moves data by itself, to pages that it holds. */
-static bool pins(const char *path)
+/* Who maps these moves data by itself, to pages that it holds, whatever is mapped later. */
+static bool pins(const struct vm_ground *g, void *found)
 {
     static const char *const known[] = { "anon_inode:[io_uring]", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/vfio/" };
 
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strncmp(path, known[i], strlen(known[i])))
-            return true;
-    return false;
+        if (!strncmp(g->path, known[i], strlen(known[i])))
+            *(bool *)found = true;
+    return !*(bool *)found;
+}
+
+static bool is_pinned(void)
+{
+    bool found = false;
+
+    return !vm_shared_files(files ? files->device : 0, pins, &found) || found;
 }
 
 static bool classify(const struct vm_ground *g, void *of)
 {
     struct search *s = of;
     uint64_t from = g->start > s->from ? g->start : s->from, to = g->end < s->to ? g->end : s->to;
-    bool ours = !strcmp(g->path, s->path) && !strcmp(g->rights, "rw-s");
-    struct vm_moved *moved = ours ? file_of(g) : NULL;
+    struct vm_moved *moved;
+    bool ours;
 
-    s->pinned = s->pinned || pins(g->path);
     if (from >= to)
         return true;
+    ours = !strcmp(g->path, s->path) && !strcmp(g->rights, "rw-s");
+    moved = ours ? file_of(g) : NULL;
     if (moved)
         add(s, from, to, moved);
     else if (ours || (!strcmp(g->rights, "rw-p") && !g->inode &&
                       (!*g->path || !strcmp(g->path, "[heap]") || !strncmp(g->path, "[anon:", 6))))
         add_private(s, from, to, ours);
+    s->policies = s->policies || vm_has_policy(from);
     return true;
 }
 
@@ -230,15 +240,19 @@ static bool on_this_stack(const struct run *run)
 }
 
 /* Makes a file of `run`, or of the first part of it. NULL: it stays as it is. */
-static struct vm_moved *move(struct run *run, unsigned helpers)
+static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
 {
-    struct vm_moved *m = on_this_stack(run) || !few_files() ? NULL : calloc(1, sizeof *m);
+    struct vm_moved *m = on_this_stack(run) || !few_files() || is_pinned() ? NULL : calloc(1, sizeof *m);
     struct stat info;
+    struct vm_locks locks;
     uint64_t end = run->from;
 
     if (!m)
         return NULL;
     m->fd = make_file(run->to - run->from);
+    if (m->fd >= 0 && policies)
+        vm_keep_policies(run->from, run->to, m->fd);
+    vm_keep_locks(&locks, run->from, run->to);
     if (m->fd >= 0 && !fstat(m->fd, &info))
         end = vm_move(run->from, run->to, m->fd, run->again, helpers);
     if (end == run->from) {
@@ -248,6 +262,7 @@ static struct vm_moved *move(struct run *run, unsigned helpers)
         return NULL;
     }
     run->to = end;
+    vm_lock_again(&locks, end);
     vm_span_add(run->from, end);
     m->from = run->from;
     m->device = info.st_dev;
@@ -269,13 +284,13 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     struct search s = { .from = (r->from + page - 1) / page * page, .to = r->to / page * page };
 
     vm_memory_path(s.path, (int)getpid());
-    if (s.from >= s.to || !vm_grounds(classify, &s))
+    if (s.from >= s.to || !vm_grounds_between(s.from, s.to, classify, &s))
         return;
     end_run(&s);
     if (s.best.from == s.best.to)
         return;
-    if (!s.best.moved && may_move && !s.pinned)
-        s.best.moved = move(&s.best, helpers);
+    if (!s.best.moved && may_move)
+        s.best.moved = move(&s.best, s.policies, helpers);
     r->moved = s.best.moved;
     if (!r->moved)
         return;

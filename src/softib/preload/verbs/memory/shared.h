@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 6
+#define SOFTIB_VERBS_VERSION 7
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -37,6 +37,7 @@
 #define SOFTIB_VERBS_CHUNK 65536
 #define SOFTIB_VERBS_HAZARDS 24
 #define SOFTIB_VERBS_ATOMIC_LOCKS 256
+#define SOFTIB_VERBS_EVENTS 2048
 
 struct softib_verbs {
     char magic[8];          /* "SOFTIBq" and a NUL, written last */
@@ -64,8 +65,22 @@ struct softib_process {
     uint32_t sleeping;      /* its timer thread waits */
     uint32_t generation;    /* of its number: 1 .. 65535 */
     uint32_t reserved;
-    uint64_t spare[4];      /* peers read `alive` with every message: the slots have lines of their own */
+    uint64_t events;        /* softib_events of its contexts, 0: it has none */
+    uint64_t spare[3];      /* peers read `alive` with every message: the slots have lines of their own */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
+};
+
+struct softib_events {      /* asynchronous events that found a context's socket full; softib_late_event[SOFTIB_VERBS_EVENTS] follow */
+    uint32_t lock;
+    uint32_t first;         /* count up for ever */
+    uint32_t end;
+    uint32_t lost;          /* found this full, too */
+};
+
+struct softib_late_event {
+    uint32_t socket;        /* number of the context's, 0: it was sent */
+    uint32_t type;          /* enum ibv_event_type */
+    uint64_t element;
 };
 
 struct softib_member {      /* of a multicast group */
@@ -293,6 +308,8 @@ struct softib_qp {
     uint32_t rq_tail;
     uint16_t waiter;
     uint8_t owners[58];
+    uint32_t copies;        /* engine/own.c: odd while a request is executed */
+    uint8_t executors[60];
 };
 
 #endif

@@ -1,0 +1,44 @@
+/*
+ * CQs that this thread is taking completions from, between ibv_start_poll and ibv_end_poll, whose lock `polling` it holds so long.
+ * Who destroys or resets a QP in the middle of it must not wait for himself. (mlx5 does, but for a CQ that one thread alone
+ * uses, IBV_CREATE_CQ_ATTR_SINGLE_THREADED: programs that run there must run here.)
+ */
+#ifndef SOFTIB_VERBS_BATCH_H
+#define SOFTIB_VERBS_BATCH_H
+
+#include <stdbool.h>
+
+struct softib_cq;
+
+#define VE_BATCHES 8 /* of one thread at a time; more are not noted */
+
+extern __thread struct ve_batches {
+    unsigned n;
+    const struct softib_cq *cqs[VE_BATCHES];
+} ve_batches;
+
+static inline void ve_batch_begin(const struct softib_cq *cq)
+{
+    if (ve_batches.n < VE_BATCHES)
+        ve_batches.cqs[ve_batches.n++] = cq;
+}
+
+static inline void ve_batch_end(const struct softib_cq *cq)
+{
+    for (unsigned i = ve_batches.n; i--;) {
+        if (ve_batches.cqs[i] == cq) {
+            ve_batches.cqs[i] = ve_batches.cqs[--ve_batches.n];
+            return;
+        }
+    }
+}
+
+static inline bool ve_in_batch(const struct softib_cq *cq)
+{
+    for (unsigned i = 0; i < ve_batches.n; i++)
+        if (ve_batches.cqs[i] == cq)
+            return true;
+    return false;
+}
+
+#endif
