@@ -3,7 +3,8 @@
     python bench/sa_paths.py [--radix 24] [--queries 20000] [--window 1 64]
 
 A client on a host (``softib run``) puts Get(PathRecord) for random pairs of LIDs, so many at a time, through the umad device, and
-counts answers with status 0. Then ``saquery`` asks for tables. The fabric is a three-level fat tree (3,456 hosts and 720
+counts answers with status 0. Then ``saquery`` asks for tables. On a busy machine only the processor time of a
+question tells something. The fabric is a three-level fat tree (3,456 hosts and 720
 switches with the default radix), minhop both times; both administrators answer over the same daemon.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -20,6 +22,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from live_opensm import cpu_s
 
 SOFTIB = [sys.executable, "-m", "softib.cli.main"]
 REGISTER, ENABLE_PKEY = 0xC01C1B01, 0x1B03
@@ -64,11 +68,18 @@ def client(top: int, count: int, window: int) -> None:
 def measure(name: str, what: str, top: int, queries: int, windows: list[int]) -> None:
     """Print what one administrator does."""
     on = [*SOFTIB, "run", "--fabric", name, "--node", "host-0002", "--"]
+    told = json.loads(
+        subprocess.run([*SOFTIB, "status", name, "--json"], check=True, capture_output=True, text=True).stdout
+    )[0]
+    pids = [told["pid"], *(c["pid"] for c in told["clients"] if c["sm"])]
     for window in windows:
         words = [sys.executable, __file__, "--client", str(top), str(queries), str(window)]
+        before = sum(map(cpu_s, pids))
         rate, good = subprocess.run([*on, *words], check=True, capture_output=True, text=True).stdout.split()
+        each = (sum(map(cpu_s, pids)) - before) / queries
         print(
-            f"{what:<10} Get(PathRecord), {window:>3} at a time: {int(rate):>8,} a second, {int(good):,} of {queries:,} with status 0"
+            f"{what:<10} Get(PathRecord), {window:>3} at a time: {int(rate):>8,} a second, {each * 1e6:.0f} us of CPU each (daemon and"
+            f" manager), {int(good):,} of {queries:,} with status 0"
         )
     for table, words in TABLES.items():
         begin = time.perf_counter()

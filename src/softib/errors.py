@@ -61,7 +61,8 @@ class UnknownName(InputError):
     def __init__(self, what: str, name: str, known: Iterable[str]):
         names = list(known)
         near = nearest(name, names)
-        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names[:20])}"
+        more = ", …" if len(names) > 20 else ""
+        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names[:20])}{more}"
         super().__init__(f"no {what} named {name!r}; {hint}")
         self.name = name
 

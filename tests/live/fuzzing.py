@@ -42,6 +42,7 @@ class Running(threading.Thread):
         self.fabric = self.daemon_.fabric
         bring_up(self.fabric, plane=self.daemon_.board.plane)
         self.failure: BaseException | None = None
+        self.calls: list[Callable[[], None]] = []
         self.running = True
         self.start()
 
@@ -49,9 +50,25 @@ class Running(threading.Thread):
         try:
             while self.running:
                 self.daemon_.turn()
+                while self.calls:
+                    self.calls.pop(0)()
         except BaseException as failure:
             self.failure = failure
             raise
+
+    def view(self, node: int) -> str:
+        """Name of the view of the first port of ``node``. Made in the daemon's thread: others ask for views meanwhile."""
+        f, done, made = self.fabric, threading.Event(), []
+
+        def show() -> None:
+            try:
+                made.append(self.daemon_.umads.views.show(f.node_name(node), int(f.node_base[node]) + 1).folder.name)
+            finally:
+                done.set()
+
+        self.calls.append(show)
+        assert done.wait(PATIENCE_S) and made, f"no view of {f.node_name(node)}"
+        return made[0]
 
     def stop(self) -> None:
         self.running = False
@@ -221,8 +238,7 @@ def devices(running: Running, total: int, seed: int) -> int:
     rng = np.random.default_rng(seed)
     f = running.fabric
     nodes = [int(n) for n in f.cas[[0, 5, 6]]]  # the first is where traps go: those that its own requests raise, too
-    views = [running.daemon_.umads.views.show(f.node_name(n), int(f.node_base[n]) + 1).folder.name for n in nodes]
-    open_ = [Device(running, v, rng) for v in views]
+    open_ = [Device(running, running.view(n), rng) for n in nodes]
     stocks = [Mutants(f, int(f.node_base[n]) + 1, rng) for n in nodes]
     while sum(d.sent for d in open_) < total:
         for device, stock in zip(open_, stocks, strict=True):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from softib.iba.sa import NodeRecord
+from softib.live.board import Board
 from softib.live.pcap import ERF_SIZE
 from softib.live.pcap_frames import MAD_AT, icrc
 from softib.live.pcap_rmpp import conversation
+from softib.live.segments import segments_of
 from softib.mad.rmpp import Receiver, RmppState, Sender
 from tests.live.serving import wait_for
 from tests.live.test_daemon import softib  # noqa: F401
@@ -60,6 +63,48 @@ def frames_of(pcap) -> list[bytes]:
         out.append(octets[at + 16 + ERF_SIZE : at + 16 + size])
         at += 16 + size
     return out
+
+
+@pytest.mark.parametrize("klass", HEADERS)
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 66, 129, 200])
+def test_as_many_packets_are_counted_as_are_captured(klass, n):
+    head = 36 + HEADERS[klass]
+    for octets in {head, head + (n - 1) * (256 - head) + 1, head + n * (256 - head)}:
+        message = bytes([1, klass]).ljust(octets, b"\0")
+        _, on = conversation(message)
+        assert segments_of(octets, klass) == (int(on.sum()), int((~on).sum()))
+
+
+@pytest.mark.stock
+def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):  # noqa: F811
+    """Oracle: the capture. A host's packets pass its port once, whoever is at the other end; switches on the way add up."""
+    softib("up", "one.yaml", "--pcap", "one.pcap", "--sweep", "0", "--detach")
+    pcap, host = softib.folder / "one.pcap", "host-0008"
+    f = Board.open(Path(softib.status()[0]["board"])).fabric
+    port = int(f.ports_of(f.node_names().index(host), port0=False)[0])
+    lid, sa = int(f.lid[port]), int(f.lid[int(f.ports_of(f.node_names().index("host-0001"), port0=False)[0])])
+    names = ("port_xmit_pkts", "port_rcv_pkts", "port_xmit_data", "port_unicast_rcv_pkts")
+    look = lambda: np.array([f.counters[n].astype(np.int64) for n in names])
+    assert wait_for(lambda: softib.status()[0]["traps"]["pending"] == 0)  # of the bring-up
+    before = look()
+    for words in ((), ("-p",), ("CPI",), ("-p", "--slid", str(sa), "--dlid", str(lid))):
+        softib("run", "--node", host, "--", stock("saquery"), *words)
+    leaf, far = int(f.port_peer[port]), int(f.port_node[f.port_peer[port]])
+    softib("down")
+    moved = look() - before
+    asked = [p for p in frames_of(pcap) if p[MAD_AT + 1] == 3]
+    ends = [(int.from_bytes(p[6:8], "big"), int.from_bytes(p[2:4], "big")) for p in asked]
+    sent, got = ends.count((lid, sa)), ends.count((sa, lid))
+    assert sent > 4 and got > 20
+    assert moved[:, port].tolist() == [sent, got, 72 * sent, got]
+    assert moved[:, leaf].tolist() == [got, sent, 72 * got, sent]
+    levels = (
+        f.sl_counters["xmit_data_sl"][port].astype(int).tolist(),
+        f.sl_counters["rcv_data_sl"][port].astype(int).tolist(),
+    )
+    assert levels == ([72 * sent] + [0] * 15, [72 * got] + [0] * 15), "all of it on SL 0, and no SMP among it"
+    inside = [p for p in f.ports_of(far, port0=False) if p != leaf]
+    assert moved[0, inside].sum() == sent and moved[1, inside].sum() == got, "in by one port, out by another"
 
 
 @pytest.mark.stock

@@ -79,7 +79,7 @@ def test_sm_info_by_directed_route_carries_the_direction_bit_and_a_set_of_nothin
     assert H.status.get(out.mad) == 0x001C and sm.state == SmState.MASTER
 
 
-@pytest.mark.parametrize(("trap", "sweeps"), [(128, True), (144, True), (256, False), (65, False)])
+@pytest.mark.parametrize(("trap", "sweeps"), [(128, True), (144, True), (145, True), (256, False), (65, False)])
 def test_a_trap_is_repressed_and_a_changed_link_is_looked_at(trap, sweeps):
     _, plane, sm, port = running()
     batch = unasked(Method.TRAP, SmpAttr.NOTICE)

@@ -1,4 +1,4 @@
-"""``softib fault slow-port`` under applications: what the port that faces it counts, as ``perfquery`` shows it."""
+"""``softib fault slow-port`` and ``ber`` under applications: what ports count of it, as ``perfquery`` shows it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,23 @@ BUFFER = 7 * PACKET_SIZE
 """Octets that a slow port takes before its sender waits: agents.error_kernels.CREDITS."""
 
 
+LOST_AT_1_2E_3 = 7.85e-3
+"""Packets of 4 KiB (4,138 octets) that a raw bit error ratio of 1.2e-3 spoils: a codeword of RS(544, 514) fails with 1.06e-3, and
+such a packet lies in 1 + 8 x 4138 / 5140 of them, a little less."""
+
+
+class Watched(Applications):
+    def host(self, node: str, *options: str) -> dict[str, int]:
+        """Counters of its own port: over no cable."""
+        words = self.on(node, "perfquery", *options)
+        told = subprocess.run(words, env=self.env, capture_output=True, text=True, check=True).stdout
+        return {k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", told, re.M)}
+
+
 @pytest.fixture(scope="module")
 def slow():
     """Its manager, on A, asks nothing by itself: every ten seconds the switches' answers would come through A's port."""
-    made = Applications(FABRIC, "--sweep", "0")
+    made = Watched(FABRIC, "--sweep", "0")
     yield made
     made.close()
 
@@ -113,10 +126,7 @@ def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     """Who grants credits that it does not have (``--overrun``) lets everything come, and loses it: the switch sends and waits for
     nothing, the host counts (IBA 16.1.3.5, 16.1.4), each OverrunErrors update periods in a row once more (14.2.5.6)."""
     port = Port(slow, *facing(slow, A))
-    own = lambda *more: {
-        k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", subprocess.run(
-            slow.on(A, "perfquery", *more), env=slow.env, capture_output=True, text=True, check=True).stdout, re.M)
-    }  # fmt: skip
+    own = lambda *more: slow.host(A, *more)
     slow("fault", "slow-port", f"{A}[1]", "0", "--overrun")
     before, mine = port(), own()
     tcp = next(slow.ports)
@@ -135,6 +145,29 @@ def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     assert after["PortXmitWait"] == before["PortXmitWait"] and after["PortXmitDiscards"] == before["PortXmitDiscards"]
     assert 0 < has["ExcessiveBufferOverrunErrors"] <= lost // 8
     slow("fault", "clear")
+
+
+def test_packets_that_bit_errors_spoil_are_counted_where_they_arrive(slow, stock):
+    """PortRcvErrors and PortLocalPhysicalErrors of the two ends of the bad cable (IBA 16.1.3.5, 16.1.4.1), as many as the column
+    ``port_loss`` makes expect, and nowhere else; what LocalPhyErrors of them in a row are, is not reached at this rate."""
+    leaf, portnum = facing(slow, B)
+    port, names = Port(slow, leaf, portnum), ("PortRcvErrors", "PortLocalPhysicalErrors")
+    own = lambda: slow.host(B)
+    slow("fault", "clear")
+    before, mine, healthy = {**port(), **port("-E")}, {**own(), **slow.host(B, "-E")}, slow.host(A)["PortRcvErrors"]
+    slow("fault", "ber", f"{B}[1]", "1.2e-3")
+    tcp = next(slow.ports)
+    command = (stock("ib_write_bw"), "-s", "65536", "-n", "4000", "-F", "-u", "10", "-p", str(tcp))
+    slow.pair(command, (*command, "127.0.0.1"), tcp=tcp)
+    slow("fault", "ber", f"{B}[1]", "0")
+    after, has = {**port(), **port("-E")}, {**own(), **slow.host(B, "-E")}
+    there, back = ([now[n] - then[n] for n in names] for now, then in ((after, before), (has, mine)))
+    assert there[0] == there[1] and back[0] == back[1], (there, back)
+    packets = after["PortRcvPkts"] - before["PortRcvPkts"]
+    expected = packets * LOST_AT_1_2E_3
+    assert abs(there[0] - expected) < 6 * expected**0.5 + 2, (there, expected, packets)
+    assert back[0] <= 60 and after["LocalLinkIntegrityErrors"] == before["LocalLinkIntegrityErrors"]
+    assert slow.host(A)["PortRcvErrors"] == healthy
 
 
 @pytest.mark.slow

@@ -62,6 +62,8 @@ PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
 CROSSED, SPOILED, NOT_SENT = 0, 1, 2
+MOST_AT_ONCE = 100_000
+"""Spoiled packets of applications at most that one look at their counts follows one by one."""
 
 
 @inner
@@ -221,6 +223,17 @@ def rates_of_loss(t, port):
     length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
     lost = codeword(ber, length, fixes)[2]
     return lost * (1.0 - 1.0 / CODE_DATA_BITS), lost * 8 / CODE_DATA_BITS
+
+
+@inner
+def arrive_spoiled(t, ingress, spoiled, packets, now):
+    """``spoiled`` of ``packets`` of applications arrived at ``ingress`` with wrong bits, evenly among them."""
+    add(t.counters[ingress], RCV_ERRORS, np.uint64(spoiled))
+    add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(spoiled))
+    right = max(packets - spoiled, np.int64(0)) // max(spoiled, np.int64(1))
+    for _ in range(min(spoiled, MOST_AT_ONCE)):
+        integrity(t, ingress, now)
+        t.fault[ingress, PHY_ERRORS] = max(t.fault[ingress, PHY_ERRORS] - right, np.int64(0))
 
 
 @inner

@@ -26,7 +26,7 @@ from softib.agents.route_kernels import (
     route_smp,
 )  # fmt: skip
 from softib.agents.sample_kernels import advance
-from softib.agents.traffic_kernels import count_back, count_way, fold
+from softib.agents.traffic_kernels import count_back, count_level, count_way, fold
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo
 from softib.jit import kernel
@@ -50,18 +50,20 @@ def round_trip(t, port, lid, is_smp, method):
 
 
 @inner
-def lost_on_cables(t, first, last, vl15, now):
-    """True when a MAD is lost on a hop ``first``…``last`` - 1 of ``way``; counts the hops that it took."""
-    end = survive(t, first, last, vl15, now)
+def lost_on_cables(t, first, last, level, now):
+    """True when a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of ``way``; counts the hops that it
+    took."""
+    end = survive(t, first, last, level < 0, now)
     if end < 0:
         return False
     if t.options[0]:
         count_way(t, first, end, False)
+        count_level(t, first, end, level)
     return True
 
 
 @inner
-def answer_leaves(t, is_directed, is_smp, now):
+def answer_leaves(t, is_directed, level, now):
     """True when an answer reaches the sender of its request; counts its hops where they were not counted yet."""
     if is_directed:
         if t.options[FAULTY] == 0:
@@ -71,10 +73,11 @@ def answer_leaves(t, is_directed, is_smp, now):
             count_back(t, end, t.pending[FORWARD])
         return end < 0
     first, last = t.pending[FORWARD], t.pending[HOPS]
-    if t.options[FAULTY] and lost_on_cables(t, first, last, is_smp, now):
+    if t.options[FAULTY] and lost_on_cables(t, first, last, level, now):
         return False
     if t.options[0]:
         count_way(t, first, last, False)
+        count_level(t, first, last, level)
         if t.pending[ANSWER_LOST]:
             blame(t)
     return t.pending[ANSWER_LOST] == 0
@@ -135,6 +138,7 @@ def serve_addressed(
             continue
         is_directed = m[1] == SUBN_DR
         is_smp = is_directed or m[1] == SUBN_LID
+        level = np.int64(-1) if is_smp else np.int64(sl[r] & 15) if sl.shape[0] > 0 else np.int64(0)
         t.pending[HOPS] = 0
         t.pending[FORWARD] = -1
         t.pending[LOSS] = NO_LOSS
@@ -147,12 +151,11 @@ def serve_addressed(
             at = round_trip(t, port, np.int64(dlid[r]), is_smp, m[3])
         if t.pending[FORWARD] < 0:
             t.pending[FORWARD] = t.pending[HOPS]
-        if faulty and lost_on_cables(t, 0, t.pending[FORWARD], is_smp, now):
+        if faulty and lost_on_cables(t, 0, t.pending[FORWARD], level, now):
             continue
         if at >= 0 and not is_smp:
             addressed = sl.shape[0] > 0
             index = np.int64(pkey_index[r]) if addressed else np.int64(0)
-            level = np.int64(sl[r]) if addressed else np.int64(0)
             refused = partitioned(t, port, at, index, level, np.int64(dlid[r]), now)
             if refused >= 0:
                 at = np.int64(-1)
@@ -161,14 +164,16 @@ def serve_addressed(
         if at < 0:
             if t.options[0]:
                 count_way(t, 0, t.pending[FORWARD], False)
+                count_level(t, 0, t.pending[FORWARD], level)
                 blame(t)
             continue
         # A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on
         # the links that it came by.
         if t.options[0] and not is_directed:
             count_way(t, 0, t.pending[FORWARD], False)
+            count_level(t, 0, t.pending[FORWARD], level)
         fate = arrive(t, m, at, now, PERMISSIVE if is_directed else home_lid)
-        arrives = fate != ANSWERED or answer_leaves(t, is_directed, is_smp, now)
+        arrives = fate != ANSWERED or answer_leaves(t, is_directed, level, now)
         if t.options[0] and is_directed:
             count_way(t, 0, t.pending[FORWARD], fate == ANSWERED and arrives)
         if not arrives:

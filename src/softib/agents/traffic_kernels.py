@@ -8,7 +8,7 @@ the ports that have any; :func:`fold` adds them to the counters.
 import numpy as np
 
 from softib.agents.octet_kernels import inner
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.columns import COUNTER_NAMES, SL_COUNTERS
 
 MAD_WORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
 """PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters do not count."""
@@ -17,9 +17,16 @@ XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
     for n in ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_unicast_xmit_pkts",
               "port_unicast_rcv_pkts")
 )  # fmt: skip
+XMIT_SL, RCV_SL = (SL_COUNTERS.fields[n][1] // 8 for n in ("xmit_data_sl", "rcv_data_sl"))
 SENT, RECEIVED = np.uint64(1), np.uint64(1) << np.uint64(32)
 BOTH = SENT | RECEIVED
 LOW, ALL_ONES = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@inner
+def add(row, column, n):
+    """A counter grows and stops at its maximum."""
+    row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
 
 
 @inner
@@ -45,17 +52,23 @@ def count_way(t, first, last, there_and_back):
 
 
 @inner
+def count_level(t, first, last, level):
+    """The words of one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of ``way``;
+    ``level`` -1: it is on VL15, which no SL leads to (IBA 7.6.5)."""
+    if level < 0:
+        return
+    for i in range(first, last):
+        egress = np.int64(t.way[i])
+        add(t.sl_counters[egress], XMIT_SL + level, MAD_WORDS)
+        add(t.sl_counters[np.int64(t.port_peer[egress])], RCV_SL + level, MAD_WORDS)
+
+
+@inner
 def count_back(t, first, last):
     """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request came."""
     for i in range(first, last):
         pass_port(t, np.int64(t.port_peer[t.way[i]]), SENT)
         pass_port(t, t.way[i], RECEIVED)
-
-
-@inner
-def add(row, column, n):
-    """A counter grows and stops at its maximum."""
-    row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
 
 
 @inner

@@ -32,6 +32,7 @@ import numpy as np
 __all__ = ["Field", "Structure", "array", "field", "reserved", "text"]
 
 _NATIVE = ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64))
+_BIG_ENDIAN = {16: ">u2", 32: ">u4", 64: ">u8"}
 
 
 class Field:
@@ -109,6 +110,9 @@ class Field:
         if first == last:
             shift = 7 - (offset + self.bits - 1) % 8
             return np.asarray((buf[..., first] >> shift) & np.uint8(self.mask)).astype(self.dtype, copy=False)
+        if self.bits in _BIG_ENDIAN and offset % 8 == 0:  # a whole number: one view, where the loop takes a dozen steps
+            octets = np.ascontiguousarray(buf[..., first : last + 1], np.uint8)
+            return octets.view(_BIG_ENDIAN[self.bits])[..., 0].astype(self.dtype)
         acc = np.zeros(buf.shape[:-1], np.uint64)
         for i in range(first, last + 1):
             acc = (acc << np.uint64(8)) | buf[..., i].astype(np.uint64)

@@ -91,12 +91,14 @@ class FaultDesk:
             return {"faults": [fault.told(now_ps) for fault in self.known.values()]}
         where = asked.get("where")
         if kind == "clear" and where is None:
+            self.board.fold(now_ps)
             cleared = [self._clear(fault, now_ps) for fault in list(self.known.values())]
             self._changed(now_ps)
             return {"cleared": cleared}
         if not isinstance(where, str):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
         row = node_at(self.fabric, where) if KINDS[kind].of_node else self._place(kind, where)
+        self.board.fold(now_ps)  # what applications lost so far was lost on the links as they were
         told = self._orders()[kind](row, options, now_ps)
         self._changed(now_ps)
         return {"kind": kind, **told}

@@ -25,6 +25,7 @@ MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
 RESPONSE = 0x80
+STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
 
@@ -50,7 +51,7 @@ class InternalManager:
         self.cargo: Callable[[], Cargo | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self._deadline_ps = 0
-        self._was_up = True
+        self._port_info, self._was_up = board.fabric.port_info[port], True
         self.ready = False
         board.join(self)
 
@@ -95,7 +96,7 @@ class InternalManager:
         """Its own link came back: sweep. No trap tells it: those of the switch at the other end found no way while the link
         was down, and are repeated ever more rarely; and a sweep meanwhile saw no switch that could be asked again. The
         host's driver knows (event "port active", IBA 11.6.3.3)."""
-        up = int(PortInfo.port_state.get(self.board.fabric.port_info[self.port])) > PortState.DOWN
+        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
         if up and not self._was_up:
             self.sweep()
         self._was_up = up

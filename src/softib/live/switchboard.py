@@ -20,6 +20,7 @@ from softib.live.client import Client
 from softib.live.clock import clock_ps
 from softib.live.kernels import LAST, RECEIVED, REPLIES, answer_frames, bounce, pump
 from softib.live.mishap import Mishap, raised
+from softib.live.segments import Segments
 from softib.live.traffic import no_cells
 from softib.live.traffic_kernels import HIGH, fold_cells
 from softib.live.waiting import Forwarded, Waiting
@@ -70,6 +71,7 @@ class Switchboard:
         """Nobody but one program wants something: the server may wait for it in the kernel."""
         self.waiting = Waiting()
         self.trap_queue = TrapQueue(plane)
+        self.segments = Segments(plane)
         self.burst = burst_of()
         self.frames, self.counts = self.burst.frames, self.burst.counts
         """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
@@ -201,6 +203,8 @@ class Switchboard:
                 target = self.target(frames[i, 32:], port, sender)
                 if target is not None:
                     target.deliver(frames[i : i + 1])
+                    octets, sl = self.segments.octets() if i == 0 else 0, int(self.sls[rows[i]])
+                    self.segments.count(frames[i, 32:], octets, int(heads["dlid"][i]), sl, sender.port, port)
             except Exception:
                 self.mishap("handing a MAD over")
                 target = None
@@ -254,7 +258,7 @@ class Switchboard:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += 1
+        self.epoch += bool((batch.mad[:, 3] == Method.SET).any())  # the administrator's answers change nothing
         if delivery is not None:
             self.deliver(delivery)
         return answers
@@ -264,7 +268,8 @@ class Switchboard:
 
         A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
         """
-        smi = np.isin(delivery.batch.mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+        klass = delivery.batch.mad[:, 1]
+        smi = (klass == MgmtClass.SUBN_LID) | (klass == MgmtClass.SUBN_DR)
         frames = frames_of(delivery.batch, np.where(smi, 0, 1))
         long = delivery.batch.payload or {}
         octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
@@ -282,6 +287,8 @@ class Switchboard:
             else:
                 target.deliver(octets[i : i + 1])
             self.forwarded += 1
+            dlid, sl = int(delivery.batch.dlid[i]), int(delivery.batch.sl[i])
+            self.segments.count(octets[i, 32:], len(long.get(i, b"")), dlid, sl, delivery.sender, port)
         return untaken
 
     def traps(self, now_ps: int) -> None:

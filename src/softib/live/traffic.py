@@ -28,8 +28,8 @@ CHUNKS = 1 << 14
 
 Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "lanes", "waited"])
 """The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
-uint64[cells, 32] the same octets, ``seen`` uint64[cells, 5] what was added of each cell (packets forward and back, words
-forward and back, time of the last trap), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the
+uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each cell (packets forward and back, words
+forward and back, time of the last trap, spoiled packets forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the
 links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
 
 
@@ -49,7 +49,7 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
     body = octets[size:end].reshape(n, each)
     return Cells(
         octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
-        np.zeros((n, 5), np.uint64), np.zeros(chunks, np.uint8),
+        np.zeros((n, 7), np.uint64), np.zeros(chunks, np.uint8),
         octets[end : end + ports * LANE_OCTETS].view(np.uint64).reshape(ports, LANE_OCTETS // 8), np.zeros(ports, np.uint64),
     )  # fmt: skip
 

@@ -7,6 +7,8 @@ checked before they are used, and a nonsensical cell counts nothing.
 
 import numpy as np
 
+from softib.agents.chance_kernels import roll
+from softib.agents.error_kernels import arrive_spoiled, rates_of_loss
 from softib.agents.fault_kernels import BITS, FAULTY, LAVISH, SLOW
 from softib.agents.flow_kernels import overruns
 from softib.agents.notice_kernels import notice
@@ -38,10 +40,12 @@ from softib.agents.slow_kernels import expire, flow, hold
 from softib.agents.traffic_kernels import (
     RCV_DATA,
     RCV_PKTS,
+    RCV_SL,
     UNICAST_RCV,
     UNICAST_XMIT,
     XMIT_DATA,
     XMIT_PKTS,
+    XMIT_SL,
     add,
 )
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
@@ -64,7 +68,7 @@ CHUNK, LINKS_ROOM = 64, 40
 LONGEST_WAY = 128
 """SV_PATH_LINKS; a multicast tree has no more links than there are ports."""
 FREE, TAKEN, LIVE, RETIRED, MORE = range(5)
-STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 24
+STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, SPOILED, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 14, 24
 PACKETS, WORDS = 8, 10
 OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
@@ -73,14 +77,15 @@ LANE_WAIT = 1
 (
     INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP, OVERRUN_DROP,
 ) = range(1, 12)  # fmt: skip
-LAST_TRAP = 4
-"""Column of ``seen``: when this cell raised its last trap, ps."""
+LAST_TRAP, SEEN_SPOILED = 4, 5
+"""Columns of ``seen``: when this cell raised its last trap, ps; spoiled packets, forward and back."""
 
 
 @inner
 def pass_links(t, v, cell, first, n, packets, words, multicast, now):
     """Links ``first`` … ``first + n - 1`` of ``cell`` carried this."""
     here, at = np.int64(cell), np.int64(0)
+    level = np.int64(v.cells[cell, KINDS] >> np.uint32(24)) & 15
     if first + n > t.port_peer.shape[0] + 2 * LONGEST_WAY:
         return
     for i in range(first + n):
@@ -101,10 +106,56 @@ def pass_links(t, v, cell, first, n, packets, words, multicast, now):
         add(out, XMIT_PKTS, packets)
         add(out, MULTICAST_XMIT if multicast else UNICAST_XMIT, packets)
         add(into, RCV_DATA, words)
+        add(t.sl_counters[port], XMIT_SL + level, words)
+        add(t.sl_counters[peer], RCV_SL + level, words)
         add(into, RCV_PKTS, packets)
         add(into, MULTICAST_RCV if multicast else UNICAST_RCV, packets)
         if t.options[FAULTY] and t.fault[peer, BITS] & (SLOW | LAVISH) == SLOW:
             flow(t, port, peer, 4.0 * np.float64(words), now)
+
+
+@inner
+def egress_at(t, v, cell, i):
+    """Row of the port that packets of ``cell`` leave for its link ``i``; -1: there is none."""
+    here = np.int64(cell)
+    for _ in range(i // LINKS_ROOM):
+        here = np.int64(v.cells[here, NEXT])
+        if here == 0 or here >= v.cells.shape[0] or v.cells[here, STATE] != MORE:
+            return np.int64(-1)
+    port = np.int64(v.cells[here, EGRESS + i % LINKS_ROOM])
+    return port if port < t.port_peer.shape[0] and t.port_peer[port] >= 0 else np.int64(-1)
+
+
+@inner
+def noise_into(t, egress, octets):
+    """How likely a packet of ``octets`` is spoiled on the link behind ``egress``, for small values."""
+    if egress < 0:
+        return 0.0
+    a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))
+    return a + b * octets
+
+
+@inner
+def spoil(t, v, cell, first, n, spoiled, packets, words, now):
+    """Bit errors spoiled ``spoiled`` of ``packets`` on links ``first`` … ``first + n - 1`` of ``cell``: each at one of those whose
+    cable makes any, by how likely it does."""
+    if t.options[FAULTY] == 0 or n > LONGEST_WAY:
+        return
+    octets = 4.0 * np.float64(words) / max(np.float64(packets), 1.0) + 2.0
+    packets = max(packets, np.uint64(spoiled))  # their counts may come a moment later
+    total = 0.0
+    for i in range(first, first + n):
+        total += noise_into(t, egress_at(t, v, cell, i), octets)
+    if total <= 0.0:
+        return
+    chance, sum_, done = roll(t), 0.0, np.int64(0)
+    for i in range(first, first + n):
+        egress = egress_at(t, v, cell, i)
+        sum_ += noise_into(t, egress, octets)
+        here = np.int64(spoiled * min(sum_ / total, 1.0) + chance) - done
+        done += here
+        if here > 0:
+            arrive_spoiled(t, np.int64(t.port_peer[egress]), here, np.int64(min(packets, np.uint64(1 << 62))), now)
 
 
 @inner
@@ -186,11 +237,16 @@ def fold_cell(t, v, cell, now):
     for way in range(2):
         packets, words = v.counts[cell, PACKETS + way], v.counts[cell, WORDS + way]
         more_packets, more_words = packets - v.seen[cell, way], words - v.seen[cell, 2 + way]
-        if more_packets == np.uint64(0) and more_words == np.uint64(0):
+        spoiled = np.uint64(v.cells[cell, SPOILED + way])
+        more_spoiled = np.int64((spoiled - v.seen[cell, SEEN_SPOILED + way]) & np.uint64(0xFFFFFFFF))
+        if more_packets == np.uint64(0) and more_words == np.uint64(0) and more_spoiled == 0:
             continue
         changed = 1
         v.seen[cell, way], v.seen[cell, 2 + way] = packets, words
         first = np.int64(v.cells[cell, LINKS]) if way else np.int64(0)
+        if more_spoiled != 0:
+            v.seen[cell, SEEN_SPOILED + way] = spoiled
+            spoil(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_spoiled, more_packets, more_words, now)
         multicast = (v.cells[cell, KINDS] >> np.uint32(16)) & np.uint32(0xFF) != 0
         pass_links(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_packets, more_words, multicast, now)
         if more_packets != np.uint64(0):

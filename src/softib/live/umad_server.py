@@ -51,6 +51,8 @@ class UmadServer:
         self._visitors: set[socket.socket] = set()
         self._next = FIRST_NUMBER
         self.traffic = UmadTraffic(board, self.files)
+        board.segments.whole = self.takes_whole
+        board.segments.octets = lambda: self.cargo.octets if self.cargo is not None else 0
         self.path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.setblocking(False)

@@ -72,6 +72,7 @@ class Transactor:
         self._retry_window = max(1, window // RETRY_PART)
         self._backlog = 0
         self._completed: list[Completed] = []
+        self._nothing = MadBatch.zeros(0)  # eight arrays, for who asks at each turn of a loop
 
     @property
     def busy(self) -> bool:
@@ -190,7 +191,7 @@ class Transactor:
                 self._waiting.appendleft((stop, end))
             self._backlog -= stop - first
             self._leave(now_ps, np.arange(first, stop), parts)
-        outbox = MadBatch.concat(parts)
+        outbox = MadBatch.concat(parts) if parts else self._nothing
         self.sent += len(outbox)
         return outbox, self._deadline()
 

@@ -13,8 +13,8 @@ from softib.mad.batch import MadBatch
 
 __all__ = ["SWEEP_TRAPS", "Unasked", "answer"]
 
-SWEEP_TRAPS = (128, 129, 130, 131, 144)
-"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities changed: look at the subnet again."""
+SWEEP_TRAPS = (128, 129, 130, 131, 144, 145)
+"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or SystemImageGUID changed: look again."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
 

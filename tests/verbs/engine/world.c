@@ -76,7 +76,7 @@ uint32_t world_mr(struct world *w, void *address, uint64_t length, uint32_t acce
     k->length = length;
     k->domain = domain;
     k->kind = SOFTIB_KEY_REGION;
-    k->users = 0;
+    k->users = k->qpn = 0;
     k->file = 0;
     vm_key_publish(k, key);
     return key;

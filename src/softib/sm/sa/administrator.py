@@ -39,6 +39,7 @@ from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
 from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
 from softib.sm.sa.multipath import multi_path
+from softib.sm.sa.one_path import OnePath
 from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, Paths, path_to_group
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.service import Services
@@ -79,6 +80,7 @@ class Administrator:
         self.subnet: Subnet | None = None
         self.members = Members.everybody(0)
         self.paths: Paths | None = None
+        self.one_path: OnePath | None = None
         self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
         self.other_managers: dict[int, np.ndarray] = {}
         self.deferred: list[tuple[Need, MadBatch]] = []
@@ -88,7 +90,7 @@ class Administrator:
 
     def close(self) -> None:
         """Nobody's administrator."""
-        self.subnet = self.paths = None
+        self.subnet = self.paths = self.one_path = None
         self.members = Members.everybody(0)
 
     def learn(self, need: Need, table: np.ndarray) -> None:
@@ -99,6 +101,7 @@ class Administrator:
         """A sweep ended: from now on this is the subnet."""
         self.subnet, self.members = subnet, members
         self.paths = Paths(subnet, members)
+        self.one_path = OnePath(subnet, members)
         self._tables.clear()
         self._read.clear()
 
@@ -106,6 +109,8 @@ class Administrator:
 
     def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:
         """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is met with silence."""
+        if len(asked) == 1 and self.one_path and (reply := self.one_path.reply(asked, self.sa_key)) is not None:
+            return reply
         key = H.sm_key.get(asked.mad)
         known = (key == 0) | (key == np.uint64(self.sa_key))
         if not known.all():

@@ -12,7 +12,7 @@ from softib.iba.constants import MAD_SIZE
 from softib.iba.sa import RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
 from softib.mad.batch import MadBatch
 
-__all__ = ["RESPONSE", "fill", "fill_table", "reply_to"]
+__all__ = ["RESPONSE", "fill", "fill_table", "reply_to", "short_reply"]
 
 H = SaHeader
 RESPONSE = {
@@ -39,6 +39,22 @@ def reply_to(asked: MadBatch) -> MadBatch:
     mad[:, RMPP_HEADER : H.comp_mask.byte] = 0  # RMPP, SM_Key, AttributeOffset
     mad[:, SA_DATA:] = 0
     return reply
+
+
+def short_reply(asked: MadBatch, mad: bytes, record: bytes) -> MadBatch:
+    """The answer to a Get that came alone, ``mad`` its 256 octets: status 0 and ``record``."""
+    told = bytearray(MAD_SIZE)
+    told[:RMPP_HEADER] = mad[:RMPP_HEADER]
+    told[3] = SaMethod.GET_RESP
+    told[STATUS : STATUS + 2] = bytes(2)
+    told[H.attr_offset.byte + 1] = len(record) // 8
+    told[H.comp_mask.byte : SA_DATA] = mad[H.comp_mask.byte : SA_DATA]
+    told[SA_DATA : SA_DATA + len(record)] = record
+    reply = np.frombuffer(told, np.uint8).reshape(1, MAD_SIZE)
+    return MadBatch(
+        reply, asked.slid.copy(), asked.dlid.copy(), asked.qp.copy(), asked.sl.copy(), asked.pkey_index.copy(),
+        asked.tid.copy(), asked.status.copy(),
+    )  # fmt: skip
 
 
 def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None:

@@ -26,9 +26,24 @@ static double per_packet(const struct sv_flow *flow, unsigned way, struct sv_wor
     return flow->loss[way][0] + flow->loss[way][1] * octets;
 }
 
+/* One packet is spoiled, and so many more as can be expected: `more`, rounded up or down by chance. */
+static void spoil(struct ve_qp *q, const struct sv_flow *flow, unsigned way, double more)
+{
+    sv_flow_spoil(flow, way, 1 + (uint32_t)fmin(more + roll(q), 1e9));
+}
+
 bool ve_spoiled(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_words words)
 {
-    return ve_may_lose(flow, way) && roll(q) >= exp(-per_packet(flow, way, words) * (double)words.packets);
+    double mean, all;
+
+    if (!ve_may_lose(flow, way))
+        return false;
+    mean = per_packet(flow, way, words);
+    all = -expm1(-mean * (double)words.packets);
+    if (roll(q) >= all)
+        return false;
+    spoil(q, flow, way, -expm1(-mean) * (double)words.packets / all - 1); /* of those that have one at least */
+    return true;
 }
 
 enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_words words)
@@ -44,6 +59,7 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_word
 
         if (intact >= (double)left)
             return VE_ARRIVED;
+        spoil(q, &q->flow, way, -expm1(-mean) * ((double)left - intact - 1)); /* those behind it were sent as well */
         if ((uint64_t)intact == left - 1)
             return VE_TIMES_OUT; /* nothing behind it tells the responder */
         again = intact >= 1 ? 1 : again + 1; /* an ACK of the first ones begins the count anew (9.9.2.4.1) */

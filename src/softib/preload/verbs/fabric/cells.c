@@ -227,6 +227,7 @@ struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_leg legs[2],
         first->counter[way] = legs[way].counter;
         first->qp[way] = label->qp[way];
         first->packets[way] = first->words[way] = 0;
+        first->spoiled[way] = 0;
     }
     first->key = label->key;
     first->slid = label->slid;

@@ -58,7 +58,14 @@ static inline void sv_cell_count(struct softib_cell *cell, unsigned way, uint64_
     sv_cell_touch(cell);
 }
 
-/* The same where several threads share the cell (an address handle used by several QPs). */
+/* `packets` in direction `way` arrived with bit errors. One thread at a time. */
+static inline void sv_cell_spoil(struct softib_cell *cell, unsigned way, uint32_t packets)
+{
+    __atomic_store_n(&cell->spoiled[way], cell->spoiled[way] + packets, __ATOMIC_RELEASE);
+    sv_cell_touch(cell);
+}
+
+/* As sv_cell_count, where several threads share the cell (an address handle used by several QPs). */
 static inline void sv_cell_count_shared(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
 {
     __atomic_fetch_add(&cell->words[way], words, __ATOMIC_RELAXED);

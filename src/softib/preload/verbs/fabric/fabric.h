@@ -115,6 +115,13 @@ static inline void sv_flow_count(struct sv_flow *flow, unsigned way, struct sv_w
         sv_cell_count(flow->cell, way, words.packets, words.words);
 }
 
+/* Bit errors spoiled `packets` of what was counted. */
+static inline void sv_flow_spoil(const struct sv_flow *flow, unsigned way, uint32_t packets)
+{
+    if (flow->cell)
+        sv_cell_spoil(flow->cell, way, packets);
+}
+
 /* -- violation.c: packets that reached `port`, and that no QP of it may take -- */
 
 /* With a Q_Key that the QP does not have: QKeyViolations and trap 258 (IBA 10.2.5, 14.2.5.9). */

@@ -15,7 +15,7 @@
  * `egress` are the port rows that packets leave, forward ones first; each peer (port_peer of the board) receives. Where a
  * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
  * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
- * counter moves too.
+ * counter moves too. `spoiled` of them arrived with bit errors, at links whose column port_loss says that there are any.
  *
  * Behind the chunks stand softib_lanes, one a port row.
  */
@@ -24,7 +24,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_TRAFFIC_VERSION 2
+#define SOFTIB_TRAFFIC_VERSION 3
 #define SOFTIB_CELL_OCTETS 256
 #define SOFTIB_CHUNK_CELLS 64
 #define SOFTIB_CHUNK_OCTETS 16384
@@ -102,8 +102,8 @@ struct softib_cell {
     uint16_t dlid;
     uint32_t key;           /* P_Key or Q_Key, for traps */
     uint32_t qp[2];         /* of sender and receiver, for traps */
-    uint32_t reserved;
-    uint64_t spare;
+    uint32_t reserved[2];
+    uint32_t spoiled[2];    /* packets that bit errors spoiled on one of the links, modulo 2^32 */
     uint64_t packets[2];
     uint64_t words[2];      /* of 4 octets, LRH to ICRC */
     uint32_t egress[40];    /* SOFTIB_CELL_LINKS */
