@@ -18,6 +18,7 @@ from softib.iba.constants import NodeType, PortState
 from softib.live.manager import InternalManager
 from softib.live.switchboard import Switchboard
 from softib.sm.config import SmConfig
+from softib.sm.state import SmState
 
 S = 10**12
 STEP_PS = 10**9
@@ -168,12 +169,13 @@ def test_the_managers_own_link_falls_and_comes_back(down_s):
             room.now += S // 4
         room.board.repeat(room.now)
     assert (sm.report.nodes == 1) is (down_s > 10), "OpenSM, too, looks every ten seconds, and sees itself"
+    assert (sm.state == SmState.DISCOVERING) is (down_s > 10), "and is nobody's master then"
     room.set_link(port, True)
     began = room.now
     while room.step():
         pass
     assert room.now - began < S, "of one-millisecond steps"
-    assert room.waiting() == [] and sm.report.nodes == nodes and not sm.report.problems
+    assert room.waiting() == [] and sm.state == SmState.MASTER and sm.report.nodes == nodes and not sm.report.problems
     assert sm.office.subnet is not None and len(sm.office.subnet.end_guid) > nodes - 2
 
 

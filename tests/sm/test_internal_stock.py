@@ -172,3 +172,41 @@ def test_partitions_decide_what_gets_through(softib, stock):
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.slow
+def test_a_manager_that_was_cut_off_comes_back_to_a_subnet_with_another_master(softib, stock):
+    """Its standby took over and told the switches other tables; both are one subnet again when the cable is back: the higher
+    priority is master (handover), with its own tables in every switch, and the other stands by."""
+    softib("up", "net.yaml", "--detach", "--sm-config", "conf", "--priority", "3", "--sweep", "2")
+    env = {**softib.env, "OSM_CACHE_DIR": str(softib.folder), "OSM_TMP_DIR": str(softib.folder)}
+    words = softib.words(
+        "run", "--node", "host-0003", "--", stock("opensm"), "-F", "conf", "-p", "0", "-f", "log", "-d2"
+    )
+    other = subprocess.Popen(
+        words, env=env, cwd=softib.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    log = Path(softib.folder, "log")
+    said = lambda: re.findall(r"Entering (\w+) state", log.read_text(errors="replace")) if log.exists() else []
+    state = lambda: softib.status()[0]["sm"]["state"]
+    try:
+        assert wait_for(lambda: said()[-1:] == ["STANDBY"], 60)
+        own = softib.status()[0]["sm"]["node"]
+        softib("fault", "link-down", own)
+        assert wait_for(lambda: said()[-1:] == ["MASTER"] and state() == "DISCOVERING", 120)
+        softib("fault", "link-up", own)
+        assert wait_for(lambda: said()[-1:] == ["STANDBY"] and state() == "MASTER", 120)
+        assert wait_for(
+            lambda: (
+                set(softib.status()[0]["port_states"]) >= {"active"}
+                and not softib.status()[0]["port_states"].get("init")
+            ),
+            60,
+        )
+        ours = MASTER.search(on(softib, stock("sminfo"))[1])
+        assert ours[3] == "3"
+        answers = [on(softib, stock("sminfo"), node=f"host-000{n}")[1] for n in range(1, 9)]
+        assert all(MASTER.search(a)[2] == ours[2] for a in answers), "every host reaches it by its LID"
+    finally:
+        other.kill()
+        other.wait()

@@ -282,9 +282,13 @@ def test_more_events_of_a_port_than_its_socket_takes(up):
     program.send_signal(signal.SIGSTOP)
     ((_, sock),) = next(iter(running.daemon.verbs.processes.values())).events
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    for lid in range(1, 61):
-        running.do(lambda lid=lid: set_info(running, port, lid=lid, master_sm_lid=9))
-        running.do(running.daemon.verbs.tick)
+
+    def renumber() -> None:
+        for lid in range(1, 61):
+            set_info(running, port, lid=lid, master_sm_lid=9)
+            running.daemon.verbs.tick()
+
+    running.do(renumber)
     running.wait(lambda: sum(map(len, running.daemon.verbs.unsent.values())) > 20)
     program.send_signal(signal.SIGCONT)
     heard = [next_event(program)[0] for _ in range(61)]

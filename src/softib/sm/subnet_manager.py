@@ -5,10 +5,9 @@
     while not sm.settled:
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
-A sweep is a list of phases; each one puts requests into the queue when it is entered, and the next one is entered when
-all of them are answered or given up. The first sweep starts with the first ``step``; a trap or :meth:`request_sweep`
-starts another one, which looks at everything anew, keeps LIDs, and sends only what is not as wanted. Between sweeps the
-manager runs errands (``errands``): it programs multicast groups, reads tables, polls. As a master it is the subnet
+A sweep is a list of phases; each puts requests into the queue when it is entered, the next is entered when all are answered
+or given up. The first starts with the first ``step``, another with a trap or :meth:`request_sweep`: it looks at everything anew,
+keeps LIDs, and sends only what is not as wanted. Between sweeps the manager runs ``errands``; as a master it is the subnet
 administrator too (``office``).
 """
 
@@ -98,11 +97,10 @@ class SubnetManager:
         if inbox is not None and len(inbox):
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
             asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
-            if asked.all():
-                replies, inbox = self._asked(now_ps, inbox), None
-            elif asked.any():
-                replies = self._asked(now_ps, inbox[asked])
-                inbox = inbox[~asked]
+            if asked.any():
+                alone = bool(asked.all())
+                replies = self._asked(now_ps, inbox if alone else inbox[asked])
+                inbox = None if alone else inbox[~asked]
         if inbox is not None and len(inbox):
             acknowledged = inbox.mad[:, 1] == MgmtClass.SUBN_ADM
             if acknowledged.any():
@@ -227,13 +225,15 @@ class SubnetManager:
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         sweep.finish(self._queue.built)
         self._sweep_wanted |= sweep.stale
+        if self.sweeps > 1 and sweep.cut_off:
+            self._event(SmEvent.OWN_PORT_DOWN)
+            return
         if self.database.sm_port < 0 or sweep.subnet is None:
             return
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
         self.office.open(sweep.subnet, sweep.members())
-        heir = self.election.heir(sweep.own_guid)
-        if heir >= 0:
+        if (heir := self.election.heir(sweep.own_guid)) >= 0:
             self._to_tell.append((heir, SmControl.HANDOVER))
 
     # -- errands --
@@ -325,26 +325,27 @@ class SubnetManager:
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if what == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self._to_tell += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
+            self._store.tables.clear()  # it wrote them meanwhile
             self._sweep_wanted = True
         if what == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port
         self._event(EVENT_OF[what])
 
     def _event(self, event: SmEvent) -> None:
-        before, self.state = self.state, next_state(self.state, event)
+        before, wanted, self.state = self.state, self._sweep_wanted, next_state(self.state, event)
         if before == self.state:
             return
         if before == SmState.MASTER:
             self._give_up()
+            self._store.tables.clear()  # another master writes them from now on
             self.office.close()
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
-        self._sweep_wanted = self.state in SWEEPS_IN
+        self._sweep_wanted = wanted if event == SmEvent.OWN_PORT_DOWN else self.state in SWEEPS_IN
         if event == SmEvent.HANDOVER:
             self.office.close()  # a new master: everybody subscribes and joins anew
 
     def _sm_info(self) -> np.ndarray:
-        """SMInfo of this manager (IBA 14.2.5.13). The SM_Key is told to everybody: OpenSM leaves a manager alone that does
-        not show it, and asks without saying who it is."""
-        return SMInfo.pack(guid=self._sweep.own_guid, sm_key=self.config.sm_key, act_count=self.transactor.sent & 0xFFFFFFFF, priority=self.config.priority,
-                           sm_state=int(self.state))  # fmt: skip
+        """SMInfo (IBA 14.2.5.13). All are told the SM_Key: OpenSM leaves alone who does not show it, and asks without its own."""
+        return SMInfo.pack(guid=self._sweep.own_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
+                           act_count=self.transactor.sent & 0xFFFFFFFF)  # fmt: skip

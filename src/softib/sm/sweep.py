@@ -78,6 +78,12 @@ class Sweep:
         db = self.database
         return int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
 
+    @property
+    def cut_off(self) -> bool:
+        """Is the manager's own link down?"""
+        db = self.database
+        return db.sm_port >= 0 and bool(db.port_state()[db.sm_port] == PortState.DOWN)
+
     # -- what entering a phase does --
 
     def _managers(self) -> None:
