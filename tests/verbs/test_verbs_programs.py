@@ -118,14 +118,33 @@ def test_mckey(apps, stock):
 
 UCX = [
     pytest.param(transport, test, marks=() if test == "tag_lat" else pytest.mark.slow) for transport in ("rc_v", "ud_v")
-    for test in ("tag_lat", "tag_bw", "stream_bw", "ucp_put_lat", "ucp_get", "ucp_fadd", "ucp_cswap")
+    for test in ("tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "stream_bw", "stream_lat", "ucp_put_lat", "ucp_put_bw",
+                 "ucp_get", "ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap", "ucp_am_lat", "ucp_am_bw")
 ]  # fmt: skip
+"""All that ucx_perftest has."""
+UCT = [
+    ("rc_verbs", f"{test} -D {how}") for test in ("am_lat", "am_bw", "put_lat", "put_bw", "get") for how in ("bcopy", "zcopy")
+] + [("rc_verbs", test) for test in ("am_lat", "put_lat", "add_lat", "fadd", "cswap", "am_bw", "put_bw", "add_mr")] + [
+    ("ud_verbs", f"{test}{how}") for test in ("am_lat", "am_bw") for how in ("", " -D bcopy", " -D zcopy")
+]  # fmt: skip
+"""The transports alone. The others end with "does not support": RC has no swap and no short get, UD only active messages."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("transport", "line"), UCT)
+def test_uct(apps, stock, transport, line):
+    port = next(apps.ports)
+    size = "1024" if "copy" in line else "8"
+    words = (stock("ucx_perftest"), "-t", *line.split(), "-x", transport, "-d", "mlx5_0:1", "-s", size, "-n", "500", "-w", "10",
+             "-p", str(port))  # fmt: skip
+    _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port)
+    assert re.search(r"Final: +500", client), client
 
 
 @pytest.mark.parametrize(("transport", "test"), UCX)
 def test_ucx(apps, stock, transport, test):
     port = next(apps.ports)
-    size = "8" if test in ("ucp_fadd", "ucp_cswap") else "65536"
+    size = "8" if test in ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap") else "65536"
     words = (stock("ucx_perftest"), "-t", test, "-s", size, "-n", "500", "-w", "10", "-p", str(port))
     _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self",
                                UCX_NET_DEVICES="mlx5_0:1")  # fmt: skip

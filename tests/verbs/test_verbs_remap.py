@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from softib.preload import build
 from tests.verbs.applications import A
 from tests.verbs.engine_programs import program
 
@@ -25,8 +26,9 @@ SCENES = (
 )
 
 
-def scene(name: str, before=None) -> str:
-    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=240, preexec_fn=before)
+def scene(name: str, before=None, **env: str) -> str:
+    done = subprocess.run([program("remap"), name], capture_output=True, text=True, timeout=240, preexec_fn=before,
+                          env={**os.environ, **env})  # fmt: skip
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:4000]}"
     return done.stdout
 
@@ -34,6 +36,18 @@ def scene(name: str, before=None) -> str:
 @pytest.mark.parametrize("name", SCENES)
 def test_memory(name):
     assert scene(name) == "ok\n"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "not_moved" else pytest.mark.slow) for name in SCENES]
+)
+def test_memory_on_an_older_system(name, tmp_path):
+    """Linux before 6.11 tells all mappings, or none."""
+    shim = tmp_path / "older.so"
+    source = Path(__file__).with_name("programs") / "older_system.c"
+    program("remap")  # skips where there is no compiler
+    subprocess.run([*build.compiler().split(), "-shared", "-fPIC", "-o", str(shim), str(source)], check=True)
+    assert scene(name, LD_PRELOAD=str(shim)) == "ok\n"
 
 
 def test_no_write_of_another_thread_is_lost():

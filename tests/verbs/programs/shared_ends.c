@@ -55,13 +55,33 @@ static enum ibv_wc_status write_from(uint64_t address, uint32_t lkey)
     return rig_send(qp, cq, IBV_WR_RDMA_WRITE, address, PIECE, lkey, t.target, t.rkey, 0).status;
 }
 
+/* No window is bound to another process's memory: by ibv_bind_mw, and by a request. */
+static void binds_no_window(struct ibv_pd *pd, struct ibv_mr *mr)
+{
+    for (int type = IBV_MW_TYPE_1; type <= IBV_MW_TYPE_2; type++) {
+        struct ibv_cq *its = ibv_create_cq(context, 4, NULL, NULL, 0);
+        struct ibv_qp *loop = rig_qp(pd, its, IBV_QPT_RC);
+        struct ibv_mw *mw = ibv_alloc_mw(pd, type);
+        struct ibv_mw_bind_info info = { .mr = mr, .addr = t.area, .length = 4096, .mw_access_flags = IBV_ACCESS_REMOTE_READ };
+        struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED, .bind_info = info };
+        struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED, .bind_mw = { mw, mw->rkey + 1, info } }, *bad;
+
+        rig_init(loop, 1);
+        rig_rtr(loop, 1, loop->qp_num, rig_lid(context, 1));
+        rig_rts(loop, 14, 7);
+        MUST(!(type == IBV_MW_TYPE_1 ? ibv_bind_mw(loop, mw, &bind) : ibv_post_send(loop, &wr, &bad)));
+        MUST(rig_poll(its).status == IBV_WC_MW_BIND_ERR);
+        MUST(!ibv_destroy_qp(loop) && !ibv_dealloc_mw(mw) && !ibv_destroy_cq(its));
+    }
+}
+
 /* -- ends: first the owner ends it, then the other -- */
 
 static void owner_ends(void)
 {
     struct ibv_pd *pd = ibv_alloc_pd(context);
     char *area = map(), *target = malloc(PIECE);
-    struct ibv_mr *mr = ibv_reg_mr(pd, area, AREA, ALL), *remote = ibv_reg_mr(pd, target, PIECE, ALL);
+    struct ibv_mr *mr = ibv_reg_mr(pd, area, AREA, ALL | IBV_ACCESS_MW_BIND), *remote = ibv_reg_mr(pd, target, PIECE, ALL);
     struct ibv_alloc_dm_attr attr = { .length = 8192 };
     struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
 
@@ -111,6 +131,7 @@ static void importer_ends(void)
     meet(pd);
     MUST(write_from(t.area, mr->lkey) == IBV_WC_SUCCESS && !ibv_memcpy_to_dm(dm, 0, octets, 4096));
     MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL) && errno == EINVAL);
+    binds_no_window(pd, mr);
     turn();
     wait_turn();
     MUST(!ibv_dereg_mr(of_dm));
@@ -369,10 +390,11 @@ static void stays_behind(pid_t child)
     hear(&t, sizeof t);
     pd = ibv_alloc_pd(context);
     dm = ibv_import_dm(context, t.dm);
-    of_dm = ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_ZERO_BASED);
+    of_dm = ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED);
     mr = ibv_reg_mr(pd, area, sizeof area, ALL);
     cq = ibv_create_cq(context, 16, NULL, NULL, 0);
     MUST(of_dm && mr && cq && !ibv_import_mr(pd, of_dm->handle) && errno == EINVAL);
+    binds_no_window(pd, of_dm);
     for (int i = 0; i < 4; i++) {
         struct { enum ibv_wr_opcode op; bool local; enum ibv_wc_status then; } const how[] = {
             { IBV_WR_RDMA_READ, true, IBV_WC_LOC_PROT_ERR }, { IBV_WR_RDMA_WRITE, true, IBV_WC_LOC_PROT_ERR },

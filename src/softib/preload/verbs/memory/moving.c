@@ -66,24 +66,11 @@ static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t
     return begin >= to || put(fd, begin, to, at + (begin - from));
 }
 
-static bool map_over(int fd, uint64_t from, uint64_t to, uint64_t at)
+static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
 {
-    return mmap((void *)(uintptr_t)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, (off_t)at) !=
-           MAP_FAILED;
-}
-
-/* `again`: pages of files that have no name any more are given back before the next piece takes as many. */
-static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool again)
-{
-    if (!copy_pages(pagemap, fd, from, to, at, again && vm_may_swap()))
-        return false;
-    if (again)
-        madvise((void *)(uintptr_t)from, to - from, MADV_REMOVE);
-    if (map_over(fd, from, to, at))
-        return true;
-    for (ssize_t n; again && from < to && (n = pread(fd, (void *)(uintptr_t)from, to - from, (off_t)at)) > 0; from += (uint64_t)n)
-        at += (uint64_t)n; /* they are there no more */
-    return false;
+    return copy_pages(pagemap, fd, from, to, at, all) &&
+           mmap((void *)(uintptr_t)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+                (off_t)at) != MAP_FAILED;
 }
 
 /* -- with other threads: they wait at their next write until their page has moved -- */
@@ -143,7 +130,7 @@ uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helper
         uint64_t n = to - done < PIECE ? to - done : PIECE;
 
         right = alone || protect(guard_fd, done, n);
-        right = right && replace(pagemap, fd, done, done + n, done - from, again);
+        right = right && replace(pagemap, fd, done, done + n, done - from, again && vm_may_swap());
         if (!alone)
             release(guard_fd, done, n, right);
         if (right)
