@@ -125,8 +125,7 @@ VA_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
     char octet;
 
     for (;;) {
-        if (ve_modes)
-            ve_will_sleep(&va_engine);
+        ve_will_sleep(&va_engine);
         if (recv(channel->fd, &octet, 1, 0) < 0)
             return -1;
         if (ve_modes)

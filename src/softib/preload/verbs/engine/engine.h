@@ -103,6 +103,7 @@ struct ve_qp {
     bool sq_error;                  /* SQE */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
+    uint64_t tried_ns;              /* VE_RNR: when it last found no receive */
     uint64_t looked_ns;             /* VE_RNR: when it was last looked whether the responder lives */
     bool spoiled;                   /* VE_LOST: by a bit error */
     uint8_t resends;                /* for that reason */

@@ -234,8 +234,10 @@ uint64_t ve_leaves_it(struct ve_engine *e)
 {
     uint64_t now = ve_now_ns();
 
-    if (now - __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) >= LAZY_NS)
+    if (now - __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) >= LAZY_NS) {
+        __atomic_store_n(&e->awake_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
         return 0;
+    }
     __atomic_store_n(&e->awake_ns, now + LAZY_NS, __ATOMIC_SEQ_CST);
     return LAZY_NS;
 }
@@ -287,5 +289,5 @@ void ve_will_sleep(struct ve_engine *e)
 {
     __atomic_store_n(&e->polled_ns, 0, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&e->waiting, __ATOMIC_ACQUIRE))
-        vm_wake(&e->w, e->w.process);
+        vm_rouse(&e->w);
 }

@@ -109,6 +109,7 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         return q->spoiled ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
+    q->tried_ns = now;
     if (ve_is_strict())
         ve_strict_not_ready(q, now);
     if (!first && now < q->next_ns)

@@ -6,6 +6,7 @@
 
 #define IDLE_NS 1000000000u /* with nothing to wait for the thread stays so long, then ends */
 #define OWED_NS 50000000u   /* the senders of rendezvous are looked at so often, to see whether they live */
+#define PAUSE_NS 2000u      /* so many receives may come together meanwhile */
 #define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */
 
 static void *run(void *argument);
@@ -38,7 +39,7 @@ void ve_list(struct ve_qp *q)
     __atomic_store_n(&e->waiting, q, __ATOMIC_RELEASE);
     ve_timer_begin(e);
     pthread_mutex_unlock(&e->lock);
-    if (!ve_modes || !ve_wakes_in_time(e))
+    if (!ve_wakes_in_time(e))
         vm_wake(&e->w, e->w.process);
 }
 
@@ -57,10 +58,12 @@ void ve_unlist(struct ve_qp *q)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* `e->lock` is held, so a QP cannot go; who holds a QP's lock may wait for `e->lock`, so that one is only tried. */
-static bool go_on(struct ve_engine *e, bool woken)
+/*
+ * `e->lock` is held, so a QP cannot go; who holds a QP's lock may wait for `e->lock`, so that one is only tried. Who `polls` looks
+ * for a receive at most every PAUSE_NS: each look takes the line where the responder counts them away from it.
+ */
+static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
 {
-    uint64_t now = ve_now_ns();
 
     if (ve_modes)
         ve_look_begins(e);
@@ -73,7 +76,8 @@ static bool go_on(struct ve_engine *e, bool woken)
             at = &q->next;
             continue;
         }
-        ve_go_on(q, now, woken);
+        if (!polls || q->waits != VE_RNR || now - q->tried_ns >= PAUSE_NS)
+            ve_go_on(q, now, woken);
         if (ve_modes)
             ve_looked_at(e, q);
         if (q->head == q->tail && !q->owed && (!ve_modes || !ve_holds(q))) {
@@ -89,10 +93,15 @@ static bool go_on(struct ve_engine *e, bool woken)
 
 void ve_progress(struct ve_engine *e)
 {
+    uint64_t now;
+
     vm_maps_tidy(&e->w);
     if (!__atomic_load_n(&e->waiting, __ATOMIC_RELAXED) || (ve_modes && !ve_polled(e)) || pthread_mutex_trylock(&e->lock))
         return;
-    go_on(e, true);
+    now = ve_now_ns();
+    if (!ve_modes)
+        __atomic_store_n(&e->polled_ns, now, __ATOMIC_RELAXED);
+    go_on(e, now, true, !ve_modes);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -102,7 +111,7 @@ void ve_before_event(struct ve_engine *e)
         if (i && !ve_waits_awake(e))
             return;
         pthread_mutex_lock(&e->lock); /* who holds it may have been interrupted in the middle */
-        go_on(e, true);
+        go_on(e, ve_now_ns(), true, false);
         pthread_mutex_unlock(&e->lock);
     }
 }
@@ -118,14 +127,17 @@ static void *run(void *argument)
     for (;;) {
         uint32_t before = vm_wakes(&e->w);
 
-        nap = ve_modes ? ve_leaves_it(e) : 0;
+        nap = ve_leaves_it(e);
         if (nap && !__atomic_load_n(&e->stop, __ATOMIC_RELAXED)) {
-            vm_sleep(&e->w, before, nap, &e->stop);
+            if (ve_modes)
+                vm_sleep(&e->w, before, nap, &e->stop);
+            else
+                vm_doze(&e->w, before, nap);
             continue;
         }
         pthread_mutex_lock(&e->lock);
         owed = e->tagged && ve_owed_look(e);
-        if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, woken) && idle && !e->tagged)) {
+        if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, ve_now_ns(), woken, false) && idle && !e->tagged)) {
             e->timer_runs = false;
             pthread_mutex_unlock(&e->lock);
             return NULL;

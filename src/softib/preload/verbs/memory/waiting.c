@@ -121,6 +121,14 @@ void vm_wake(struct vm_world *w, uint32_t process)
         futex(&p->wake, FUTEX_WAKE, 1, NULL);
 }
 
+void vm_rouse(struct vm_world *w)
+{
+    struct softib_process *p = vm_process(w, w->process);
+
+    __atomic_fetch_add(&p->wake, 1, __ATOMIC_SEQ_CST);
+    futex(&p->wake, FUTEX_WAKE, 1, NULL);
+}
+
 uint32_t vm_wakes(struct vm_world *w)
 {
     return __atomic_load_n(&vm_process(w, w->process)->wake, __ATOMIC_SEQ_CST);
@@ -135,4 +143,11 @@ void vm_sleep(struct vm_world *w, uint32_t seen, uint64_t ns, const bool *stop)
     if (!__atomic_load_n(stop, __ATOMIC_SEQ_CST))
         futex(&p->wake, FUTEX_WAIT, seen, &limit);
     __atomic_store_n(&p->sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+void vm_doze(struct vm_world *w, uint32_t seen, uint64_t ns)
+{
+    struct timespec limit = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+
+    futex(&vm_process(w, w->process)->wake, FUTEX_WAIT, seen, &limit);
 }
