@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.softib-ready
 STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev libibverbs-dev librdmacm-dev \
 	rdma-core ibverbs-utils rdmacm-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin gcc
 
-# Tests in which programs run on a fabric that runs: one after the other, for they share two processors with what they start.
+# Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/verbs tests/ulp tests/sm/test_internal_stock.py tests/sm/test_partitions_stock.py
 # Files in those folders that only compute. test_hostile.py also compiles the largest kernels while the other worker computes.
 APART   := $(addprefix tests/live/test_,hostile.py board.py) \
@@ -60,7 +60,7 @@ contracts: setup
 test: setup stock-tools preload lint types contracts
 	@code=0; \
 	echo "== tests that compute"; $(BIN)/pytest -q $(PURE) || code=1; \
-	echo "== tests on running fabrics"; $(BIN)/pytest -q $(FABRICS) $(APART:%=--ignore=%) || code=1; \
+	echo "== tests on running fabrics"; $(BIN)/pytest -q -n 2 --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || code=1; \
 	exit $$code
 
 test-all: setup stock-tools preload lint types contracts

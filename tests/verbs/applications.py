@@ -37,7 +37,7 @@ def verbs_library() -> Path:
 def free_ports() -> Iterator[int]:
     """TCP ports below those that the kernel hands out, each once a test run and free when it is given: also of a connection
     that has only just ended there (TIME_WAIT), for not every program says SO_REUSEADDR."""
-    for port in cycle(range(20000 + os.getpid() * 40 % 10000, 32000)):
+    for port in cycle(range(20000 + os.getpid() * 4001 % 10000, 32000)):
         with socket.socket() as probe:
             try:
                 probe.bind(("", port))
