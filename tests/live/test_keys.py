@@ -17,7 +17,7 @@ from tests.live.serving import PRELOAD, wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 
 KEY = "0x123456789abcdef0"
-COUNTS = {"counters", "detail_counters"}
+COUNTS = {"counters", "detail_counters", "sl_counters"}
 
 
 class Tools:

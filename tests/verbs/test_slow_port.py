@@ -99,20 +99,27 @@ def test_the_sender_waits_as_long_as_the_slow_port_needs(slow, stock):
     assert port()["PortXmitWait"] == still  # a healthy port makes nobody wait
 
 
+def retry_exceeded(slow, program, *words):
+    """The program from B to A ends as behind a pulled cable: RETRY_EXC, 12."""
+    tcp = next(slow.ports)
+    command = (program, *words, "-F", "-u", "12", "-p", str(tcp))
+    one = slow.begin(A, *command)
+    try:
+        wait_for_listener(tcp, one)
+        two = slow.begin(B, *command, "127.0.0.1")
+        said = two.communicate(timeout=240)[0]
+    finally:
+        one.kill()
+        one.wait()
+    assert two.returncode != 0 and "status 12" in said, said
+
+
 def test_packets_for_a_blocked_port_die_at_the_head_of_the_queue(slow, stock):
     """The switch discards each after HOQLife; the connection ends as behind a pulled cable (RETRY_EXC, 12)."""
     port = Port(slow, *facing(slow, A))
     slow("fault", "slow-port", f"{A}[1]", "0")
     before, sent = port(), slow.counters(B)["PortXmitPkts"]
-    tcp = next(slow.ports)
-    command = (stock("ib_write_bw"), "-s", "4096", "-n", "100", "-F", "-u", "12", "-p", str(tcp))
-    one = slow.begin(A, *command)
-    wait_for_listener(tcp, one)
-    two = slow.begin(B, *command, "127.0.0.1")
-    said = two.communicate(timeout=240)[0]
-    one.kill()
-    one.wait()
-    assert two.returncode != 0 and "status 12" in said, said
+    retry_exceeded(slow, stock("ib_write_bw"), "-s", "4096", "-n", "100")
     after = port()
     lost = after["PortXmitDiscards"] - before["PortXmitDiscards"]
     left = slow.counters(B)["PortXmitPkts"] - sent
@@ -129,15 +136,7 @@ def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     own = lambda *more: slow.host(A, *more)
     slow("fault", "slow-port", f"{A}[1]", "0", "--overrun")
     before, mine = port(), own()
-    tcp = next(slow.ports)
-    command = (stock("ib_write_bw"), "-s", "8000000", "-n", "5", "-F", "-u", "12", "-p", str(tcp))
-    one = slow.begin(A, *command)
-    wait_for_listener(tcp, one)
-    two = slow.begin(B, *command, "127.0.0.1")
-    said = two.communicate(timeout=240)[0]
-    one.kill()
-    one.wait()
-    assert two.returncode != 0 and "status 12" in said, said
+    retry_exceeded(slow, stock("ib_write_bw"), "-s", "8000000", "-n", "5")
     after, has = port(), own()
     lost = own("-E")["PortBufferOverrunErrors"]
     assert lost > 0 and has["PortRcvErrors"] - mine["PortRcvErrors"] == lost
