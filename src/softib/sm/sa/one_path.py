@@ -18,7 +18,7 @@ from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_
 from softib.mad.batch import MadBatch
 from softib.sm.sa.members import BASE, FULL, FULL_BIT, Members
 from softib.sm.sa.message import short_reply
-from softib.sm.sa.path_kernels import MAX_SWITCHES
+from softib.sm.sa.path_kernels import walk
 from softib.sm.sa.subnet import LINK_LOCAL, RATE_OF_RANK, Subnet
 
 __all__ = ["OnePath"]
@@ -60,10 +60,12 @@ class OnePath:
         return tuple(map(_view, (s.end_of_lid, s.end_lid, s.end_lmc, s.end_guid, s.end_port)))
 
     @cached_property
-    def _ways(self) -> tuple[Any, ...]:
+    def _ways(self) -> tuple[np.ndarray, ...]:
+        """What the columns' kernel takes, for one: of their types, or it would be compiled again."""
         s, db = self.subnet, self.subnet.db
-        return tuple(map(_view, (s.routing.lft, s.switch_of_node, db.node_base, db.node_nports, db.port_node, db.port_peer,
-                                 s.mtu, s.rate_rank)))  # fmt: skip
+        source, target = np.zeros(1, s.end_port.dtype), np.zeros(1, s.end_port.dtype)
+        return (source, target, np.zeros(1, np.int64), s.routing.lft, s.switch_of_node, db.node_base, db.node_nports,
+                db.port_node, db.port_peer, s.mtu, s.rate_rank, np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8))  # fmt: skip
 
     def reply(self, asked: MadBatch, sa_key: int) -> MadBatch | None:
         """The answer to one MAD; None: ask the columns."""
@@ -121,38 +123,11 @@ class OnePath:
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:
-        """Smallest MTU and rate on the way: :func:`softib.sm.sa.path_kernels.walk` for one."""
-        lft, switch_of_node, node_base, node_nports, port_node, port_peer, mtu, rank = self._ways
-        m, r = min(mtu[p], mtu[d]), min(rank[p], rank[d])
-        if p == d:
-            return m, r
-        node = port_node[p]
-        if switch_of_node[node] < 0:
-            q = port_peer[p]
-            if q < 0:
-                return None
-            m, r = min(m, mtu[q]), min(r, rank[q])
-            if q == d:
-                return m, r
-            node = port_node[q]
-        for _ in range(MAX_SWITCHES):
-            s = switch_of_node[node]
-            if s < 0:
-                return None
-            if node_base[node] == d:
-                return m, r
-            out = lft[s, dlid] if dlid < lft.shape[1] else 0
-            if out == 0 or out > node_nports[node]:
-                return None
-            p = node_base[node] + out
-            q = port_peer[p]
-            if q < 0:
-                return None
-            m, r = min(m, mtu[p], mtu[q]), min(r, rank[p], rank[q])
-            if q == d:
-                return m, r
-            node = port_node[q]
-        return None
+        """Smallest MTU and rate on the way, None where there is none."""
+        source, target, lid, *tables, hops, mtu, rank = self._ways
+        source[0], target[0], lid[0] = p, d, dlid
+        walk(source, target, lid, *tables, hops, mtu, rank)
+        return None if hops[0] < 0 else (int(mtu[0]), int(rank[0]))
 
 
 def _view(array: np.ndarray) -> memoryview:
