@@ -156,10 +156,23 @@ def valid(t, new, old, kind):
             return False
         if not enabled_ok(octet(new, EXT2_AT) & 7, (octet(old, EXT2_AT) >> 3) & 3, 7):
             return False
-    mtu = octet(new, MTU_AT) >> 4
-    if mtu > (octet(old, MTU_CAP_AT) & 15):
+    if has_mtu(old, kind) and (octet(new, MTU_AT) >> 4) > (octet(old, MTU_CAP_AT) & 15):
         return False
-    return (octet(new, OPER_VLS_AT) >> 4) <= (octet(old, VL_CAP_AT) >> 4)
+    return not has_vls(old, kind) or (octet(new, OPER_VLS_AT) >> 4) <= (octet(old, VL_CAP_AT) >> 4)
+
+
+@inner
+def has_mtu(old, kind):
+    """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's components of one are unused
+    there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of them, and take what a manager writes there all the same.
+    """
+    return kind != PORT0 or (octet(old, MTU_CAP_AT) & 15) != 0
+
+
+@inner
+def has_vls(old, kind):
+    """False for a port 0 that reads VLCap 0, as :func:`has_mtu`."""
+    return kind != PORT0 or (octet(old, VL_CAP_AT) >> 4) != 0
 
 
 @inner
@@ -169,9 +182,9 @@ def apply(t, new, port, kind, now):
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
         info[i] = (octet(info, i) & ~mask) | (octet(new, i) & mask)
-    if octet(new, MTU_AT) >> 4:
+    if octet(new, MTU_AT) >> 4 and has_mtu(info, kind):
         info[MTU_AT] = (octet(info, MTU_AT) & 0x0F) | (octet(new, MTU_AT) & 0xF0)
-    if octet(new, OPER_VLS_AT) >> 4:
+    if octet(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):
         info[OPER_VLS_AT] = (octet(info, OPER_VLS_AT) & 0x0F) | (octet(new, OPER_VLS_AT) & 0xF0)
     if kind != EXTERNAL:
         # Violation counters stop at their maximum; writing 0 clears them, anything else is ignored.
