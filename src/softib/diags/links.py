@@ -10,6 +10,7 @@ from softib.diags.finding import Finding, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.rules import mode
 from softib.diags.view import FabricView, speed_text
+from softib.fabric.identity import Stated
 from softib.iba.constants import PortState
 from softib.iba.devices import DEVICES
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
@@ -73,7 +74,8 @@ def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """(best speed code, widest lanes) that each port supports: as recorded, else the generation of the part (0 = unknown)."""
     f = view.fabric
     if "capabilities" not in view.records:
-        code_of = _GENERATION[f.device_id[f.port_node[ports]]]
+        stated = f.node_stated[f.port_node[ports]] & Stated.DEVICE
+        code_of = np.where(stated, _GENERATION[f.device_id[f.port_node[ports]]], 0)
         return code_of, np.where(code_of > 0, 4, 0)
     info = f.port_info[ports]
     best = np.zeros(len(ports), np.int64)

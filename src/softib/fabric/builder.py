@@ -19,16 +19,13 @@ import numpy as np
 from softib.errors import LimitError, TopologyError
 from softib.fabric.columns import CableMedium, Sizes
 from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
+from softib.fabric.identity import GUID_BASE, complete, generated_guids
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
-from softib.iba.devices import CA_BY_GENERATION, MELLANOX, SWITCH_BY_GENERATION
-from softib.iba.rates import SPEED_BY_CODE
+from softib.iba.devices import MELLANOX
 
 __all__ = ["GUID_BASE", "FabricBuilder"]
-
-GUID_BASE = 0x0250F1B000000000
-"""Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``."""
 
 CA_PKEYS, SWITCH_PKEYS = 128, 32
 CA_GUIDS, SWITCH_GUIDS = 32, 1
@@ -64,20 +61,19 @@ class FabricBuilder:
         """Add ``count`` nodes and return their indices (int32[count]).
 
         ``speed`` (generation name, or codes of :mod:`softib.iba.rates`) and ``lanes`` are what the ports *support*.
-        GUIDs, if not given, are unique and deterministic. Raises :class:`TopologyError` for more ports than a
-        switch can have.
+        GUIDs, if not given, are unique and deterministic; the part, if not given, is one of that speed. A 0 in a column of
+        GUIDs, vendors or devices says that the source does not state it (:mod:`softib.fabric.identity` does). Raises
+        :class:`TopologyError` for more ports than a switch can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
             raise TopologyError(f"a node of {int(np.max(nports))} ports: a switch has at most {MAX_SWITCH_PORTS}")
-        guid = np.uint64(GUID_BASE) + (index.astype(np.uint64) << np.uint64(8)) if node_guid is None else node_guid
+        guid = generated_guids(index) if node_guid is None else node_guid
         codes = speed_codes(speed)
-        if device_id is None:
-            device_id = _default_device(node_type, codes, count)
         columns = {
             "node_type": node_type, "node_nports": nports, "node_guid": guid,
             "sys_guid": guid if sys_guid is None else sys_guid, "vendor_id": vendor_id,
-            "device_id": device_id, "revision": revision, "speed": codes, "lanes": lanes,
+            "device_id": -1 if device_id is None else device_id, "revision": revision, "speed": codes, "lanes": lanes,
         }  # fmt: skip
         block = {k: np.broadcast_to(np.asarray(v), (count,)) for k, v in columns.items()}
         block["desc"] = _desc_images(desc, count)
@@ -127,6 +123,7 @@ class FabricBuilder:
         port_node = np.repeat(np.arange(self.n_nodes), rows)
         portnum = np.arange(first[-1]) - np.repeat(first[:-1] - ~is_sw, rows)
         f = Fabric(self._sizes(node, rows, is_sw, portnum, port_node, len(link["node_a"])), self.name)
+        f.node_stated[:] = complete(node)
         for name in _NODE_COLUMNS:
             getattr(f, name)[:] = node[name]
         f.node_desc[:] = node["desc"].reshape(-1, 64)
@@ -229,14 +226,3 @@ def _desc_images(desc: Sequence[str] | None, count: int) -> np.ndarray:
         raise ValueError(f"{len(desc)} descriptions for {count} nodes")
     raw = b"".join(d.encode()[:64].ljust(64, b"\0") for d in desc)
     return np.frombuffer(raw, np.uint8).reshape(count, 64)
-
-
-def _default_device(node_type: Any, codes: np.ndarray, count: int) -> np.ndarray:
-    types = np.broadcast_to(np.asarray(node_type), (count,))
-    speeds = np.broadcast_to(codes, (count,))
-    out = np.zeros(count, np.uint16)
-    for code in np.unique(speeds):
-        name = SPEED_BY_CODE[int(code)].name if code else "EDR"
-        of = speeds == code
-        out[of] = np.where(types[of] == NodeType.SWITCH, SWITCH_BY_GENERATION[name], CA_BY_GENERATION[name])
-    return out

@@ -143,6 +143,13 @@ COLUMNS: tuple[Column, ...] = (
     _C("vendor_id", np.uint32, ("nodes",), "hardware", "VendorID (24 bits)"),
     _C("device_id", np.uint16, ("nodes",), "hardware", "DeviceID"),
     _C("revision", np.uint32, ("nodes",), "hardware", "Revision"),
+    _C(
+        "node_stated",
+        np.uint8,
+        ("nodes",),
+        "hardware",
+        "Stated: which of these the source says; the others are generic",
+    ),
     _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
     _C("switch_of_node", np.int32, ("nodes",), "hardware", "row of the switch arrays, -1 for a CA", -1),
     # -- ports --

@@ -50,6 +50,7 @@ class Fabric:
     vendor_id: np.ndarray
     device_id: np.ndarray
     revision: np.ndarray
+    node_stated: np.ndarray
     node_desc: np.ndarray
     switch_of_node: np.ndarray
     port_node: np.ndarray

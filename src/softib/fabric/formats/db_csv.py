@@ -96,7 +96,7 @@ def _nodes(r: Records, s: Section, problems: Problems) -> dict[int, int]:
             continue
         node = r.add_node(
             f"{int(guid[i]):016x}", kind, bounded_ports(int(c["NumPorts"][i]), line, problems), line, desc=desc,
-            node_guid=int(guid[i]) or UNKNOWN, sys_guid=int(sys_guid[i]), vendor_id=int(c["VendorID"][i]) & 0xFFFFFF,
+            node_guid=int(guid[i]), sys_guid=int(sys_guid[i]), vendor_id=int(c["VendorID"][i]) & 0xFFFFFF,
             device_id=int(c["DeviceID"][i]) & 0xFFFF, revision=int(c["revision"][i]) & 0xFFFFFFFF)  # fmt: skip
         index.setdefault(int(guid[i]), node)
     return index

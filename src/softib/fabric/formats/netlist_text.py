@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.fabric.identity import Stated
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
@@ -63,6 +64,7 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
     types = f.node_type.tolist()
     enhanced = SwitchInfo.enhanced_port0.get(f.switch_info).tolist()
     switch_of, sys_guid = f.switch_of_node.tolist(), f.sys_guid.tolist()
+    stated = f.node_stated.tolist()
     vendor, device, nports = f.vendor_id.tolist(), f.device_id.tolist(), f.node_nports.tolist()
     key = [f"{KINDS[t][1]}-{g:016x}" for t, g in zip(types, names.guid, strict=True)]
     out = [header]
@@ -72,7 +74,10 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
         word, _, guid_word = KINDS[kind]
         is_switch = kind == NodeType.SWITCH
         guid = f"{guid_word}={names.guid[node]:#x}" + (f"({names.guid[node]:x})" if is_switch else "")
-        out.append(f"\nvendid={vendor[node]:#x}\ndevid={device[node]:#x}\nsysimgguid={sys_guid[node]:#x}\n{guid}\n")
+        # What the fabric's own source did not state is stated by no file that softib writes either.
+        ids = f"vendid={vendor[node]:#x}\n" if stated[node] & Stated.VENDOR else ""
+        ids += f"devid={device[node]:#x}\n" if stated[node] & Stated.DEVICE else ""
+        out.append(f"\n{ids}sysimgguid={sys_guid[node]:#x}\n{guid}\n")
         tail = ""
         if is_switch:
             row = base[node]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import LimitError, UnreadableFile
-from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.builder import FabricBuilder
 from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
@@ -106,16 +106,19 @@ def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np
 
 
 def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-    """NodeGUID and SystemImageGUID columns; equal NodeGUIDs of different records are a problem, and stay."""
-    generated = np.uint64(GUID_BASE) + (np.arange(len(r.key), dtype=np.uint64) << np.uint64(8))
-    told = np.array([g != UNKNOWN for g in r.node_guid])
-    node = np.where(told, np.array([max(g, 0) for g in r.node_guid], np.uint64), generated)
-    sys_told = np.array([g > 0 for g in r.sys_guid])
-    sys = np.where(sys_told, np.array([max(g, 0) for g in r.sys_guid], np.uint64), node)
+    """NodeGUID and SystemImageGUID columns, 0 where the file has none. Equal NodeGUIDs of different records are a problem,
+    and stay; a NodeGUID 0 is a problem, and none."""
+    node = np.array([max(g, 0) for g in r.node_guid], np.uint64)
+    sys = np.array([max(g, 0) for g in r.sys_guid], np.uint64)
+    for i in [i for i, g in enumerate(r.node_guid) if g == 0]:
+        problems.add(
+            r.node_line[i],
+            f"NodeGUID 0 of {shown(r.desc[i] or r.key[i])} is that of no device; a generated one stands in",
+        )
     order = np.argsort(node, kind="stable")
     for i in np.flatnonzero(node[order][1:] == node[order][:-1]):
         first, second = int(order[i]), int(order[i + 1])
-        if r.key[first] != r.key[second]:
+        if node[first] and r.key[first] != r.key[second]:
             problems.add(r.node_line[second], f"NodeGUID {int(node[second]):#018x} is also that of line "
                                               f"{r.node_line[first]}; both nodes are kept")  # fmt: skip
     return node, sys

@@ -13,9 +13,8 @@ from softib.fabric.formats.base import Problems
 from softib.fabric.formats.ibnl import Chip
 from softib.fabric.formats.ibnl_expand import Template
 from softib.fabric.model import Fabric
-from softib.iba.constants import NodeType
-from softib.iba.devices import CA_BY_GENERATION, DEVICES, SWITCH_BY_GENERATION
-from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
+from softib.iba.devices import DEVICES
+from softib.iba.rates import SPEED_BY_NAME
 
 __all__ = ["TopoCable", "TopoSystem", "build_fabric"]
 
@@ -154,7 +153,7 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
     told = [speed for s in systems.values() for speed in s.template.chip_speeds]
     for node, name in enumerate(told):
         fastest[node] = max(fastest[node], _code(name))
-    device = [_device(chip, int(speed)) for chip, speed in zip(chips, fastest, strict=True)]
+    device = [_device(chip) for chip in chips]
     # What the description tells of a chip beats what its part number is known for.
     supports = [
         max(int(speed), 0 if name else _generation(d)) for d, speed, name in zip(device, fastest, told, strict=True)
@@ -171,13 +170,10 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
     )
 
 
-def _device(chip: Chip, speed: int) -> int:
-    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID."""
+def _device(chip: Chip) -> int:
+    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 where the name tells none."""
     match = _DEVICE.match(chip.device)
-    if match and int(match.group(1)) <= 0xFFFF:
-        return int(match.group(1))
-    by_generation = SWITCH_BY_GENERATION if chip.node_type == NodeType.SWITCH else CA_BY_GENERATION
-    return by_generation[SPEED_BY_CODE[speed].name]
+    return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 
 
 def _generation(device_id: int) -> int:
