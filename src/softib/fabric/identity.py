@@ -1,0 +1,91 @@
+"""What a node reads of itself where its source does not say: generic values, given in this one place.
+
+No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs are right to refuse them (rdma-core's
+own tests do). A netlist of ibsim names none of the three. What stands in:
+
+=================  ==============================================================================================
+NodeGUID           generated, unlike every GUID that the source states (:func:`generated_guids`)
+SystemImageGUID    the NodeGUID: the node is a system of its own
+VendorID           :data:`softib.iba.devices.MELLANOX`
+DeviceID           of Mellanox: the part of the fastest speed known of the node, ConnectX-3 and SwitchX (every speed up to
+                   FDR) where that is slower or unknown; of any other vendor: :data:`GENERIC_PART`
+Revision           0, which real parts read
+=================  ==============================================================================================
+
+``Fabric.node_stated`` keeps which of them the source did state; a judgement must not rest on the others.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import NodeType
+from softib.iba.devices import CA_BY_GENERATION, MELLANOX, SWITCH_BY_GENERATION
+from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
+
+__all__ = ["GENERIC_PART", "GUID_BASE", "Stated", "complete", "default_device", "generated_guids"]
+
+GUID_BASE = 0x0250F1B000000000
+"""Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``."""
+_GUID_STEP = np.uint64(1 << 40)
+
+GENERIC_PART = 1
+"""DeviceID of a part that nobody names, of a vendor whose parts softib does not know."""
+
+
+class Stated(IntFlag):
+    """What the source says of a node (``Fabric.node_stated``)."""
+
+    NODE_GUID = 1
+    SYS_GUID = 2
+    VENDOR = 4
+    DEVICE = 8
+
+
+def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
+    """uint64 NodeGUIDs of the nodes ``index``, none of which is in ``stated``."""
+    guids = np.uint64(GUID_BASE) + (index.astype(np.uint64) << np.uint64(8))
+    told = np.asarray(stated, np.uint64)
+    while len(guids) and np.isin(guids, told).any():
+        guids += _GUID_STEP
+    return guids
+
+
+def complete(node: dict[str, np.ndarray]) -> np.ndarray:
+    """Put what stands in over each 0 of ``node`` (columns of :meth:`FabricBuilder.nodes`, changed in place).
+
+    Returns :class:`Stated` by node (uint8). Of a node whose ``device_id`` is below 0 the generator leaves the choice of
+    the part to softib: it is a part of the node's generation, and counts as stated.
+    """
+    count = len(node["node_type"])
+    guid, sys_guid = node["node_guid"].astype(np.uint64), node["sys_guid"].astype(np.uint64)
+    vendor, device = node["vendor_id"].astype(np.int64), node["device_id"].astype(np.int64)
+    stated = np.zeros(count, np.uint8)
+    for bit, value in ((Stated.NODE_GUID, guid), (Stated.SYS_GUID, sys_guid), (Stated.VENDOR, vendor),
+                       (Stated.DEVICE, device)):  # fmt: skip
+        stated |= np.where(value != 0, np.uint8(bit), np.uint8(0))
+    missing = np.flatnonzero(guid == 0)
+    guid[missing] = generated_guids(missing, guid)
+    vendor[vendor == 0] = MELLANOX
+    chosen = default_device(node["node_type"], node["speed"])
+    generic = np.where(node["speed"] < SPEED_BY_NAME["FDR"].code,
+                       default_device(node["node_type"], np.full(count, SPEED_BY_NAME["FDR"].code)), chosen)  # fmt: skip
+    device = np.where(device < 0, chosen, np.where(device > 0, device, generic))
+    unknown = (stated & (Stated.DEVICE | Stated.VENDOR)) == Stated.VENDOR
+    device[unknown & (vendor != MELLANOX)] = GENERIC_PART
+    node["node_guid"], node["vendor_id"], node["device_id"] = guid, vendor, device
+    node["sys_guid"] = np.where(sys_guid != 0, sys_guid, guid)
+    return stated
+
+
+def default_device(node_type: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """DeviceIDs (int64) of the Mellanox parts of these node types and speeds (codes; 0 = EDR)."""
+    out = np.zeros(len(node_type), np.int64)
+    for code in np.unique(codes):
+        name = SPEED_BY_CODE[int(code)].name if code else "EDR"
+        of = codes == code
+        out[of] = np.where(node_type[of] == NodeType.SWITCH, SWITCH_BY_GENERATION[name], CA_BY_GENERATION[name])
+    return out
