@@ -31,6 +31,7 @@ CA_PKEYS, SWITCH_PKEYS = 128, 32
 CA_GUIDS, SWITCH_GUIDS = 32, 1
 
 _NODE_COLUMNS = ("node_type", "node_nports", "node_guid", "sys_guid", "vendor_id", "device_id", "revision")
+_TABLES = ("pkey_cap", "external_pkey_cap", "guid_cap")
 
 
 class FabricBuilder:
@@ -57,12 +58,18 @@ class FabricBuilder:
         revision: Any = 0,
         speed: Any = "EDR",
         lanes: Any = 4,
+        pkey_cap: Any = 0,
+        external_pkey_cap: Any = 0,
+        guid_cap: Any = 0,
     ) -> np.ndarray:
         """Add ``count`` nodes and return their indices (int32[count]).
 
         ``speed`` (generation name, or codes of :mod:`softib.iba.rates`) and ``lanes`` are what the ports *support*.
         GUIDs, if not given, are unique and deterministic; the part, if not given, is one of that speed. A 0 in a column of
-        GUIDs, vendors or devices says that the source does not state it (:mod:`softib.fabric.identity` does). Raises
+        GUIDs, vendors or devices says that the source does not state it (:mod:`softib.fabric.identity` does).
+
+        ``pkey_cap`` (NodeInfo.PartitionCap), ``external_pkey_cap`` (SwitchInfo.PartitionEnforcementCap) and ``guid_cap``
+        (PortInfo.GUIDCap) are lengths of tables, 0 = the usual ones; a GUID table is never shorter than usual. Raises
         :class:`TopologyError` for more ports than a switch can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
@@ -74,6 +81,7 @@ class FabricBuilder:
             "node_type": node_type, "node_nports": nports, "node_guid": guid,
             "sys_guid": guid if sys_guid is None else sys_guid, "vendor_id": vendor_id,
             "device_id": -1 if device_id is None else device_id, "revision": revision, "speed": codes, "lanes": lanes,
+            "pkey_cap": pkey_cap, "external_pkey_cap": external_pkey_cap, "guid_cap": guid_cap,
         }  # fmt: skip
         block = {k: np.broadcast_to(np.asarray(v), (count,)) for k, v in columns.items()}
         block["desc"] = _desc_images(desc, count)
@@ -114,7 +122,7 @@ class FabricBuilder:
 
     def build(self) -> Fabric:
         """Make the fabric, powered on. Raises :class:`TopologyError` when two cables are in one port."""
-        node = _concat(self._nodes, (*_NODE_COLUMNS, "speed", "lanes", "desc"))
+        node = _concat(self._nodes, (*_NODE_COLUMNS, *_TABLES, "speed", "lanes", "desc"))
         link = _concat(self._links, ("node_a", "portnum_a", "node_b", "portnum_b", "speed", "lanes",
                                      "length_m", "medium", "ber", "listed"))  # fmt: skip
         is_sw = node["node_type"] == NodeType.SWITCH
@@ -122,7 +130,8 @@ class FabricBuilder:
         first = np.concatenate([[0], np.cumsum(rows)])
         port_node = np.repeat(np.arange(self.n_nodes), rows)
         portnum = np.arange(first[-1]) - np.repeat(first[:-1] - ~is_sw, rows)
-        f = Fabric(self._sizes(node, rows, is_sw, portnum, port_node, len(link["node_a"])), self.name)
+        pkeys, guids = _table_lengths(node, port_node, portnum)
+        f = Fabric(self._sizes(node, rows, is_sw, pkeys, guids, len(link["node_a"])), self.name)
         f.node_stated[:] = complete(node)
         for name in _NODE_COLUMNS:
             getattr(f, name)[:] = node[name]
@@ -131,7 +140,9 @@ class FabricBuilder:
         f.switch_node[:] = np.flatnonzero(is_sw)
         f.switch_of_node[f.switch_node] = np.arange(len(f.switch_node))
         f.port_node[:], f.port_num[:] = port_node, portnum
-        self._place_tables(f)
+        f.pkey_cap[:], f.pkey_base[:], f.guid_base[:] = pkeys, _starts(pkeys), _starts(guids)
+        on_switch = f.is_switch[f.port_node]
+        f.sl2vl_base[:] = _starts(np.where(on_switch, f.node_nports[f.port_node].astype(np.int64) + 1, 1))
         self._place_guids(f)
         _plug_cables(f, link)
         _write_images(f, node["speed"], node["lanes"], link)
@@ -139,32 +150,34 @@ class FabricBuilder:
         return f
 
     def _sizes(self, node: dict[str, np.ndarray], rows: np.ndarray, is_sw: np.ndarray,
-               portnum: np.ndarray, port_node: np.ndarray, cables: int) -> Sizes:  # fmt: skip
+               pkeys: np.ndarray, guids: np.ndarray, cables: int) -> Sizes:  # fmt: skip
         nports = node["node_nports"].astype(np.int64)
-        ca_ports = int(nports[~is_sw].sum())
-        sw_rows = int(rows[is_sw].sum())
         most = int(nports[is_sw].max()) if is_sw.any() else 0
         return Sizes(
             nodes=self.n_nodes, ports=int(rows.sum()), switches=int(is_sw.sum()), cables=cables,
-            pkeys=ca_ports * CA_PKEYS + sw_rows * SWITCH_PKEYS,
-            guids=ca_ports * CA_GUIDS + int(is_sw.sum()) * SWITCH_GUIDS,
-            sl2vl_rows=ca_ports + int((rows[is_sw] ** 2).sum()),
+            pkeys=int(pkeys.sum()), guids=int(guids.sum()),
+            sl2vl_rows=int(nports[~is_sw].sum()) + int((rows[is_sw] ** 2).sum()),
             lft_cap=self.lft_cap, mlids=self.mlids, mft_positions=max(1, -(-(most + 1) // 16)),
         )  # fmt: skip
-
-    def _place_tables(self, f: Fabric) -> None:
-        on_switch = f.is_switch[f.port_node]
-        port0 = on_switch & (f.port_num == 0)
-        f.pkey_cap[:] = np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)
-        f.pkey_base[:] = _starts(f.pkey_cap)
-        f.guid_base[:] = _starts(np.where(on_switch, port0 * SWITCH_GUIDS, CA_GUIDS))
-        f.sl2vl_base[:] = _starts(np.where(on_switch, f.node_nports[f.port_node].astype(np.int64) + 1, 1))
 
     def _place_guids(self, f: Fabric) -> None:
         on_switch = f.is_switch[f.port_node]
         f.port_guid[:] = f.node_guid[f.port_node] + np.where(on_switch, 0, f.port_num).astype(np.uint64)
         for node, portnum, guid in self._port_guids:
             f.port_guid[f.node_base[node] + portnum] = guid
+
+
+def _table_lengths(
+    node: dict[str, np.ndarray], port_node: np.ndarray, portnum: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of each port's P_Key table, and of its GUID table (none on a switch's external port)."""
+    on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
+    external = on_switch & (portnum > 0)
+    told, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
+    pkeys = np.where(external, np.where(enforced > 0, enforced, SWITCH_PKEYS),
+                     np.where(told > 0, told, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)))  # fmt: skip
+    usual = np.where(on_switch, SWITCH_GUIDS, CA_GUIDS)
+    return pkeys, np.where(external, 0, np.maximum(guids, usual))
 
 
 def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:

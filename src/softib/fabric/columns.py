@@ -100,6 +100,10 @@ CCT_ENTRIES = 128
 """Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""
 
 
+NO_TEMPERATURE = -32768
+"""Of ``node_temperature`` and ``module_temperature``: nobody told one."""
+
+
 @dataclass(frozen=True)
 class Column:
     """One array: ``dims`` are names of :class:`Sizes` or plain numbers."""
@@ -150,6 +154,16 @@ COLUMNS: tuple[Column, ...] = (
         "hardware",
         "Stated: which of these the source says; the others are generic",
     ),
+    _C(
+        "node_temperature",
+        np.int16,
+        ("nodes",),
+        "hardware",
+        "degrees Celsius of the chip, NO_TEMPERATURE = not known",
+        NO_TEMPERATURE,
+    ),
+    _C("node_firmware", np.uint32, ("nodes", 3), "hardware", "major, minor, sub-minor; 0.0.0 = not known"),
+    _C("node_psid", np.uint8, ("nodes", 16), "hardware", "Parameter Set ID of the board, ASCII; zeros = not known"),
     _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
     _C("switch_of_node", np.int32, ("nodes",), "hardware", "row of the switch arrays, -1 for a CA", -1),
     # -- ports --
@@ -161,6 +175,22 @@ COLUMNS: tuple[Column, ...] = (
     _C("port_info", np.uint8, ("ports", 64), "mad", "PortInfo, wire image"),
     _C(
         "port_mlnx_speed", np.uint8, ("ports", 3), "mad", "Mellanox ExtendedPortInfo speeds: supported, enabled, active"
+    ),
+    _C(
+        "port_fec",
+        np.uint8,
+        ("ports",),
+        "hardware",
+        "active FEC mode as Mellanox' ExtendedPortInfo numbers it, 255 = not known",
+        255,
+    ),
+    _C(
+        "module_temperature",
+        np.int16,
+        ("ports",),
+        "hardware",
+        "degrees Celsius of the cable's module, NO_TEMPERATURE = not known",
+        NO_TEMPERATURE,
     ),
     _C("pkey_base", np.int32, ("ports",), "hardware", "first P_Key of the port in pkeys"),
     _C("pkey_cap", np.uint16, ("ports",), "hardware", "entries of the port's P_Key table"),

@@ -14,7 +14,25 @@ from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
 
-__all__ = ["Fabric", "Source"]
+__all__ = ["Fabric", "Reported", "Source"]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What the tool that wrote the source complained of itself (sections WARNINGS_* and ERRORS_* of a .db_csv).
+
+    ``severity``: ``warning`` or ``error``; ``check``: the rest of the section's name; ``scope``: CLUSTER, SYSTEM, NODE,
+    PORT …; ``node`` -1 where the fabric has no such node; ``portnum`` of a PORT, else None; ``line`` of the file.
+    """
+
+    severity: str
+    check: str
+    scope: str
+    node: int
+    portnum: int | None
+    event: str
+    summary: str
+    line: int
 
 
 @dataclass
@@ -22,9 +40,10 @@ class Source:
     """Where a fabric came from, and what of it the source *records* (a check judges only what was recorded).
 
     ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``, ``lfts``, ``sm``,
-    ``lengths``, ``unlinked`` (ports without a cable are listed too).
+    ``lengths``, ``unlinked`` (ports without a cable are listed too), ``counters``, ``temperatures``, ``fec``,
+    ``firmware``. Which identities it states of each node: ``Fabric.node_stated``.
     ``system_links`` is the number of links between systems in a ``.topo`` file, None elsewhere.
-    ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``, ``priority``, ``state``.
+    ``reported`` is what the tool that wrote the source complained of. ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``, ``priority``, ``state``.
     """
 
     format: str = "generated"
@@ -33,6 +52,7 @@ class Source:
     system_links: int | None = None
     sms: list[dict[str, Any]] = field(default_factory=list)
     generator: dict[str, Any] = field(default_factory=dict)
+    reported: list[Reported] = field(default_factory=list)
 
 
 class Fabric:
@@ -51,6 +71,9 @@ class Fabric:
     device_id: np.ndarray
     revision: np.ndarray
     node_stated: np.ndarray
+    node_temperature: np.ndarray
+    node_firmware: np.ndarray
+    node_psid: np.ndarray
     node_desc: np.ndarray
     switch_of_node: np.ndarray
     port_node: np.ndarray
@@ -60,6 +83,8 @@ class Fabric:
     port_cable: np.ndarray
     port_info: np.ndarray
     port_mlnx_speed: np.ndarray
+    port_fec: np.ndarray
+    module_temperature: np.ndarray
     port_loss: np.ndarray
     port_drain: np.ndarray
     pkey_base: np.ndarray

@@ -96,7 +96,8 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
     P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING), rows)
     # NeighborMTU is what the port may send at most; beyond the smallest only where there is a link.
     P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(mine)), 1), rows)
-    P.operational_vls.set(info, np.where(port0, 1, P.vl_cap.get(mine)), rows)
+    vls = P.vl_cap.get(mine)  # a base port 0 has none: an unmanaged switch reads VLCap 0 there
+    P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls), rows)
     P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT), rows)
     P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0), rows)
     P.local_phy_errors.set(info, PHY_ERRORS, rows)

@@ -48,3 +48,6 @@ class ReadResult:
     format: str
     counts: dict[str, int | None] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
+    """What has no column: each reader says what it puts there."""
+    notes: list[str] = field(default_factory=list)
+    """Lines on what softib does not use of a file that is in order; no problems."""

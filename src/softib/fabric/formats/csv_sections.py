@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,23 +57,43 @@ class Section:
     def _places(self) -> dict[str, int]:
         return {n.strip().lower(): i for i, n in enumerate(self.header)}
 
+    def counters(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A column of counters (uint64), and which rows hold one: ``-1`` and ``N/A`` say that the port does not keep it."""
+        values, there = [], []
+        for text in self.text(name):
+            try:
+                value = int(text[:24], 16 if text[:2] in ("0x", "0X") else 10)
+            except ValueError:
+                value = -1
+            good = 0 <= value < 1 << 64
+            values.append(value if good else 0)
+            there.append(good)
+        return np.array(values, np.uint64), np.array(there, bool)
 
-def read_sections(lines: list[str], wanted: tuple[str, ...], problems: Problems) -> dict[str, Section]:
-    """The ``wanted`` sections of a .db_csv. What is cut, or not of the right width, is a problem."""
+
+def read_sections(
+    lines: list[str], wanted: Callable[[str], bool], problems: Problems
+) -> tuple[dict[str, Section], dict[str, int]]:
+    """The ``wanted`` sections of a .db_csv, and the number of rows of every section of it.
+
+    What is cut, or not of the right width, is a problem.
+    """
     sections: dict[str, Section] = {}
     rows_of: dict[str, int] = {}
     current: Section | None = None
+    keep = False
     for number, line in enumerate(lines, 1):
         if line.startswith("START_") and line.rstrip()[6:].replace("_", "").isalnum():
             if current is not None:
                 problems.add(number, f"section {current.name} of line {current.line} has no END_{current.name}")
                 _close(current, sections, rows_of, problems)
             current = Section(line.rstrip()[6:], number)
+            keep = current.name == "INDEX_TABLE" or wanted(current.name)
         elif line.startswith("END_") and current is not None and line.rstrip() == f"END_{current.name}":
             _close(current, sections, rows_of, problems)
             current = None
         elif current is not None:
-            if current.name in wanted or current.name == "INDEX_TABLE":
+            if keep:
                 _row(current, number, line, problems)
             elif line.strip():
                 rows_of[current.name] = rows_of.get(current.name, -1) + 1
@@ -82,7 +103,7 @@ def read_sections(lines: list[str], wanted: tuple[str, ...], problems: Problems)
         problems.add(len(lines), f"section {current.name} of line {current.line} is not closed: the file is cut")
         _close(current, sections, rows_of, problems)
     _check_index(sections.pop("INDEX_TABLE", None), rows_of, lines, problems)
-    return sections
+    return {n: s for n, s in sections.items() if wanted(n)}, rows_of
 
 
 def _row(section: Section, number: int, line: str, problems: Problems) -> None:

@@ -9,7 +9,22 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["CABLE_LENGTHS", "COUNTERS", "PORT_INFO", "SPEEDS", "SWITCH_INFO", "split_speeds"]
+from softib.fabric.columns import CableMedium
+
+__all__ = [
+    "CABLE_LENGTHS",
+    "CABLE_TEXTS",
+    "COUNTERS",
+    "DETAIL_COUNTERS",
+    "FEC_NAMES",
+    "FIRMWARE",
+    "NO_FEC_TOLD",
+    "PORT_INFO",
+    "PORT_INFO_EXTENDED",
+    "SPEEDS",
+    "SWITCH_INFO",
+    "split_speeds",
+]
 
 PORT_INFO = {
     "MKey": "mkey", "GIDPrfx": "gid_prefix", "MSMLID": "master_sm_lid", "LID": "lid", "CapMsk": "cap_mask",
@@ -75,16 +90,56 @@ COUNTERS = {
 """Counter of the fabric → columns of PM_INFO, the widest first."""
 
 
-CABLE_LENGTHS = (
-    "LengthSMFiber",
-    "LengthOM5",
-    "LengthOM4",
-    "LengthOM3",
-    "LengthOM2",
-    "LengthOM1",
-    "LengthCopperOrActive",
+DETAIL_COUNTERS = {
+    "port_local_physical_errors": ("PortLocalPhysicalErrors",),
+    "port_malformed_packet_errors": ("PortMalformedPacketErrors",),
+    "port_buffer_overrun_errors": ("PortBufferOverrunErrors",),
+    "port_dlid_mapping_errors": ("PortDLIDMappingErrors",),
+    "port_vl_mapping_errors": ("PortVLMappingErrors",),
+    "port_looping_errors": ("PortLoopingErrors",),
+    "port_inactive_discards": ("PortInactiveDiscards",),
+    "port_neighbor_mtu_discards": ("PortNeighborMTUDiscards",),
+    "port_sw_lifetime_limit_discards": ("PortSwLifetimeLimitDiscards",),
+    "port_sw_hoq_lifetime_limit_discards": ("PortSwHOQLifetimeLimitDiscards",),
+}
+"""Optional counter of the fabric → columns of PM_INFO."""
+
+CABLE_LENGTHS = {
+    "LengthSMFiber": CableMedium.SINGLEMODE,
+    "LengthOM5": CableMedium.MULTIMODE,
+    "LengthOM4": CableMedium.MULTIMODE,
+    "LengthOM3": CableMedium.MULTIMODE,
+    "LengthOM2": CableMedium.MULTIMODE,
+    "LengthOM1": CableMedium.MULTIMODE,
+    "LengthCopperOrActive": CableMedium.UNKNOWN,
+}
+"""Columns of CABLE_INFO that hold a length, of which one is set (texts such as ``3 m``) → what the cable then is."""
+
+CABLE_TEXTS = (
+    "Vendor", "OUI", "PN", "SN", "Rev", "FWVersion", "Identifier", "Connector", "CableType", "Type", "Technology",
+    "SupportedSpeedDesc", "DateCode", "Lot", "SupplyVoltage",
+)  # fmt: skip
+"""Columns of CABLE_INFO that are kept as texts."""
+
+FIRMWARE = (
+    ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
+    ("FWInfo_Major", "FWInfo_Minor", "FWInfo_SubMinor"),
 )
-"""Columns of CABLE_INFO that hold a length, of which one is set; texts such as ``3 m``."""
+"""Columns of the firmware version; devices whose version does not fit in three octets tell the first triple only."""
+
+NO_FEC_TOLD = 255
+"""FECActv of ports that do not tell."""
+FEC_NAMES = {0: "NO-FEC", 4: "RS_FEC_544_514", 14: "MLNX_RS_271_257_PLR"}
+"""FECActv → what ibdiagnet's .net_dump of the same run prints."""
+
+PORT_INFO_EXTENDED = {
+    "CapabilityMask": "cap_mask", "FECModeActive": "fec_mode_active", "FDRFECModeSupported": "fdr_fec_mode_supported",
+    "FDRFECModeEnabled": "fdr_fec_mode_enabled", "EDRFECModeSupported": "edr_fec_mode_supported",
+    "EDRFECModeEnabled": "edr_fec_mode_enabled", "HDRFECModeSupported": "hdr_fec_mode_supported",
+    "HDRFECModeEnabled": "hdr_fec_mode_enabled", "NDRFECModeSupported": "ndr_fec_mode_supported",
+    "NDRFECModeEnabled": "ndr_fec_mode_enabled",
+}  # fmt: skip
+"""Column of PORT_INFO_EXTENDED → component of PortInfoExtended (IBA 14.2.5.19)."""
 
 
 def split_speeds(value: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:

@@ -46,6 +46,10 @@ class Records:
     vendor_id: list[int] = field(default_factory=list)
     device_id: list[int] = field(default_factory=list)
     revision: list[int] = field(default_factory=list)
+    pkey_cap: list[int] = field(default_factory=list)
+    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not told; so are the next two."""
+    external_pkey_cap: list[int] = field(default_factory=list)
+    guid_cap: list[int] = field(default_factory=list)
     lid0: list[int] = field(default_factory=list)
     lmc0: list[int] = field(default_factory=list)
     enhanced_port0: list[int] = field(default_factory=list)
@@ -75,15 +79,15 @@ class Records:
 
     def add_node(
         self, key: str, node_type: int, nports: int, line: int, *, desc: str = "", node_guid: int = UNKNOWN,
-        sys_guid: int = UNKNOWN, vendor_id: int = 0, device_id: int = 0, revision: int = 0, lid0: int = UNKNOWN,
-        lmc0: int = UNKNOWN, enhanced_port0: int = UNKNOWN,
+        sys_guid: int = UNKNOWN, vendor_id: int = 0, device_id: int = 0, revision: int = 0,
+        pkey_cap: int = 0, external_pkey_cap: int = 0, guid_cap: int = 0, lid0: int = UNKNOWN, lmc0: int = UNKNOWN, enhanced_port0: int = UNKNOWN,
     ) -> int:  # fmt: skip
         """Append a node and return its number."""
-        values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, lid0,
-                  lmc0, enhanced_port0, line)  # fmt: skip
+        values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, pkey_cap,
+                  external_pkey_cap, guid_cap, lid0, lmc0, enhanced_port0, line)  # fmt: skip
         columns: tuple[list[Any], ...] = (
                    self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
-                   self.device_id, self.revision, self.lid0, self.lmc0, self.enhanced_port0, self.node_line)  # fmt: skip
+                   self.device_id, self.revision, self.pkey_cap, self.external_pkey_cap, self.guid_cap, self.lid0, self.lmc0, self.enhanced_port0, self.node_line)  # fmt: skip
         for column, value in zip(columns, values, strict=True):
             column.append(value)
         return len(self.key) - 1

@@ -50,11 +50,12 @@ def to_fabric(
     _check_size(path, columns["node_type"], cables.nports, lft_cap)
     b = FabricBuilder(path.stem, lft_cap, mlids)
     n = len(r.key)
-    node_type, nports = columns["node_type"], np.maximum(cables.nports, 0)
+    node_type, nports = columns["node_type"], _at_least_one_port(r, cables.nports, problems)
     supported, lanes = _supported(r, columns, cables)
     node_guid, sys_guid = _guids(r, columns, problems)
     b.nodes(n, node_type, nports, node_guid=node_guid, sys_guid=sys_guid, vendor_id=columns["vendor_id"],
-            device_id=columns["device_id"], revision=columns["revision"], speed=supported, lanes=lanes)  # fmt: skip
+            device_id=columns["device_id"], revision=columns["revision"], speed=supported, lanes=lanes,
+            pkey_cap=columns["pkey_cap"], external_pkey_cap=columns["external_pkey_cap"], guid_cap=columns["guid_cap"])  # fmt: skip
     b.links(cables.node_a, cables.portnum_a, cables.node_b, cables.portnum_b, listed=cables.listed)
     _port_guids(b, r, columns, cables)
     f = b.build()
@@ -65,6 +66,15 @@ def to_fabric(
     f.source = Source(format, str(path), frozenset(seen | records))
     problems.sort(key=lambda p: p.line)
     return ReadResult(f, problems, format, _counts(f, cables))
+
+
+def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np.ndarray:
+    """No device has NumPorts 0 (IBA 14.2.5.3)."""
+    for i in np.flatnonzero(nports < 1).tolist():
+        problems.add(
+            r.node_line[i], f"{shown(r.desc[i] or r.key[i])} has no port; a device has at least one: it is given 1"
+        )
+    return np.maximum(nports, 1)
 
 
 def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: int) -> None:
@@ -83,7 +93,7 @@ def named(result: ReadResult, node_name_map: Any) -> ReadResult:
     return result
 
 
-_INTEGERS = ("node_type", "nports", "vendor_id", "device_id", "revision", "lid0", "lmc0", "enhanced_port0",
+_INTEGERS = ("pkey_cap", "external_pkey_cap", "guid_cap", "node_type", "nports", "vendor_id", "device_id", "revision", "lid0", "lmc0", "enhanced_port0",
              "port_node", "portnum", "peer_portnum", "port_line", "speed", "lanes", "lid", "lmc", "peer_lid", "state")  # fmt: skip
 
 
@@ -116,8 +126,8 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
             f"NodeGUID 0 of {shown(r.desc[i] or r.key[i])} is that of no device; a generated one stands in",
         )
     order = np.argsort(node, kind="stable")
-    for i in np.flatnonzero(node[order][1:] == node[order][:-1]):
-        first, second = int(order[i]), int(order[i + 1])
+    for k in np.flatnonzero(node[order][1:] == node[order][:-1]):
+        first, second = int(order[k]), int(order[k + 1])
         if node[first] and r.key[first] != r.key[second]:
             problems.add(r.node_line[second], f"NodeGUID {int(node[second]):#018x} is also that of line "
                                               f"{r.node_line[first]}; both nodes are kept")  # fmt: skip

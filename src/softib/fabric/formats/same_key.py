@@ -88,7 +88,7 @@ def _compact(r: Records, index: NodeIndex) -> None:
         if i not in index.dropped:
             new[i] = len(new)
     for name in ("key", "node_type", "nports", "desc", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
-                 "lid0", "lmc0", "enhanced_port0", "node_line"):  # fmt: skip
+                 "pkey_cap", "external_pkey_cap", "guid_cap", "lid0", "lmc0", "enhanced_port0", "node_line"):  # fmt: skip
         column = getattr(r, name)
         setattr(r, name, [v for i, v in enumerate(column) if i in new])
     keep = [node in new for node in r.port_node]
