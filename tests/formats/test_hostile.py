@@ -32,9 +32,12 @@ def real(name: str) -> bytes:
     return (DATA / name).read_bytes()
 
 
-def read_or_refuse(path: Path, content: bytes) -> ReadResult | None:
-    """The law: every problem names file, line and reason; nothing but SoftibError is raised, in one line."""
+def read_or_refuse(path: Path, content: bytes, text: bytes | None = None) -> ReadResult | None:
+    """The law: every problem names file, line and reason; nothing but SoftibError is raised, in one line.
+
+    ``text`` is what a compressed ``content`` unpacks into at most: its lines are counted."""
     path.write_bytes(content)
+    content = content if text is None else text
     try:
         result = registry.read(path)
     except SoftibError as error:

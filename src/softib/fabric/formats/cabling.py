@@ -17,6 +17,7 @@ import numpy as np
 from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
+from softib.fabric.formats.files import content, head
 from softib.fabric.formats.port_label import portnum_of_label
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
@@ -116,15 +117,15 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     """
     from softib.fabric.formats import cabling_csv
 
-    try:
-        with open(path, "rb") as file:
-            head = file.read(1 << 16)
-            if head[:4] == b"PK\x03\x04":
-                raise UnreadableFile(f"{path}: an Excel workbook; save the sheet as CSV")
-            if cabling_csv.looks_like_cabling(decode(head)):
-                return cabling_csv.parse_cabling(decode(head + file.read()), str(path))
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    start = head(path, 1 << 16)
+    if start[:4] == b"PK\x03\x04":
+        raise UnreadableFile(f"{path}: an Excel workbook; save the sheet as CSV")
+    if cabling_csv.looks_like_cabling(decode(start)):
+        got = content(path)
+        plan = cabling_csv.parse_cabling(decode(got.data), str(path))
+        if got.flaw:
+            plan.problems.append(Problem(str(path), got.data.count(b"\n") + 1, got.flaw))
+        return plan
     from softib.fabric.formats import registry
 
     result = registry.read(path, **options)

@@ -19,6 +19,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.files import content
 from softib.fabric.formats.lft_omnet import looks_like_omnet, read_omnet
 from softib.fabric.formats.lft_parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
@@ -32,11 +33,11 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
 
     Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of ``fabric``.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    got = content(path)
+    data = got.data
     problems = Problems(str(path))
+    if got.flaw:
+        problems.add(max(data.count(b"\n"), 1), got.flaw)
     if looks_like_omnet(data):
         dump, owner = read_omnet(data, Path(path), fabric, problems)
     else:
@@ -70,10 +71,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
     is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8", "replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    text = content(path).data.decode("utf-8", "replace")
     problems = Problems(str(path))
     told: dict[int, tuple[int | None, str, int]] = {}
     newest, counted, line = 0, 0, 1

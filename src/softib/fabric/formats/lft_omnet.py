@@ -17,6 +17,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.files import content
 from softib.fabric.formats.lft_parse import NO_ROUTE, Dump, Section
 from softib.fabric.model import Fabric
 
@@ -91,10 +92,7 @@ def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: i
 
 def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
     """LIDs that a ``.hcas`` file gives: ``uint16[ports]``, 0 = none; and what was wrong."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8", "replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    text = content(path).data.decode("utf-8", "replace")
     problems = Problems(str(path))
     lid = np.zeros(fabric.sizes.ports, np.uint16)
     nodes = {name: i for i, name in enumerate(fabric.node_names())}

@@ -15,6 +15,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.files import content
 from softib.fabric.model import Fabric
 
 __all__ = ["NameMap", "apply", "parse", "read"]
@@ -59,11 +60,11 @@ def parse(text: str, file: str) -> NameMap:
 
 def read(path: str | Path) -> NameMap:
     """Read a map; raises :class:`UnreadableFile` where no entry can be read."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    got = content(path)
+    text = got.data.decode("utf-8-sig", "replace")
     result = parse(text, str(path))
+    if got.flaw:
+        result.problems.append(Problem(str(path), max(len(text.splitlines()), 1), got.flaw))
     if not result.names and result.problems:
         raise UnreadableFile(f'{path}: no line of the form 0xGUID "name"')
     return result

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.files import head
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 
@@ -97,13 +97,7 @@ def load(target: str) -> Callable[..., Any]:
 
 def sniff(path: Path) -> bytes:
     """The head of a file, decoded. Raises :class:`UnreadableFile` with the system's reason."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnreadableFile(f"{path}: not a regular file; save the text in one first")
-        with path.open("rb") as file:
-            return decoded(file.read(SNIFF_BYTES))
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    return decoded(head(path, SNIFF_BYTES))
 
 
 def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
@@ -111,19 +105,19 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
 
     Raises :class:`UnreadableFile` (no such file, empty) or :class:`UnknownFormat`.
     """
-    head = sniff(Path(path))
-    if not head.strip(b"\0 \t\r\n"):
+    start = sniff(Path(path))
+    if not start.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{path}: the file is empty")
     kinds = tuple(among)
     for row in FORMATS:
-        if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), head, re.MULTILINE):
+        if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
             return row
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
     raise UnknownFormat(f"{path}: no known format in its content; softib reads {known}")
 
 
 def read(path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_map: Any = None) -> ReadResult:
-    """Read a fabric from any known file. ``node_name_map`` is a path, or ``{node_guid: name}``.
+    """Read a fabric from any known file; ``-`` is standard input, and gzip, bzip2 and xz are unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``.
 
     Raises :class:`UnreadableFile` (the path, or no record in it, can be read) and :class:`UnknownFormat`;
     everything smaller is a ``Problem`` of the result.

@@ -17,6 +17,7 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.files import stem
 from softib.fabric.formats.pairing import Cables, pair
 from softib.fabric.formats.records import UNKNOWN, Records
 from softib.fabric.formats.same_key import merge_repeated_nodes
@@ -48,7 +49,7 @@ def to_fabric(
     columns = {n: np.array(getattr(r, n), np.int64) for n in _INTEGERS}
     cables = pair(r, index, columns, problems)
     _check_size(path, columns["node_type"], cables.nports, lft_cap)
-    b = FabricBuilder(path.stem, lft_cap, mlids)
+    b = FabricBuilder(stem(path), lft_cap, mlids)
     n = len(r.key)
     node_type, nports = columns["node_type"], _at_least_one_port(r, cables.nports, problems)
     supported, lanes = _supported(r, columns, cables)

@@ -10,15 +10,13 @@ import codecs
 import re
 from pathlib import Path
 
-from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problems
+from softib.fabric.formats.files import content
 
-__all__ = ["FILE_LIMIT", "LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
+__all__ = ["LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
 
 LINE_LIMIT = 16 << 10
 """Longest line in octets: the longest record of any format (a .db_csv PM row) has about 2,000."""
-FILE_LIMIT = 1 << 30
-"""Largest file in octets: a dump of 50,000 hosts has about 40 MB."""
 
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -42,21 +40,16 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
 
     A line that is too long is an empty string and a problem.
     """
-    try:
-        if path.stat().st_size > FILE_LIMIT:
-            raise UnreadableFile(
-                f"{path}: {path.stat().st_size >> 20} MiB; a fabric file has at most {FILE_LIMIT >> 20}"
-            )
-        raw = decoded(path.read_bytes())
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
-    lines = raw.split(b"\n")
+    got = content(path)
+    lines = decoded(got.data).split(b"\n")
     out = []
     for number, line in enumerate(lines, 1):
         if len(line) > LINE_LIMIT:
             problems.add(number, f"line of {len(line)} characters is no record: {shown(line[:80])}")
             line = b""
         out.append(line.decode("utf-8", "surrogateescape"))
+    if got.flaw:
+        problems.add(len(out), got.flaw)
     return out
 
 

@@ -28,6 +28,7 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problem, Problems, ReadResult
+from softib.fabric.formats.files import content, stem
 from softib.fabric.formats.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.ibnl_expand import Template, expand, generic
 from softib.fabric.formats.topo_build import TopoCable, TopoSystem, build_fabric
@@ -62,11 +63,11 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 
     ``ibnl_dirs`` are searched first, then the file's folder, then installed ibutils'.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
-    result = parse_topo(data.decode("utf-8-sig", "replace"), str(path), ibnl_dirs=ibnl_dirs)
+    got = content(path)
+    text = got.data.decode("utf-8-sig", "replace")
+    result = parse_topo(text, str(path), ibnl_dirs=ibnl_dirs)
+    if got.flaw:
+        result.problems.append(Problem(str(path), max(len(text.splitlines()), 1), got.flaw))
     if node_name_map is not None:
         result.problems += node_name_map_module.apply(result.fabric, node_name_map)
     return result
@@ -84,7 +85,7 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
         system.template = template
     if not parsed.systems:
         raise UnreadableFile(f"{file}: no system of a known type and no cable in it")
-    fabric = build_fabric(parsed.systems, parsed.cables, Path(file).stem, parsed.problems)
+    fabric = build_fabric(parsed.systems, parsed.cables, stem(file), parsed.problems)
     fabric.source.format, fabric.source.path = "topo", file
     fabric.source.records = frozenset({"speeds"} if _all_speeds_told(parsed) else ())
     cables = _system_links(parsed.cables)

@@ -21,6 +21,7 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.files import head, stem
 from softib.fabric.model import Fabric
 
 __all__ = ["FORMAT", "count", "is_fabric_yaml", "load_fabric_yaml"]
@@ -41,11 +42,7 @@ def is_fabric_yaml(path: str | Path) -> bool:
     path = Path(path)
     if path.suffix.lower() in YAML_SUFFIXES:
         return True
-    try:
-        with path.open("rb") as file:
-            return YAML_HEAD.search(file.read(1 << 16)) is not None
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    return YAML_HEAD.search(head(path, 1 << 16)) is not None
 
 
 def load_fabric_yaml(
@@ -67,7 +64,7 @@ def load_fabric_yaml(
     spec = _checked(file, data, lines)
     result = _topology(file, spec, lines, ibnl_dirs, node_name_map)
     fabric = result.fabric
-    fabric.name = spec.name or fabric.name or file.stem
+    fabric.name = spec.name or fabric.name or stem(file)
     if spec.cables is not None:
         from softib.fabric.topologies.cables import apply_cables
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from softib.errors import InputError, UnreadableFile
+from softib.fabric.formats.files import head
 
 __all__ = ["Lines", "load_yaml"]
 
@@ -56,11 +57,7 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a mapping), with the line.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    raw = head(path, MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a fabric file is a few lines of YAML")
     try:
