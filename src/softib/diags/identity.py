@@ -10,7 +10,7 @@ import numpy as np
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.view import FabricView
-from softib.iba.constants import LID_UCAST_MAX
+from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
 
 DUPLICATE_NODE_GUID = code(
     "duplicate-node-guid", Severity.ERROR, "several nodes carry one NodeGUID",
@@ -123,7 +123,8 @@ def lids(c: Context) -> Iterator[Finding]:
             yield finding(LID_ZERO, [view.place(port)], f"{view.place(port)} has LID 0", {"lid": 0})
     for port in ends[lid > LID_UCAST_MAX][:MANY].tolist():
         value = int(f.lid[port])
-        yield finding(LID_OUT_OF_RANGE, [view.place(port)], f"{view.place(port)} has LID {value}", {"lid": value})
+        why = ", the permissive LID: no subnet manager gave it one" if value == LID_PERMISSIVE else ""
+        yield finding(LID_OUT_OF_RANGE, [view.place(port)], f"{view.place(port)} has LID {value}{why}", {"lid": value})
     yield from _overlaps(view, ends[(lid > 0) & (lid <= LID_UCAST_MAX)])
 
 

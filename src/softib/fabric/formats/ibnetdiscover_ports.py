@@ -14,7 +14,7 @@ import re
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.records import NODE_TYPES, UNKNOWN, Records, parse_lid, parse_rate
 from softib.fabric.formats.text import Junk, shown
-from softib.iba.constants import LID_UCAST_MAX, MAX_SWITCH_PORTS
+from softib.iba.constants import LID_PERMISSIVE, MAX_SWITCH_PORTS
 
 __all__ = ["looks_like", "parse"]
 
@@ -98,7 +98,7 @@ class _Ports:
                 self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line of its own; known as a peer only")
                 self.node_of[key] = self.records.add_node(
                     key, NODE_TYPES[kind.lower()], 0, number, desc=name, node_guid=guid,
-                    lid0=int(lid) if lid and kind == "SW" and int(lid) <= LID_UCAST_MAX else UNKNOWN)  # fmt: skip
+                    lid0=int(lid) if lid and kind == "SW" and int(lid) <= LID_PERMISSIVE else UNKNOWN)  # fmt: skip
                 self.records.only_a_peer.add(self.node_of[key])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import octets, shown
-from softib.iba.constants import LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
+from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
 
 __all__ = ["UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
@@ -114,7 +114,11 @@ def parse_guid(text: str) -> int:
 
 
 def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -> int:
-    """A unicast LID, or :data:`UNKNOWN` (an empty field says nothing; an impossible one is a problem)."""
+    """A LID as the file has it, or :data:`UNKNOWN` (an empty field says nothing; what has more than 16 bits is a problem).
+
+    One beyond the unicast LIDs is kept, so that findings can tell it from LID 0: 65535, the permissive LID, is what
+    ibdiagnet and ibnetdiscover print of a port that no subnet manager gave one.
+    """
     if not text:
         return UNKNOWN
     try:
@@ -122,9 +126,9 @@ def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -
     except ValueError:
         problems.add(line, f"LID {shown(text)} is no number")
         return UNKNOWN
-    if 0 <= lid <= LID_UCAST_MAX:
+    if 0 <= lid <= LID_PERMISSIVE:
         return lid
-    problems.add(line, f"LID {shown(text)} is no unicast LID (1 to {LID_UCAST_MAX}); left unassigned")
+    problems.add(line, f"LID {shown(text)} is no LID (1 to {LID_UCAST_MAX}); left unassigned")
     return UNKNOWN
 
 
