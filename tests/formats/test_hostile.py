@@ -211,6 +211,23 @@ def test_long_lines_cost_no_time(kind: str, path: Path) -> None:
 
 
 def test_a_small_file_cannot_ask_for_all_memory(path: Path) -> None:
-    path.write_text("".join(f'Switch 254 "S-{i:016x}"\n' for i in range(1, 60_000)))
+    path.write_text("".join(f'Switch 254 "S-{i:016x}"\n' for i in range(1, 30_000)))
     with pytest.raises(SoftibError, match="GiB"):
         registry.read(path)
+
+
+def test_more_switches_than_lids_end_early(path: Path) -> None:
+    """49,151 unicast LIDs (IBA 4.1.3): what no subnet can be is one line at the first switch too many."""
+    path.write_text("".join(f'Switch 4 "sw{i}"\n' for i in range(400_000)))
+    start = time.process_time()
+    with pytest.raises(SoftibError, match=f"{path}.*more than 49151 switches.*unicast LIDs"):
+        registry.read(path)
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.slow
+def test_a_log_of_one_dump_many_times_is_one_fabric(path: Path) -> None:
+    """Records that repeat do not count."""
+    path.write_text((PAIR + "\n") * 50_000)
+    result = registry.read(path)
+    assert result.counts["switches"] == 1 and len(result.problems) >= 50_000

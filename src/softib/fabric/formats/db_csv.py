@@ -54,8 +54,6 @@ _LINKS = ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2")
 MLIDS_MAX = 0x3FFF
 NAMED = 30
 """Sections that one note names at most."""
-PKEYS_MAX = 4096
-"""Longest P_Key table that softib keeps: the longest of a real device has 256 entries."""
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
@@ -68,7 +66,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     nodes = sections.get("NODES")
     if nodes is None or not nodes.has(*_NODES) or not nodes.rows:
         raise UnreadableFile(f"{path}: no readable NODES section" + (f"; first: {problems[0]}" if problems else ""))
-    records = Records(both_ends_in_one_line=True)
+    records = Records(both_ends_in_one_line=True, file=str(path))
     index = _nodes(records, nodes, problems)
     _links(records, sections.get("LINKS"), index, len(lines), problems)
     _table_lengths(records, sections, index, problems)
@@ -100,8 +98,8 @@ def _skipped(rows_of: dict[str, int], sections: dict[str, Section]) -> list[str]
 def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, int], problems: Problems) -> None:
     """Lengths of P_Key and GUID tables into ``r``: PartitionCap, GUIDCap, PartitionEnforcementCap."""
     for section, guid, column, target, most in (
-        ("NODES", "NodeGUID", "PartitionCap", r.pkey_cap, PKEYS_MAX),
-        ("SWITCHES", "NodeGUID", "PartEnfCap", r.external_pkey_cap, PKEYS_MAX),
+        ("NODES", "NodeGUID", "PartitionCap", r.pkey_cap, config.PKEYS_MAX),
+        ("SWITCHES", "NodeGUID", "PartEnfCap", r.external_pkey_cap, config.PKEYS_MAX),
         ("PORTS", "NodeGuid", "GUIDCap", r.guid_cap, 255),
     ):
         s = sections.get(section)

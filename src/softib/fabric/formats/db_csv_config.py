@@ -19,6 +19,8 @@ __all__ = ["extended_port_info", "pkeys", "port_labels", "ports", "sms", "switch
 
 _ENUM_MAX = 5
 """Largest code of MTUs (4096 octets) and of VLCap (VL0-14) (IBA 14.2.5.6)."""
+PKEYS_MAX = 4096
+"""Longest P_Key table that softib keeps: the longest of a real device has 256 entries."""
 _WIDTHS = sum(WIDTH_BITS.values())
 
 
@@ -41,6 +43,7 @@ def _legal_values(places: Places, port: np.ndarray) -> dict[str, np.ndarray]:
         "link_width_supported": _legal(8, [b for b in range(1, 256) if not b & ~_WIDTHS], port0),
         "link_width_active": _legal(8, list(WIDTH_BITS.values()), unlinked),
         # PortState 0 (NoChange) is what base port 0 of some switches answers.
+        "guid_cap": _legal(8, list(range(1, 256)), places.f.is_switch[places.f.port_node[port]] & ~port0),
         "port_state": _legal(4, [int(s) for s in PortState if s], np.zeros(len(port), bool)),
     }  # fmt: skip
 
@@ -113,16 +116,17 @@ def extended_port_info(places: Places, s: Section) -> None:
 
 
 def switches(places: Places, s: Section) -> None:
-    """SwitchInfo. The linear table holds at least one LID, and no more than there are unicast LIDs."""
+    """SwitchInfo. The linear table holds at least one LID, and no more than there are unicast LIDs; P_Key tables are as
+    long as softib keeps them."""
     rows, node = places.nodes(s)
     keep = places.f.is_switch[node]
     rows, switch = rows[keep], places.f.switch_of_node[node[keep]]
-    cap = np.zeros((len(rows), 1 << 16), bool)
-    cap[:, 1 : places.f.sizes.lft_cap + 1] = True
+    legal = {"linear_fdb_cap": np.zeros((1, 1 << 16), bool), "partition_enforcement_cap": np.zeros((1, 1 << 16), bool)}
+    legal["linear_fdb_cap"][:, 1 : places.f.sizes.lft_cap + 1] = True
+    legal["partition_enforcement_cap"][:, : PKEYS_MAX + 1] = True  # the tables that the builder made
     for name, target in SWITCH_INFO.items():
         if s.has(name):
-            legal = cap if target == "linear_fdb_cap" else None
-            places.write(s, name, getattr(SwitchInfo, target), places.f.switch_info, rows, switch, legal)
+            places.write(s, name, getattr(SwitchInfo, target), places.f.switch_info, rows, switch, legal.get(target))
 
 
 def sms(places: Places, s: Section) -> None:

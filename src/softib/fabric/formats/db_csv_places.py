@@ -58,7 +58,7 @@ class Places:
               legal: np.ndarray | None = None) -> None:  # fmt: skip
         """Column ``name`` into the component ``target`` of the wire images ``image[at]``.
 
-        ``legal`` (bool[rows, 2**bits of target]) says what a device can read there: of other values the image keeps what
+        ``legal`` (bool[rows or 1, 2**bits of target]) says what a device can read there: of other values the image keeps what
         it has, and a problem says so. They are problems too where they do not fit in the component.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
@@ -69,7 +69,7 @@ class Places:
             )
         good = fits
         if legal is not None:
-            good = fits & legal[np.arange(len(value)), np.where(fits, value, 0)]
+            good = fits & legal[np.arange(len(value)) % len(legal), np.where(fits, value, 0)]
             for i in np.flatnonzero(fits & ~good):
                 kept = int(target.get(image[at[i]]))
                 self.problems.add(

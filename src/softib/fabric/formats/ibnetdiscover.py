@@ -85,7 +85,7 @@ class _Netlist:
     """State while reading: the attributes that stand before the next node line, and the node being read."""
 
     def __init__(self, problems: Problems):
-        self.problems, self.records = problems, Records()
+        self.problems, self.records = problems, Records(file=problems.file)
         self.add_port = self.records.port_adder()
         self.node, self.is_switch = UNKNOWN, False
         self.ids: dict[str, tuple[int, str, int]] = {}

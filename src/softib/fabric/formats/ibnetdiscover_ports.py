@@ -54,7 +54,7 @@ def parse(lines: list[str], problems: Problems) -> Records:
 
 class _Ports:
     def __init__(self, problems: Problems):
-        self.problems, self.records = problems, Records()
+        self.problems, self.records = problems, Records(file=problems.file)
         self.add_port = self.records.port_adder()
         self.node_of: dict[str, int] = {}
         self.mentioned: dict[str, tuple[str, int, int, str, str, int]] = {}

@@ -68,7 +68,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 class _Lst:
     def __init__(self, problems: Problems):
-        self.problems, self.records = problems, Records(both_ends_in_one_line=True)
+        self.problems, self.records = problems, Records(both_ends_in_one_line=True, file=problems.file)
         self.add_port = self.records.port_adder()
         self.node_of: dict[str, int] = {}
         self.sms: list[tuple[int, int]] = []

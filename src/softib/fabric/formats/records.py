@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from softib.errors import LimitError
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import octets, shown
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
@@ -74,6 +75,12 @@ class Records:
     both_ends_in_one_line: bool = False
     """A record names both ends in full (.lst, .db_csv): the file need not list it twice."""
 
+    file: str = ""
+    """What an error names."""
+    switches: int = 0
+    count_at: int = LID_UCAST_MAX
+    """Switch records after which :meth:`add_node` counts how many switches they are."""
+
     only_a_peer: set[int] = field(default_factory=set)
     """Nodes made from what their peers say: nothing of theirs is listed, which is no news."""
 
@@ -82,7 +89,11 @@ class Records:
         sys_guid: int = UNKNOWN, vendor_id: int = 0, device_id: int = 0, revision: int = 0,
         pkey_cap: int = 0, external_pkey_cap: int = 0, guid_cap: int = 0, lid0: int = UNKNOWN, lmc0: int = UNKNOWN, enhanced_port0: int = UNKNOWN,
     ) -> int:  # fmt: skip
-        """Append a node and return its number."""
+        """Append a node and return its number. Raises :class:`LimitError` for more switches than a subnet has LIDs."""
+        if node_type == NodeType.SWITCH:
+            self.switches += 1
+            if self.switches > self.count_at:
+                self._count_switches()
         values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, pkey_cap,
                   external_pkey_cap, guid_cap, lid0, lmc0, enhanced_port0, line)  # fmt: skip
         columns: tuple[list[Any], ...] = (
@@ -91,6 +102,17 @@ class Records:
         for column, value in zip(columns, values, strict=True):
             column.append(value)
         return len(self.key) - 1
+
+    def _count_switches(self) -> None:
+        """Refuse more switches than can have a LID (IBA 4.1.3) before their tables of 48 KiB each are made.
+
+        A log may hold one dump many times: only names that differ count.
+        """
+        names = {k for k, t in zip(self.key, self.node_type, strict=True) if t == NodeType.SWITCH}
+        if len(names) >= LID_UCAST_MAX:
+            raise LimitError(f"{self.file}: more than {LID_UCAST_MAX} switches; a subnet has {LID_UCAST_MAX} unicast LIDs, "
+                             "and each switch needs one")  # fmt: skip
+        self.count_at = self.switches + LID_UCAST_MAX - len(names)
 
     def port_adder(self) -> Callable[..., None]:
         """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid, peer_lid, peer_guid, state)``
