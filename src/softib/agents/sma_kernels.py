@@ -11,13 +11,13 @@ from softib.agents.notice_kernels import DESC_CHANGED, local_change
 from softib.agents.octet_kernels import clear, copy, get16, inner, put16, put32, put64, same
 from softib.iba import constants as c
 from softib.iba import smp
-from softib.iba.devices import DEVICES
+from softib.iba.devices import AGGREGATION_NODE_ID, DEVICES
 
 SWITCH = int(c.NodeType.SWITCH)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 DATA = c.SMP_DATA
 MELLANOX = 0x2C9
-MELLANOX_PARTS = np.array(sorted(DEVICES), np.int64)
+MELLANOX_PARTS = np.array(sorted({*DEVICES, AGGREGATION_NODE_ID}), np.int64)
 S, N, P, X = smp.SwitchInfo, smp.NodeInfo, smp.PortInfo, smp.MlnxExtPortInfo
 LFDB_CAP_AT, MFDB_CAP_AT, LFDB_TOP_AT, MFDB_TOP_AT = (
     S.linear_fdb_cap.byte, S.mcast_fdb_cap.byte, S.linear_fdb_top.byte, S.mcast_fdb_top.byte,
@@ -307,7 +307,7 @@ def multicast_fdb(t, m, ingress, modifier, is_set):
 
 @inner
 def is_mellanox_part(device):
-    """True for the DeviceIDs of :data:`softib.iba.devices.DEVICES`."""
+    """True for the DeviceIDs that :mod:`softib.iba.devices` knows."""
     for i in range(MELLANOX_PARTS.shape[0]):
         if MELLANOX_PARTS[i] == device:
             return True

@@ -61,6 +61,9 @@ SWITCH_BY_GENERATION = {
 MELLANOX = 0x2C9
 """IEEE OUI that Mellanox/NVIDIA parts carry as VendorID."""
 
+AGGREGATION_NODE_ID = 0xCF09
+"""DeviceID that every SHARP aggregation node of an ibdiagnet dump of 2023 has (Quantum-2)."""
+
 AGGREGATION_NODE = b"Aggregation Node"
 """Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind its last external
 one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program."""
