@@ -313,3 +313,25 @@ def test_a_dropped_record_says_nothing_of_its_peer(read) -> None:
     """(Found by fuzzing: the PortGUID of port 9 of a CA with one port.)"""
     result = read('Switch 2 "a"\n[1] "h"[1]\n[1] "h"[9](5)\n\nCa 1 "h"\n[1] "a"[1]\n')
     assert [p.line for p in result.problems] == [3] and result.fabric.node_nports.tolist() == [2, 1]
+
+
+# -- ibdiagnet's form --
+
+CHIP = f"""\
+sysimgguid=0x2c903000000aa
+switchguid=0x2c903000000aa({SW[3:]})
+Switch\t41 "S-{SW}"\t\t# "MF0;director:MCS8500/L01/U1" base port 0 lid 7 lmc 0
+"""
+
+
+def test_chips_of_a_director_in_ibdiagnets_form(read) -> None:
+    """ibdiagnet 2 writes ``switchguid=SYSTEM(NODE)``: nothing is wrong with it, unless none of the GUIDs is the system's."""
+    result = read(CHIP)
+    assert reasons(result) == []
+    assert int(result.fabric.node_guid[0]) == int(SW, 16) and int(result.fabric.sys_guid[0]) == 0x2C903000000AA
+    assert len(reasons(read(CHIP.replace("switchguid=0x2c903000000aa", "switchguid=0x2c903000000ab")))) == 1
+    assert len(reasons(read(CHIP.replace(f"({SW[3:]})", "(2c903000000bb)")))) == 1
+
+
+def test_a_real_director_has_no_problem(shared_data: Path) -> None:
+    assert registry.read(shared_data / "hk-examples/Topo.6_CS8500.txt").problems == []

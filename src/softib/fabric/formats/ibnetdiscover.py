@@ -178,13 +178,19 @@ class _Netlist:
             )
         if named != UNKNOWN:
             self.has_guids = True
-            if told not in (UNKNOWN, named):
+            if told not in (UNKNOWN, named) and not self._is_ibdiagnets(told, text, named):
                 self.problems.add(line, f"GUID {shown(text)} differs from the record's name {shown(name)}; "
                                         "the name, which other records use, is kept")  # fmt: skip
             return named
         if name[:2] in ("S-", "H-", "R-") and not text:
             self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
         return told
+
+    def _is_ibdiagnets(self, told: int, text: str, named: int) -> bool:
+        """``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where ibnetdiscover has the NodeGUID. The two
+        differ on the chips of a director."""
+        system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
+        return told == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
 
     def _port(self, number: int, m: re.Match[str]) -> None:
         if self.node == UNKNOWN:
