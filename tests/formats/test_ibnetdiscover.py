@@ -118,8 +118,8 @@ def test_empty_lid_fields(read) -> None:
     )
 
 
-@pytest.mark.parametrize(("lid", "wrong"), [("0", False), ("1", False), ("49151", False), ("49152", True), ("65535", True),
-                                            ("99999999999999999999", True), ("x12", True)])  # fmt: skip
+@pytest.mark.parametrize(("lid", "wrong"), [("0", False), ("1", False), ("49151", False), ("49152", False),
+                                            ("65535", False), ("65536", True), ("99999999999999999999", True), ("x12", True)])  # fmt: skip
 def test_lids_at_the_edges(read, lid: str, wrong: bool) -> None:
     result = read(PAIR.replace("lid 9 ", f"lid {lid} "))
     assert bool(reasons(result)) == wrong and all("LID" in r for _, r in reasons(result))
