@@ -15,8 +15,8 @@ import numpy as np
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
+from softib.fabric.seats import default_port
 from softib.iba.constants import PortState
-from softib.live.attach import default_port
 from softib.live.board import Board
 from softib.live.clock import clock_ps
 from softib.live.cm_server import CmServer

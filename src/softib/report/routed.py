@@ -17,7 +17,7 @@ from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.report.model import BringUpPart, RoutingPart
 from softib.report.routing_part import judge
-from softib.routing.engine import RouteOptions
+from softib.routing.engine import DEFAULT_ENGINE, RouteOptions
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from softib.routing.verify import Proof
     from softib.scenario.bring_up import BringUp
 
-__all__ = ["DEFAULT_ENGINE", "Routed", "check_choice", "from_engine", "from_file", "routed"]
-
-DEFAULT_ENGINE = "ftree,updn"
-"""Where nobody names an engine: the one for trees, and where the fabric is none, one that cannot deadlock."""
+__all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
 
 RUNNING = "running"
 """Format of a source that is a running fabric."""

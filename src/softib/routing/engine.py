@@ -11,7 +11,12 @@ import numpy as np
 from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["ENGINES", "RouteOptions", "Routing", "chain", "engine", "route"]
+__all__ = ["DEFAULT_ENGINE", "ENGINES", "RouteOptions", "Routing", "chain", "engine", "route"]
+
+
+DEFAULT_ENGINE = "ftree,updn"
+"""What every verb and every manager routes with where nobody names an engine: the engine for trees, and where the fabric is
+none, one that cannot deadlock (docs/decisions/0007)."""
 
 
 @dataclass(frozen=True)

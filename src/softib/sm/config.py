@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
-from softib.routing.engine import RouteOptions, chain
+from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 
 __all__ = ["SmConfig"]
@@ -17,7 +17,7 @@ MAX_LMC = 7
 
 @dataclass(frozen=True)
 class SmConfig:
-    """Defaults are OpenSM's (3.3.23).
+    """Defaults are OpenSM's (3.3.23), but for the engine (docs/decisions/0007).
 
     ``window``: SMPs on the wire; ``chunk``: MADs of an outbox at most (what fits the cache); ``timeout_ps`` and
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
@@ -35,7 +35,7 @@ class SmConfig:
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
 
-    engine: str = "minhop"
+    engine: str = DEFAULT_ENGINE
     options: RouteOptions = field(default_factory=RouteOptions)
     lmc: int = 0
     window: int = WINDOW
