@@ -18,6 +18,7 @@ import numpy as np
 
 from softib.routing.cycle_kernels import any_cycle, bits_to_lists, core, shorten
 from softib.routing.graph import SwitchGraph
+from softib.routing.parts import components
 from softib.routing.verify_kernels import depend, depend_vl, walk_all
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "destinations",
     "find_cycle",
     "has_credit_loop",
+    "lost_pairs",
     "port_map",
     "verify",
 ]
@@ -151,6 +153,18 @@ def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the quick half of a proof."""
     start, targets, _, _ = _one_vl(graph, port_map(graph), lft, *destinations(graph))
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
+
+
+def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
+    """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring together though cables do."""
+    lids, ends = destinations(graph)
+    counts, _, _ = _walk(graph, port_map(graph), lft, lids, ends)
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    part = components(graph.n_switches, owner, graph.peer)
+    cas = np.bincount(part, _cas(graph), minlength=graph.n_switches)
+    there = np.bincount(part[graph.end_switch], 1 << graph.end_lmc.astype(np.int64), minlength=graph.n_switches)
+    own = int((1 << graph.end_lmc[~graph.end_is_switch].astype(np.int64)).sum())
+    return int((cas * there).sum()) - own - int(counts[0, 1] + counts[1, 1])
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:

@@ -106,7 +106,9 @@ class Sweep:
         return new & (not self.config.no_clients_rereg)
 
     def _route(self) -> None:
-        self.graph, self.routing = ucast_mgr.route_subnet(self.database, self.config.engine, self.config.options)
+        self.graph, self.routing = ucast_mgr.route_subnet(
+            self.database, self.config.engine, self.config.options, self.store
+        )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
 
