@@ -52,8 +52,8 @@ def test_a_pulled_link_is_found(softib):  # noqa: F811
 def test_tables_that_nobody_mended_are_found(softib, stock):  # noqa: F811
     """Stock OpenSM writes the tables and leaves; a stock tool disables a link that they use."""
     softib.start("one.yaml", "--sm", "none")
-    assert "no port has a LID" in " ".join(said(softib, "check", "one", code=1)["notes"])
-    assert "no port has a LID" in softib("route", "one", code=2)
+    assert "no switch has forwarding tables" in " ".join(said(softib, "check", "one", code=1)["notes"])
+    assert "no switch has forwarding tables" in softib("route", "one", code=2)
     assert said(softib, "route", "one", "--engine", "minhop")["unreachable"] == 0
     softib.env["OSM_CACHE_DIR"] = softib.env["OSM_TMP_DIR"] = str(softib.folder)
     softib("run", "--", stock("opensm"), "-o", "-f", str(softib.folder / "log"), "-B")

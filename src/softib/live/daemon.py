@@ -65,7 +65,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
-        fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
+        fabric.power_on(keep_lids=True)  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)

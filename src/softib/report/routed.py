@@ -12,6 +12,7 @@ import numpy as np
 
 from softib.errors import InputError, PeerError
 from softib.fabric.formats.base import Problem, ReadResult
+from softib.fabric.lids import common_lmc, valid_lids
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -75,8 +76,10 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     from softib.scenario.graph_view import graph_of
 
     fabric = result.fabric
-    if not fabric.lid.any():
-        raise PeerError("no port has a LID: no subnet manager was there yet (an engine given routes a copy of it)")
+    if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
+        raise PeerError(
+            "no switch has forwarding tables: no subnet manager was there yet (an engine given routes a copy of it)"
+        )
     with steps("proof"):
         graph = graph_of(fabric)
         lft = fabric.lft[:, : graph.lft_size].copy()
@@ -97,10 +100,10 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
     told = result.extra.get("sm", {})
     name = engine or told.get("engine") or DEFAULT_ENGINE
     fabric = result.fabric.copy()
-    fabric.power_on()
+    fabric.power_on(keep_lids=True)
     with steps("bring-up"):
         options = route_options(told)
-        up = bring_up(fabric, name, node=told.get("node"), options=options, lmc=told.get("lmc", 0))
+        up = bring_up(fabric, name, node=told.get("node"), options=options, lmc=told.get("lmc", common_lmc(result.fabric)))
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
@@ -139,35 +142,63 @@ def _guids(path: str) -> tuple[int, ...]:
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     """Judge the tables of a dump.
 
-    A fabric without LIDs (generated, ``.topo``) takes them from the dump's own destinations. Raises :class:`InputError`
-    where neither file tells them.
+    Ports that have no LID of their own in the fabric's file (netlists, ``.topo``), or one that is not theirs alone, take it from
+    the dump's own destinations. Raises :class:`InputError` where neither file tells any.
     """
-    from softib.fabric.formats.lft_dump import read_lfts, read_lids
+    from softib.fabric.formats.lft_dump import read_lfts
     from softib.scenario.graph_view import graph_of
 
-    fabric = result.fabric
-    unknown: list[Problem] = []
-    if not fabric.lid.any():
-        lids, unknown = read_lids(path, fabric)
-        if not lids.any():
-            raise InputError(
-                f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
-            )
-        fabric = fabric.copy()
-        PortInfo.lid.set(fabric.port_info, lids)
+    fabric, unknown = _with_lids_of(result.fabric, path)
     with steps("reading tables"):
         lft, problems = read_lfts(path, fabric)
+    fabric, notes = _without_parts_beside(fabric, lft)
     problems = [*unknown, *problems]
     with steps("proof"):
         graph = graph_of(fabric)
         lft = lft[:, : graph.lft_size]
-        part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}")
+        part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes)
     # From every switch to every address of another end port.
     routes = (proof.switch_switch, proof.switch_ca)
     arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes)
     part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
     part.more["switch_routes"] = {"total": total, "arrived": arrived}
     return Routed(fabric, graph, lft, part, proof, even, problems=problems)
+
+
+def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
+    """``fabric``, or a copy in which ports without a LID that could stay have the dump's."""
+    from softib.fabric.formats.lft_dump import read_lids
+
+    ports, valid = valid_lids(fabric)
+    if valid.all():
+        return fabric, []
+    lids, unknown = read_lids(path, fabric)
+    if not valid.any() and not lids.any() and not fabric.lid.any():
+        raise InputError(
+            f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
+        )
+    told = ports[~valid & (lids[ports] > 0) & ~np.isin(lids[ports], fabric.lid[ports[valid]])]
+    if len(told):
+        fabric = fabric.copy()
+        PortInfo.lid.set(fabric.port_info, lids[told], told)
+    return fabric, [] if valid.any() else unknown
+
+
+def _without_parts_beside(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
+    """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of these tables saw them."""
+    from softib.routing.parts import components
+
+    ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
+    part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])
+    seen = np.zeros(fabric.sizes.nodes, bool)
+    seen[part[fabric.switch_node[(lft != LFT_NO_ROUTE).any(axis=1)]]] = True
+    beside = ~seen[part]
+    ports = np.flatnonzero(beside[fabric.port_node] & (fabric.lid > 0))
+    if not len(ports) or not seen.any():
+        return fabric, []
+    fabric = fabric.copy()
+    PortInfo.lid.set(fabric.port_info, 0, ports)
+    return fabric, [f"{int(beside.sum()):,} nodes have no cable to where these tables lead; they are left out"]
 
 
 def bring_up_part(up: BringUp) -> BringUpPart:
