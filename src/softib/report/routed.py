@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.report.model import BringUpPart, RoutingPart
 from softib.report.routing_part import judge
-from softib.routing.engine import DEFAULT_ENGINE, RouteOptions
+from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
@@ -58,14 +58,16 @@ def check_choice(engine: str | None, lfts: str | None) -> None:
         chain(engine)
 
 
-def routed(result: ReadResult, engine: str | None, lfts: str | None, steps: Steps) -> Routed:
-    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new ones (``engine``
-    given, or nothing else there)."""
+def routed(
+    result: ReadResult, engine: str | None, lfts: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:  # fmt: skip
+    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new ones (``engine`` or
+    ``guid_files`` given, or nothing else there)."""
     if lfts:
         return from_file(result, lfts, steps)
-    if result.format == RUNNING and engine is None:
+    if result.format == RUNNING and engine is None and not any((guid_files or {}).values()):
         return as_programmed(result, steps)
-    return from_engine(result, engine, steps)
+    return from_engine(result, engine, steps, guid_files)
 
 
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
@@ -89,21 +91,27 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     return Routed(fabric, graph, lft, part, proof, even)
 
 
-def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
+def from_engine(
+    result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:
     """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what it wrote.
 
-    A fabric.yaml's ``sm`` section counts where ``engine`` is not given. Raises :class:`LimitError` for more LIDs than
+    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section. Raises :class:`LimitError` for more LIDs than
     InfiniBand has.
     """
     from softib.scenario.bring_up import bring_up
+    from softib.sm.config import SmConfig
+    from softib.sm.told import settings_of
 
-    told = result.extra.get("sm", {})
-    name = engine or told.get("engine") or DEFAULT_ENGINE
+    told = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v}}
+    told |= {"engine": engine} if engine else {}
+    settings = {"lmc": common_lmc(result.fabric), **settings_of(told)}
+    config = SmConfig(**settings)
+    name, options = config.engine, config.options
     fabric = result.fabric.copy()
     fabric.power_on(keep_lids=True)
     with steps("bring-up"):
-        options = route_options(told)
-        up = bring_up(fabric, name, node=told.get("node"), options=options, lmc=told.get("lmc", common_lmc(result.fabric)))
+        up = bring_up(fabric, node=told.get("node"), config=config)
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
@@ -111,32 +119,6 @@ def from_engine(result: ReadResult, engine: str | None, steps: Steps) -> Routed:
         part, proof, even = judge(fabric, up.graph, r.lft, asked, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
     return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up), options)
-
-
-def route_options(told: dict[str, Any]) -> RouteOptions:
-    """Engine options of a fabric.yaml's ``sm`` section: its GUID files, read."""
-    lists: dict[str, Any] = {f"{kind}_guids": _guids(told[f"{kind}_guid_file"]) for kind in ("root", "cn", "io")
-             if told.get(f"{kind}_guid_file")}  # fmt: skip
-    return RouteOptions(**lists, **{key: told[key] for key in ("data_vls", "seed") if key in told})
-
-
-def _guids(path: str) -> tuple[int, ...]:
-    """A GUID a line, hexadecimal, as OpenSM's files have them; ``#`` begins a comment."""
-    guids = []
-    try:
-        lines = Path(path).read_text("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    for number, line in enumerate(lines, 1):
-        word = line.split("#")[0].strip()
-        if word:
-            try:
-                guids.append(int(word, 16))
-            except ValueError:
-                raise InputError(
-                    f"{path}:{number}: {word!r} is no GUID; write one a line, such as 0x0002c90300000001"
-                ) from None
-    return tuple(guids)
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:

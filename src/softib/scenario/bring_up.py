@@ -6,14 +6,14 @@ Everything that the manager knows and does goes through MADs; this module only c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import MadTimeout
 from softib.fabric.model import Fabric
-from softib.fabric.seats import default_port, port_on
+from softib.fabric.seats import port_named, port_on
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
@@ -70,18 +70,21 @@ def bring_up(
     plane: AgentPlane | None = None,
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
+    config: SmConfig | None = None,
 ) -> BringUp:
     """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the subnet is up.
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
-    seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
+    seconds by phase in the report. ``plane`` are the fabric's agents where they run already. ``config`` are
+    all settings of the manager at once, instead of ``engine``, ``options`` and ``lmc``.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
     (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
     """
     port = _manager_port(fabric, node)
-    config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
+    config = config or SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc)
+    config = replace(config, window=WINDOW, chunk=WINDOW)
     plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
     # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
     row = fabric.port_info[port : port + 1]
@@ -93,9 +96,7 @@ def bring_up(
 
 def _manager_port(fabric: Fabric, node: str | int | None) -> int:
     """Port row that a manager on ``node`` sends from."""
-    if node is None:
-        return default_port(fabric)
-    return port_on(fabric, node if isinstance(node, int) else fabric.find_node(node))
+    return port_on(fabric, node) if isinstance(node, int) else port_named(fabric, node)
 
 
 def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress: Progress | None,
