@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.errors import InputError, PeerError
+from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.lids import common_lmc, valid_lids
 from softib.fabric.model import Fabric
@@ -20,6 +20,7 @@ from softib.report.model import BringUpPart, RoutingPart
 from softib.report.routing_part import judge
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
+from softib.routing.verify import NO_PATH
 
 if TYPE_CHECKING:
     from softib.routing.quality import Balance
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
 
+DUMPS = "a dump of tables tells none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
 Steps = Callable[[str], AbstractContextManager[None]]
@@ -73,9 +75,12 @@ def routed(
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each.
 
-    The paths' SLs are the SA's knowledge, so all are taken as SL 0. Raises :class:`PeerError` where no LID was given yet.
+    Where all traffic on one VL could deadlock, the paths' SLs are asked of the subnet administration (``path_sls`` of the
+    source) and followed through the SL2VL tables in the switches; where they cannot be had, the proof says that it takes all
+    paths on one SL. Raises :class:`PeerError` where no manager was there yet.
     """
-    from softib.scenario.graph_view import graph_of
+    from softib.routing.verify import has_credit_loop
+    from softib.scenario.graph_view import graph_of, vls_of
 
     fabric = result.fabric
     if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
@@ -87,8 +92,29 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
         lft = fabric.lft[:, : graph.lft_size].copy()
         top = SwitchInfo.linear_fdb_top.get(fabric.switch_info)
         lft[np.arange(lft.shape[1]) > top[:, None]] = LFT_NO_ROUTE
-        part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches")
+        loops = has_credit_loop(graph, lft)
+    told: dict[str, Any] = {}
+    if loops:
+        with steps("asking for the paths' SLs"):
+            told = _sls(result, graph)
+        if "path_sl" in told:
+            told["sl2vl"], told["data_vls"] = vls_of(fabric, graph)
+    with steps("proof"):
+        part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **told)
     return Routed(fabric, graph, lft, part, proof, even)
+
+
+def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
+    """``path_sl`` and a note of where it comes from, or ``assumed``: why there is none."""
+    ask = result.extra.get("path_sls")
+    if ask is None:
+        return {"assumed": "nobody was asked for them"}
+    try:
+        sls = ask(graph)
+    except SoftibError as error:
+        return {"assumed": str(error)}
+    used = np.unique(sls[sls != NO_PATH]).tolist()
+    return {"path_sl": sls, "notes": [f"paths' SLs as the subnet administration tells them: {', '.join(map(str, used))}"]}
 
 
 def from_engine(
@@ -138,7 +164,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     with steps("proof"):
         graph = graph_of(fabric)
         lft = lft[:, : graph.lft_size]
-        part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes)
+        part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes, assumed=DUMPS)
     # From every switch to every address of another end port.
     routes = (proof.switch_switch, proof.switch_ca)
     arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes)
