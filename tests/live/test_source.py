@@ -12,11 +12,11 @@ from tests.live.serving import wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 
 
-def said(command: Softib, *words: str, code: int = 0) -> dict:
+def said(command: Softib, *words: str, code: int | None = 0) -> dict:
     """The JSON on stdout."""
     done = subprocess.run(command.words(*words, "--json"), env=command.env, cwd=command.folder, capture_output=True, text=True,
                           timeout=240)  # fmt: skip
-    assert done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
+    assert code is None or done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
     return json.loads(done.stdout)
 
 
@@ -52,8 +52,8 @@ def test_a_pulled_link_is_found(softib):  # noqa: F811
 def test_tables_that_nobody_mended_are_found(softib, stock):  # noqa: F811
     """Stock OpenSM writes the tables and leaves; a stock tool disables a link that they use."""
     softib.start("one.yaml", "--sm", "none")
-    assert "no port has a LID" in " ".join(said(softib, "check", "one", code=1)["notes"])
-    assert "no port has a LID" in softib("route", "one", code=2)
+    assert "no switch has forwarding tables" in " ".join(said(softib, "check", "one", code=1)["notes"])
+    assert "no switch has forwarding tables" in softib("route", "one", code=2)
     assert said(softib, "route", "one", "--engine", "minhop")["unreachable"] == 0
     softib.env["OSM_CACHE_DIR"] = softib.env["OSM_TMP_DIR"] = str(softib.folder)
     softib("run", "--", stock("opensm"), "-o", "-f", str(softib.folder / "log"), "-B")

@@ -11,7 +11,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.routing.engine import route
-from softib.scenario.bring_up import bring_up, manager_port
+from softib.fabric.seats import default_port
+from softib.scenario.bring_up import bring_up
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
 
@@ -348,5 +349,6 @@ def test_one_switch_alone():
 def test_the_manager_runs_on_a_host_and_not_in_a_switch(shared_data):
     """hk-examples/Topo.1 lists a SHARP aggregation node first; nobody can start a subnet manager on one."""
     fabric = read(shared_data / "hk-examples/Topo.1.txt").fabric
-    assert "Aggregation Node" not in fabric.port_name(manager_port(fabric, None))
-    assert not fabric.is_switch[fabric.port_node[manager_port(fabric, None)]]
+    b = bring_up(fabric)
+    assert b.port == default_port(fabric)
+    assert "Aggregation Node" not in fabric.port_name(b.port) and not fabric.is_switch[fabric.port_node[b.port]]

@@ -230,7 +230,7 @@ def test_another_manager_is_noted():
     PortInfo.cap_mask.set(row, int(PortInfo.cap_mask.get(row)) | 2)
     sm = SubnetManager()
     settle(sm, AgentPlane(fabric), int(fabric.port(fabric.find_node("first"), 1)))
-    assert sm.report.notes == ["last[1] says that a subnet manager runs there"]
+    assert "last[1] says that a subnet manager runs there" in sm.report.notes
 
 
 def test_every_state_and_event():

@@ -13,7 +13,7 @@ import click
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
-@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first CA).")
+@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first host with a cable).")
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
@@ -74,7 +74,7 @@ def _named(node: str | None) -> str | None:
     if node is not None and not node.strip():
         from softib.errors import InputError
 
-        raise InputError("--node is empty; name a node, or leave --node out for the first CA")
+        raise InputError("--node is empty; name a node, or leave --node out for the first host")
     return node
 
 

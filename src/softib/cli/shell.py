@@ -9,7 +9,7 @@ import click
 
 @click.command()
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
-@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first CA).")
+@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first host with a cable).")
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."

@@ -31,7 +31,7 @@ LINE_S = 0.5
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: nobody does.")  # fmt: skip
 @click.option(
-    "--engine", metavar="E", help="Routing engine of the internal manager (default: the file's, else minhop)."
+    "--engine", metavar="E", help="Routing engine of the internal manager or a list of them (default: the file's, else ftree,updn, as report and check have it)."
 )
 @click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: 0).")
 @click.option(
@@ -61,6 +61,8 @@ def command(
         return _detached(sys.argv[1:], _name_of(source) if name is None else name)
     began = time.monotonic()
     from softib.cli.source import load
+    from softib.fabric.lids import common_lmc
+    from softib.fabric.seats import port_named
     from softib.jit import on_compiling
     from softib.live.daemon import Daemon, Settings
     from softib.live.manager_settings import ManagerSettings
@@ -76,12 +78,17 @@ def command(
     try:
         given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
                  "sweep_interval_ps": None if sweep is None else sweep * 10**12}  # fmt: skip
+        own = {"lmc": common_lmc(result.fabric), **(result.extra.get("sm") or {})}
         told = ManagerSettings(
-            {k: v for k, v in given.items() if v is not None}, sm_config, partitions, result.extra.get("sm") or {},
+            {k: v for k, v in given.items() if v is not None}, sm_config, partitions, own,
             lambda text: click.echo(f"softib: {text}", err=True),
         )  # fmt: skip
         config = told.read() if sm == "internal" else SmConfig()
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, config, udp, told.read, pcap, pace), began)
+        if sm != "internal" and result.extra.get("sm"):
+            click.echo(f"softib: {source}: sm: is for the internal manager; not used with --sm {sm}", err=True)
+        node = result.extra.get("sm", {}).get("node")
+        port_named(result.fabric, node)  # fail before the work
+        daemon = Daemon(slot, result.fabric, Settings(source, sm, node, config, udp, told.read, pcap, pace), began)
         del result  # the board has it all: half the memory
     except BaseException:
         slot.release()

@@ -14,6 +14,9 @@ UNREACHABLE_PAIRS = code(
 CREDIT_LOOP = code(
     "credit-loop", Severity.ERROR, "links wait for each other's buffers in a cycle: the fabric can deadlock",
     "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)")  # fmt: skip
+SWITCH_LOOP = code(
+    "credit-loop-switches", Severity.INFO, "links wait for each other in a cycle only because of packets to switches' own LIDs",
+    "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of their own")  # fmt: skip
 UNEVEN_ROUTES = code(
     "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
     "look for missing links in the tier; compare the engines in the report")  # fmt: skip
@@ -62,13 +65,28 @@ def _end_name(c: Context, failure: Any) -> str:
 
 @check_function
 def credit_loops(c: Context) -> Iterator[Finding]:
-    """The cycle of channels, where there is one."""
-    if c.proof is None or c.proof.credit_loop is None:
+    """The cycle of channels, where there is one; a warning where the paths' SLs, which could break it, are not known."""
+    if c.proof is None:
         return
-    cycle = [(_out(c, s, p), int(vl)) for s, p, vl in c.proof.credit_loop]
+    if c.proof.credit_loop is not None:
+        where, shown, evidence = _cycle(c, c.proof.credit_loop)
+        what = f"credit loop of {len(where)} channels: {shown}"
+        if c.proof.assumed:
+            yield finding(CREDIT_LOOP, where, f"{what}, if all paths use one SL", {**evidence, "sls": c.proof.assumed},
+                          severity=Severity.WARNING, advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
+                          "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree")  # fmt: skip
+        else:
+            yield finding(CREDIT_LOOP, where, what, evidence)
+    elif c.proof.switch_loop is not None:
+        where, shown, evidence = _cycle(c, c.proof.switch_loop)
+        yield finding(SWITCH_LOOP, where, f"credit loop of {len(where)} channels with packets to switches: {shown}", evidence)  # fmt: skip
+
+
+def _cycle(c: Context, channels: Any) -> tuple[list[Place], str, dict[str, Any]]:
+    """Places, text and evidence of a cycle."""
+    cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
     shown = " → ".join(str(place) for place, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
-    yield finding(CREDIT_LOOP, [place for place, _ in cycle], f"credit loop of {len(cycle)} channels: {shown}",
-                  {"cycle": [[place.node, place.portnum, vl] for place, vl in cycle]})  # fmt: skip
+    return [p for p, _ in cycle], shown, {"cycle": [[place.node, place.portnum, vl] for place, vl in cycle]}
 
 
 @check_function

@@ -17,6 +17,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
+from softib.routing.parts import components
 
 __all__ = ["SHARP_MARK", "FabricView", "components"]
 
@@ -112,27 +113,6 @@ class FabricView:
     def component(self) -> np.ndarray:
         """Connected part of each node: the smallest node index in it."""
         return components(len(self.names), self.node_a, self.node_b)
-
-
-def components(n: int, a: Any, b: Any) -> np.ndarray:
-    """Smallest member of the connected component of each of ``n`` vertices, edges ``a[i]``–``b[i]``.
-
-    Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns only.
-    """
-    root = np.arange(n)
-    while len(a):
-        ra, rb = root[a], root[b]
-        differ = ra != rb
-        if not differ.any():
-            break
-        low, high = np.minimum(ra, rb)[differ], np.maximum(ra, rb)[differ]
-        np.minimum.at(root, high, low)
-        while True:
-            jumped = root[root]
-            if (jumped == root).all():
-                break
-            root = jumped
-    return root
 
 
 def speed_text(code: int, lanes: int = 4) -> str:

@@ -220,15 +220,16 @@ class Fabric:
 
     # -- life --
 
-    def power_on(self) -> None:
+    def power_on(self, keep_lids: bool = False) -> None:
         """Put every configuration that MADs write to its power-up default; cabled ports train to INIT.
 
         LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is
-        (:mod:`softib.fabric.power_cycle`).
+        (:mod:`softib.fabric.power_cycle`). With ``keep_lids`` ports hold the LIDs and LMCs that they have, as those do whose
+        subnet manager restarts, where these are valid and nobody else's; the next manager lets them stand (IBA 14.4.3).
         """
         from softib.fabric.power_cycle import reset
 
-        reset(self)
+        reset(self, keep_lids)
 
     def copy(self) -> Fabric:
         """A fabric with its own arrays."""

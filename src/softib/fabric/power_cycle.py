@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.columns import LAZY_COLUMNS
+from softib.fabric.lids import valid_lids
 from softib.fabric.power_up import EXTERNAL_HOQ_LIFE, MTU_4096, PHY_ERRORS, SUBNET_TIMEOUT
 from softib.iba.constants import DEFAULT_GID_PREFIX, DEFAULT_PKEY, CapMask, PhysState, PortState
 from softib.iba.smp import PortInfo, PortInfoExtended, SwitchInfo
@@ -28,10 +29,16 @@ POWER_UP_SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.u
 LIFE_TIME = 16
 
 
-def reset(f: Fabric) -> None:
-    """Put every configuration that MADs write to its power-up value; cabled ports train to INIT (IBA 7.2.7)."""
+def reset(f: Fabric, keep_lids: bool = False) -> None:
+    """Put every configuration that MADs write to its power-up value, valid LIDs aside if they are kept; cabled ports train
+    to INIT (IBA 7.2.7)."""
     everywhere = np.arange(f.sizes.ports)
+    ports, valid = valid_lids(f)
+    kept = ports[valid & keep_lids]
+    lid, lmc = f.lid[kept], f.lmc[kept]
     _port_info(f, everywhere)
+    PortInfo.lid.set(f.port_info, lid, kept)
+    PortInfo.lmc.set(f.port_info, lmc, kept)
     _link_states(f, everywhere, f.linked)
     _switches(f, np.arange(f.sizes.switches))
     trained = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes)[f.switch_node] > 0

@@ -6,26 +6,16 @@ import re
 
 import numpy as np
 
-from softib.errors import InputError, UnknownName
+from softib.errors import UnknownName
 from softib.fabric.model import Fabric
+from softib.fabric.seats import default_port, port_on
 from softib.live.wire import NODE_ID_SIZE
 
-__all__ = ["Places", "default_port"]
+__all__ = ["Places"]
 
 GUID = re.compile(r"(?:[HSR]-|0x)?([0-9a-f]{1,16})", re.IGNORECASE)
 """A GUID as tools write it; ``H-…``/``S-…`` are the node IDs of ibnetdiscover."""
 PORT_SUFFIX = re.compile(r"(.+):(\d{1,3})")
-
-
-def default_port(fabric: Fabric) -> int:
-    """Where a program sits that names no node: the first cabled port of a CA, else of the first node.
-
-    Raises :class:`InputError` on a fabric without nodes.
-    """
-    if not fabric.sizes.nodes:
-        raise InputError("the fabric has no node that a program could sit on")
-    cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
-    return int(cabled[0]) if len(cabled) else Places(fabric).port_on(int(fabric.cas[0]) if len(fabric.cas) else 0)
 
 
 class Places:
@@ -82,18 +72,5 @@ class Places:
         return self.port_on(self.node(hit[1]), int(hit[2]))
 
     def port_on(self, node: int, portnum: int | None = None) -> int:
-        """Row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a CA (None: its first cabled
-        one). Raises :class:`InputError`."""
-        f = self.fabric
-        name, last = f.node_name(node), int(f.node_nports[node])
-        if f.is_switch[node]:
-            if portnum:
-                raise InputError(f"{name}[{portnum}]: programs on a switch sit on port 0, its management port")
-            return int(f.node_base[node])
-        if portnum is None:
-            ports = np.array(f.ports_of(node))
-            cabled = ports[f.linked[ports]]
-            return int(cabled[0] if len(cabled) else ports[0])
-        if not 1 <= portnum <= last:
-            raise InputError(f"{name} has no port {portnum}; it has ports 1 to {last}")
-        return int(f.node_base[node]) + portnum
+        """As :func:`softib.fabric.seats.port_on`."""
+        return port_on(self.fabric, node, portnum)

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from softib.fabric.seats import default_port
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import PortInfo
-from softib.live.attach import default_port
 from softib.live.clock import clock_ps
 from softib.live.cm_address import Addresses
 from softib.live.cm_core import TIMING

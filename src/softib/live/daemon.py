@@ -15,8 +15,8 @@ import numpy as np
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
+from softib.fabric.seats import default_port, port_named
 from softib.iba.constants import PortState
-from softib.live.attach import default_port
 from softib.live.board import Board
 from softib.live.clock import clock_ps
 from softib.live.cm_server import CmServer
@@ -43,13 +43,15 @@ IDLE_S = 0.25
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``udp``: serve on this
+    """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``node``: the one that the
+    internal manager sits on (None: :func:`~softib.fabric.seats.default_port`). ``udp``: serve on this
     UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
     ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what
     programs send takes the wire's time."""
 
     source: str = ""
     sm: str = "internal"
+    node: str | None = None
     config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
     reread: Callable[[], SmConfig] | None = None
@@ -65,7 +67,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.slot, self.settings = slot, settings
         fabric.name = slot.name
-        fabric.power_on()  # before: on the board a look at a page that nobody wrote costs it
+        fabric.power_on(keep_lids=True)  # before: on the board a look at a page that nobody wrote costs it
         self.shared = Board.create(slot.board, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
@@ -83,7 +85,7 @@ class Daemon:
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(
-                self.board, default_port(self.fabric), settings.config, slot.folder / "guid2lid"
+                self.board, port_named(self.fabric, settings.node), settings.config, slot.folder / "guid2lid"
             )
             self.manager.cargo = lambda: self.umads.cargo
         self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None

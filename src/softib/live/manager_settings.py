@@ -13,7 +13,7 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.sm.config import SmConfig
 from softib.sm.options import read_options
-from softib.sm.partitions import parse_partitions
+from softib.sm.told import GUID_FILES, check_told, settings_of
 
 __all__ = ["ManagerSettings"]
 
@@ -23,9 +23,9 @@ SWEEP_INTERVAL_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``given``: fields of :class:`SmConfig` that the command line fixes. ``options``: path of OpenSM's options file;
-    ``partitions``: of partitions.conf (else what the options name, else ``fallback["partitions"]``). ``fallback``: what the fabric's
-    own file says (``engine``, ``partitions``)."""
+    """``given``: fields of :class:`SmConfig` that the command line fixes, and names of GUID files under OpenSM's names.
+    ``options``: path of OpenSM's options file; ``partitions``: of partitions.conf (else what the options name, else the fabric's).
+    ``fallback``: the ``sm:`` section of the fabric's own file."""
 
     given: dict[str, Any] = field(default_factory=dict)
     options: str | None = None
@@ -35,21 +35,20 @@ class ManagerSettings:
 
     def read(self) -> SmConfig:
         """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError` with one line where one
-        cannot be read or says what is not possible."""
-        told: dict[str, Any] = {"sweep_interval_ps": SWEEP_INTERVAL_PS}
-        if self.fallback.get("engine"):
-            told["engine"] = self.fallback["engine"]
+        cannot be read or says what is not possible, or what would have no effect."""
+        check_told(self.fallback)
+        found: dict[str, Any] = {}
         if self.options is not None:
             found, unused = read_options(_text(self.options), self.options)
-            told |= found
             if unused:
                 shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
                 self.note(f"{self.options}: not used here: {shown}")
-        path = self.partitions or told.pop("partition_config_file", None) or self.fallback.get("partitions")
-        told.pop("partition_config_file", None)
-        if path:
-            told["partitions"] = tuple(parse_partitions(_text(path), path))
-        return SmConfig(**(told | self.given))
+        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in GUID_FILES}
+        path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
+        found.pop("partition_config_file", None)
+        first = settings_of({**self.fallback, **files, "partitions": path})
+        told = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
+        return SmConfig(**{k: v for k, v in told.items() if k not in GUID_FILES})
 
 
 def _text(path: str) -> str:

@@ -7,6 +7,7 @@ the copy, as ``ibnetdiscover`` would not list it.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from softib.fabric.plugging import delete_cables
 from softib.iba.constants import CapMask, PhysState
 from softib.iba.smp import PortInfo
 from softib.live.board import Board
+from softib.live.path_sls import path_sls
 from softib.live.remote import ask
 from softib.live.slots import Slot
 
@@ -31,13 +33,14 @@ PAUSE_S = 0.1
 def read(slot: Slot) -> ReadResult:
     """The fabric of ``slot``, in memory of its own: tables, states and counters as they stand.
 
-    Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
+    ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends of a graph
+    (:func:`softib.live.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
     """
     fabric = _still(slot)
     told = fabric.source.records & {"lengths"}
     fabric.source = Source(FORMAT, f"the running fabric {slot.name!r}", RECORDS | told, sms=_managers(fabric))
     delete_cables(fabric, _down(fabric))
-    return ReadResult(fabric, [], FORMAT)
+    return ReadResult(fabric, [], FORMAT, extra={"path_sls": partial(path_sls, slot)})
 
 
 def _still(slot: Slot) -> Fabric:

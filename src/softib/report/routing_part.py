@@ -18,9 +18,12 @@ __all__ = ["judge", "part_of"]
 def judge(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, engine: str, origin: str,
     path_sl: np.ndarray | None = None, sl2vl: np.ndarray | None = None, notes: list[str] | None = None,
+    data_vls: int = 8, assumed: str = "",
 ) -> tuple[RoutingPart, Proof, Balance]:  # fmt: skip
-    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the tables come from."""
-    proof, even = verify(graph, lft, path_sl, sl2vl), balance(graph, lft)
+    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the tables come from, ``assumed``
+    why the paths' SLs are not known ("" = they are)."""
+    proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
+    proof.assumed = assumed
     part = part_of(fabric, graph, proof, engine, origin, notes or [])
     _add_balance(part, fabric, graph, even)
     return part, proof, even
@@ -77,6 +80,10 @@ def part_of(
             "channels": proof.channels,
             "dependencies": proof.dependencies,
             "vls": proof.vls,
+            "sls_assumed": proof.assumed,
+            "switch_loop": None if proof.switch_loop is None else [
+                [_name(fabric, graph, s), port, vl] for s, port, vl in proof.switch_loop
+            ],
             "failures": [_failure(fabric, graph, f) for f in proof.failures],
         },
     )

@@ -11,7 +11,12 @@ import numpy as np
 from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["ENGINES", "RouteOptions", "Routing", "chain", "engine", "route"]
+__all__ = ["DEFAULT_ENGINE", "ENGINES", "RouteOptions", "Routing", "chain", "engine", "route"]
+
+
+DEFAULT_ENGINE = "ftree,updn"
+"""What every verb and every manager routes with where nobody names an engine: the engine for trees, and where the fabric is
+none, one that cannot deadlock (docs/decisions/0007)."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +25,15 @@ class RouteOptions:
 
     ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
     ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute;
+    ``past_roots``: roots of the last tables of this subnet, for an engine that would not know them in a tree with a hole
+    (ftree); unlike ``root_guids`` they are only a hint;
     ``data_vls``: data VLs that every link has; ``seed``: for engines that draw.
     """
 
     root_guids: tuple[int, ...] = ()
     cn_guids: tuple[int, ...] = ()
     io_guids: tuple[int, ...] = ()
+    past_roots: tuple[int, ...] = ()
     data_vls: int = 8
     seed: int = 0
 
@@ -77,16 +85,41 @@ def chain(name: str) -> list[str]:
 
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
-    """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own and not another's."""
+    """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
+    every pair that has a way at all.
+
+    Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
+    was rejected, and why.
+    """
     names = chain(name)
+    options = options or RouteOptions()
     notes: list[str] = []
+    partial: list[tuple[int, Routing]] = []
     for n in names:
-        routing = engine(n)(graph, options or RouteOptions())
-        if routing.engine == n or n == names[-1]:
-            routing.notes[:0] = notes
-            return routing
-        notes += [
-            *(f"{note}; not taken" for note in routing.notes),
-            f"{n} does not fit this fabric; tried the next engine",
-        ]
-    raise AssertionError("a chain has at least one engine")
+        routing = engine(n)(graph, options)
+        own = routing.engine == n
+        if own or n == names[-1]:
+            # A list of one, and the last where nothing else stands to choose from, need no judge.
+            lost = _lost(graph, routing) if len(names) > 1 and (n != names[-1] or partial) else 0
+            if not lost:
+                return _noted(routing, notes)
+            partial.append((lost, routing))
+            notes.append(f"{n} leaves {lost:,} pairs without a route; tried the next engine")
+        else:
+            notes += [
+                *(f"{note}; not taken" for note in routing.notes),
+                f"{n} does not fit this fabric; tried the next engine",
+            ]
+    lost, routing = min(partial, key=lambda p: p[0])
+    return _noted(routing, [*notes, f"no engine of the list reaches every pair; took {routing.engine}"])
+
+
+def _lost(graph: SwitchGraph, routing: Routing) -> int:
+    from softib.routing.verify import lost_pairs
+
+    return lost_pairs(graph, routing.lft)
+
+
+def _noted(routing: Routing, notes: list[str]) -> Routing:
+    routing.notes[:0] = notes
+    return routing

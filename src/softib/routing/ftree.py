@@ -20,7 +20,7 @@ non-compute node; OpenSM's ``max_reverse_hops`` is not offered, since it can bri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,14 +63,27 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of a fat tree; minhop's, with the reason in ``notes``, where ``graph`` is none."""
     notes: list[str] = []
     try:
-        tree = recognise(graph, options, notes)
+        return _route(graph, options, notes)
     except NotATree as why:
-        routing = minhop.route(graph, options)
-        routing.notes += [*notes, f"ftree: {why}; routed by minhop, as OpenSM does"]
-        return routing
+        reason = why
+    if options.past_roots and not options.root_guids:
+        try:
+            kept = _route(graph, replace(options, root_guids=options.past_roots), [*notes], obey=False)
+            kept.notes.append(f"{reason}; the top switches are those that the whole tree had")
+            return kept
+        except NotATree as why:
+            notes.append(f"with the top switches of before: {why}")
+    routing = minhop.route(graph, options)
+    routing.notes += [*notes, f"ftree: {reason}; routed by minhop, as OpenSM does"]
+    return routing
+
+
+def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bool = True) -> Routing:
+    """Raises :class:`NotATree`; ``obey``: roots that are given count, whatever they leave out."""
+    tree = recognise(graph, options, notes)
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
+    lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
     notes.append(f"fat tree of {tree.levels} levels, {len(tree.roots)} top switches, {len(tree.compute)} compute nodes")
-    lft = _tables(graph, tree, notes)
     return Routing("ftree", lft, ranks=tree.rank, roots=guids, notes=notes)
 
 
@@ -94,7 +107,8 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
         is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
         if not is_compute.any():
             raise NotATree("none of the compute-node GUIDs is in the fabric")
-    is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
+    else:  # whoever stands in both files is a compute node, as for OpenSM
+        is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     roots = given_roots(graph, options.root_guids, notes)
     pure = not len(roots)
     if pure:
@@ -127,14 +141,23 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
             f"(the first of rank {leaf_ranks[0]}: {int(graph.switch_guid[far]):#018x})"
         )
     levels = int(leaf_ranks[0]) + 1
+    if len(np.unique(graph.end_switch[is_compute])) < 2:
+        raise NotATree("all compute nodes hang on one switch")
     if not MIN_LEVELS <= levels <= MAX_LEVELS:
         raise NotATree(f"{levels} level(s) of switches, it should be {MIN_LEVELS} to {MAX_LEVELS}")
     return levels
 
 
 def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
-    """OpenSM's rules: switches of one rank have equally many port groups up and down, of equally many ports."""
+    """OpenSM's rules: nothing is below the leaves (its ERR AB26), and switches of one rank have equally many port groups up
+    and down, of equally many ports (AB09, AB0A, AB0B, AB0C)."""
     n = graph.n_switches
+    below = np.flatnonzero(rank >= levels)
+    if len(below):
+        raise NotATree(
+            f"{len(below)} switch(es) are farther from the top than the switches with compute nodes (rank {levels - 1}): "
+            f"{_guid(graph, below[0])} has rank {rank[below[0]]}"
+        )
     owner = np.repeat(np.arange(n), np.diff(graph.first)).astype(np.int64)
     pair, size = np.unique(owner * n + graph.peer, return_counts=True)
     low, high = pair // n, pair % n
@@ -185,8 +208,9 @@ def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
     return np.concatenate(done).astype(np.int32)
 
 
-def _tables(graph: SwitchGraph, tree: Tree, notes: list[str]) -> np.ndarray:
-    """The forwarding tables, by the four steps of the module's docstring."""
+def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
+    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no way up and then down,
+    and none beside the tree without a credit loop: what there is, or :class:`NotATree` if they must be ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
     ends_by_row = ends[rows]
@@ -217,6 +241,8 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str]) -> np.ndarray:
     switch, first, group_ends, counted = destination_groups(graph)
     least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, True, lft)
     full = connect(graph, d, lft, notes)
+    if full is None and whole:
+        raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
     return lft if full is None else full
 
 

@@ -18,9 +18,11 @@ import numpy as np
 
 from softib.routing.cycle_kernels import any_cycle, bits_to_lists, core, shorten
 from softib.routing.graph import SwitchGraph
+from softib.routing.parts import components
 from softib.routing.verify_kernels import depend, depend_vl, walk_all
 
 __all__ = [
+    "NO_PATH",
     "Channel",
     "Failure",
     "Pairs",
@@ -28,6 +30,7 @@ __all__ = [
     "destinations",
     "find_cycle",
     "has_credit_loop",
+    "lost_pairs",
     "port_map",
     "verify",
 ]
@@ -35,6 +38,8 @@ __all__ = [
 Channel = tuple[int, int, int]
 """(switch row of the graph, egress portnum, VL)"""
 
+NO_PATH = 255
+"""SL of a pair between which nobody sends."""
 KINDS = ("CA→CA", "CA→switch", "switch→switch", "switch→CA")
 STATES = ("", "arrives", "dead end", "loop", "delivered to the wrong port")
 EXAMPLES = 8
@@ -76,7 +81,9 @@ class Proof:
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
     egress ports of switches on the way, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
     CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
-    the first. ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
+    the first, that packets between CAs make. ``switch_loop`` is one that takes packets from CAs to switches' own LIDs too
+    (management; engines that spread paths over VLs, such as nue, order only those between CAs), where there is no other.
+    ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are). ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
     ``failures`` are the first few of each kind.
     """
 
@@ -91,6 +98,8 @@ class Proof:
     dependencies: int
     vls: int
     failures: list[Failure] = field(default_factory=list)
+    switch_loop: list[Channel] | None = None
+    assumed: str = ""
 
     @property
     def unreachable(self) -> int:
@@ -99,7 +108,7 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """No cycle of waiting channels."""
+        """Packets between CAs make no cycle of waiting channels."""
         return self.credit_loop is None
 
     @property
@@ -117,7 +126,8 @@ def verify(
 ) -> Proof:
     """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not exist.
 
-    ``path_sl`` uint8[ends, ends]: SL by (source end, destination end), None = SL 0 everywhere. ``sl2vl``: None = VL is
+    ``path_sl`` uint8[ends, ends]: SL by (source end, destination end), :data:`NO_PATH` = nobody sends there (the pair makes no
+    dependency), None = SL 0 everywhere. ``sl2vl``: None = VL is
     SL mod ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches, ports + 1,
     ports + 1, 16] by (switch, input portnum, output portnum). A VL not below ``data_vls`` drops the packet (15, IBA
     7.6.6). Raises ValueError for arrays of other shapes.
@@ -129,28 +139,50 @@ def verify(
     lids, ends = destinations(graph)
     counts, hist, failures = _walk(graph, at, lft, lids, ends)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
-    if path_sl is None and sl2vl is None:
-        start, targets, used, vls = _one_vl(graph, at, lft, lids, ends)
-    else:
-        start, targets, used, vls = _many_vls(graph, at, lft, lids, ends, path_sl, sl2vl, data_vls, dropped)
-    cycle = find_cycle(start, targets)
-    loop = None
-    if cycle is not None:
-        owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
-        loop = [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
+
+    def waits(of: np.ndarray, lost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        if path_sl is None and sl2vl is None:
+            return _one_vl(graph, at, lft, lids[of], ends[of])
+        return _many_vls(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost)
+
+    start, targets, used, vls = waits(np.ones(len(lids), np.bool_), dropped)
+    loop = switch_loop = None
+    if (cycle := find_cycle(start, targets)) is not None:
+        between = find_cycle(*waits(~graph.end_is_switch[ends], np.zeros_like(dropped))[:2])
+        if between is None:
+            switch_loop = _channels(graph, cycle, vls)
+        else:
+            loop = _channels(graph, between, vls)
     hist[:2] -= dropped
     lost = dropped.sum(axis=1)
     return Proof(
         _pairs(counts[0], int(lost[0])), _pairs(counts[1], int(lost[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
         _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
-        int(used.reshape(-1, vls).any(axis=0).sum()), failures,
+        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop,
     )  # fmt: skip
+
+
+def _channels(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the quick half of a proof."""
     start, targets, _, _ = _one_vl(graph, port_map(graph), lft, *destinations(graph))
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
+
+
+def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
+    """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring together though cables do."""
+    lids, ends = destinations(graph)
+    counts, _, _ = _walk(graph, port_map(graph), lft, lids, ends)
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    part = components(graph.n_switches, owner, graph.peer)
+    cas = np.bincount(part, _cas(graph), minlength=graph.n_switches)
+    there = np.bincount(part[graph.end_switch], 1 << graph.end_lmc.astype(np.int64), minlength=graph.n_switches)
+    own = int((1 << graph.end_lmc[~graph.end_is_switch].astype(np.int64)).sum())
+    return int((cas * there).sum()) - own - int(counts[0, 1] + counts[1, 1])
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from softib.jit import kernel
 
 ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
+NO_PATH = 255
 
 
 @kernel
@@ -154,7 +155,7 @@ def depend_vl(
 ):  # fmt: skip
     """As :func:`depend` for paths of any SL through any SL2VL mapping; channels are ``link * vls + vl``.
 
-    path_sl uint8[ends, ends] or [1, 1] (every path the same); sl2vl uint8[n or 1, in or 1, out or 1, 16]; used
+    path_sl uint8[ends, ends] or [1, 1] (every path the same; 255: nobody sends there); sl2vl uint8[n or 1, in or 1, out or 1, 16]; used
     bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below ``vls`` (15 means
     discard, IBA 7.6.6) ends the path, also on the last link to a CA: dropped int64[2, n + 2] out counts by hops such
     pairs (to CAs, to switches) that would else arrive. For one destination a walk stops where another of the same SL
@@ -177,7 +178,10 @@ def depend_vl(
             for a in source_ends:
                 if a == end:
                     continue
-                sl = path_sl[a % path_sl.shape[0], end % path_sl.shape[1]] & 15
+                sl = path_sl[a % path_sl.shape[0], end % path_sl.shape[1]]
+                if sl == NO_PATH:
+                    continue
+                sl &= 15
                 s, came = end_switch[a], end_port[a]
                 before = np.int64(-1)
                 depth = 0

@@ -6,18 +6,18 @@ Everything that the manager knows and does goes through MADs; this module only c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.errors import InputError, MadTimeout
+from softib.errors import MadTimeout
 from softib.fabric.model import Fabric
+from softib.fabric.seats import port_named, port_on
 from softib.iba.constants import CapMask
-from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
-from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
@@ -62,7 +62,7 @@ class BringUp:
 
 def bring_up(
     fabric: Fabric,
-    engine: str = "minhop",
+    engine: str = DEFAULT_ENGINE,
     *,
     node: str | int | None = None,
     options: RouteOptions | None = None,
@@ -70,18 +70,21 @@ def bring_up(
     plane: AgentPlane | None = None,
     progress: Progress | None = None,
     clock_ps: Callable[[], int] | None = None,
+    config: SmConfig | None = None,
 ) -> BringUp:
     """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the subnet is up.
 
     Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
     and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
-    seconds by phase in the report. ``plane`` are the fabric's agents where they run already.
+    seconds by phase in the report. ``plane`` are the fabric's agents where they run already. ``config`` are
+    all settings of the manager at once, instead of ``engine``, ``options`` and ``lmc``.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
     (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
     """
-    port = manager_port(fabric, node)
-    config = SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc, window=WINDOW, chunk=WINDOW)
+    port = _manager_port(fabric, node)
+    config = config or SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc)
+    config = replace(config, window=WINDOW, chunk=WINDOW)
     plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
     # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
     row = fabric.port_info[port : port + 1]
@@ -91,30 +94,9 @@ def bring_up(
     return BringUp(fabric, sm, plane, port, graph, routing, sm.report, _unreached(fabric, sm, port), now_ps)
 
 
-def manager_port(fabric: Fabric, node: str | int | None) -> int:
-    """Port row that a manager on ``node`` sends from: the first cabled port of a CA, port 0 of a switch.
-
-    Without a name the first CA with a cable, SHARP aggregation nodes last.
-    """
-    if node is None:
-        owner = fabric.port_node
-        cabled = np.flatnonzero(fabric.linked & ~fabric.is_switch[owner])
-        if len(cabled):
-            # An aggregation node is firmware inside a switch: no subnet manager runs there while there is a host.
-            host = cabled[~is_aggregation_node(fabric.node_desc[owner[cabled]])]
-            return int(host[0] if len(host) else cabled[0])
-        if not fabric.sizes.nodes:
-            raise InputError("the fabric has no node that a subnet manager could run on")
-        row = 0
-    else:
-        row = node if isinstance(node, int) else fabric.find_node(node)
-    if not 0 <= row < fabric.sizes.nodes:
-        raise InputError(f"no node {row}; this fabric has nodes 0 to {fabric.sizes.nodes - 1}")
-    if fabric.is_switch[row]:
-        return int(fabric.node_base[row])
-    ports = np.array(fabric.ports_of(row))
-    cabled = ports[fabric.linked[ports]]
-    return int(cabled[0] if len(cabled) else ports[0])
+def _manager_port(fabric: Fabric, node: str | int | None) -> int:
+    """Port row that a manager on ``node`` sends from."""
+    return port_on(fabric, node) if isinstance(node, int) else port_named(fabric, node)
 
 
 def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress: Progress | None,

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.fabric.lids import unmanaged_ends
 from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, PhysState
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["graph_of"]
+__all__ = ["graph_of", "vls_of"]
+
+VLS_BY_CODE = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.uint8)
+"""Data VLs by OperationalVLs (IBA 14.2.5.6); a port that nobody configured limits nothing."""
 
 
 def graph_of(fabric: Fabric) -> SwitchGraph:
     """The graph of ``fabric`` as it stands: links whose two ends are LinkUp, ports with their LIDs and LMCs.
 
     Nodes, ports and switches are the fabric's rows. End ports without a LID (0, or the permissive 65535 of a dump) are
-    not in it. Raises
+    not in it, nor those that no manager reached (:func:`~softib.fabric.lids.unmanaged_ends`). Raises
     :class:`~softib.errors.LimitError` when a LID is beyond the unicast range.
     """
     info = fabric.port_info
@@ -27,6 +31,32 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
     return SwitchGraph.from_ports(
         node_type=fabric.node_type, node_guid=fabric.node_guid, node_nports=fabric.node_nports,
         port_node=fabric.port_node, port_num=fabric.port_num, port_guid=fabric.port_guid,
-        port_peer=np.where(usable, peer, -1), port_lid=np.where(fabric.lid == LID_PERMISSIVE, 0, fabric.lid), port_lmc=fabric.lmc,
+        port_peer=np.where(usable, peer, -1), port_lid=np.where(_absent(fabric), 0, fabric.lid), port_lmc=fabric.lmc,
         sys_guid=fabric.sys_guid, is_aggregator=is_aggregation_node(fabric.node_desc),
     )  # fmt: skip
+
+
+def _absent(fabric: Fabric) -> np.ndarray:
+    """bool[ports]: ports that no packet can be addressed to."""
+    absent: np.ndarray = unmanaged_ends(fabric) | (fabric.lid == LID_PERMISSIVE)
+    return absent
+
+
+def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
+    """``(sl2vl, data_vls)`` as :func:`~softib.routing.verify.verify` takes them: uint8[switches, ports + 1, ports + 1, 16] by
+    input and output portnum, as the switches of ``graph`` hold it, and how many data VLs the widest port has.
+
+    A VL that the output port does not operate is 15: its packets are dropped (IBA 7.6.6).
+    """
+    most = int(graph.switch_nports.max(initial=0)) + 1
+    table = np.full((graph.n_switches, most, most, 16), 15, np.uint8)
+    vls = VLS_BY_CODE[PortInfo.operational_vls.get(fabric.port_info) & 7]
+    for s, node in enumerate(graph.switch_node.tolist()):
+        n = int(fabric.node_nports[node]) + 1
+        base = int(fabric.node_base[node])
+        first = fabric.sl2vl_base[base : base + n].astype(np.int64)
+        rows = fabric.sl2vl[first[None, :] + np.arange(n)[:, None]]  # [input, output, 8]
+        own = np.stack([rows >> 4, rows & 15], axis=3).reshape(n, n, 16)
+        limit = vls[base : base + n][None, :, None]
+        table[s, :n, :n] = np.where(own < limit, own, 15)
+    return table, int(vls[fabric.linked].max(initial=1))

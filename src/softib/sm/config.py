@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
-from softib.routing.engine import RouteOptions, chain
+from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 
 __all__ = ["SmConfig"]
@@ -17,7 +17,7 @@ MAX_LMC = 7
 
 @dataclass(frozen=True)
 class SmConfig:
-    """Defaults are OpenSM's (3.3.23).
+    """Defaults are OpenSM's (3.3.23), but for the engine (docs/decisions/0007).
 
     ``window``: SMPs on the wire; ``chunk``: MADs of an outbox at most (what fits the cache); ``timeout_ps`` and
     ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7). ``hoq_life``/``vl_stall_count`` are for ports
@@ -28,14 +28,14 @@ class SmConfig:
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
     limited member at once. ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
-    of LIDs is for nothing. ``sweep_interval_ps``: how often switches are
+    of LIDs, and what ports hold when it becomes master, is for nothing. ``sweep_interval_ps``: how often switches are
     asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
 
-    engine: str = "minhop"
+    engine: str = DEFAULT_ENGINE
     options: RouteOptions = field(default_factory=RouteOptions)
     lmc: int = 0
     window: int = WINDOW

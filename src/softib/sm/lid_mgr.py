@@ -24,8 +24,9 @@ FREE_AT_LEAST = 1024
 """As long as so many LIDs are left over, those of absent ports are not given away (aligned blocks need room)."""
 
 
-def assign(db: Database, lmc: int, lids: Lids | None = None) -> None:
-    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` is what is remembered, and learns of them.
+def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False) -> None:
+    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` is what is remembered, and learns of them;
+    ``fresh``: what ports hold counts for nothing (OpenSM's ``reassign_lids``, in the first sweep of a master).
 
     Raises :class:`LimitError`, naming the limit, when the unicast LIDs do not suffice; nothing was sent by then.
     """
@@ -41,7 +42,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None) -> None:
     lids = {} if lids is None else lids
     guids = db.port_guid[ports].tolist()
     remembered = np.array([lids[g][0] if g in lids else 0 for g in guids], np.int64)
-    held = np.where(remembered > 0, remembered, PortInfo.lid.get(info))
+    held = np.where(remembered > 0, remembered, 0 if fresh else PortInfo.lid.get(info))
     order = np.argsort(remembered == 0, kind="stable")  # who is remembered goes before who only has a LID
     lid = np.empty(len(ports), np.int64)
     lid[order], used = _kept(held[order], wide[order])

@@ -61,12 +61,15 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "max_op_vls": ("max_op_vls", _number(5)),
     "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
     "overrun_errors_threshold": ("overrun_errors", _number(15)),
+    "root_guid_file": ("root_guid_file", _words),
+    "cn_guid_file": ("cn_guid_file", _words),
+    "io_guid_file": ("io_guid_file", _words),
     "partition_config_file": ("partition_config_file", _words),
     "allow_both_pkeys": ("allow_both_pkeys", _truth),
     "reassign_lids": ("reassign_lids", _truth),
     "no_clients_rereg": ("no_clients_rereg", _truth),
 }
-"""OpenSM's name → (ours, what reads the value). ``partition_config_file`` is a path, for the caller to open."""
+"""OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
 PLAIN = ("(null)", "null", "")
 
 

@@ -94,7 +94,7 @@ class Sweep:
         db = self.database
         if db.sm_port < 0:
             return
-        lid_mgr.assign(db, self.config.lmc, self.lids)
+        lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
         self._count_subnet()
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
@@ -106,7 +106,9 @@ class Sweep:
         return new & (not self.config.no_clients_rereg)
 
     def _route(self) -> None:
-        self.graph, self.routing = ucast_mgr.route_subnet(self.database, self.config.engine, self.config.options)
+        self.graph, self.routing = ucast_mgr.route_subnet(
+            self.database, self.config.engine, self.config.options, self.store
+        )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
 

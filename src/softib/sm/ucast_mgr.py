@@ -5,6 +5,7 @@ Blocks are written before LinearFDBTop rises over them, so that a switch never l
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ class LftStore:
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
+        self.roots: tuple[int, ...] = ()
+        """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
 
     def known(self, db: Database, node: int) -> np.ndarray | None:
         """The table that ``node`` holds, None where nothing can be trusted."""
@@ -61,8 +64,10 @@ def graph_from(db: Database) -> SwitchGraph:
     return graph
 
 
-def route_subnet(db: Database, engine: str, options: RouteOptions) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
+def route_subnet(
+    db: Database, engine: str, options: RouteOptions, store: LftStore | None = None
+) -> tuple[SwitchGraph, Routing]:
+    """Graph and tables; ``store`` knows the roots of the tables before, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
     graph = graph_from(db)
     caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
     short = np.flatnonzero(caps <= graph.max_lid)
@@ -71,7 +76,11 @@ def route_subnet(db: Database, engine: str, options: RouteOptions) -> tuple[Swit
         raise LimitError(
             f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
         )
-    return graph, route(graph, engine, options)
+    store = store or LftStore()
+    routing = route(graph, engine, replace(options, past_roots=store.roots))
+    if routing.engine == "ftree":
+        store.roots = routing.roots
+    return graph, routing
 
 
 def queue_blocks(db: Database, queue: RequestQueue, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> np.ndarray:

@@ -1,0 +1,87 @@
+"""The ``sm:`` section of a fabric.yaml as settings of the manager: one reader for every verb.
+
+What a key says has its effect, or it is an error: nothing is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError, UnreadableFile
+from softib.routing.engine import RouteOptions
+from softib.sm.partitions import parse_partitions
+
+__all__ = ["GUID_FILES", "check_told", "read_guids", "route_options", "settings_of"]
+
+GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
+"""OpenSM's option → field of :class:`RouteOptions`."""
+PLAIN = ("engine", "lmc", "priority", "subnet_prefix")
+ELSEWHERE = ("node", "partitions", *GUID_FILES)
+WITHOUT_EFFECT = {
+    "qos": "the manager leaves SL2VL and VL arbitration tables as devices have them; leave qos away, or run OpenSM with -Q",
+    "data_vls": "no engine here spreads paths over VLs; leave data_vls away",
+    "seed": "no engine here draws lots; leave seed away",
+}
+
+
+def check_told(told: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError`, one line, for a key that would have no effect. (``qos: false`` says what is.)"""
+    for key, value in told.items():
+        if key in WITHOUT_EFFECT and value is not False:
+            raise InputError(f"sm.{key}: {WITHOUT_EFFECT[key]}")
+        if key not in (*PLAIN, *ELSEWHERE, *WITHOUT_EFFECT):
+            raise InputError(f"sm.{key}: nobody reads that here")
+
+
+def settings_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of :class:`~softib.sm.config.SmConfig` that ``told`` gives; ``node`` is for the caller. Files are read.
+
+    Raises :class:`InputError` for a key without effect and for a GUID file with another content,
+    :class:`UnreadableFile` where a file cannot be opened.
+    """
+    check_told(told)
+    found: dict[str, Any] = {key: told[key] for key in PLAIN if told.get(key) is not None}
+    if told.get("partitions"):
+        found["partitions"] = tuple(parse_partitions(_text(told["partitions"]), told["partitions"]))
+    options = route_options(told)
+    if options != RouteOptions():
+        found["options"] = options
+    return found
+
+
+def route_options(told: Mapping[str, Any]) -> RouteOptions:
+    """The GUID files that ``told`` names, read."""
+    return RouteOptions(**{field: read_guids(told[key]) for key, field in GUID_FILES.items() if told.get(key)})
+
+
+def read_guids(path: str) -> tuple[int, ...]:
+    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a comment.
+
+    Raises :class:`InputError` with file and line of what is none.
+    """
+    guids = []
+    for number, line in enumerate(_lines(path), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        try:
+            guid = int(words[0], 16)
+        except ValueError:
+            guid = -1
+        if not 0 < guid < 1 << 64:
+            raise InputError(f"{path}:{number}: {words[0]!r} is no GUID; write one a line, such as 0x0002c90300000001")
+        guids.append(guid)
+    return tuple(guids)
+
+
+def _lines(path: str) -> Iterable[str]:
+    return _text(path).splitlines()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
