@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Severity
+from softib.diags.finding import Finding, Place, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.view import FabricView
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
@@ -37,7 +38,7 @@ ISOLATED_PART = code(
     "isolated-part", Severity.ERROR, "a part of the fabric has no link to the largest part",
     "find the missing uplinks of this part; a node alone may be switched off")  # fmt: skip
 UNLINKED_HCA_PORT = code(
-    "unlinked-hca-port", Severity.WARNING, "an adapter's port has no link, while those of its kind have",
+    "unlinked-hca-port", Severity.WARNING, "an adapter's port has no link, while those of its kind have (or an adapter is listed without any)",
     "check the cable and the transceiver, and that the switch port is enabled")  # fmt: skip
 ONE_SIDED_RECORD = code(
     "one-sided-record", Severity.WARNING, "only one end lists the cable",
@@ -49,6 +50,10 @@ SELF_LOOP_CABLE = code(
     "self-loop-cable", Severity.WARNING, "both ends of a cable are on one node",
     "remove the cable or the loopback plug; routing engines ignore it")  # fmt: skip
 
+SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv")
+"""Formats in which a node stands because something reached it: one without a link is worth a finding."""
+STATES_PORT_GUIDS = ("generated", "running", "db_csv")
+"""Sources that state the PortGUID of every port; the others name a CA's port only where a cable is in it."""
 MANY = 8
 """From so many equal findings on, one finding with the count."""
 
@@ -62,6 +67,23 @@ def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
     return sorted((p for p in parts if len(p) > 1), key=lambda p: int(p[0]))
 
 
+def _linked_places(view: FabricView, nodes: list[int]) -> list[Place]:
+    """The cabled ports of ``nodes``, a node without any (or a switch) as a whole."""
+    f = view.fabric
+    places = []
+    for node in nodes:
+        ports = [] if f.is_switch[node] else [p for p in f.ports_of(node) if f.port_cable[p] >= 0]
+        places += [view.place(p) for p in ports] or [view.node_place(node)]
+    return places
+
+
+def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
+    """Where each of ``nodes`` is plugged in (the first ports): what tells nodes apart that carry one name or GUID."""
+    f = view.fabric
+    peers = [[int(f.port_peer[p]) for p in f.ports_of(n) if f.port_peer[p] >= 0][:MANY] for n in nodes]
+    return [[str(view.place(p)) for p in ports] for ports in peers]
+
+
 @check_function
 def duplicate_guids(c: Context) -> Iterator[Finding]:
     """NodeGUIDs of several nodes, PortGUIDs of ports of several nodes."""
@@ -72,9 +94,12 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         reported.update(nodes.tolist())
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
         names = ", ".join(view.said[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
-        yield finding(DUPLICATE_NODE_GUID, map(view.node_place, nodes[:MANY].tolist()),
-                      f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}", {"guid": guid, "nodes": len(nodes)})  # fmt: skip
-    owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0))
+        yield finding(DUPLICATE_NODE_GUID, _linked_places(view, nodes[:MANY].tolist()),
+                      f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}",
+                      {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes[:MANY].tolist())})  # fmt: skip
+    # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which nobody stated.
+    stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
+    owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
     for ports in _groups(f.port_guid[owners], owners):
         owners_of = set(f.port_node[ports].tolist())
         if len(owners_of) > 1 and not owners_of <= reported:
@@ -95,13 +120,14 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
             continue  # adapters of one host that share its name
         text = view.names[int(nodes[0])]
         what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
-        evidence = {"description": text, "nodes": len(nodes)}
+        evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if len(nodes) > MANY or "Technologies" in text:
             yield finding(UNNAMED_NODES, map(view.node_place, nodes[:3].tolist()),
                           f"{len(nodes)} {what} are all called {text!r}", evidence)  # fmt: skip
         else:
             guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
-            yield finding(DUPLICATE_DESCRIPTION, map(view.node_place, nodes.tolist()),
+            evidence["linked_to"] = _neighbours(view, nodes.tolist())
+            yield finding(DUPLICATE_DESCRIPTION, _linked_places(view, nodes.tolist()),
                           f"{len(nodes)} {what} are all called {text!r}: {guids}", evidence)  # fmt: skip
 
 
@@ -164,14 +190,19 @@ def records(c: Context) -> Iterator[Finding]:
         yield finding(
             ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it"
         )
-    for cable in np.flatnonzero(loop).tolist():
-        a, b = ends[cable].tolist()
+    loops = ends[np.flatnonzero(loop)]
+    numbers = np.sort(f.port_num[loops], axis=1)
+    alike = Counter(map(tuple, numbers.tolist()))
+    for (a, b), pair in zip(loops.tolist(), numbers.tolist(), strict=True):
+        times = alike[tuple(pair)]
         text = (
             f"{view.place(a)} holds a loopback plug"
             if a == b
             else f"{view.link_name(a, b)}: a cable from a node to itself"
         )
-        yield finding(SELF_LOOP_CABLE, [view.place(p) for p in dict.fromkeys((a, b))], text)
+        more = f"; {times} nodes have one between these ports" if times > 1 else ""
+        yield finding(SELF_LOOP_CABLE, [view.place(p) for p in dict.fromkeys((a, b))], text + more,
+                      {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)})  # fmt: skip
 
 
 @check_function
@@ -215,6 +246,7 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
     """Adapter ports without a link where most ports of that number on that kind of adapter have one."""
     view, f = c.view, c.view.fabric
     if "unlinked" not in view.records:
+        yield from _unlinked_nodes(view)
         return
     rows = np.flatnonzero(view.is_host[f.port_node])
     kind = f.device_id[f.port_node[rows]].astype(np.int64) * 256 + f.port_num[rows]
@@ -239,3 +271,19 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
             right = str(where[1]) if len(where) > 1 else view.said[want] if want >= 0 else None
             hint = f"; the pattern joins it to {right}" if right else ""
             yield finding(UNLINKED_HCA_PORT, where, f"{where[0]} has no link{hint}", {"expected": right})
+
+
+def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
+    """Adapters that a scan lists without any link: it reached them, so a record of theirs is missing, or the link is gone."""
+    f = view.fabric
+    cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0
+    lone = np.flatnonzero(view.is_host & ~cabled)
+    if f.source.format not in SCANS or not len(lone) or not cabled.any():
+        return
+    evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
+    if len(lone) > MANY:
+        yield finding(UNLINKED_HCA_PORT, map(view.node_place, lone[:MANY].tolist()),
+                      f"{len(lone)} adapters are listed without any link, {view.said[int(lone[0])]} the first", evidence)  # fmt: skip
+        return
+    for node in lone.tolist():
+        yield finding(UNLINKED_HCA_PORT, [view.node_place(node)], f"{view.said[node]} is listed without any link", evidence)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from softib.diags.finding import Finding, Severity
+from softib.diags.rails import HCA_NAME
 from softib.diags.registry import Context, check_function, code, finding
-from softib.diags.rules import mode
 from softib.diags.view import FabricView, speed_text
 from softib.fabric.identity import Stated
 from softib.iba.constants import PortState
@@ -32,7 +34,7 @@ LINK_SLOWER_THAN_PEERS = code(
     "link-slower-than-peers", Severity.WARNING, "a link carries less than the other links of its kind",
     "compare cable, transceiver and firmware with those of its peers")  # fmt: skip
 LINKS_BELOW_GENERATION = code(
-    "links-below-generation", Severity.INFO, "all links of a kind run below what their parts were built for",
+    "links-below-generation", Severity.INFO, "many links of a kind run below what their parts were built for, or below the rest",
     "expected where cables, splitters or card variants are slower; else check the enabled speeds")  # fmt: skip
 
 LINK_BIT_ERRORS = code(
@@ -45,6 +47,10 @@ MANY = 8
 PEER_SHARE = 0.75
 """Share of a kind that must agree before the rest counts as deviating."""
 MIN_PEERS = 4
+COMMON = 0.1
+"""Share of a group from which a rate is one of its common ones: a mixed class has several."""
+RARE, RARE_LINKS = 0.05, 2
+"""Share of a group, and number of links, up to which a rate is an exception; more links at one rate are a class of their own."""
 
 _GENERATION = np.zeros(1 << 16, np.int64)
 for _id, _device in DEVICES.items():
@@ -100,83 +106,180 @@ def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @check_function
 def slow(c: Context) -> Iterator[Finding]:
-    """Links below what both ends can do, and below their peers; whole kinds that run low are one finding."""
+    """Links below what both ends can do, and below their peers; whole classes that run low are one finding."""
     view = c.view
     if "speeds" not in view.records or not len(view.cable):
         return
     a, b = view.port_a, view.port_b
     speed = np.minimum(view.speed[a], view.speed[b]).astype(np.int64)
+    external = ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b] & (speed > 0)
+    rows = np.flatnonzero(external)
+    if not len(rows):
+        return
     lanes = np.minimum(view.lanes[a], view.lanes[b])
-    sure = "capabilities" in view.records
     (speed_a, lanes_a), (speed_b, lanes_b) = supported(view, a), supported(view, b)
     can, wide = np.minimum(speed_a, speed_b), np.minimum(lanes_a, lanes_b)
-    external = ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b] & (speed > 0)
-    kind = _kinds(c)
-    for k in np.unique(kind[external]).tolist():
-        rows = np.flatnonzero(external & (kind == k))
-        yield from _judge(view, rows, speed, lanes, can, wide, sure)
+    links = _Links(view, rows, speed, lanes, can, wide, "capabilities" in view.records)
+    kind, classes = _kinds(c)
+    groups = [_Peers(links, g[rows]) for g in classes]
+    for k in np.unique(kind[rows]).tolist():
+        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups)
 
 
-def _kinds(c: Context) -> np.ndarray:
-    """Peers of a link: the links between the same two kinds of parts on the same two tiers."""
+@dataclass(frozen=True)
+class _Links:
+    """Columns over ``view.cable``: what each link runs at and what both of its ends can do (0 = not known).
+
+    ``rows`` are the links that are judged; ``sure``: the source states capabilities, else the parts tell them.
+    """
+
+    view: FabricView
+    rows: np.ndarray
+    speed: np.ndarray
+    lanes: np.ndarray
+    can: np.ndarray
+    wide: np.ndarray
+    sure: bool
+
+    @property
+    def gbps(self) -> np.ndarray:
+        """Data rate of each judged link."""
+        return self.view.link_gbps[self.rows]
+
+
+class _Peers:
+    """The judged links in groups of peers: what most of each link's group run at, and which links are exceptions."""
+
+    def __init__(self, links: _Links, group: np.ndarray):
+        gbps = links.gbps
+        at = np.unique(group, return_inverse=True)[1].reshape(-1)
+        rates, rate = np.unique(gbps, return_inverse=True)
+        cell, self.inverse, count = np.unique(
+            at * len(rates) + rate.reshape(-1), return_inverse=True, return_counts=True
+        )
+        of, size = cell // len(rates), np.bincount(at)
+        by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent rate of each group
+        usual = np.zeros(len(size), np.int64)
+        usual[of[by_count]] = by_count
+        floor = np.full(len(size), np.inf)
+        common = count >= np.maximum(MIN_PEERS, COMMON * size[of])
+        np.minimum.at(floor, of[common], rates[cell[common] % len(rates)])
+        floor[np.isinf(floor)] = 0.0  # no rate is common: nothing to compare with
+        self.size, self.own = size[at], count[self.inverse.reshape(-1)]
+        self.usual_gbps, self.usual_count = rates[cell[usual] % len(rates)][at], count[usual][at]
+        rare = self.own <= np.maximum(RARE_LINKS, RARE * self.size)
+        self.slower = gbps < self.usual_gbps
+        self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
+        self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
+        """An exception: slower than most of its group, or (a group of several rates) than every common one."""
+
+
+def _kinds(c: Context) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(kind of each link of ``view.cable``: parts and tiers of both ends; groups of peers within kinds, the closest first).
+
+    The closest peers of a host's link are those of hosts of its class on the same switch; then its class everywhere; then
+    the kind. A class are hosts whose names differ in numbers only, by adapter (``mlx5_4`` may be the storage rail), of one
+    part and number of ports.
+    """
     view, f = c.view, c.view.fabric
     part = c.structure.rank.astype(np.int64) + 2
     part = part * (1 << 16) + f.device_id
     part = np.unique(part, return_inverse=True)[1].reshape(-1)
-    x, y = part[view.node_a], part[view.node_b]
-    return np.asarray(np.minimum(x, y) * (part.max(initial=0) + 1) + np.maximum(x, y))
+    named = np.unique(np.stack([part, host_classes(c), f.node_nports]), axis=1, return_inverse=True)[1].reshape(-1)
+    kind, by_class = (_pairs_of(of, view) for of in (part, named))
+    switch = np.where(view.is_switch[view.node_a], view.node_a, view.node_b)
+    to_host = view.is_host[view.node_a] | view.is_host[view.node_b]
+    on_switch = by_class * len(view.names) + np.where(to_host, switch, 0)
+    return kind, [on_switch, by_class, kind]
 
 
-def _judge(
-    view: FabricView,
-    rows: np.ndarray,
-    speed: np.ndarray,
-    lanes: np.ndarray,
-    can: np.ndarray,
-    wide: np.ndarray,
-    sure: bool,
-) -> Iterator[Finding]:
-    usual_rate, agreeing = mode(speed[rows] * 16 + lanes[rows])
-    usual, usual_lanes = usual_rate // 16, usual_rate % 16
-    majority = agreeing >= PEER_SHARE * len(rows) and len(rows) >= MIN_PEERS
-    known = (can[rows] > 0) & (wide[rows] > 0)
-    below = known & ((speed[rows] < can[rows]) | (lanes[rows] < wide[rows]))
-    slower = (speed[rows] < usual) | ((lanes[rows] < usual_lanes) & (speed[rows] <= usual))
-    single = rows[below if sure else (slower & majority)]
-    single_is_usual = (speed[single] == usual) & (lanes[single] == usual_lanes)
-    crowd = single[single_is_usual] if len(single) > MANY else single[:0]
-    for row in np.setdiff1d(single, crowd).tolist():
-        yield _single(view, row, speed, lanes, can, wide, sure, usual if majority else 0, int(usual_lanes))
-    if len(crowd) or (not sure and majority and usual < can[rows].min(initial=99) and known.all()):
-        count = len(crowd) or agreeing
-        row = int(crowd[0] if len(crowd) else rows[0])
-        yield finding(
-            LINKS_BELOW_GENERATION, [view.place(int(view.port_a[row])), view.place(int(view.port_b[row]))],
-            f"{count} links such as {view.link_name(int(view.port_a[row]), int(view.port_b[row]))} run at "
-            f"{speed_text(usual, int(usual_lanes))}, their parts are {speed_text(int(can[row]), int(wide[row]))}",
-            {"links": int(count), "speed": speed_text(usual), "lanes": int(usual_lanes), "can": speed_text(int(can[row]))},
-        )  # fmt: skip
+def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:
+    """One number for the unordered pair of ``of`` at both ends of each cable."""
+    x, y = of[view.node_a], of[view.node_b]
+    return np.asarray(np.minimum(x, y) * (of.max(initial=0) + 1) + np.maximum(x, y))
 
 
-def _single(
-    view: FabricView, row: int, speed: np.ndarray, lanes: np.ndarray, can: np.ndarray, wide: np.ndarray, sure: bool,
-    usual: int, usual_lanes: int,
-) -> Finding:  # fmt: skip
+def host_classes(c: Context) -> np.ndarray:
+    """int64[nodes]: a number for hosts of one class of names and one adapter of it; 0 for switches and the rest."""
+    view, class_of = c.view, c.pattern.labels.class_of
+    known: dict[tuple[int, str], int] = {}
+    out = np.zeros(len(view.names), np.int64)
+    for node in np.flatnonzero(view.is_host).tolist():
+        match = HCA_NAME.match(view.names[node])
+        key = int(class_of[node]), match.group("hca") if match else ""
+        out[node] = known.setdefault(key, len(known) + 1)
+    return out
+
+
+def _judge(links: _Links, at: np.ndarray, groups: list[_Peers]) -> Iterator[Finding]:
+    """Findings about the links ``at`` (of ``links.rows``) of one kind."""
+    rows = links.rows[at]
+    speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
+    known = (can > 0) & (wide > 0)
+    below = known & ((speed < can) | (lanes < wide))
+    here, kind = groups[0], groups[-1]
+    # All hosts of a leaf at one rate: a choice too.
+    alike = (here.own[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
+    odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
+    crowd = np.zeros(len(at), bool)
+    if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults
+        crowd = below & ~odd & (alike | (kind.own[at] > np.maximum(MANY, RARE * kind.size[at])))
+        single = below & ~crowd
+    else:
+        single = odd
+        crowd = ~odd & kind.slower[at] & kind.majority[at]
+        if kind.majority[at[0]] and known.all():
+            usual = links.gbps[at] == kind.usual_gbps[at]
+            crowd |= usual & (speed < can)
+    for i in np.flatnonzero(single).tolist():
+        yield _single(links, int(rows[i]), next((g for g in groups if g.odd[at[i]]), kind), int(at[i]))
+    for rate in np.unique(speed[crowd] * 16 + lanes[crowd]).tolist():
+        yield _crowd(links, at, crowd & (speed * 16 + lanes == rate), kind)
+
+
+def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, kind: _Peers) -> Finding:
+    """Many links of a kind that run low alike."""
+    view, first = links.view, int(links.rows[at[chosen][0]])
+    a, b = int(view.port_a[first]), int(view.port_b[first])
+    count, of = int(chosen.sum()), len(at)
+    now = speed_text(int(links.speed[first]), int(links.lanes[first]))
+    can = links.can[first] > 0
+    parts = f"their parts are {speed_text(int(links.can[first]), int(links.wide[first]))}" if can else ""
+    faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
+    others = f"{faster} of their kind run faster" if faster else ""
+    return finding(
+        LINKS_BELOW_GENERATION, [view.place(a), view.place(b)],
+        f"{count} links such as {view.link_name(a, b)} run at {now}, {' and '.join(t for t in (parts, others) if t)}",
+        {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
+         "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},
+    )  # fmt: skip
+
+
+def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
+    view, speed, lanes = links.view, int(links.speed[row]), int(links.lanes[row])
     a, b = int(view.port_a[row]), int(view.port_b[row])
-    now = speed_text(int(speed[row]), int(lanes[row]))
-    evidence = {"speed": speed_text(int(speed[row])), "lanes": int(lanes[row])}
+    now = speed_text(speed, lanes)
+    evidence: dict[str, Any] = {"speed": speed_text(speed), "lanes": lanes}
+    usual = _at_rate(links, peers, at) if peers.slower[at] else ""
     if usual:
-        evidence["peers"] = speed_text(usual, usual_lanes)
+        evidence |= {"peers": usual, "peers_there": int(peers.usual_count[at]), "peers_in_all": int(peers.size[at])}
     where = [view.place(a), view.place(b)]
-    if not sure:
-        return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, its peers at "
-                       f"{speed_text(usual, usual_lanes)}", evidence)  # fmt: skip
-    evidence |= {"can": speed_text(int(can[row])), "can_lanes": int(wide[row])}
-    best = speed_text(int(can[row]), int(wide[row]))
-    narrow = speed[row] >= can[row]
+    if not links.sure:
+        most = f"{peers.usual_count[at]} of its {peers.size[at]} peers at {usual}" if usual else "its peers faster"
+        return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
+    can, wide = int(links.can[row]), int(links.wide[row])
+    evidence |= {"can": speed_text(can), "can_lanes": wide}
+    best = speed_text(can, wide)
+    narrow = speed >= can
     return finding(LINK_NARROW if narrow else LINK_SLOW, where,
-                   f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide[row]}x'}",
+                   f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide}x'}",
                    evidence)  # fmt: skip
+
+
+def _at_rate(links: _Links, peers: _Peers, at: int) -> str:
+    """The rate that most peers of link ``at`` run at, as text."""
+    row = int(links.rows[np.flatnonzero(links.gbps == peers.usual_gbps[at])[0]])
+    return speed_text(int(links.speed[row]), int(links.lanes[row]))
 
 
 @check_function

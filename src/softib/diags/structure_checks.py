@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from softib.diags.finding import Finding, Severity
 from softib.diags.rails import OddAdapter, odd_adapters, system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.swaps import Misplaced
-from softib.diags.uniform import OddCable, Uneven, uneven
+from softib.diags.uniform import OddCable, Repairs, Uneven, uneven
 from softib.diags.view import FabricView
 
 SWAPPED_CABLES = code(
@@ -110,11 +111,12 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
     view = c.view
-    known = {int(view.fabric.port_node[p]) for p in c.seen.get("cables", ())}
-    known |= {int(view.fabric.port_node[p]) for pair in c.seen.get("missing", ()) for p in pair}
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
-    odds = [o for o in uneven(view, c.structure.rank) if o.switch not in known | blind and not blind & set(o.fewer)]
+    odds = [
+        o for o in uneven(view, c.structure.rank, _told_already(c))
+        if o.switch not in blind and not blind & set(o.fewer)
+    ]  # fmt: skip
     swaps = list(_pairs_of_cables(view, [cable for o in odds for cable in o.cables]))
     explained = Counter(int(view.fabric.port_node[x.port]) for pair in swaps for x in pair)
     for x, y in swaps:
@@ -142,16 +144,45 @@ def _pairs_of_cables(view: FabricView, cables: list[OddCable]) -> Iterator[tuple
             waiting.setdefault((at, cable.wanted), []).append(cable)
 
 
+def _told_already(c: Context) -> Repairs:
+    """The cables that the pattern has accused or missed, as pairs of nodes to take from the table and to add to it."""
+    node = c.view.fabric.port_node
+    gone: list[tuple[int, int]] = []
+    belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]
+    for first, second in c.suspects.swapped:
+        ends = [int(node[p]) for p in (first.a, first.b, second.a, second.b)]
+        gone += [(ends[0], ends[1]), (ends[2], ends[3])]
+        straight = first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
+        belong += [(ends[0], ends[3]), (ends[1], ends[2])] if straight else [(ends[0], ends[2]), (ends[1], ends[3])]
+    for m in c.suspects.misplaced:
+        gone.append((int(node[m.a]), int(node[m.b])))
+        stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
+        belong.append((int(node[stays]), wanted))
+    switch = c.view.is_switch
+    return Repairs(*(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong)))
+
+
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
     place = view.node_place(odd.switch)
     less, more = ([view.node_place(n) for n in nodes[:MANY]] for nodes in (odd.fewer, odd.more))
-    evidence = {"links": odd.links, "usual": odd.usual, "fewer": [str(p) for p in less], "more": [str(p) for p in more]}
+    evidence: dict[str, Any] = {
+        "links": odd.links, "usual": odd.usual, "kind": odd.kind, "fewer": [str(p) for p in less], "more": [str(p) for p in more],
+    }  # fmt: skip
     text = ", ".join(map(str, less)) or "none"
-    if odd.links < odd.usual:
-        return finding(MISSING_UPLINKS, [place, *less], f"{place}: {odd.links} uplinks, the others of its kind have "
-                       f"{odd.usual}; fewer to {text}", evidence)  # fmt: skip
-    return finding(UNEVEN_SPINES, [place, *less, *more], f"{place}: more links than its kind to "
-                   f"{', '.join(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
+    if odd.links >= odd.usual:
+        return finding(UNEVEN_SPINES, [place, *less, *more], f"{place}: more links than its kind to "
+                       f"{', '.join(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
+    evidence["ports"] = [
+        {"switch": [str(view.place(p)) for p in x.near], "above": [str(view.place(p)) for p in x.far]} for x in odd.lost
+    ]
+    sure = [x for x in odd.lost if len(x.near) == 1 and len(x.far) == 1][:MANY]
+    ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.near, *x.far))
+    links = ", ".join(view.link_name(x.near[0], x.far[0]) for x in sure)
+    told = f"; no cable in {links}" if sure else "; free: " + ", ".join(str(view.place(p)) for p in ports) if ports else ""
+    where = [view.place(p) for p in ports]
+    bare = [p for p in (place, *less) if p.guid not in {w.guid for w in where}]
+    return finding(MISSING_UPLINKS, [*where, *bare], f"{place}: {odd.links} uplinks, the others of its kind have "
+                   f"{odd.usual}; fewer to {text}{told}", evidence)  # fmt: skip
 
 
 @check_function

@@ -8,7 +8,8 @@ majority is, nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,13 @@ __all__ = ["OddCable", "Uneven", "uneven"]
 MIN_KIND = 3
 """Switches with equal rows that make a kind."""
 MAX_ODD = 0.15
-"""Larger shares of a tier that differ are its design, not faults."""
+"""Larger shares of a tier that differ are its design, not faults …"""
+MANY_FREE = 4
+"""More free ports than these name no port."""
+HANDFUL = 2
+"""… but for so many."""
+FEW_HOSTS = 0.5
+"""Share of the usual number of hosts below which a leaf that is cabled otherwise serves another purpose."""
 
 
 @dataclass(frozen=True)
@@ -34,50 +41,87 @@ class OddCable:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """A cable that the table lacks between a switch and ``parent``: the free ports where it was, as far as they tell.
+
+    ``near`` (on the switch) and ``far`` (on the parent) are port rows: one each where the numbers of other cables tell
+    it, several where it is one of them, none where nothing tells.
+    """
+
+    parent: int
+    near: tuple[int, ...]
+    far: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Uneven:
     """``switch`` has ``links`` uplinks, its kind ``usual``; nodes with ``fewer`` or ``more`` links from it than usual.
 
-    ``cables`` are those of the surplus ones whose port number leads to one of ``fewer`` on most switches of the kind.
+    ``kind`` switches have the usual row. ``cables`` are those of the surplus ones whose port number leads to one of
+    ``fewer`` on most switches of the kind; ``lost`` are the cables that ``fewer`` lacks.
     """
 
     switch: int
     links: int
     usual: int
+    kind: int
     fewer: tuple[int, ...]
     more: tuple[int, ...]
     cables: tuple[OddCable, ...] = ()
+    lost: tuple[Lost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What other checks have told already: pairs of nodes that are ``gone`` from the table and pairs that ``belong``.
+
+    The table is judged as if these were repaired, so that one fault at a switch does not hide another.
+    """
+
+    gone: tuple[tuple[int, int], ...] = ()
+    belong: tuple[tuple[int, int], ...] = ()
 
 
 Row = dict[int, int]
 """Links of a switch by parent."""
 
 
-def uneven(view: FabricView, rank: np.ndarray) -> list[Uneven]:
-    """Switches whose links to the tier above differ from those of their kind."""
+def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
+    """Switches whose links to the tier above differ from those of their kind, once ``repairs`` are made."""
     links = view.between_switches
-    a, b = view.port_a[links], view.port_b[links]
-    node = view.fabric.port_node
-    up = rank[node[a]] < rank[node[b]]
+    a, b = view.node_a[links], view.node_b[links]
+    weight = np.ones(len(links), np.int64)
+    for pairs, sign in ((repairs.gone, -1), (repairs.belong, 1)):
+        if pairs:
+            more = np.array(pairs)
+            a, b = np.concatenate([a, more[:, 0]]), np.concatenate([b, more[:, 1]])
+            weight = np.concatenate([weight, np.full(len(more), sign)])
+    up = rank[a] < rank[b]
     low, high = np.where(up, a, b), np.where(up, b, a)
     out: list[Uneven] = []
     for r in range(1, int(rank.max(initial=0))):
-        tier = (rank[node[low]] == r) & (rank[node[high]] == r + 1)
-        out += _uneven_tier(view, low[tier], high[tier])
+        tier = (rank[low] == r) & (rank[high] == r + 1)
+        out += _uneven_tier(view, low[tier], high[tier], weight[tier])
     return out
 
 
-def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> list[Uneven]:
-    node = view.fabric.port_node
+def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> list[Uneven]:
     rows: dict[int, Row] = {}
-    pair, count = np.unique(np.stack([node[low], node[high]]), axis=1, return_counts=True)
-    for switch, parent, n in zip(*pair.tolist(), count.tolist(), strict=True):
-        rows.setdefault(switch, {})[parent] = n
+    if not len(low):
+        return []
+    cell, at = np.unique(low.astype(np.int64) * len(view.names) + high, return_inverse=True)
+    count = np.bincount(at.reshape(-1), weight).astype(np.int64)
+    for switch, parent, n in zip(
+        (cell // len(view.names)).tolist(), (cell % len(view.names)).tolist(), count.tolist(), strict=True
+    ):
+        if n > 0:
+            rows.setdefault(switch, {})[parent] = n
     kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
     for switch, row in rows.items():
         kinds.setdefault(frozenset(row.items()), []).append(switch)
     usual = [(dict(key), members) for key, members in kinds.items() if len(members) >= MIN_KIND]
     odd = [s for members in kinds.values() if len(members) < MIN_KIND for s in members]
-    if not usual or len(odd) > max(1, MAX_ODD * len(rows)):
+    if not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows)):
         return []
     by_parent: dict[int, list[int]] = {}
     for k, (row, _) in enumerate(usual):
@@ -88,9 +132,31 @@ def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> list[Un
         near = [k for parent in rows[switch] for k in by_parent.get(parent, ())]
         if near:
             expected, members = usual[mode(np.array(near))[0]]
-            found.append(_compare(view, switch, rows[switch], expected, members))
+            if not _own_design(view, switch, rows[switch], expected, members):
+                found.append(_compare(view, switch, rows[switch], expected, members))
+    if len(odd) > max(1, MAX_ODD * len(rows)):
+        found = [u for u in found if not u.more]  # in so small a tier only plain gaps are sure
     # A switch cabled otherwise altogether is a design, not a fault.
     return [u for u in found if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
+
+
+def _own_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
+    """True for a leaf of another purpose (management, storage): few hosts beside those of its kind, and more than one
+    cable that differs."""
+    differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
+    if differ <= 1:
+        return False
+    hosts = _hosts_of(view, [switch, *members])
+    return bool(hosts[0] < FEW_HOSTS * np.median(hosts[1:])) if len(hosts) > 1 else False
+
+
+def _hosts_of(view: FabricView, switches: list[int]) -> np.ndarray:
+    f = view.fabric
+    return np.array([
+        int(view.is_host[f.port_node[p]].sum())
+        for p in (f.port_peer[list(f.ports_of(s))] for s in switches)
+        for p in [p[p >= 0]]
+    ])  # fmt: skip
 
 
 def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> Uneven:
@@ -98,7 +164,14 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
     fewer = tuple(p for p in parents if row.get(p, 0) < expected.get(p, 0))
     more = tuple(p for p in parents if row.get(p, 0) > expected.get(p, 0))
     cables = tuple(_odd_cables(view, switch, set(fewer), set(more), members))
-    return Uneven(switch, sum(row.values()), sum(expected.values()), fewer, more, cables)
+    lost: list[Lost] = []
+    if not more:
+        finder = _FreePorts(view, switch, expected, members)
+        for parent in fewer:
+            lost += finder.lost(parent, expected[parent] - row.get(parent, 0))
+    return Uneven(
+        switch, sum(row.values()), sum(expected.values()), len(members), fewer, more, cables, tuple(lost)
+    )
 
 
 def _odd_cables(
@@ -115,3 +188,65 @@ def _odd_cables(
         wanted, votes = mode(f.port_node[peers[peers >= 0]])
         if wanted in fewer and 2 * votes > len(members):
             yield OddCable(port, far, wanted)
+
+
+class _FreePorts:
+    """Where the cables between a switch and its parents are: by number on the other switches of its kind."""
+
+    def __init__(self, view: FabricView, switch: int, expected: Row, members: list[int]):
+        self.view, self.switch, self.expected, self.members = view, switch, expected, members
+        self.taken: set[int] = set()
+
+    def lost(self, parent: int, how_many: int) -> list[Lost]:
+        """``how_many`` cables to ``parent``, each with the free ports that it may have left."""
+        near = self._told(self.switch, [(m, parent) for m in self.members], self._up_numbers)
+        far = self._told(parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent))
+        if len(near) > how_many or len(far) > how_many:  # one of several: none of them is sure
+            return [Lost(parent, tuple(near), tuple(far))] * how_many
+        pairs = []
+        for i in range(how_many):
+            pairs.append(Lost(parent, tuple(near[i : i + 1]), tuple(far[i : i + 1])))
+        self.taken.update(near, far)
+        return pairs
+
+    def _told(self, node: int, alike: list[tuple[int, int]], numbers: Callable[[], Counter[int]]) -> list[int]:
+        """Free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of the pairs ``alike``; else those
+        whose number carries the same direction elsewhere; else those between ports of that direction."""
+        f = self.view.fabric
+        free = [p for p in f.ports_of(node) if f.port_cable[p] < 0 and p not in self.taken]
+        votes: Counter[int] = Counter()
+        voters = 0
+        for x, y in alike:
+            told = [int(f.port_num[p]) for p in f.ports_of(x) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == y]
+            votes.update(told)
+            voters += bool(told)
+        ranked = sorted((p for p in free if votes[int(f.port_num[p])] > 0), key=lambda p: -votes[int(f.port_num[p])])
+        if ranked and 2 * votes[int(f.port_num[ranked[0]])] >= voters:
+            best = votes[int(f.port_num[ranked[0]])]
+            return [p for p in ranked if 2 * votes[int(f.port_num[p])] >= best]
+        carries = numbers()
+        same = [p for p in free if carries[int(f.port_num[p])] > 0]
+        between = [p for p in same if self._between(node, p, carries)]
+        return between or same or ([] if len(free) > MANY_FREE else free)
+
+    def _up_numbers(self) -> Counter[int]:
+        """Port numbers that lead to the parents, on the switches of the kind."""
+        f, parents = self.view.fabric, set(self.expected)
+        return Counter(
+            int(f.port_num[p]) for m in [*self.members, self.switch] for p in f.ports_of(m)
+            if f.port_peer[p] >= 0 and int(f.port_node[f.port_peer[p]]) in parents
+        )  # fmt: skip
+
+    def _down(self, parent: int) -> Counter[int]:
+        """Port numbers that lead to switches of the kind, on the other parents."""
+        f, kind = self.view.fabric, {self.switch, *self.members}
+        return Counter(
+            int(f.port_num[p]) for x in self.expected for p in f.ports_of(x)
+            if f.port_peer[p] >= 0 and int(f.port_node[f.port_peer[p]]) in kind
+        )  # fmt: skip
+
+    def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
+        """True where both neighbours of ``port`` hold a cable of the same direction, or one and it is the last port."""
+        f = self.view.fabric
+        beside = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
+        return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in beside)

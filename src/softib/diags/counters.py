@@ -1,0 +1,148 @@
+"""Error counters that a source states, judged as ``ibqueryerrors`` does: a port whose total passes a threshold.
+
+A total has no time: it says that something happened since the counters were last cleared, not how often it happens now.
+One finding a cable, with the counters of both ends, because the end that receives counts what the cable spoils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softib.diags.finding import Finding, Place, Severity
+from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.view import FabricView
+
+__all__ = ["THRESHOLDS"]
+
+LINK_ERROR_COUNTERS = code(
+    "link-error-counters", Severity.WARNING, "a port has counted more errors than ibqueryerrors passes over",
+    "totals since the last clear: clear them (ibqueryerrors -k), look again after an hour; if they grow, clean or replace "
+    "cable and transceivers")  # fmt: skip
+CONGESTION_COUNTERS = code(
+    "congestion-counters", Severity.INFO, "ports have waited for credits, or dropped packets that found none",
+    "totals since the last clear; traffic alone makes them: compare the busiest ports, look for slow receivers")  # fmt: skip
+
+THRESHOLDS = {
+    "symbol_error_counter": 10,
+    "link_error_recovery_counter": 10,
+    "link_downed_counter": 10,
+    "port_rcv_errors": 10,
+    "port_rcv_remote_physical_errors": 100,
+    "port_rcv_switch_relay_errors": 100,
+    "port_xmit_constraint_errors": 100,
+    "port_rcv_constraint_errors": 100,
+    "local_link_integrity_errors": 10,
+    "excessive_buffer_overrun_errors": 10,
+    "vl15_dropped": 100,
+}
+"""The values that infiniband-diags ships in ``error_thresholds``; a counter above its value is reported."""
+CONGESTION = {"port_xmit_discards": 100, "port_xmit_wait": 1000}
+"""The same file's values for what congestion counts. One finding for all ports: a busy fabric has thousands."""
+SHORT = {
+    "symbol_error_counter": "SymbolErrorCounter", "link_error_recovery_counter": "LinkErrorRecoveryCounter",
+    "link_downed_counter": "LinkDownedCounter", "port_rcv_errors": "PortRcvErrors",
+    "port_rcv_remote_physical_errors": "PortRcvRemotePhysicalErrors",
+    "port_rcv_switch_relay_errors": "PortRcvSwitchRelayErrors",
+    "port_xmit_constraint_errors": "PortXmitConstraintErrors", "port_rcv_constraint_errors": "PortRcvConstraintErrors",
+    "local_link_integrity_errors": "LocalLinkIntegrityErrors",
+    "excessive_buffer_overrun_errors": "ExcessiveBufferOverrunErrors", "vl15_dropped": "VL15Dropped",
+    "port_xmit_discards": "PortXmitDiscards", "port_xmit_wait": "PortXmitWait",
+}  # fmt: skip
+"""Names as perfquery and ibqueryerrors print them."""
+COMMON = 0.25
+"""Share of cabled ports above a counter's threshold from which the counter tells of the fabric, not of a cable; a cable is
+then named by it only where it counted :data:`OUTSTANDING` times the median of those ports."""
+OUTSTANDING = 10
+MANY = 16
+"""From so many cables with errors on, one more finding for the rest."""
+BUSIEST = 8
+
+
+@check_function
+def error_counters(c: Context) -> Iterator[Finding]:
+    """Cables of which an end's error counters pass a threshold, the worst first; congestion in one finding."""
+    if "counters" not in c.view.records:
+        return
+    yield from _errors(c.view)
+    yield from _congestion(c.view)
+
+
+def _excess(view: FabricView, thresholds: dict[str, int]) -> np.ndarray:
+    """How many times its threshold the worst counter of each port holds; 0 where none passes (float64[ports])."""
+    worst = np.zeros(view.fabric.sizes.ports)
+    for name, most in thresholds.items():
+        value = view.fabric.counters[name]
+        np.maximum(worst, np.where(value > most, value / most, 0.0), out=worst)
+    return worst
+
+
+def _errors(view: FabricView) -> Iterator[Finding]:
+    f = view.fabric
+    thresholds, common = dict(THRESHOLDS), []
+    cabled = max(1, int((f.port_cable >= 0).sum()))
+    for name, most in THRESHOLDS.items():
+        above = np.flatnonzero(f.counters[name] > most)
+        if len(above) > max(MANY, COMMON * cabled):
+            usual = int(np.median(f.counters[name][above]))
+            thresholds[name] = OUTSTANDING * usual
+            common.append((name, most, above, usual))
+    yield from _cables(view, thresholds)
+    for name, most, above, usual in common:
+        yield finding(LINK_ERROR_COUNTERS, map(view.place, above[:BUSIEST].tolist()),
+                      f"{SHORT[name]} is above {most} on {len(above)} ports, half of them above {usual}: what all ports count "
+                      "is no cable's fault (reboots, multicast, counters never cleared)",
+                      {"counter": SHORT[name], "ports": len(above), "median": usual, "threshold": most},
+                      severity=Severity.INFO)  # fmt: skip
+
+
+def _cables(view: FabricView, thresholds: dict[str, int]) -> Iterator[Finding]:
+    f = view.fabric
+    excess = _excess(view, thresholds)
+    bad = np.flatnonzero(excess)
+    # One cable, one finding: its worse end stands for it. Port 0 of a switch counts what it drops and has no cable.
+    first = np.where(f.port_peer[bad] >= 0, np.minimum(bad, f.port_peer[bad]), bad)
+    ends, at = np.unique(first, return_inverse=True)
+    weight = np.zeros(len(ends))
+    np.maximum.at(weight, at.reshape(-1), excess[bad])
+    order = ends[np.lexsort((ends, -weight))]
+    for port in order[:MANY].tolist():
+        yield _of_cable(view, port, thresholds)
+    if len(order) > MANY:
+        rest = order[MANY:]
+        yield finding(LINK_ERROR_COUNTERS, map(view.place, rest[:BUSIEST].tolist()),
+                      f"{len(rest)} more ports or cables have error counters above their thresholds, {view.place(int(rest[0]))} "
+                      "the worst", {"cables": len(rest)})  # fmt: skip
+
+
+def _of_cable(view: FabricView, port: int, thresholds: dict[str, int]) -> Finding:
+    far = int(view.fabric.port_peer[port])
+    ends = [port] if far < 0 or far == port else [port, far]
+    told = {str(view.place(p)): _above(view, p, thresholds) for p in ends}
+    words = "; ".join(
+        f"{place} {', '.join(f'{name} {value}' for name, value in values.items())}" for place, values in told.items() if values
+    )
+    places: list[Place] = [view.place(p) for p in ends]
+    name = view.link_name(*ends) if len(ends) == 2 else str(places[0])
+    evidence: dict[str, Any] = {"counters": told, "thresholds": {SHORT[n]: t for n, t in thresholds.items()}}
+    return finding(LINK_ERROR_COUNTERS, places, f"{name}: {words} (totals since the last clear)", evidence)
+
+
+def _above(view: FabricView, port: int, thresholds: dict[str, int]) -> dict[str, int]:
+    row = view.fabric.counters[port]
+    return {SHORT[name]: int(row[name]) for name, most in thresholds.items() if row[name] > most}
+
+
+def _congestion(view: FabricView) -> Iterator[Finding]:
+    excess = _excess(view, CONGESTION)
+    rows = np.flatnonzero(excess)
+    if not len(rows):
+        return
+    worst = rows[np.lexsort((rows, -excess[rows]))][:BUSIEST].tolist()
+    told = {str(view.place(p)): _above(view, p, CONGESTION) for p in worst}
+    most = ", ".join(f"{name} {value}" for name, value in told[str(view.place(worst[0]))].items())
+    yield finding(CONGESTION_COUNTERS, map(view.place, worst),
+                  f"{len(rows)} ports have discarded packets or waited for credits, most of all {view.place(worst[0])}: {most} "
+                  "(totals since the last clear)", {"ports": len(rows), "counters": told})  # fmt: skip

@@ -1,0 +1,95 @@
+"""Links are judged by what both ends can do and by hosts of their own class: mixed tiers, slow classes, exceptions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.diags.check import check
+from softib.diags.finding import Finding, Severity
+from softib.fabric.model import Fabric
+from softib.fabric.plugging import set_active
+from softib.fabric.topologies.registry import generate
+from softib.iba.rates import SPEED_BY_NAME
+
+EDR, HDR = (SPEED_BY_NAME[n].code for n in ("EDR", "HDR"))
+DUMP = frozenset({"speeds"})
+"""What an ibnetdiscover file records of links."""
+
+
+def dumped(**parameters: object) -> Fabric:
+    """A two-level tree as a dump tells it: speeds, no capabilities."""
+    fabric = generate("fat-tree", radix=32, levels=2, generation="HDR", **parameters)
+    fabric.source.format = "ibnetdiscover"
+    return fabric
+
+
+def hosts_on(fabric: Fabric, leaf: int) -> list[int]:
+    ports = fabric.port_peer[list(fabric.ports_of(fabric.find_node(f"leaf-{leaf + 1}")))]
+    return [int(p) for p in ports[ports >= 0] if not fabric.is_switch[fabric.port_node[p]]]
+
+
+def run_at(fabric: Fabric, ports: list[int], code: int, lanes: int = 4) -> None:
+    set_active(fabric, [*ports, *fabric.port_peer[ports].tolist()], code, lanes)
+
+
+def warnings(found: list[Finding]) -> list[Finding]:
+    return [f for f in found if f.severity > Severity.INFO]
+
+
+@pytest.mark.parametrize("slow_leaves", range(0, 17, 2))
+def test_one_slow_host_is_found_however_mixed_its_tier_is(slow_leaves: int) -> None:
+    """Any share of the leaves runs its hosts at EDR; one host that runs at 1x SDR is an exception in all of them."""
+    for seed in range(6):
+        fabric = dumped()
+        rng = np.random.default_rng([seed, slow_leaves])
+        for leaf in rng.permutation(32)[:slow_leaves].tolist():
+            run_at(fabric, hosts_on(fabric, leaf), EDR)
+        port = int(rng.choice(hosts_on(fabric, int(rng.integers(32)))))
+        run_at(fabric, [port], 1, 1)
+        (found,) = warnings(check(fabric, records=DUMP))
+        assert found.code == "link-slower-than-peers"
+        assert {str(p) for p in found.where} == {fabric.port_name(port), fabric.port_name(int(fabric.port_peer[port]))}
+        assert "1x SDR" in found.message and found.evidence["peers"] in ("EDR", "HDR")
+
+
+@pytest.mark.parametrize("slow_leaves", [*range(1, 12), 16, 20, *range(22, 32, 2), 31])
+@pytest.mark.parametrize("records", [DUMP, DUMP | {"capabilities"}], ids=["parts", "capabilities"])
+def test_leaves_of_slower_servers_are_no_warnings_at_any_share(slow_leaves: int, records: frozenset[str]) -> None:
+    """Below three quarters nothing was judged, and one leaf fewer brought a warning for each healthy server."""
+    fabric = dumped()
+    for leaf in range(slow_leaves):
+        run_at(fabric, hosts_on(fabric, leaf), EDR)
+    found = check(fabric, records=records)
+    assert warnings(found) == []
+    for f in found:
+        assert f.code == "links-below-generation" and f.evidence["links"] == 16 * slow_leaves
+
+
+def test_classes_of_hosts_are_judged_apart() -> None:
+    """Storage hosts at EDR by design among compute hosts at HDR; one compute host at EDR is an exception."""
+    fabric = dumped()
+    storage = [p for leaf in range(32) for p in hosts_on(fabric, leaf)[:2]]
+    for i, port in enumerate(storage):
+        node = fabric.port_node[port]
+        fabric.node_desc[node] = np.frombuffer(f"oss{i:03d} HCA-1".encode().ljust(64, b"\0"), np.uint8)
+    run_at(fabric, storage, EDR)
+    assert warnings(check(fabric, records=DUMP)) == []
+    odd = hosts_on(fabric, 7)[9]
+    run_at(fabric, [odd], EDR)
+    (found,) = warnings(check(fabric, records=DUMP))
+    assert str(found.where[0]) in (fabric.port_name(odd), fabric.port_name(int(fabric.port_peer[odd])))
+    assert found.evidence["peers_there"] == 13 and found.evidence["peers_in_all"] == 14
+
+
+def test_storage_adapters_of_every_host_are_a_class_of_their_own() -> None:
+    """Rail 7 of a pod runs at HDR by design, the others at NDR: only an exception within a rail is one."""
+    fabric = generate("rail-optimized", nodes=63)
+    names = fabric.node_names()
+    rail = [int(fabric.node_base[n]) + 1 for n, name in enumerate(names) if name.endswith("mlx5_7")]
+    fabric.source.format = "ibnetdiscover"
+    run_at(fabric, rail, HDR)
+    assert warnings(check(fabric, records=DUMP)) == []
+    run_at(fabric, rail[:1], EDR)
+    (found,) = warnings(check(fabric, records=DUMP))
+    assert found.evidence["peers"] == "HDR" and names[int(fabric.port_node[rail[0]])] in found.message
