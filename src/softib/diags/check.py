@@ -46,8 +46,8 @@ def check(
     """All findings about ``fabric``, the most severe first, else in the order of the checks.
 
     ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
-    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``plan``: compare every cable (or what :func:`~softib.diags.plan_compare.compare` found); ``sms``:
-    subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
+    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``plan``: compare every cable (or what
+    :func:`~softib.diags.plan_compare.compare` found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
     bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
     """
     context = _context(

@@ -312,11 +312,11 @@ class _Comparison:
         """One finding a device that rows name in vain; many are one finding a reason."""
         by_reason: dict[str, dict[str, list[tuple[int, int]]]] = {}
         for row in rows:
-            reason, end = min((REASONS.index(self.matched.reason[row, e]), e) for e in (0, 1) if self.port[row, e] < 0)
-            why = self.matched.why.get((row, end), "")
-            self._add("unmatched", row, why, REASONS[reason])
-            device = str(self.plan.node[row, end]) if REASONS[reason] != UNNAMED_ADAPTER else ""
-            by_reason.setdefault(REASONS[reason], {}).setdefault(device, []).append((row, end))
+            worst, end = min((REASONS.index(self.matched.reason[row, e]), e) for e in (0, 1) if self.port[row, e] < 0)
+            reason = REASONS[worst]
+            self._add("unmatched", row, self.matched.why.get((row, end), ""), reason)
+            device = str(self.plan.node[row, end]) if reason != UNNAMED_ADAPTER else ""
+            by_reason.setdefault(reason, {}).setdefault(device, []).append((row, end))
         for reason in REASONS:
             self._unmatched_for(reason, by_reason.get(reason, {}))
 
@@ -391,7 +391,9 @@ class _Comparison:
         view = self.view
         at = [address_of(name) if view.is_switch[n] else None for n, name in enumerate(view.names)]
         system: dict[str, int] = {}
-        chassis = np.array([-1 if x is None or not x.card else system.setdefault(x.system, len(system)) for x in at], np.int64)
+        chassis = np.array(
+            [-1 if x is None or not x.card else system.setdefault(x.system, len(system)) for x in at], np.int64
+        )
         a, b = view.node_a, view.node_b
         return np.asarray((chassis[a] >= 0) & (chassis[a] == chassis[b]))
 

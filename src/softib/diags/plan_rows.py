@@ -82,6 +82,9 @@ class PlanRows:
     def other_problems(self) -> list[Any]:
         """Problems of reading the plan that no finding about conflicting rows tells again."""
         plan = self.plan
-        told = {(plan.files[int(plan.file[r])], int(plan.line[r])) for r in np.flatnonzero(self.conflicting & plan.conflict).tolist()}
+        told = {
+            (plan.files[int(plan.file[r])], int(plan.line[r]))
+            for r in np.flatnonzero(self.conflicting & plan.conflict).tolist()
+        }
         return [p for p in plan.problems
                 if (p.file, p.line) not in told or not ("already has a cable" in p.reason or p.reason.startswith("both ends are"))]  # fmt: skip

@@ -200,7 +200,7 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
 
     result = registry.read(path, **options)
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
-    plan.path = str(path)
+    plan.path, plan.files = str(path), (str(path),)
     return plan
 
 

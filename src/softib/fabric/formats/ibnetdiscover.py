@@ -178,13 +178,19 @@ class _Netlist:
             )
         if named != UNKNOWN:
             self.has_guids = True
-            if told not in (UNKNOWN, named):
+            if told not in (UNKNOWN, named) and not self._is_ibdiagnets_chip(named):
                 self.problems.add(line, f"GUID {shown(text)} differs from the record's name {shown(name)}; "
                                         "the name, which other records use, is kept")  # fmt: skip
             return named
         if name[:2] in ("S-", "H-", "R-") and not text:
             self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
         return told
+
+    def _is_ibdiagnets_chip(self, named: int) -> bool:
+        """``switchguid=0xSYSTEM(CHIP)``: ibdiagnet writes the director's SystemImageGUID, and the chip's own in brackets."""
+        told, text, _ = self.ids["guid"]
+        system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
+        return told == system and text.endswith(")") and parse_guid(text[:-1].rpartition("(")[2]) == named
 
     def _port(self, number: int, m: re.Match[str]) -> None:
         if self.node == UNKNOWN:

@@ -260,9 +260,7 @@ class _Matching:
         nodes = [node] if node >= 0 else self.index.nodes(name)
         if len(nodes) == 1 and 1 <= number <= int(self.fabric.node_nports[nodes[0]]):
             return int(self.fabric.port(nodes[0], number)), "", ""
-        return (
-            self.index.port(nodes, name, str(number)) if nodes else (-1, UNKNOWN_DEVICE, self._no_device(name))
-        )
+        return self.index.port(nodes, name, str(number)) if nodes else (-1, UNKNOWN_DEVICE, self._no_device(name))
 
     def _no_device(self, name: str) -> str:
         if name not in self.unknown:

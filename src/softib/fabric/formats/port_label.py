@@ -37,9 +37,7 @@ class PortLabel:
     chip: int = 0
 
 
-_HCA = re.compile(
-    rf"^(?P<hca>{ADAPTER}|ibp[0-9a-z]*_\d+)(?:\s*[/:, ]\s*(?:ib\s*)?(?:port|p)?\s*(?P<port>\d{{1,3}}))?$"
-)
+_HCA = re.compile(rf"^(?P<hca>{ADAPTER}|ibp[0-9a-z]*_\d+)(?:\s*[/:, ]\s*(?:ib\s*)?(?:port|p)?\s*(?P<port>\d{{1,3}}))?$")
 _CARD = re.compile(
     rf"^{CARD}(?:[\s/_,-]+u?0*(?P<chip>\d{{1,2}})(?=[\s/_,-]))?[\s/_,-]+(?:port\s*|p)?(?:(?P<of>\d{{1,2}})/)?0*(?P<port>\d{{1,3}})$"
 )
