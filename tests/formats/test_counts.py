@@ -44,3 +44,4 @@ def test_problems_name_what_is_wrong_in_real_files(shared_data: Path) -> None:
     first, *loops = problems("jabl-tests/3.topo")
     assert first[0] == 1 and "query_smp.c" in first[1]
     assert len(loops) == 3 and all("same node" in reason for _, reason in loops)
+    assert problems("hk-examples/Topo.6_CS8500.txt") == []  # 120 chips of two directors, in ibdiagnet's form

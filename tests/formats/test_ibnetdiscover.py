@@ -54,6 +54,17 @@ def reasons(result: ReadResult) -> list[tuple[int, str]]:
     return [(p.line, p.reason) for p in result.problems]
 
 
+def test_a_directors_chip_in_ibdiagnets_form_is_no_problem(read) -> None:
+    """``switchguid=0xSYSTEM(CHIP)``: ibdiagnet puts the director's SystemImageGUID first. Any other GUID there is one."""
+    told = f"sysimgguid=0x2c90300000011\nswitchguid=0x2c90300000011({SW[3:]})\n"
+    f = read(PAIR.replace("sysimgguid=0x2c90300000011\nswitchguid=0x2c90300000010(2c90300000010)\n", told))
+    assert reasons(f) == []
+    assert f.fabric.node_guid.tolist()[0] == int(SW, 16) and f.fabric.sys_guid.tolist()[0] == 0x2C90300000011
+    for other in ("0x2c90300000012(2c90300000010)", "0x2c90300000011(2c90300000013)", "0x2c90300000011"):
+        (problem,) = read(PAIR.replace("0x2c90300000010(2c90300000010)", other)).problems
+        assert problem.line == 4 and "differs from the record's name" in problem.reason
+
+
 def test_every_field_of_a_plain_record(read) -> None:
     result = read(PAIR)
     f = result.fabric

@@ -11,13 +11,18 @@ from softib.cli.output import Steps, print_json, print_problems, source_options
 @click.argument("source")
 @click.option(
     "--plan",
+    "plans",
     metavar="F",
     type=click.Path(),
-    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file).",
+    multiple=True,
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
+    "--plan B) make one plan.",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
-def command(source: str, plan: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None) -> int:
+def command(
+    source: str, plans: tuple[str, ...], as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None
+) -> int:
     """Check SOURCE and print what was found.
 
     Exit 1 when there is a finding of severity warning or error, or a record that could not be read; information alone
@@ -31,7 +36,7 @@ def command(source: str, plan: str | None, as_json: bool, ibnl: tuple[str, ...],
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = checked(source, result, plan=plan, steps=steps)
+    report = checked(source, result, plan=plans, steps=steps)
     bad = bool(report.problems) or any(f.severity >= Severity.WARNING for f in report.findings)
     if as_json:
         print_json(findings_json(report))

@@ -16,9 +16,12 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
 )
 @click.option(
     "--plan",
+    "plans",
     metavar="F",
     type=click.Path(),
-    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file).",
+    multiple=True,
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
+    "--plan B) make one plan.",
 )
 @click.option(
     "--engine",
@@ -34,7 +37,7 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
-    source: str, html: str | None, plan: str | None, engine: str | None, lfts: str | None, seed: int, as_json: bool,
+    source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int, as_json: bool,
     ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
@@ -52,7 +55,7 @@ def command(
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = build(source, result, plan=plan, engine=engine, lfts=lfts, seed=seed, steps=steps)
+    report = build(source, result, plan=plans, engine=engine, lfts=lfts, seed=seed, steps=steps)
     if html:
         with steps("drawing"):
             _write(report, html)

@@ -8,7 +8,7 @@ from typing import Any
 # Importing a family registers its checks, in the order in which they run.
 from softib.diags import counters, identity, links, routing_checks, sm_checks, structure_checks  # noqa: F401
 from softib.diags.finding import Finding, Severity
-from softib.diags.plan_compare import compare
+from softib.diags.plan_compare import PlanComparison, compare
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
 from softib.diags.structure import Structure
 from softib.diags.view import FabricView
@@ -38,7 +38,7 @@ def check(
     proof: Any = None,
     quality: Any = None,
     graph: Any = None,
-    plan: CablingPlan | None = None,
+    plan: CablingPlan | PlanComparison | None = None,
     sms: Sequence[dict[str, Any]] | None = None,
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
@@ -46,8 +46,8 @@ def check(
     """All findings about ``fabric``, the most severe first, else in the order of the checks.
 
     ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
-    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``plan``: compare every cable; ``sms``:
-    subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
+    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``plan``: compare every cable (or what
+    :func:`~softib.diags.plan_compare.compare` found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
     bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
     """
     context = _context(
@@ -55,7 +55,7 @@ def check(
     )
     found = [f for function in CHECKS.values() for f in function(context)]
     if plan is not None:
-        found += compare(fabric, plan).findings
+        found += (plan if isinstance(plan, PlanComparison) else compare(fabric, plan)).findings
     return sorted(found, key=lambda f: -int(f.severity))
 
 

@@ -12,7 +12,7 @@ __all__ = ["findings_json", "routing_json", "to_json"]
 
 def findings_json(report: Report) -> dict[str, Any]:
     """What ``check --json`` prints: ``source``, ``format``, ``fabric``, ``findings``, ``problems``, ``structure``,
-    ``routing`` (which tables were judged), ``notes``."""
+    ``routing`` (which tables were judged), ``notes``, ``plan`` (counts, and each cable that is not as planned)."""
     r = report.routing
     return {
         "source": report.source,
@@ -23,6 +23,7 @@ def findings_json(report: Report) -> dict[str, Any]:
         "structure": report.structure,
         "routing": None if r is None else {"engine": r.engine, "tables": r.tables or r.engine, "origin": r.origin},
         "notes": report.notes,
+        "plan": None if report.comparison is None else report.comparison.to_json(),
     }
 
 

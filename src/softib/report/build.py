@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -33,7 +33,7 @@ def counts_of(result: ReadResult) -> Counts:
     return Counts(**{key: told.get(key, value) for key, value in found.items()})
 
 
-def checked(source: str, result: ReadResult, *, plan: str | None = None, steps: Steps = quietly) -> Report:
+def checked(source: str, result: ReadResult, *, plan: Sequence[str] | str = (), steps: Steps = quietly) -> Report:
     """Findings only: what ``softib check`` says."""
     return build(source, result, plan=plan, steps=steps, predicted=False)
 
@@ -42,7 +42,7 @@ def build(
     source: str,
     result: ReadResult,
     *,
-    plan: str | None = None,
+    plan: Sequence[str] | str = (),
     engine: str | None = None,
     lfts: str | None = None,
     seed: int = 0,
@@ -52,11 +52,21 @@ def build(
     """Bring up (or read tables), prove, check, predict. ``steps`` is entered with the name of each step.
 
     What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
-    Raises :class:`InputError` for a plan, table file or engine that cannot be used.
+    Several files in ``plan`` make one plan. Raises :class:`InputError` for a plan, table file or engine that cannot be
+    used.
     """
     routed.check_choice(engine, lfts)
-    wanted = _read_plan(plan)
-    report = Report(source, result.format, result.fabric, counts_of(result), list(result.problems), [], plan=plan)
+    plans = (plan,) if isinstance(plan, str) else tuple(plan)
+    wanted = _read_plans(plans)
+    report = Report(
+        source,
+        result.format,
+        result.fabric,
+        counts_of(result),
+        list(result.problems),
+        [],
+        plan=", ".join(plans) or None,
+    )
     found = _route(report, result, engine, lfts, steps)
     with steps("checks"):
         _check(report, result, wanted, found)
@@ -98,9 +108,15 @@ def _route(
     return found
 
 
-def _read_plan(plan: str | None) -> Any:
-    if plan is None:
+def _read_plans(plans: tuple[str, ...]) -> Any:
+    if not plans:
         return None
+    from softib.fabric.formats.cabling import join_plans
+
+    return join_plans([_read_plan(plan) for plan in dict.fromkeys(plans)])
+
+
+def _read_plan(plan: str) -> Any:
     from softib.fabric.formats.cabling import CablingPlan, read_plan
     from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
 
@@ -108,7 +124,7 @@ def _read_plan(plan: str | None) -> Any:
         return read_plan(plan)
     read = load_fabric_yaml(plan)
     wanted = CablingPlan.from_fabric(read.fabric, read.problems)
-    wanted.path = plan
+    wanted.path, wanted.files = plan, (plan,)
     return wanted
 
 
@@ -123,6 +139,9 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         if found.bring_up is None:  # the tables were read, not chosen by us
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:
+        from softib.diags.plan_compare import compare
+
+        plan = report.comparison = compare(result.fabric, plan)
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
     report.structure = summary(result.fabric, structure)

@@ -12,6 +12,7 @@ from softib.fabric.model import Fabric
 if TYPE_CHECKING:
     import numpy as np
 
+    from softib.diags.plan_compare import PlanComparison
     from softib.report.engines import EngineRow
     from softib.report.prediction import Prediction
     from softib.routing.graph import SwitchGraph
@@ -84,7 +85,8 @@ class RoutingPart:
 
 @dataclass
 class Report:
-    """Everything about one source. ``structure`` is the recognised topology (``diags.structure.summary``).
+    """Everything about one source. ``structure`` is the recognised topology (``diags.structure.summary``),
+    ``comparison`` what became of each cable of the ``plan``.
 
     ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
 
@@ -96,6 +98,7 @@ class Report:
     findings: list[Finding]
     structure: dict[str, Any] | None = None
     plan: str | None = None
+    comparison: PlanComparison | None = None
     bring_up: BringUpPart | None = None
     routing: RoutingPart | None = None
     graph: SwitchGraph | None = None

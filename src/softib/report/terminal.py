@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from softib.diags.finding import Severity
 from softib.report.model import Report, RoutingPart
+from softib.report.plan_part import plan_facts
 from softib.report.words import engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def to_terminal(report: Report, console: Console) -> None:
     if report.bring_up is not None:
         notes = [("note", n) for n in report.bring_up.notes if report.routing is None or n not in report.routing.notes]
         _facts("Subnet manager", report.bring_up.facts + notes, console)
+    _facts("Cabling plan", plan_facts(report.comparison), console)
     print_findings(report, console)
     if report.routing is not None:
         print_routing(report.routing, console)
@@ -82,6 +84,7 @@ def print_check(report: Report, console: Console) -> None:
     if report.routing is not None:
         # Findings about routes are about these tables, which a file of cables does not hold.
         _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
+    _facts("Cabling plan", plan_facts(report.comparison), console)
     print_findings(report, console)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problems
-from softib.fabric.formats.cabling import CablingPlan
+from softib.fabric.formats.cabling import CablingPlan, mark_repeats
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS
 
 __all__ = ["looks_like_cabling", "parse_cabling"]
@@ -92,11 +92,11 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
         problems.add(len(lines), "the file ends within this row: it may be cut off")
     if not rows:
         raise UnreadableFile(f"{file}: no row names two devices and two ports")
-    _find_conflicts(rows, problems)
     _find_names_in_two_racks(rows, problems)
-    problems.sort(key=lambda p: p.line)
     form = "ufm-ndt" if "start" in re.sub(r"\W", "", lines[at].lower()) else "p2p"
-    return CablingPlan.from_rows(rows, form, file, list(problems))
+    plan = CablingPlan.from_rows(rows, form, file, [])
+    plan.problems = sorted([*problems, *mark_repeats(plan).values()], key=lambda p: p.line)
+    return plan
 
 
 def _find_header(lines: list[str]) -> tuple[int, str, Columns] | None:
@@ -162,7 +162,7 @@ def _row(fields: list[str], line: str, columns: Columns, number: int, problems: 
         "node": [_without_port(get(f"node{e}"), get(f"port{e}")) for e in (0, 1)],
         "label": [get("port0"), get("port1")], "rack": [told[0][0], told[1][0]], "u": [told[0][1], told[1][1]],
         "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": get("purpose"),
-        "line": number, "conflict": False,
+        "line": number,
     }  # fmt: skip
 
 
@@ -214,27 +214,6 @@ def _speed(text: str, cable: str, number: int, problems: Problems) -> tuple[int,
         problems.add(number, f"{text[:40]!r} is no InfiniBand rate; read as unknown")
         return 0, 0
     return SPEED_BY_NAME[_GENERATION_BY_GBPS[gbps]].code, 4
-
-
-def _find_conflicts(rows: list[dict[str, Any]], problems: Problems) -> None:
-    """A port in two rows: the later row is kept, marked and named. Racks tell machines of one name apart."""
-    used: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in rows:
-        ends = [(row["node"][e].lower(), row["rack"][e].lower(), row["label"][e].lower()) for e in (0, 1)]
-        line = row["line"]
-        if ends[0] == ends[1]:
-            row["conflict"] = True
-            problems.add(line, f"both ends are {row['node'][0]} {row['label'][0]}; a cable has two ends")
-            continue
-        clash = next((e for e in (0, 1) if ends[e] in used), None)
-        if clash is not None:
-            row["conflict"] = True
-            first = used[ends[clash]]
-            problems.add(
-                line, f"{row['node'][clash]} {row['label'][clash]} already has a cable at line {first['line']}"
-            )
-        for end in ends:
-            used.setdefault(end, row)
 
 
 def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> None:

@@ -1,0 +1,75 @@
+"""Where a node sits, read from its name: system, card and chip of a switch, host and adapter of a CA.
+
+Forms of switch names that real dumps and lists hold:
+
+* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: MLNX-OS of a director; chip 2 of leaf card 16, chip 1 of spine
+  card 3. ``MF0;sys:MQM8700/U1``: a switch of one chip. SX6536 and IS5200 write the same.
+* ``sys/L16/U2``, ``sys/leaf16/U2``, ``sys/U1``: ibdm's and ibdiagnet's names, and ``sys L16/U2`` as people write them.
+
+Hosts are ``host mlx5_0``, ``host HCA-1`` (rdma-ndd's default), ``host ibp11s0f0`` (UFM's lists: the interface).
+Every part is compared without regard to case and without leading zeros.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+__all__ = ["ADAPTER", "CARD", "NodeAddress", "address_of", "card_of", "split_host"]
+
+CARD = r"(?P<kind>line ?card|leaf|line|blade|slb|lc|l|spine|fabric|sfb|fc|s)[-_ ]?0*(?P<card>\d{1,3})"
+"""A card of a director: leaf (line) cards by L, spine (fabric) cards by S; Voltaire's sLB and sFB."""
+ADAPTER = r"(?:mlx[45]|hfi1|qib|mthca|bnxt_re|irdma)_?(?:bond_)?\d+|hca[-_ ]?\d+|(?:ibp|ibs|rocep|roces|ibo)\d[0-9a-z]*(?:_\d+)?"
+"""How RDMA devices and their interfaces are called: mlx5_0, HCA-1, ibp11s0f0 (systemd's predictable names)."""
+
+_SPINES = ("spine", "fabric", "sfb", "fc", "s")
+_SWITCH = re.compile(
+    rf"^(?:mf\d+;)?(?P<system>[^:;]+?)(?::(?P<model>[^/;:]+?))?(?:[/ ]\s*{CARD})?(?:[/ ]\s*u0*(?P<chip>\d{{1,2}}))?$",
+    re.IGNORECASE,
+)
+_HOST = re.compile(rf"^(?P<host>\S+)\s+(?P<adapter>{ADAPTER})$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class NodeAddress:
+    """``card`` is ``L16`` or ``S3``, ``chip`` 0 where the name tells none. ``spoken`` is the name without the address."""
+
+    spoken: str
+    card: str = ""
+    chip: int = 0
+    adapter: str = ""
+
+    @property
+    def system(self) -> str:
+        """``spoken`` as it is compared."""
+        return self.spoken.casefold()
+
+
+def card_of(kind: str, number: str | int) -> str:
+    """``L16`` of ("Leaf", "016"); what is no spine is a leaf (line) card, as UFM's ``Blade 16``."""
+    return f"{'S' if kind.lower() in _SPINES else 'L'}{int(number)}"
+
+
+def split_host(name: str) -> tuple[str, str] | None:
+    """``("host", "mlx5_0")`` of ``host mlx5_0``; None where this is no such name."""
+    match = _HOST.match(name)
+    return (match["host"], match["adapter"]) if match else None
+
+
+@lru_cache(maxsize=1 << 16)
+def address_of(name: str) -> NodeAddress:
+    """The address that ``name`` tells; the name itself where it tells none."""
+    host = split_host(name)
+    if host:
+        return NodeAddress(host[0], adapter=plain_adapter(host[1]))
+    match = _SWITCH.match(name)
+    if match is None or not (match["model"] or match["kind"] or match["chip"] or name[:2].upper() == "MF"):
+        return NodeAddress(name)
+    card = card_of(match["kind"], match["card"]) if match["kind"] else ""
+    return NodeAddress(match["system"], card, int(match["chip"] or 0))
+
+
+def plain_adapter(text: str) -> str:
+    """``hca1`` of ``HCA-1``: how adapters are compared."""
+    return re.sub(r"[-_ ]", "", text).lower()
