@@ -64,7 +64,8 @@ def build(
         from softib.report.prediction import predict
 
         with steps("prediction"):
-            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed)
+            cut = report.recognised.bisection if report.recognised else None
+            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
         if report.prediction is not None:
             from softib.report.engines import compare_engines
 
@@ -125,4 +126,4 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
     if plan is not None:
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
-    report.structure = summary(result.fabric, structure)
+    report.recognised, report.structure = structure, summary(result.fabric, structure)

@@ -180,9 +180,7 @@ def _circle(tiers: Tiers) -> tuple[np.ndarray, float]:
 
 def _tier_label(tiers: Tiers, tier: int, place: np.ndarray) -> str:
     y = place[tiers.boxes_of(tier), 1].max(initial=0)
-    n = int((tiers.tier == tier).sum())
-    kind = ("leaf", "spine", "core")[tier] if tier < 3 else f"tier {tier}"
-    return f'<text class="tier" x="{MARGIN}" y="{y - 10:.0f}">{n:,} {kind} switch{"es" * (n != 1)}</text>'
+    return f'<text class="tier" x="{MARGIN}" y="{y - 10:.0f}">{escape(tiers.labels[tier])}</text>'
 
 
 def _line(

@@ -11,16 +11,13 @@ from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.report.endpoints import Endpoints
 from softib.report.model import RoutingPart
-from softib.report.prediction import network_of
+from softib.report.prediction import network_of, sampled_shifts
 from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.routing.verify import verify
 from softib.sim import static
-from softib.sim import static_patterns as patterns
 
 __all__ = ["EngineRow", "compare_engines"]
-
-SAMPLES, SHIFTS = 20, 64
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ def compare_engines(
     fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray,
     options: RouteOptions | None = None, seed: int = 0,
 ) -> list[EngineRow]:  # fmt: skip
-    """Route with every engine and predict random pairs and shifts, all with the same draws; best bisection first.
+    """Route with every engine and predict random pairs and shifts, all with the prediction's draws; best bisection first.
 
     ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones.
     """
@@ -84,6 +81,5 @@ def _row(
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
     """(random pairs, shifts), relative."""
     network = network_of(fabric, graph, lft, ends)
-    which = patterns.sample_shifts(network.n_hosts, SHIFTS, np.random.default_rng(seed))
-    shifts = static.all_shifts(network, shifts=which).relative
-    return static.effective_bisection(network, SAMPLES, seed).relative, float(shifts.mean())
+    shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
+    return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

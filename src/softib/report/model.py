@@ -12,6 +12,7 @@ from softib.fabric.model import Fabric
 if TYPE_CHECKING:
     import numpy as np
 
+    from softib.diags.structure import Structure
     from softib.report.engines import EngineRow
     from softib.report.prediction import Prediction
     from softib.routing.graph import SwitchGraph
@@ -84,7 +85,7 @@ class RoutingPart:
 
 @dataclass
 class Report:
-    """Everything about one source. ``structure`` is the recognised topology (``diags.structure.summary``).
+    """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain values.
 
     ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
 
@@ -95,6 +96,7 @@ class Report:
     problems: list[Problem]
     findings: list[Finding]
     structure: dict[str, Any] | None = None
+    recognised: Structure | None = None
     plan: str | None = None
     bring_up: BringUpPart | None = None
     routing: RoutingPart | None = None
