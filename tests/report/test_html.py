@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from softib.diags.finding import Severity
+from softib.diags.structure import recognise
 from softib.fabric.topologies.registry import generate
 from softib.report.drawing import MAX_LINES, bundles, load_class, short_name
 from softib.report.glossary import GLOSSARY
@@ -130,8 +131,9 @@ def test_tiers_follow_the_generator():
     graph = with_lids(fabric)
     hosts = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
     names = [fabric.node_name(int(n)) for n in graph.switch_node]
-    tiers = tiers_of(graph, names, hosts)
+    tiers = tiers_of(graph, names, hosts, recognise(fabric).rank[graph.switch_node])
     assert np.bincount(tiers.tier).tolist() == [32, 32, 16]
+    assert tiers.labels == ["32 leaf switches", "32 spine switches", "16 core switches"]
     assert max(len(tiers.boxes_of(t)) for t in range(3)) <= MAX_BOXES
     # Leaves of a pod stand together: each stretch of four is connected to the same four spines.
     order = np.argsort(tiers.box[tiers.tier == 0], kind="stable")
@@ -144,7 +146,7 @@ def test_bundles_hold_every_cable_between_switches_once():
     fabric = tree(4, 4, 2)
     graph = with_lids(fabric)
     hosts = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
-    tiers = tiers_of(graph, [str(i) for i in range(6)], hosts)
+    tiers = tiers_of(graph, [str(i) for i in range(6)], hosts, recognise(fabric).rank[graph.switch_node])
     lines = bundles(fabric, graph, tiers, None, port_gbps(fabric), ())
     assert sum(b.cables for b in lines) == 8
     assert {b.speed for b in lines} == {"100 Gb/s"}

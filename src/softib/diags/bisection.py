@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Bisection", "Part", "bisect"]
 
 
+RANDOM_STARTS = 12
+"""Halves to start from, beside the spectral one, where no structure proposes any."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Hosts behind few cables: ``hosts`` of ``of`` lie there, ``gbps`` (None: speeds not known) lead out of it,
@@ -117,6 +121,9 @@ def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[
         vector, converged = _spectral(graph, part, size)
         told = "along the Fiedler vector" if converged else "along the Fiedler vector, not converged"
         orders.append((told, np.lexsort((vector, part, -size))))
+    if len(orders) == 1:
+        rng = np.random.default_rng(0)
+        orders += [("from a random half", rng.permutation(graph.n)) for _ in range(RANDOM_STARTS)]
     found = [(told, graph.prefix(order)) for told, order in orders]
     if shape.kind == "fat-tree":
         found += [(f"{told}, below tier {t + 1}", _lowered(graph, rank, side, t))

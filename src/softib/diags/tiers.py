@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["UNTIERED", "count_tiers", "tier_name", "tier_text"]
+__all__ = ["TREES", "UNTIERED", "count_tiers", "tier_name", "tier_text"]
 
+TREES = ("fat-tree", "rail-optimized", "dragonfly+")
+"""Kinds of structure whose tiers have names."""
 NAMES = ("leaf", "spine", "core")
 UNTIERED = "without a way to a leaf"
 

@@ -12,6 +12,8 @@ import numpy as np
 from markupsafe import Markup
 
 from softib.diags.finding import Severity
+from softib.diags.structure import recognise
+from softib.diags.tiers import TREES
 from softib.iba.constants import NodeType
 from softib.report import charts
 from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, ghosts, short_name

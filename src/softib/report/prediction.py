@@ -65,7 +65,7 @@ class Prediction:
     """Everything that the static layer says. Times are in picoseconds by message size in bytes.
 
     ``limit`` is what the wiring allows random pairs (:func:`~softib.sim.static_limits.random_pairs_limit`), None where the
-    structure is not known.
+    structure is not known. ``narrowest_gbps`` is what one half sends to the other across the narrowest bisection.
     """
 
     network: Network
@@ -79,6 +79,7 @@ class Prediction:
     all_to_all_ps: dict[int, int]
     seed: int
     limit: float | None = None
+    narrowest_gbps: float | None = None
 
     @property
     def hosts(self) -> int:
@@ -117,17 +118,19 @@ def predict(
         _all_to_all(network, every),
         _incast(network, order, rng),
     ]  # fmt: skip
-    limit = None
+    limit, across = None, None
     if cut is not None:
         limit = random_pairs_limit(network, [part[graph.switch_node] for part in cut.partitions])
-        found[1:1] = _narrowest(fabric, network, cut, samples, seed)
+        across = _narrowest(fabric, network, cut, samples, seed)
+    if across is not None:
+        found.insert(1, _narrowest_pattern(across, samples))
     for pattern in found:
         pattern.busiest = busiest(fabric, network, pattern.load)
     return Prediction(
         network, ends, found, bisection.gbps, bisection.full_gbps, bisection.relative, bisection.spread,
         {size: _allreduce_ps(network, size, ends) for size in MESSAGE_BYTES},
         {size: static.all_to_all_time_ps(network, size // n, every) for size in MESSAGE_BYTES}, seed,
-        limit,
+        limit, None if across is None else across.gbps,
     )  # fmt: skip
 
 
@@ -139,19 +142,22 @@ def sampled_shifts(network: Network, seed: int) -> np.ndarray:
 
 def _narrowest(
     fabric: Fabric, network: Network, cut: structural.Bisection, samples: int, seed: int
-) -> list[Pattern]:
-    """Random pairs across the narrowest bisection of the wiring: no figure of them exceeds its bandwidth."""
+) -> static.Bisection | None:
+    """Random pairs across the narrowest bisection of the wiring: together they get no more than its bandwidth."""
     g = network.graph
     half = np.full(fabric.sizes.ports, -1)
     half[cut.host_port] = cut.side
     mine = half[fabric.node_base[g.end_node[network.hosts]] + g.end_portnum[network.hosts]]
     halves = np.flatnonzero(mine == 1), np.flatnonzero(mine == 0)
     if not all(len(side) for side in halves):
-        return []
-    found = static.effective_bisection(network, samples, seed, halves=halves)
-    return [Pattern("narrowest", "random pairs across the narrowest bisection, both directions", 2 * found.pairs, samples,
-                    0, found.relative, float(found.samples.min()), float(found.worst.max(initial=0)), found.unrouted,
-                    found.load, found.peak)]  # fmt: skip
+        return None
+    return static.effective_bisection(network, samples, seed, halves=halves)
+
+
+def _narrowest_pattern(found: static.Bisection, samples: int) -> Pattern:
+    return Pattern("narrowest", "random pairs across the narrowest bisection, both directions", 2 * found.pairs, samples,
+                   0, found.relative, float(found.samples.min()), float(found.worst.max(initial=0)), found.unrouted,
+                   found.load, found.peak)  # fmt: skip
 
 
 def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Endpoints) -> Network:
@@ -226,6 +232,7 @@ def prediction_json(p: Prediction | None) -> dict[str, Any] | None:
         "effective_bisection": {
             "relative": p.bisection_relative,
             "limit": p.limit,
+            "narrowest_gbps": p.narrowest_gbps,
             "spread": p.bisection_spread,
             "gbps": p.bisection_gbps,
             "full_gbps": p.bisection_full_gbps,

@@ -21,6 +21,7 @@ MAX_BOXES = 64
 SHARED_BOXES = 48
 """About so many boxes where switches have to share them."""
 
+
 @dataclass(frozen=True)
 class Tiers:
     """``tier`` int32[switches], 0 = leaves; switches without a tier stand in a row above all others. ``labels`` by tier.

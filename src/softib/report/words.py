@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from softib.diags.finding import Severity
-from softib.diags.tiers import tier_text
+from softib.diags.tiers import TREES, tier_text
 from softib.report.model import Report
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
         return []
     s = structure
     facts = [("Topology", s["kind"])]
-    if s["tiers"] and s["kind"] in ("fat-tree", "rail-optimized", "dragonfly+"):
+    if s["tiers"] and s["kind"] in TREES:
         facts.append(("Switches by tier", tier_text(s["tiers"], s["untiered_switches"])))
     for key, label in (("rails", "Rails"), ("units", "Scalable units"), ("groups", "Groups")):
         if s[key]:

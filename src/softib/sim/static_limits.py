@@ -33,7 +33,9 @@ def _limit(network: Network, part: np.ndarray) -> float:
     room = np.bincount(part[network.link_owner[leaves]], network.rate[:links][leaves], parts).astype(np.float64)
     rates = np.unique(network.host_gbps)
     # Hosts of each part whose link carries at least each rate: a pair's rate is that of the slower of the two.
-    own = np.stack([np.bincount(part[network.host_switch[network.host_gbps >= r]], minlength=parts) for r in rates], axis=1)
+    own = np.stack(
+        [np.bincount(part[network.host_switch[network.host_gbps >= r]], minlength=parts) for r in rates], axis=1
+    )
     chance = flows / (n * (n - 1))
     inside = float((own[:, 0] * (own[:, 0] - 1)).sum()) * chance
     at_least = own * (own.sum(axis=0) - own) * chance
