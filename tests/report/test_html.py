@@ -11,9 +11,10 @@ import pytest
 from softib.diags.finding import Severity
 from softib.diags.structure import recognise
 from softib.fabric.topologies.registry import generate
-from softib.report.drawing import MAX_LINES, bundles, load_class, short_name
+from softib.report.drawing import MAX_LINES, bundles, load_class
 from softib.report.glossary import GLOSSARY
 from softib.report.html import to_html
+from softib.report.labels import distinct_parts, short_name
 from softib.report.tiers import MAX_BOXES, tiers_of
 from softib.sim.static_network import port_gbps
 from tests.report.samples import finding, report_of, tree, with_lids

@@ -10,6 +10,7 @@ import numpy as np
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.report.endpoints import Endpoints
+from softib.report.labels import with_names
 from softib.report.model import RoutingPart
 from softib.report.prediction import network_of, sampled_shifts
 from softib.routing.engine import ENGINES, RouteOptions, route
@@ -71,11 +72,11 @@ def _row(
     try:
         found = route(graph, name, options)
     except SoftibError as error:
-        return EngineRow(name, name, False, None, None, None, None, str(error))
+        return EngineRow(name, name, False, None, None, None, None, *with_names([str(error)], fabric))
     proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
     bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
     return EngineRow(name, found.engine, False, bisection, shift, proof.deadlock_free, proof.unreachable,
-                     "; ".join(found.notes))  # fmt: skip
+                     *with_names(["; ".join(found.notes)], fabric))  # fmt: skip
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:

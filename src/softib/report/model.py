@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from softib.report.prediction import Prediction
     from softib.routing.graph import SwitchGraph
 
-__all__ = ["BringUpPart", "Counts", "Report", "RoutingPart"]
+__all__ = ["BringUpPart", "Counts", "Made", "Report", "RoutingPart"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,15 @@ class RoutingPart:
         return self.deadlock_free and self.unreachable == 0
 
 
+@dataclass(frozen=True)
+class Made:
+    """When (a text, for people), by which version and by which command a report was made."""
+
+    when: str
+    version: str
+    command: str
+
+
 @dataclass
 class Report:
     """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain values.
@@ -106,6 +115,7 @@ class Report:
     engines: list[EngineRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    made: Made | None = None
 
     @property
     def name(self) -> str:
