@@ -54,7 +54,7 @@ def test_many_findings_of_one_code_are_counted_not_listed():
     fabric = tree(8, 16, 4)
     report = report_of(fabric, findings=tuple(finding(fabric, int(p)) for p in fabric.cable_port[:100, 0]))
     out = shown(report)
-    assert "92 more of link-speed" in out
+    assert "92 more of link-slow" in out
     assert out.count("is bad") == 8
 
 

@@ -172,7 +172,9 @@ def draw(
         ]
     few = int(tiers.hosts.sum()) <= SHOW_HOSTS
     parts += [
-        _box(i, box, members[i], names, tiers, host_names if few else {}, around, int(worst[members[i]].max(initial=-1)))
+        _box(
+            i, box, members[i], names, tiers, host_names if few else {}, around, int(worst[members[i]].max(initial=-1))
+        )
         for i, box in enumerate(boxes)
     ]
     return "".join([*parts, "</g></svg>"])
@@ -233,7 +235,9 @@ def _label(
         told, labels = (f" · {common}" if common else ""), short
     upright = not around and max(map(len, labels), default=0) > room
     if upright:
-        labels = [label if len(label) <= LONGEST else f"{label[: LONGEST // 2]}…{label[-LONGEST // 2 :]}" for label in labels]
+        labels = [
+            label if len(label) <= LONGEST else f"{label[: LONGEST // 2]}…{label[-LONGEST // 2 :]}" for label in labels
+        ]
     high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
     for i, label in zip(mine, labels, strict=True):
         boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
@@ -256,9 +260,7 @@ def _round(boxes: list[Box]) -> None:
         box.x, box.y = WIDTH / 2 + 1.5 * radius * math.cos(angle), radius + 60 + radius * math.sin(angle)
 
 
-def _line(
-    b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str], speed: int, around: bool
-) -> str:
+def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str], speed: int, around: bool) -> str:
     one, two = boxes[b.a], boxes[b.b]
     x1, y1, x2, y2 = one.x, one.y, two.x, two.y
     if around:

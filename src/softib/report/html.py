@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from softib.diags.finding import Severity
 from softib.diags.check import CODES
+from softib.diags.finding import Severity
 from softib.diags.registry import Code
 from softib.diags.structure import recognise
 from softib.diags.tiers import TREES
@@ -39,8 +39,14 @@ def to_html(report: Report) -> str:
         loader=PackageLoader("softib.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters.update(term=term, n=lambda v: "–" if v is None else f"{v:,}", size=size_text, ps=time_text,
-                               evidence=_evidence, capitalize_first=lambda t: t[:1].upper() + t[1:])
+    environment.filters.update(
+        term=term,
+        n=lambda v: "–" if v is None else f"{v:,}",
+        size=size_text,
+        ps=time_text,
+        evidence=_evidence,
+        capitalize_first=lambda t: t[:1].upper() + t[1:],
+    )
     return environment.get_template("report.html.j2").render(r=report, **_context(report))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -59,11 +58,17 @@ def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:
     rows = [_TOKEN.findall(n) for n in names]
     if len(set(names)) < 2:
         return list(names), ""
-    head = len(os.path.commonprefix(rows))
-    tail = len(os.path.commonprefix([r[head:][::-1] for r in rows]))
+    head = _alike(rows)
+    tail = _alike([r[head:][::-1] for r in rows])
     first = rows[0]
     before, after = "".join(first[:head]), "".join(first[len(first) - tail :])
     middle = ["".join(r[head : len(r) - tail]) for r in rows]
     if len(before) + len(after) < MIN_SAVED or not all(middle):
         return list(names), ""
     return middle, f"{before}…{after}"
+
+
+def _alike(rows: list[list[str]]) -> int:
+    """Words that all rows begin with."""
+    low, high = min(rows), max(rows)
+    return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

@@ -88,7 +88,9 @@ def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
     lanes = np.zeros(256, np.int64)
     for bit, count in LANES_BY_BIT.items():
         lanes[bit] = count
-    code = np.stack([active_speed_codes(f.port_info, f.port_mlnx_speed), lanes[PortInfo.link_width_active.get(f.port_info)]])
+    code = np.stack(
+        [active_speed_codes(f.port_info, f.port_mlnx_speed), lanes[PortInfo.link_width_active.get(f.port_info)]]
+    )
     gbps = port_gbps(f)
     some, rate = np.unique(np.concatenate([code[:, a], gbps[None, a]]), axis=1, return_inverse=True)
     at_port = np.full(f.sizes.ports, -1.0)
