@@ -70,9 +70,11 @@ def build(
             from softib.report.engines import compare_engines
 
             with steps("other engines"):
+                told = report.prediction
                 report.engines = compare_engines(
-                    found.fabric, found.graph, report.prediction.endpoints, found.part, found.lft, found.options, seed
-                )
+                    found.fabric, found.graph, told.endpoints, found.part, found.lft, found.options, seed,
+                    (told.bisection_relative, told.pattern("shift").relative),
+                )  # fmt: skip
         else:
             report.notes.append("no traffic to predict: fewer than two host ports have an address")
     return report

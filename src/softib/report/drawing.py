@@ -236,12 +236,20 @@ def _label(
     upright = not around and max(map(len, labels), default=0) > room
     if upright:
         labels = [
-            label if len(label) <= LONGEST else f"{label[: LONGEST // 2]}…{label[-LONGEST // 2 :]}" for label in labels
+            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(mine, labels, strict=True)
         ]
     high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
     for i, label in zip(mine, labels, strict=True):
         boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
     return told
+
+
+def _shortened(label: str, first: str, members: int) -> str:
+    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends of a name."""
+    if len(label) <= LONGEST:
+        return label
+    head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"
+    return head if members == 1 else f"{head} +{members - 1}"
 
 
 def _arc(n: int) -> float:

@@ -45,25 +45,26 @@ class EngineRow:
 
 
 def compare_engines(
-    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray,
-    options: RouteOptions | None = None, seed: int = 0,
-) -> list[EngineRow]:  # fmt: skip
+    fabric: Fabric,
+    graph: SwitchGraph,
+    ends: Endpoints,
+    part: RoutingPart,
+    lft: np.ndarray,
+    options: RouteOptions | None = None,
+    seed: int = 0,
+    predicted: tuple[float, float] | None = None,
+) -> list[EngineRow]:
     """Route with every engine and predict random pairs and shifts, all with the prediction's draws; best bisection first.
 
-    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones.
+    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones; ``predicted`` are
+    its two figures, if at hand.
     """
-    rows = [_used_row(fabric, graph, ends, part, lft, seed)]
+    bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
+    rows = [EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
+                      part.unreachable, "; ".join(part.notes))]  # fmt: skip
     rows += [_row(name, fabric, graph, ends, options, seed) for name in ENGINES if name != part.engine]
     order = [*ENGINES, part.engine]
     return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
-
-
-def _used_row(
-    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray, seed: int
-) -> EngineRow:
-    bisection, shift = _traffic(fabric, graph, ends, lft, seed)
-    return EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
-                     part.unreachable, "; ".join(part.notes))  # fmt: skip
 
 
 def _row(
