@@ -112,7 +112,7 @@ def test_a_missing_uplink_costs_its_share_of_the_bisection() -> None:
     fabric = generate("fat-tree", radix=16, levels=2, generation="EDR")
     remove_cable(fabric, "leaf-3[10]")
     found = recognise(fabric)
-    assert found.bisection_gbps == pytest.approx(63.5 * LINK)
+    assert found.bisection_gbps == pytest.approx(63 * LINK), "the half with this leaf"
     row = {r["leaf"]: r for r in summary(fabric, found)["oversubscription"]}["leaf-3"]
     assert row["ratio"] == pytest.approx(8 / 7, abs=1e-3)
 
@@ -145,7 +145,7 @@ def test_random_graphs_are_irregular() -> None:
     fabric = b.build()
     found = recognise(fabric)
     assert found.kind == "irregular"
-    assert found.bisection.how.startswith("spectral") and 0 < found.bisection.percent <= 100
+    assert found.bisection.how.endswith("an upper bound") and 0 < found.bisection.percent <= 100
     assert [f.code for f in check(fabric) if f.code in ("swapped-cables", "misplaced-cable", "missing-cable")] == []
 
 

@@ -54,7 +54,7 @@ def finding(fabric: Fabric, port: int, severity: Severity = Severity.ERROR, **te
     node = int(fabric.port_node[port])
     place = Place(fabric.node_name(node), int(fabric.node_guid[node]), int(fabric.port_num[port]))
     told: dict[str, Any] = {"message": f"{place} is bad", "advice": "replace the cable", **texts}
-    return Finding("link-speed", severity, (place,), told["message"], {}, told["advice"])
+    return Finding("link-slow", severity, (place,), told["message"], {}, told["advice"])
 
 
 def report_of(fabric: Fabric, engine: str = "minhop", findings: tuple[Finding, ...] = ()) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -9,10 +10,13 @@ import numpy as np
 import pytest
 
 from softib.diags.finding import Severity
+from softib.diags.structure import recognise
 from softib.fabric.topologies.registry import generate
-from softib.report.drawing import MAX_LINES, bundles, load_class, short_name
+from softib.report.drawing import MAX_LINES, bundles, load_class
 from softib.report.glossary import GLOSSARY
 from softib.report.html import to_html
+from softib.report.labels import distinct_parts, short_name, with_names
+from softib.report.model import Made
 from softib.report.tiers import MAX_BOXES, tiers_of
 from softib.sim.static_network import port_gbps
 from tests.report.samples import finding, report_of, tree, with_lids
@@ -61,6 +65,12 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+def data_of(report) -> str:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', to_html(report), re.S)
+    assert found
+    return found[1]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_names_and_messages_from_files_are_text_and_nothing_else(text):
     clean = Page(to_html(report_of(tree(2, 2, 2), findings=())))
@@ -73,10 +83,24 @@ def test_names_and_messages_from_files_are_text_and_nothing_else(text):
     report.notes.append(text)
     page = Page(to_html(report))
     scripts = [a for tag, a in page.elements if tag == "script"]
-    assert len(scripts) == 1
+    assert [a.get("type") for a in scripts] == ["application/json", None]
+    assert "<" not in re.search(r'id="data">(.*?)</script>', to_html(report), re.S)[1]
     assert not [a for _, a in page.elements if any(name.startswith("on") for name in a)]
-    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in clean.elements} | {"ol", "li", "button", "input"}
+    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in clean.elements} | {
+        "ol",
+        "li",
+        "button",
+        "input",
+        "details",
+        "summary",
+        "a",
+        "dl",
+        "dt",
+        "dd",
+        "b",
+    }
     assert any(text in t for t in page.text)
+    assert any(name.startswith(text) for name in json.loads(data_of(report))["name"])
 
 
 def test_every_element_is_closed_in_order():
@@ -130,8 +154,9 @@ def test_tiers_follow_the_generator():
     graph = with_lids(fabric)
     hosts = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
     names = [fabric.node_name(int(n)) for n in graph.switch_node]
-    tiers = tiers_of(graph, names, hosts)
+    tiers = tiers_of(graph, names, hosts, recognise(fabric).rank[graph.switch_node])
     assert np.bincount(tiers.tier).tolist() == [32, 32, 16]
+    assert tiers.labels == ["32 leaf switches", "32 spine switches", "16 core switches"]
     assert max(len(tiers.boxes_of(t)) for t in range(3)) <= MAX_BOXES
     # Leaves of a pod stand together: each stretch of four is connected to the same four spines.
     order = np.argsort(tiers.box[tiers.tier == 0], kind="stable")
@@ -144,7 +169,7 @@ def test_bundles_hold_every_cable_between_switches_once():
     fabric = tree(4, 4, 2)
     graph = with_lids(fabric)
     hosts = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
-    tiers = tiers_of(graph, [str(i) for i in range(6)], hosts)
+    tiers = tiers_of(graph, [str(i) for i in range(6)], hosts, recognise(fabric).rank[graph.switch_node])
     lines = bundles(fabric, graph, tiers, None, port_gbps(fabric), ())
     assert sum(b.cables for b in lines) == 8
     assert {b.speed for b in lines} == {"100 Gb/s"}
@@ -192,3 +217,81 @@ def test_a_missing_cable_is_drawn_as_a_dashed_line():
     html = to_html(report_of(fabric, findings=(gone,)))
     assert html.count('class="ghost f1"') == 1
     assert "leaf-2 – spine" in html
+
+
+def test_boxes_are_named_by_what_tells_them_apart():
+    assert distinct_parts(["leaf-1", "leaf-2", "leaf-10"]) == (["1", "2", "10"], "leaf-…")
+    assert distinct_parts(["sp79.cn.a0807.qm8790.krskp", "sp8.cn.a0901.qm8790.krskp"]) == (
+        ["79.cn.a0807", "8.cn.a0901"],
+        "sp….qm8790.krskp",
+    )
+    assert distinct_parts(["a1", "b1"]) == (["a1", "b1"], "")
+    assert distinct_parts(["x"]) == (["x"], "")
+    assert distinct_parts(["leaf", "leaf-2"]) == (["leaf", "leaf-2"], ""), "nothing would be left of the first"
+
+
+@pytest.mark.parametrize(("leaves", "prefix"), [(6, ""), (40, "MF0;rack-17-row-3-"), (64, "a-very-long-switch-name-")])
+def test_every_box_has_a_label_that_no_other_has(leaves, prefix):
+    html = to_html(report_of(tree(leaves, 2, 4, prefix=prefix)))
+    labels = re.findall(r'data-box="\d+"[^>]*><title>.*?</title><rect[^>]*/><text[^>]*>([^<]+)</text>', html)
+    assert len(labels) == leaves + 4
+    assert len(set(labels[:leaves])) == leaves
+
+
+def test_notes_have_names_instead_of_guids():
+    fabric = tree()
+    guid = int(fabric.node_guid[fabric.find_node("leaf-1")])
+    text = f"switches differ: {guid:#018x} and {guid:016x}, not 0x00000000deadbeef"
+    assert with_names([text, "no GUID"], fabric) == [
+        "switches differ: leaf-1 and leaf-1, not 0x00000000deadbeef",
+        "no GUID",
+    ]
+    fabric.node_guid[fabric.find_node("leaf-2")] = guid
+    assert f"{guid:#018x}" in with_names([text], fabric)[0], "two nodes carry it: a name would be a guess"
+
+
+def test_the_page_opens_on_findings_and_says_how_it_was_made():
+    fabric = tree()
+    bad = finding(fabric, int(fabric.cable_port[0, 0]))
+    report = report_of(fabric, findings=(bad,))
+    report.made = Made("2023-11-14 22:13 UTC", "1.2", "softib report 'a b.net' --html x.html")
+    html = to_html(report)
+    assert html.index('id="findings"') < html.index('id="fabric"') < html.index('id="tables"')
+    assert "Made on 2023-11-14 22:13 UTC by softib 1.2" in html
+    assert "softib report &#39;a b.net&#39; --html x.html" in html
+    calm = to_html(report_of(tree()))
+    assert calm.index('id="fabric"') < calm.index('id="findings"')
+
+
+def test_a_finding_leads_to_its_place_and_to_what_it_means():
+    fabric = tree()
+    bad = finding(fabric, int(fabric.cable_port[0, 0]))
+    page = Page(to_html(report_of(fabric, findings=(bad,))))
+    places = [a for tag, a in page.elements if tag == "button" and a.get("class") == "place"]
+    node, port = int(fabric.port_node[fabric.cable_port[0, 0]]), int(fabric.port_num[fabric.cable_port[0, 0]])
+    assert [(a["data-node"], a["data-port"]) for a in places] == [(str(node), str(port))]
+    ids = {a["id"] for _, a in page.elements if "id" in a}
+    links = {a["href"] for tag, a in page.elements if tag == "a"}
+    assert {link[1:] for link in links} <= ids
+    assert "about-link-slow" in ids
+
+
+def test_the_page_holds_every_node_and_cable_once():
+    fabric = tree(4, 4, 2)
+    data = json.loads(data_of(report_of(fabric)))
+    assert data["name"] == fabric.node_names()
+    ends = {(a, ap, b, bp) for a, ap, b, bp in zip(*(data["cable"][k] for k in ("a", "ap", "b", "bp")), strict=True)}
+    truth = {
+        (int(fabric.port_node[p]), int(fabric.port_num[p]), int(fabric.port_node[q]), int(fabric.port_num[q]))
+        for p, q in fabric.cable_port.tolist()
+    }
+    assert ends == truth
+    assert data["cable"]["left_out"] == 0
+
+
+def test_a_page_of_ten_thousand_hosts_is_a_few_megabytes():
+    """11,664 hosts, 34,992 cables: as columns, not as rows of HTML."""
+    fabric = generate("fat-tree", radix=36, levels=3)
+    report = report_of(tree())
+    report.fabric, report.graph, report.prediction = fabric, None, None
+    assert len(data_of(report)) < 3_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,11 +12,15 @@ from rich.console import Console
 
 from softib.cli.output import plain
 from softib.diags.finding import Severity
+from softib.fabric.model import Fabric
+from softib.fabric.topologies.registry import generate
 from softib.report.as_json import routing_json, to_json
 from softib.report.endpoints import endpoints_of, natural_key
+from softib.report.engines import compare_engines
 from softib.report.model import RoutingPart
+from softib.report.prediction import predict
 from softib.report.terminal import to_terminal
-from softib.report.words import headline, size_text, time_text
+from softib.report.words import headline, size_text, tiles, time_text
 from tests.report.samples import finding, report_of, tree, with_lids
 
 
@@ -49,7 +54,7 @@ def test_many_findings_of_one_code_are_counted_not_listed():
     fabric = tree(8, 16, 4)
     report = report_of(fabric, findings=tuple(finding(fabric, int(p)) for p in fabric.cable_port[:100, 0]))
     out = shown(report)
-    assert "92 more of link-speed" in out
+    assert "92 more of link-slow" in out
     assert out.count("is bad") == 8
 
 
@@ -105,3 +110,45 @@ def test_times(ps, expected):
 
 def test_sizes():
     assert [size_text(s) for s in (10, 1 << 20, 3 << 29)] == ["10 B", "1 MiB", "1.5 GiB"]
+
+
+def test_information_is_not_called_no_findings():
+    fabric = tree()
+    report = report_of(fabric, findings=(finding(fabric, int(fabric.cable_port[0, 0]), Severity.INFO),))
+    report.problems.clear()
+    tone, sentence = headline(report)
+    assert tone == "good"
+    assert sentence == (
+        "No errors, no warnings, 1 thing to know: every pair of hosts arrives, and no credit loop can form."
+    )
+
+
+def mixed(slow_every: int) -> Fabric:
+    """A tree whose every ``slow_every``-th host has a link of a quarter of the others' rate."""
+    fabric = tree(4, 8, 2)
+    from softib.fabric.faults import slow_link
+
+    for i in range(0, 32, slow_every):
+        slow_link(fabric, f"host-{i}[1]", speed="SDR")
+    return fabric
+
+
+@pytest.mark.parametrize("slow_every", [100, 2, 3])
+def test_percentages_divide_the_sums_beside_them(slow_every):
+    """Where hosts differ in rate, the mean over pairs is another figure than the quotient of the sums: both are told."""
+    report = report_of(mixed(slow_every))
+    tile = next(t for t in tiles(report) if t.label == "Effective bisection")
+    found = re.search(r"in sum ([\d.,]+) (\w)b/s of ([\d.,]+) (\w)b/s(?: \(([\d.]+) %\))?", tile.note)
+    assert found, tile.note
+    a, b = (float(found[i].replace(",", "")) * (1000 if found[i + 1] == "T" else 1) for i in (1, 3))
+    said = float(found[5] or tile.value.split(" ")[0])
+    assert 100 * a / b == pytest.approx(said, abs=0.1)
+
+
+def test_the_same_engine_has_the_same_figures_in_both_tables():
+    report = report_of(generate("fat-tree", radix=12, levels=3), engine="updn")
+    report.prediction = predict(report.fabric, report.graph, report.lft)
+    rows = compare_engines(report.fabric, report.graph, report.prediction.endpoints, report.routing, report.lft)
+    used = next(r for r in rows if r.used)
+    assert used.bisection == report.prediction.bisection_relative
+    assert used.shift == report.prediction.pattern("shift").relative

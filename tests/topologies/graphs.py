@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -114,3 +115,34 @@ def max_flow(f: Fabric, sources: np.ndarray, sinks: np.ndarray) -> int:
             room[v][u] = room[v].get(u, 0) + 1
             v = u
         flow += 1
+
+
+def flow_gbps(f: Fabric, gbps: np.ndarray, sources: np.ndarray, sinks: np.ndarray) -> float:
+    """Gb/s that can go from node set to node set over cables of ``gbps`` each (Edmonds and Karp)."""
+    n = f.sizes.nodes
+    room: list[dict[int, float]] = [{} for _ in range(n + 2)]
+    for (a, b), rate in zip(f.port_node[f.cable_port].tolist(), gbps.tolist(), strict=True):
+        room[a][b] = room[a].get(b, 0.0) + rate
+        room[b][a] = room[b].get(a, 0.0) + rate
+    for s in sources.tolist():
+        room[n][s], room[s][n] = np.inf, 0.0
+    for t in sinks.tolist():
+        room[t][n + 1], room[n + 1][t] = np.inf, 0.0
+    flow = 0.0
+    while True:
+        came, frontier = {n: -1}, [n]
+        for u in frontier:
+            for v, free in room[u].items():
+                if free > 1e-9 and v not in came:
+                    came[v] = u
+                    frontier.append(v)
+        if n + 1 not in came:
+            return flow
+        path = [n + 1]
+        while path[-1] != n:
+            path.append(came[path[-1]])
+        least = min(room[u][v] for v, u in itertools.pairwise(path))
+        for v, u in itertools.pairwise(path):
+            room[u][v] -= least
+            room[v][u] = room[v].get(u, 0.0) + least
+        flow += least

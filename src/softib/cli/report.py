@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+
+if TYPE_CHECKING:
+    from softib.report.model import Made
 
 
 @click.command()
@@ -52,11 +56,13 @@ def command(
     check_choice(engine, lfts)
     if html:
         _check_target(html)
+        made = _made()
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
     report = build(source, result, plan=plans, engine=engine, lfts=lfts, seed=seed, steps=steps)
     if html:
+        report.made = made
         with steps("drawing"):
             _write(report, html)
     report.seconds.update(steps.seconds)
@@ -74,6 +80,25 @@ def command(
     if html:
         click.echo(printable(f"softib: report written to {html}"), err=True)
     return 0
+
+
+def _made() -> Made:
+    """Now, or the moment that SOURCE_DATE_EPOCH tells (reproducible-builds.org), and this command."""
+    import os
+    import shlex
+    import sys
+    from datetime import UTC, datetime
+
+    from softib import __version__
+    from softib.errors import InputError
+    from softib.report.model import Made
+
+    told = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        when = datetime.now(UTC) if told is None else datetime.fromtimestamp(int(told), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InputError(f"SOURCE_DATE_EPOCH={told}: give seconds since 1970, such as 1700000000") from None
+    return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, shlex.join(["softib", *sys.argv[1:]]))
 
 
 def _check_target(html: str) -> None:

@@ -18,6 +18,7 @@ from softib.diags import grids
 from softib.diags.bisection import Bisection, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.rails import Rails, find_rails
+from softib.diags.tiers import count_tiers
 from softib.diags.view import FabricView
 from softib.fabric.model import Fabric
 
@@ -162,14 +163,14 @@ def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndar
 def summary(fabric: Fabric, structure: Structure) -> dict[str, Any]:
     """What a report wants to know, as plain values (``None``: not known)."""
     names = fabric.node_names()
-    switches = structure.rank[fabric.is_switch]
-    tiers = {int(r): int((switches == r).sum()) for r in np.unique(switches[switches > 0])}
+    tiers, untiered = count_tiers(structure.rank[fabric.is_switch])
     ratio = structure.oversubscription
     finite = ratio[np.isfinite(ratio)]
     return {
         "kind": structure.kind,
         "levels": structure.levels,
         "tiers": tiers,
+        "untiered_switches": untiered,
         "rails": structure.rails or None,
         "units": structure.units or None,
         "dims": list(structure.dims) or None,
@@ -185,6 +186,9 @@ def summary(fabric: Fabric, structure: Structure) -> dict[str, Any]:
         "oversubscription_worst": round(float(finite.max()), 3) if len(finite) else None,
         "bisection_gbps": structure.bisection.gbps,
         "bisection_percent": structure.bisection.percent,
+        "bisection_full_gbps": structure.bisection.full_gbps,
         "bisection_how": structure.bisection.how,
+        "bisection_exact": structure.bisection.exact,
+        "narrowest_part": None if structure.bisection.part is None else vars(structure.bisection.part).copy(),
         "notes": list(structure.notes),
     }  # fmt: skip

@@ -74,14 +74,17 @@ def build(
         from softib.report.prediction import predict
 
         with steps("prediction"):
-            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed)
+            cut = report.recognised.bisection if report.recognised else None
+            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
         if report.prediction is not None:
             from softib.report.engines import compare_engines
 
             with steps("other engines"):
+                told = report.prediction
                 report.engines = compare_engines(
-                    found.fabric, found.graph, report.prediction.endpoints, found.part, found.lft, found.options, seed
-                )
+                    found.fabric, found.graph, told.endpoints, found.part, found.lft, found.options, seed,
+                    (told.bisection_relative, told.pattern("shift").relative),
+                )  # fmt: skip
         else:
             report.notes.append("no traffic to predict: fewer than two host ports have an address")
     return report
@@ -144,4 +147,4 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         plan = report.comparison = compare(result.fabric, plan)
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
-    report.structure = summary(result.fabric, structure)
+    report.recognised, report.structure = structure, summary(result.fabric, structure)

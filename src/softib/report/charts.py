@@ -10,7 +10,7 @@ from softib.report.drawing import load_class
 __all__ = ["heat_map", "hop_bars", "load_curves"]
 
 CURVE_POINTS = 160
-W, H, LEFT, BOTTOM, TOP = 560.0, 250.0, 40.0, 34.0, 12.0
+W, H, LEFT, RIGHT, BOTTOM, TOP = 560.0, 250.0, 40.0, 20.0, 34.0, 12.0
 
 
 def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
@@ -21,12 +21,12 @@ def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
     for i in range(5):
         value = top * i / 4
         y = _y(value, top)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{W - 8}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{W - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="axis end" x="{LEFT - 6}" y="{y + 4:.1f}">{value:g}</text>')
     for share in (0, 25, 50, 75, 100):
         parts.append(f'<text class="axis mid" x="{_x(share / 100):.1f}" y="{H - 16:.1f}">{share}%</text>')
     parts.append(f'<text class="axis mid" x="{_x(0.5):.1f}" y="{H - 2:.1f}">of the links, busiest first</text>')
-    parts.append(f'<line class="full" x1="{LEFT}" x2="{W - 8}" y1="{_y(1, top):.1f}" y2="{_y(1, top):.1f}"/>')
+    parts.append(f'<line class="full" x1="{LEFT}" x2="{W - RIGHT}" y1="{_y(1, top):.1f}" y2="{_y(1, top):.1f}"/>')
     for i, (name, load) in enumerate(curves):
         if not len(load):
             continue
@@ -39,7 +39,7 @@ def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
 
 
 def _x(share: float) -> float:
-    return LEFT + share * (W - LEFT - 8)
+    return LEFT + share * (W - LEFT - RIGHT)
 
 
 def _y(value: float, top: float) -> float:

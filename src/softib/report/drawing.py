@@ -6,8 +6,7 @@ SVG text of bounded size: switches of a large tier share boxes, cables between t
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +14,20 @@ from markupsafe import escape
 
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.iba.rates import SPEED_BY_CODE
+from softib.report.labels import distinct_parts, short_name
 from softib.report.tiers import Tiers
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["LOAD_STEPS", "Bundle", "bundles", "draw", "ghosts", "load_class", "short_name"]
+__all__ = ["LOAD_STEPS", "Bundle", "bundles", "draw", "ghosts", "load_class"]
 
 WIDTH, TIER_HEIGHT, BOX_HEIGHT, MARGIN = 1160.0, 150.0, 26.0, 24.0
 MAX_LINES = 3000
 """Lines of a drawing: the busiest and the faulty come first."""
 LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
 """Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly full."""
+LETTER, LONGEST = 6.0, 20
+"""Width of a letter, and letters of a label that runs upwards."""
+MARKS = {2: " f2", 1: " f1", 0: " f0", -1: ""}
 SHOW_HOSTS = 72
 """Up to so many hosts each is drawn by itself."""
 
@@ -41,12 +43,6 @@ class Bundle:
     speed: str
     slow: bool
     severity: int
-
-
-def short_name(name: str) -> str:
-    """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``."""
-    found = re.fullmatch(r"[^;]*;([^:;]+):.*", name)
-    return found[1] if found else name
 
 
 def load_class(load: float) -> int:
@@ -65,6 +61,18 @@ def port_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
                 continue
             port = int(fabric.port(node, place.portnum))
             worst[port] = max(worst[port], int(finding.severity))
+    return worst
+
+
+def node_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
+    """Worst severity of the findings at each node (int8[nodes], -1 = none)."""
+    worst = np.full(fabric.sizes.nodes, -1, np.int8)
+    node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
+    for finding in findings:
+        for place in finding.where:
+            node = node_of.get(place.guid)
+            if node is not None:
+                worst[node] = max(worst[node], int(finding.severity))
     return worst
 
 
@@ -126,117 +134,198 @@ def _speeds(slowest: float, fastest: float) -> str:
 
 
 def draw(
-    fabric: Fabric, graph: SwitchGraph, tiers: Tiers, lines: list[Bundle], host_names: dict[int, list[str]]
+    fabric: Fabric,
+    graph: SwitchGraph,
+    tiers: Tiers,
+    lines: list[Bundle],
+    host_names: dict[int, list[str]],
+    findings: Iterable[Finding] = (),
 ) -> str:
-    """The drawing as one ``<svg>``. ``host_names`` are the CA ports by switch."""
+    """The drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
+
+    Boxes carry ``data-box``, lines ``data-ends``: what the page's script selects by.
+    """
     around = tiers.n_tiers == 1 and 2 < len(tiers.box_tier) <= 2 * MAX_LINES and bool(lines)
-    place, height = _circle(tiers) if around else _rows(tiers)
-    names = [short_name(fabric.node_name(int(n))) for n in graph.switch_node]
-    parts = [
-        f'<svg class="fabric by-load" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="drawing of the fabric">'
-    ]
-    speeds = sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)
     members: list[list[int]] = [[] for _ in tiers.box_tier]
+    names = [short_name(fabric.node_name(int(n))) for n in graph.switch_node]
     for s in np.lexsort((np.arange(len(names)), tiers.box)):
         members[tiers.box[s]].append(int(s))
+    boxes, heads = _boxes(tiers, members, names, around)
+    height = max((b.y + b.h for b in boxes), default=0.0) + (80 if around else 58)
+    worst = node_severity(fabric, findings)[graph.switch_node]
+    parts = [
+        f'<svg class="fabric by-load" viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="group" '
+        'aria-label="drawing of the fabric: arrow keys go from box to box, Enter selects">'
+    ]
+    speeds = sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)
     opacity = 0.8 if len(lines) < 200 else 0.55 if len(lines) < 800 else 0.35
     parts.append(f'<g class="links" stroke-opacity="{opacity}">')
     # The worst last: SVG paints in order.
     parts += [
-        _line(b, place, tiers, members, names, speeds.index(b.speed) if b.cables else 0, around)
-        for b in reversed(lines)
+        _line(b, boxes, members, names, speeds.index(b.speed) if b.cables else 0, around) for b in reversed(lines)
     ]
     parts.append("</g><g class='boxes'>")
     if not around:
-        parts += [_tier_label(tiers, t, place) for t in range(tiers.n_tiers)]
+        parts += [
+            f'<text class="tier" x="{MARGIN}" y="{y - 10:.0f}">{escape(tiers.labels[t] + told)}</text>'
+            for t, (y, told) in enumerate(heads)
+        ]
     few = int(tiers.hosts.sum()) <= SHOW_HOSTS
     parts += [
-        _box(b, place[b], members[b], names, tiers, host_names if few else {}, around) for b in range(len(members))
+        _box(
+            i, box, members[i], names, tiers, host_names if few else {}, around, int(worst[members[i]].max(initial=-1))
+        )
+        for i, box in enumerate(boxes)
     ]
     return "".join([*parts, "</g></svg>"])
 
 
-def _rows(tiers: Tiers) -> tuple[np.ndarray, float]:
-    """x, y and width of each box in rows, leaves at the bottom; the height of the picture."""
-    place = np.zeros((len(tiers.box_tier), 3))
+@dataclass
+class Box:
+    """A box of the drawing: centre of its upper edge, size, label, and whether the label runs upwards."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+    label: str
+    upright: bool
+
+
+def _boxes(
+    tiers: Tiers, members: list[list[int]], names: list[str], around: bool
+) -> tuple[list[Box], list[tuple[float, str]]]:
+    """Every box, and (y, what its names have in common) of each tier."""
+    boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
+    heads: list[tuple[float, str]] = []
     for t in range(tiers.n_tiers):
         mine = tiers.boxes_of(t)
         pitch = (WIDTH - 2 * MARGIN) / max(len(mine), 1)
-        place[mine, 0] = MARGIN + pitch * (np.arange(len(mine)) + 0.5)
-        place[mine, 1] = 30 + TIER_HEIGHT * (tiers.n_tiers - 1 - t)
-        place[mine, 2] = min(118.0, pitch * 0.84)
-    return place, 30 + TIER_HEIGHT * max(tiers.n_tiers - 1, 0) + BOX_HEIGHT + 58
+        width = _arc(len(mine)) if around else min(118.0, pitch * 0.84)
+        told = _label(boxes, mine.tolist(), members, names, width, around)
+        heads.append((0.0, told))
+        for k, i in enumerate(mine.tolist()):
+            boxes[i].x, boxes[i].w = MARGIN + pitch * (k + 0.5), width
+    if around:
+        _round(boxes)
+        return boxes, heads
+    y = 30.0
+    for t in range(tiers.n_tiers - 1, -1, -1):
+        mine = tiers.boxes_of(t)
+        heads[t] = (y, heads[t][1])
+        for i in mine:
+            boxes[i].y = y
+        y += TIER_HEIGHT - BOX_HEIGHT + max((boxes[i].h for i in mine), default=BOX_HEIGHT)
+    return boxes, heads
 
 
-def _circle(tiers: Tiers) -> tuple[np.ndarray, float]:
-    n = len(tiers.box_tier)
-    radius = min(300.0, 90.0 + 9.0 * n)
-    angle = 2 * math.pi * np.arange(n) / n - math.pi / 2
-    width = min(100.0, max(8.0, 1.7 * math.pi * radius / n))
-    place = np.stack([WIDTH / 2 + 1.5 * radius * np.cos(angle), radius + 60 + radius * np.sin(angle),
-                      np.full(n, width)], axis=1)  # fmt: skip
-    return place, 2 * radius + 150
-
-
-def _tier_label(tiers: Tiers, tier: int, place: np.ndarray) -> str:
-    y = place[tiers.boxes_of(tier), 1].max(initial=0)
-    n = int((tiers.tier == tier).sum())
-    kind = ("leaf", "spine", "core")[tier] if tier < 3 else f"tier {tier}"
-    return f'<text class="tier" x="{MARGIN}" y="{y - 10:.0f}">{n:,} {kind} switch{"es" * (n != 1)}</text>'
-
-
-def _line(
-    b: Bundle, place: np.ndarray, tiers: Tiers, members: list[list[int]], names: list[str], speed: int, around: bool
+def _label(
+    boxes: list[Box], mine: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    (x1, y1, _), (x2, y2, _) = place[b.a], place[b.b]
+    """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that, upwards."""
+    whole = [_who(members[i], names) for i in mine]
+    every = [n for i in mine for n in {members[i][0]: 0, members[i][-1]: 0}]
+    apart, common = distinct_parts([names[s] for s in every])
+    part = dict(zip(every, apart, strict=True))
+    short = [_who(members[i], part) for i in mine]
+    room = int(width / LETTER)
+    if max(map(len, whole), default=0) <= room:
+        told, labels = "", whole
+    else:
+        told, labels = (f" · {common}" if common else ""), short
+    upright = not around and max(map(len, labels), default=0) > room
+    if upright:
+        labels = [
+            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(mine, labels, strict=True)
+        ]
+    high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
+    for i, label in zip(mine, labels, strict=True):
+        boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
+    return told
+
+
+def _shortened(label: str, first: str, members: int) -> str:
+    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends of a name."""
+    if len(label) <= LONGEST:
+        return label
+    head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"
+    return head if members == 1 else f"{head} +{members - 1}"
+
+
+def _arc(n: int) -> float:
+    return min(100.0, max(8.0, 1.7 * math.pi * _radius(n) / max(n, 1)))
+
+
+def _radius(n: int) -> float:
+    return min(300.0, 90.0 + 9.0 * n)
+
+
+def _round(boxes: list[Box]) -> None:
+    """Put the boxes on a circle."""
+    n, radius = len(boxes), _radius(len(boxes))
+    for i, box in enumerate(boxes):
+        angle = 2 * math.pi * i / n - math.pi / 2
+        box.x, box.y = WIDTH / 2 + 1.5 * radius * math.cos(angle), radius + 60 + radius * math.sin(angle)
+
+
+def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str], speed: int, around: bool) -> str:
+    one, two = boxes[b.a], boxes[b.b]
+    x1, y1, x2, y2 = one.x, one.y, two.x, two.y
     if around:
         path = f"M{x1:.1f} {y1 + 13:.1f}L{x2:.1f} {y2 + 13:.1f}"
     elif y1 == y2:
         lift = y1 - 26 - 0.06 * abs(x2 - x1)
         path = f"M{x1:.1f} {y1:.1f}Q{(x1 + x2) / 2:.1f} {lift:.1f} {x2:.1f} {y2:.1f}"
+    elif y1 > y2:
+        path = f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2 + two.h:.1f}"
     else:
-        path = (
-            f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2 + BOX_HEIGHT:.1f}"
-            if y1 > y2
-            else f"M{x1:.1f} {y1 + BOX_HEIGHT:.1f}L{x2:.1f} {y2:.1f}"
-        )
+        path = f"M{x1:.1f} {y1 + one.h:.1f}L{x2:.1f} {y2:.1f}"
     width = min(1.0 + 0.45 * math.log2(max(b.cables, 1)), 4.0)
-    mark = {2: " f2", 1: " f1", 0: " f0"}.get(b.severity, "")
+    mark = MARKS[b.severity]
     ends = f"{_who(members[b.a], names)} – {_who(members[b.b], names)}"
-    tip = f"{ends}: {b.cables} cable{'s' * (b.cables != 1)}, {b.speed}, load {b.load:.2f}"
+    where = f'data-ends="{b.a} {b.b}" d="{path}"'
     if not b.cables:
-        return f'<path class="ghost{mark}" d="{path}" stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
+        return f'<path class="ghost{mark}" {where} stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
+    tip = f"{ends}: {b.cables} cable{'s' * (b.cables != 1)}, {b.speed}, load {b.load:.2f}"
     return (
-        f'<path class="l{load_class(b.load)} s{min(speed, 4)}{mark}{" slow" if b.slow else ""}" d="{path}" '
+        f'<path class="l{load_class(b.load)} s{min(speed, 4)}{mark}{" slow" if b.slow else ""}" {where} '
         f'stroke-width="{width:.1f}"><title>{escape(tip)}</title></path>'
     )
 
 
-def _who(switches: list[int], names: list[str]) -> str:
-    return names[switches[0]] if len(switches) == 1 else f"{names[switches[0]]} … {names[switches[-1]]}"
+def _who(switches: list[int], names: Sequence[str] | Mapping[int, str]) -> str:
+    first, last = names[switches[0]], names[switches[-1]]
+    return first if len(switches) == 1 else f"{first} … {last}"
 
 
 def _box(
-    box: int,
-    at: np.ndarray,
+    number: int,
+    box: Box,
     switches: list[int],
     names: list[str],
     tiers: Tiers,
     host_names: dict[int, list[str]],
     around: bool,
+    severity: int,
 ) -> str:
-    x, y, w = at
     hosts = int(tiers.hosts[switches].sum())
     tip = f"{_who(switches, names)}: {len(switches)} switch{'es' * (len(switches) != 1)}, {hosts} host ports"
-    label = names[switches[0]] if len(switches) == 1 else f"{len(switches)}×"
-    room = int(w / 6.0)
-    text = ""
-    if len(label) <= room or room >= 9:
-        shown = label if len(label) <= room else "…" + label[-(room - 1) :]
-        text = f'<text x="{x:.1f}" y="{y + 17:.1f}">{escape(shown)}</text>'
-    rect = f'<rect x="{x - w / 2:.1f}" y="{y:.1f}" width="{w:.1f}" height="{BOX_HEIGHT:.0f}" rx="4"/>'
-    below = _hosts(x, y + BOX_HEIGHT, w, hosts, [h for s in switches for h in host_names.get(s, [])], around)
-    return f'<g class="t{min(int(tiers.box_tier[box]), 3)}"><title>{escape(tip)}</title>{rect}{text}{below}</g>'
+    x, y, w, h = box.x, box.y, box.w, box.h
+    if box.upright:
+        size = min(10.5, 0.8 * w)
+        at = f'transform="translate({x + size / 3:.1f} {y + h / 2:.1f}) rotate(-90)"'
+    else:
+        # What does not fit is written small: zooming in makes it legible.
+        size = min(10.5, 10.5 * w / (LETTER * max(len(box.label), 1)))
+        at = f'x="{x:.1f}" y="{y + 13 + size / 3:.1f}"'
+    text = f'<text {at} font-size="{size:.1f}">{escape(box.label)}</text>'
+    rect = f'<rect x="{x - w / 2:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.0f}" rx="4"/>'
+    below = _hosts(x, y + h, w, hosts, [n for s in switches for n in host_names.get(s, [])], around)
+    row = min(int(tiers.box_tier[number]), 3)
+    return (
+        f'<g class="t{row}{MARKS[severity]}" data-box="{number}" role="button" tabindex="{0 if number == 0 else -1}" '
+        f'aria-label="{escape(tip)}"><title>{escape(tip)}</title>{rect}{text}{below}</g>'
+    )
 
 
 def _hosts(x: float, y: float, w: float, hosts: int, names: list[str], around: bool) -> str:
@@ -253,8 +342,3 @@ def _hosts(x: float, y: float, w: float, hosts: int, names: list[str], around: b
         )
     size = "" if w < 14 else f'<text class="count" x="{x:.1f}" y="{y + 30:.1f}">{hosts}</text>'
     return f'<rect class="hosts" x="{x - w / 2:.1f}" y="{y + 4:.1f}" width="{w:.1f}" height="{min(4 + hosts / 6, 14):.1f}" rx="2"/>{size}'
-
-
-def speed_name(code: int) -> str:
-    """Generation of a speed code (``HDR``), or ``?``."""
-    return SPEED_BY_CODE[code].name if code in SPEED_BY_CODE else "?"

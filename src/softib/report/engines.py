@@ -10,17 +10,15 @@ import numpy as np
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.report.endpoints import Endpoints
+from softib.report.labels import with_names
 from softib.report.model import RoutingPart
-from softib.report.prediction import network_of
+from softib.report.prediction import network_of, sampled_shifts
 from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.routing.verify import verify
 from softib.sim import static
-from softib.sim import static_patterns as patterns
 
 __all__ = ["EngineRow", "compare_engines"]
-
-SAMPLES, SHIFTS = 20, 64
 
 
 @dataclass(frozen=True)
@@ -47,25 +45,26 @@ class EngineRow:
 
 
 def compare_engines(
-    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray,
-    options: RouteOptions | None = None, seed: int = 0,
-) -> list[EngineRow]:  # fmt: skip
-    """Route with every engine and predict random pairs and shifts, all with the same draws; best bisection first.
+    fabric: Fabric,
+    graph: SwitchGraph,
+    ends: Endpoints,
+    part: RoutingPart,
+    lft: np.ndarray,
+    options: RouteOptions | None = None,
+    seed: int = 0,
+    predicted: tuple[float, float] | None = None,
+) -> list[EngineRow]:
+    """Route with every engine and predict random pairs and shifts, all with the prediction's draws; best bisection first.
 
-    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones.
+    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones; ``predicted`` are
+    its two figures, if at hand.
     """
-    rows = [_used_row(fabric, graph, ends, part, lft, seed)]
+    bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
+    rows = [EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
+                      part.unreachable, "; ".join(part.notes))]  # fmt: skip
     rows += [_row(name, fabric, graph, ends, options, seed) for name in ENGINES if name != part.engine]
     order = [*ENGINES, part.engine]
     return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
-
-
-def _used_row(
-    fabric: Fabric, graph: SwitchGraph, ends: Endpoints, part: RoutingPart, lft: np.ndarray, seed: int
-) -> EngineRow:
-    bisection, shift = _traffic(fabric, graph, ends, lft, seed)
-    return EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
-                     part.unreachable, "; ".join(part.notes))  # fmt: skip
 
 
 def _row(
@@ -74,16 +73,15 @@ def _row(
     try:
         found = route(graph, name, options)
     except SoftibError as error:
-        return EngineRow(name, name, False, None, None, None, None, str(error))
+        return EngineRow(name, name, False, None, None, None, None, *with_names([str(error)], fabric))
     proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
     bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
     return EngineRow(name, found.engine, False, bisection, shift, proof.deadlock_free, proof.unreachable,
-                     "; ".join(found.notes))  # fmt: skip
+                     *with_names(["; ".join(found.notes)], fabric))  # fmt: skip
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
     """(random pairs, shifts), relative."""
     network = network_of(fabric, graph, lft, ends)
-    which = patterns.sample_shifts(network.n_hosts, SHIFTS, np.random.default_rng(seed))
-    shifts = static.all_shifts(network, shifts=which).relative
-    return static.effective_bisection(network, SAMPLES, seed).relative, float(shifts.mean())
+    shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
+    return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

@@ -11,30 +11,42 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from softib.diags.check import CODES
 from softib.diags.finding import Severity
-from softib.iba.constants import NodeType
+from softib.diags.registry import Code
+from softib.diags.structure import recognise
+from softib.diags.tiers import TREES
 from softib.report import charts
-from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, ghosts, short_name
+from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, ghosts
 from softib.report.glossary import GLOSSARY
+from softib.report.labels import short_name
 from softib.report.model import Report
+from softib.report.page_data import page_data, places, script_json
 from softib.report.tiers import Tiers, tiers_of
 from softib.report.words import engine_hint, headline, size_text, structure_facts, tiles, time_text
 from softib.sim.static_network import port_gbps
 
 __all__ = ["to_html"]
 
-MAX_FINDINGS, MAX_SWITCHES, MAX_PROBLEMS, HEAT_ROWS = 1000, 2000, 200, 32
+MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
 
 
 def to_html(report: Report) -> str:
-    """The whole page as text."""
+    """The whole page as text: the same for the same report, whose ``made`` says when and by what command."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("softib.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters.update(term=term, n=lambda v: "–" if v is None else f"{v:,}", size=size_text, ps=time_text)
+    environment.filters.update(
+        term=term,
+        n=lambda v: "–" if v is None else f"{v:,}",
+        size=size_text,
+        ps=time_text,
+        evidence=_evidence,
+        capitalize_first=lambda t: t[:1].upper() + t[1:],
+    )
     return environment.get_template("report.html.j2").render(r=report, **_context(report))
 
 
@@ -43,14 +55,25 @@ def term(text: str, key: str | None = None) -> Markup:
     return Markup('<abbr title="{}">{}</abbr>').format(GLOSSARY[key or text], text)
 
 
+def _evidence(value: Any) -> str:
+    """One line of plain text for whatever a finding gives as evidence."""
+    if isinstance(value, dict):
+        return ", ".join(f"{k}: {_evidence(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_evidence(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _context(report: Report) -> dict[str, Any]:
     tiers = _tiers(report)
     load = relative_load(report)
     lines = _lines(report, tiers, load)
+    findings = sorted(report.findings, key=lambda f: -f.severity)[:MAX_FINDINGS]
     return {
         "headline": headline(report),
         "tiles": tiles(report),
         "engine_hint": engine_hint(report),
+        "shared_boxes": tiers is not None and len(tiers.box_tier) < len(tiers.box),
         "drawing": Markup(_drawing(report, tiers, lines)),
         "speeds": sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)[:5],
         "load_steps": LOAD_STEPS,
@@ -58,10 +81,12 @@ def _context(report: Report) -> dict[str, Any]:
         "curve_names": [name for name, _ in _curves(report)],
         "heat": Markup(_heat(report, load)),
         "hops": Markup(charts.hop_bars(report.routing.hops)) if report.routing and report.routing.hops else "",
-        "findings": sorted(report.findings, key=lambda f: -f.severity)[:MAX_FINDINGS],
+        "findings": list(zip(findings, places(report.fabric, findings), strict=True)),
+        "about": _about(report),
+        "routing_notes": _routing_notes(report),
+        "data": script_json(page_data(report, tiers, load, findings)),
         "severities": [(s, n) for s, n in report.by_severity().items()],
         "codes": Counter(f.code for f in report.findings).most_common(),
-        "switches": _switch_rows(report, tiers, load),
         "problems": report.problems[:MAX_PROBLEMS],
         "structure_facts": structure_facts(report.structure),
         "Severity": Severity,
@@ -90,7 +115,9 @@ def _tiers(report: Report) -> Tiers | None:
     if g is None or not g.n_switches:
         return None
     names = [report.fabric.node_name(int(n)) for n in g.switch_node]
-    return tiers_of(g, names, host_counts(report))
+    found = report.recognised or recognise(report.fabric)
+    tree = found.kind in TREES
+    return tiers_of(g, names, host_counts(report), found.rank[g.switch_node].astype(np.int64), tree)
 
 
 def host_counts(report: Report) -> np.ndarray:
@@ -119,7 +146,7 @@ def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
         g, ends = report.graph, report.prediction.endpoints
         for row, name in zip(ends.row, ends.name, strict=True):
             names.setdefault(int(g.end_switch[row]), []).append(name)
-    return draw(report.fabric, report.graph, tiers, lines, names)
+    return draw(report.fabric, report.graph, tiers, lines, names, report.findings)
 
 
 def _curves(report: Report) -> list[tuple[str, np.ndarray]]:
@@ -155,23 +182,16 @@ def _peer(report: Report, link: int) -> str:
     return f"{short_name(report.fabric.node_name(int(g.switch_node[g.peer[link]])))}[{int(g.peer_port[link])}]"
 
 
-def _switch_rows(report: Report, tiers: Tiers | None, load: np.ndarray | None) -> list[dict[str, Any]]:
-    f, g = report.fabric, report.graph
-    if g is None or tiers is None:
-        return [
-            {"name": f.node_name(int(n)), "guid": f"{int(f.node_guid[n]):#018x}", "lid": None, "tier": None,
-             "hosts": None, "links": None, "load": None, "ports": int(f.node_nports[n])}
-            for n in np.flatnonzero(f.node_type == NodeType.SWITCH)[:MAX_SWITCHES]
-        ]  # fmt: skip
-    lid = f.lid
-    most = np.zeros(g.n_switches)
-    if load is not None:
-        np.maximum.at(most, np.repeat(np.arange(g.n_switches), np.diff(g.first)), load)
-    order = np.lexsort((tiers.box, -tiers.tier))[:MAX_SWITCHES]
-    return [
-        {"name": f.node_name(int(g.switch_node[s])), "guid": f"{int(g.switch_guid[s]):#018x}",
-         "lid": int(lid[f.node_base[g.switch_node[s]]]), "tier": int(tiers.tier[s]), "hosts": int(tiers.hosts[s]),
-         "links": int(g.first[s + 1] - g.first[s]), "load": float(most[s]) if load is not None else None,
-         "ports": int(g.switch_nports[s])}
-        for s in order
-    ]  # fmt: skip
+def _about(report: Report) -> list[tuple[str, Code]]:
+    """The documentation of every code that the page lists, worst first."""
+    worst: dict[str, int] = {}
+    for finding in report.findings:
+        worst[finding.code] = max(worst.get(finding.code, -1), int(finding.severity))
+    return [(name, CODES[name]) for name in sorted(worst, key=lambda n: (-worst[n], n)) if name in CODES]
+
+
+def _routing_notes(report: Report) -> list[str]:
+    """Notes of routing and bring-up, each once."""
+    routing = report.routing.notes if report.routing else []
+    brought_up = report.bring_up.notes if report.bring_up else []
+    return [*routing, *(n for n in brought_up if n not in routing)]

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from softib.diags.plan_compare import PlanComparison
+    from softib.diags.structure import Structure
     from softib.report.engines import EngineRow
     from softib.report.prediction import Prediction
     from softib.routing.graph import SwitchGraph
 
-__all__ = ["BringUpPart", "Counts", "Report", "RoutingPart"]
+__all__ = ["BringUpPart", "Counts", "Made", "Report", "RoutingPart"]
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,19 @@ class RoutingPart:
         return self.deadlock_free and self.unreachable == 0
 
 
+@dataclass(frozen=True)
+class Made:
+    """When (a text, for people), by which version and by which command a report was made."""
+
+    when: str
+    version: str
+    command: str
+
+
 @dataclass
 class Report:
-    """Everything about one source. ``structure`` is the recognised topology (``diags.structure.summary``),
-    ``comparison`` what became of each cable of the ``plan``.
+    """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain values; ``comparison`` is
+    what became of each cable of the ``plan``.
 
     ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
 
@@ -97,6 +107,7 @@ class Report:
     problems: list[Problem]
     findings: list[Finding]
     structure: dict[str, Any] | None = None
+    recognised: Structure | None = None
     plan: str | None = None
     comparison: PlanComparison | None = None
     bring_up: BringUpPart | None = None
@@ -107,6 +118,7 @@ class Report:
     engines: list[EngineRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    made: Made | None = None
 
     @property
     def name(self) -> str:

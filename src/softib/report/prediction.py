@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from softib.diags import bisection as structural
 from softib.fabric.model import Fabric
 from softib.report.endpoints import Endpoints, endpoints_of
 from softib.routing.graph import SwitchGraph
 from softib.sim import static
 from softib.sim import static_patterns as patterns
+from softib.sim.static_limits import random_pairs_limit
 from softib.sim.static_network import Network, port_gbps
 
 __all__ = ["MESSAGE_BYTES", "Busy", "Pattern", "Prediction", "predict"]
 
 MESSAGE_BYTES = (1 << 20, 1 << 30)
 """Sizes for which ideal times are given: 1 MiB and 1 GiB."""
-SAMPLES = 50
+SAMPLES = static.SAMPLES
 INCAST = 32
 MAX_LOADS = 8_000_000
 """Shifts × channels that are kept at once (32 MB): beyond it shifts are sampled."""
@@ -60,7 +62,11 @@ class Pattern:
 
 @dataclass
 class Prediction:
-    """Everything that the static layer says. Times are in picoseconds by message size in bytes."""
+    """Everything that the static layer says. Times are in picoseconds by message size in bytes.
+
+    ``limit`` is what the wiring allows random pairs (:func:`~softib.sim.static_limits.random_pairs_limit`), None where the
+    structure is not known. ``narrowest_gbps`` is what one half sends to the other across the narrowest bisection.
+    """
 
     network: Network
     endpoints: Endpoints
@@ -72,6 +78,8 @@ class Prediction:
     allreduce_ps: dict[int, int]
     all_to_all_ps: dict[int, int]
     seed: int
+    limit: float | None = None
+    narrowest_gbps: float | None = None
 
     @property
     def hosts(self) -> int:
@@ -84,9 +92,13 @@ class Prediction:
 
 
 def predict(
-    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, *, seed: int = 0, samples: int = SAMPLES
-) -> Prediction | None:
-    """Predict traffic of every CA port over tables ``lft`` (uint8[switches, LIDs]); None with fewer than two of them."""
+    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, *, seed: int = 0, samples: int = SAMPLES,
+    cut: structural.Bisection | None = None,
+) -> Prediction | None:  # fmt: skip
+    """Predict traffic of every CA port over tables ``lft`` (uint8[switches, LIDs]); None with fewer than two of them.
+
+    ``cut`` is the bisection of the wiring, if at hand: pairs across it are a pattern, and its partitions limit random pairs.
+    """
     ends = endpoints_of(fabric, graph)
     if len(ends.row) < 2:
         return None
@@ -94,26 +106,58 @@ def predict(
     order, n = np.arange(network.n_hosts), network.n_hosts
     rng = np.random.default_rng(seed)
     bisection = static.effective_bisection(network, samples, seed)
-    which = patterns.sample_shifts(n, max(16, MAX_LOADS // network.n_channels), rng)
-    shifts = static.all_shifts(network, order, which)
+    shifts = static.all_shifts(network, order, sampled_shifts(network, seed))
     every = static.all_to_all(network)
     found = [
         Pattern("bisection", "random pairs between two random halves, both directions", 2 * bisection.pairs, samples, 0,
                 bisection.relative, float(bisection.samples.min()), float(bisection.worst.max(initial=0)),
                 bisection.unrouted, bisection.load, bisection.peak),
-        Pattern("shift", "every host to the host k places on, for each k", n, len(which), n - 1,
+        Pattern("shift", "every host to the host k places on, for each k", n, len(shifts.shifts), n - 1,
                 float(shifts.relative.mean()), float(shifts.relative.min()), float(shifts.load.max(initial=0)),
                 shifts.unrouted, shifts.load.mean(axis=0), shifts.load[int(shifts.relative.argmin())]),
         _all_to_all(network, every),
         _incast(network, order, rng),
     ]  # fmt: skip
+    limit, across = None, None
+    if cut is not None:
+        limit = random_pairs_limit(network, [part[graph.switch_node] for part in cut.partitions])
+        across = _narrowest(fabric, network, cut, samples, seed)
+    if across is not None:
+        found.insert(1, _narrowest_pattern(across, samples))
     for pattern in found:
         pattern.busiest = busiest(fabric, network, pattern.load)
     return Prediction(
         network, ends, found, bisection.gbps, bisection.full_gbps, bisection.relative, bisection.spread,
         {size: _allreduce_ps(network, size, ends) for size in MESSAGE_BYTES},
         {size: static.all_to_all_time_ps(network, size // n, every) for size in MESSAGE_BYTES}, seed,
+        limit, None if across is None else across.gbps,
     )  # fmt: skip
+
+
+def sampled_shifts(network: Network, seed: int) -> np.ndarray:
+    """The shifts whose loads are computed: all of them, or as many as :data:`MAX_LOADS` allows."""
+    at_most = max(16, MAX_LOADS // network.n_channels)
+    return patterns.sample_shifts(network.n_hosts, at_most, np.random.default_rng(seed))
+
+
+def _narrowest(
+    fabric: Fabric, network: Network, cut: structural.Bisection, samples: int, seed: int
+) -> static.Bisection | None:
+    """Random pairs across the narrowest bisection of the wiring: together they get no more than its bandwidth."""
+    g = network.graph
+    half = np.full(fabric.sizes.ports, -1)
+    half[cut.host_port] = cut.side
+    mine = half[fabric.node_base[g.end_node[network.hosts]] + g.end_portnum[network.hosts]]
+    halves = np.flatnonzero(mine == 1), np.flatnonzero(mine == 0)
+    if not all(len(side) for side in halves):
+        return None
+    return static.effective_bisection(network, samples, seed, halves=halves)
+
+
+def _narrowest_pattern(found: static.Bisection, samples: int) -> Pattern:
+    return Pattern("narrowest", "random pairs across the narrowest bisection, both directions", 2 * found.pairs, samples,
+                   0, found.relative, float(found.samples.min()), float(found.worst.max(initial=0)), found.unrouted,
+                   found.load, found.peak)  # fmt: skip
 
 
 def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Endpoints) -> Network:
@@ -187,6 +231,8 @@ def prediction_json(p: Prediction | None) -> dict[str, Any] | None:
         "seed": p.seed,
         "effective_bisection": {
             "relative": p.bisection_relative,
+            "limit": p.limit,
+            "narrowest_gbps": p.narrowest_gbps,
             "spread": p.bisection_spread,
             "gbps": p.bisection_gbps,
             "full_gbps": p.bisection_full_gbps,

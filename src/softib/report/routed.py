@@ -16,6 +16,7 @@ from softib.fabric.lids import common_lmc, valid_lids
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.report.labels import with_names
 from softib.report.model import BringUpPart, RoutingPart
 from softib.report.routing_part import judge
 from softib.routing.engine import RouteOptions
@@ -227,4 +228,4 @@ def bring_up_part(up: BringUp) -> BringUpPart:
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
     numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
-    return BringUpPart(facts, numbers, notes)
+    return BringUpPart(facts, numbers, with_names(notes, fabric))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.report.labels import with_names
 from softib.report.model import RoutingPart
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality import Balance, balance
@@ -65,7 +66,7 @@ def part_of(
         loops=proof.ca_ca.loop + proof.ca_switch.loop,
         hops=proof.hops,
         switch_unreachable=proof.switch_switch.lost,
-        notes=notes,
+        notes=with_names(notes, fabric),
         facts=[
             ("Virtual lanes in use", str(proof.vls)),
             ("Channels and their dependencies", f"{proof.channels:,} and {proof.dependencies:,}"),

@@ -1,4 +1,7 @@
-"""Where each switch stands in the drawing: its tier, its place in the tier, and boxes of switches where there are many."""
+"""Where each switch stands in the drawing: its place in its tier, and boxes of switches where there are many.
+
+The tier itself is the structure's (:mod:`softib.diags.tiers`): nothing is counted a second time here.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.diags.tiers import UNTIERED, count_tiers, tier_name
+from softib.diags.view import components
 from softib.report.endpoints import natural_key
 from softib.routing.graph import SwitchGraph
 
@@ -15,84 +20,66 @@ MAX_BOXES = 64
 """Boxes of a tier: what a screen shows side by side."""
 SHARED_BOXES = 48
 """About so many boxes where switches have to share them."""
-LEAF_SHARE = 4
-"""A switch is a leaf when it has a quarter of the hosts that switches with hosts have in the middle (median)."""
 
 
 @dataclass(frozen=True)
 class Tiers:
-    """``tier`` int32[switches], 0 = leaves. ``box`` int32[switches]: dense number of its box; boxes are numbered tier by
-    tier, left to right. ``box_tier`` int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
+    """``tier`` int32[switches], 0 = leaves; switches without a tier stand in a row above all others. ``labels`` by tier.
+
+    ``box`` int32[switches]: dense number of its box; boxes are numbered tier by tier, left to right. ``box_tier``
+    int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
 
     tier: np.ndarray
+    labels: list[str]
     box: np.ndarray
     box_tier: np.ndarray
     hosts: np.ndarray
 
     @property
     def n_tiers(self) -> int:
-        """Tiers that exist."""
-        return int(self.tier.max(initial=-1)) + 1
+        """Rows of the drawing."""
+        return len(self.labels)
 
     def boxes_of(self, tier: int) -> np.ndarray:
         """Boxes of a tier, left to right."""
         return np.flatnonzero(self.box_tier == tier)
 
 
-def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray) -> Tiers:
-    """Tiers by distance from the leaves; ``names`` and ``hosts`` (CA ports) are by switch."""
-    tier = _distance(graph, _leaves(hosts))
-    order = _order(graph, tier, names)
+def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
+    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. In what is no ``tree`` tiers have no names."""
+    top = int(rank.max(initial=0))
+    tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
+    numbers, lost = count_tiers(rank)
+    labels = [_label(numbers.get(t, 0), tier_name(t) if tree else "") for t in range(1, top + 1)]
+    if lost:
+        labels.append(f"{_label(lost, '')} {UNTIERED}")
+    order = _order(graph, tier, names, top)
     box = np.zeros(graph.n_switches, np.int32)
     box_tier: list[int] = []
-    for t in range(int(tier.max(initial=-1)) + 1):
-        for chunk in _chunks(order[t], _parts(graph, tier)):
+    part = _parts(graph, tier, top)
+    for t in range(len(labels)):
+        for chunk in _chunks(order[t], part):
             box[chunk] = len(box_tier)
             box_tier.append(t)
-    return Tiers(tier, box, np.array(box_tier, np.int32), hosts)
+    return Tiers(tier, labels, box, np.array(box_tier, np.int32), hosts)
 
 
-def _leaves(hosts: np.ndarray) -> np.ndarray:
-    with_hosts = hosts[hosts > 0]
-    if not len(with_hosts):
-        return np.ones(len(hosts), bool)
-    return np.asarray(hosts >= max(1.0, float(np.median(with_hosts)) / LEAF_SHARE))
+def _label(n: int, name: str) -> str:
+    return f"{n:,} {name + ' ' if name else ''}switch{'es' * (n != 1)}"
 
 
-def _distance(graph: SwitchGraph, start: np.ndarray) -> np.ndarray:
-    """Hops from the nearest switch of ``start``; switches that none reaches count as tier 0."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
-    far = np.where(start, 0, -1).astype(np.int32)
-    step = 0
-    while True:
-        reached = graph.peer[far[owner] == step]
-        fresh = np.unique(reached[far[reached] < 0])
-        if not len(fresh):
-            return np.maximum(far, 0)
-        step += 1
-        far[fresh] = step
-
-
-def _parts(graph: SwitchGraph, tier: np.ndarray) -> np.ndarray:
-    """Connected parts that remain without the top tier (the pods of a tree): smallest switch of the part, by switch."""
-    part = np.arange(graph.n_switches)
-    top = int(tier.max(initial=0))
-    if top < 2:
+def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
+    """Connected parts that remain without tier ``top`` (the pods of a tree): smallest switch of the part, by switch."""
+    if top < 3:
         return np.zeros(graph.n_switches, np.int64)
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
-    inside = (tier[owner] < top) & (tier[graph.peer] < top)
-    a, b = owner[inside], graph.peer[inside]
-    while True:
-        before = part.copy()
-        np.minimum.at(part, a, part[b])
-        part = part[part]
-        if np.array_equal(before, part):
-            return part
+    inside = (tier[owner] < top - 1) & (tier[graph.peer] < top - 1)
+    return components(graph.n_switches, owner[inside], graph.peer[inside])
 
 
-def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str]) -> list[np.ndarray]:
+def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> list[np.ndarray]:
     """Switches of each tier from left to right: leaves by part and name, above them by where their links lead."""
-    part = _parts(graph, tier)
+    part = _parts(graph, tier, top)
     rank = np.empty(len(names), np.int64)
     rank[sorted(range(len(names)), key=lambda s: (natural_key(names[s]), s))] = np.arange(len(names))
     first_rank = np.full(len(names) + 1, len(names), np.int64)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.diags.finding import Severity
+from softib.diags.tiers import TREES, tier_text
 from softib.report.model import Report
+
+if TYPE_CHECKING:
+    from softib.report.prediction import Prediction
 
 __all__ = ["Tile", "engine_hint", "headline", "percent", "size_text", "structure_facts", "tiles", "time_text"]
 
@@ -34,11 +38,18 @@ def headline(report: Report) -> tuple[str, str]:
         return "bad", f"{_count(errors, 'error')}{_more(warnings)} to look at before traffic runs here."
     if warnings:
         return "warn", f"Works, with {_count(warnings, 'warning')}."
+    none = f"No errors, no warnings{_noted(by[Severity.INFO])}" if report.findings else "No findings"
     if report.problems:
-        return "warn", f"No findings, but {_count(len(report.problems), 'record')} could not be read as they stand."
+        return "warn", f"{none}, but {_count(len(report.problems), 'record')} could not be used as they stand."
     if routing is None:
-        return "warn", "No findings, but the fabric could not be brought up; see the notes."
-    return "good", "No findings: every pair of hosts arrives, and no credit loop can form."
+        return "warn", f"{none}, but the fabric could not be brought up; see the notes."
+    if routing.unreachable:
+        return "warn", f"{none}, but {_count(routing.unreachable, 'pair')} of ports cannot reach each other."
+    return "good", f"{none}: every pair of hosts arrives, and no credit loop can form."
+
+
+def _noted(infos: int) -> str:
+    return f", {_count(infos, 'thing')} to know"
 
 
 def _and(errors: int, warnings: int) -> str:
@@ -72,10 +83,17 @@ def tiles(report: Report) -> list[Tile]:
                         term="credit loop"))  # fmt: skip
     if report.prediction is not None:
         p = report.prediction
-        out.append(Tile("Effective bisection", percent(p.bisection_relative),
-                        f"mean of pairs; {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)} in all",
+        out.append(Tile("Effective bisection", percent(p.bisection_relative), _bisection_note(p),
                         term="effective bisection bandwidth"))  # fmt: skip
     return out
+
+
+def _bisection_note(p: Prediction) -> str:
+    """The sums beside the percentage, with their own where hosts of different rates make it another."""
+    of = p.bisection_gbps / p.bisection_full_gbps if p.bisection_full_gbps else 0.0
+    own = "" if percent(of) == percent(p.bisection_relative) else f" ({percent(of)})"
+    words = f"mean over random pairs; in sum {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}{own}"
+    return words if p.limit is None else f"{words}; the wiring allows {percent(p.limit)}"
 
 
 def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -84,9 +102,8 @@ def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
         return []
     s = structure
     facts = [("Topology", s["kind"])]
-    if s["tiers"] and s["kind"] in ("fat-tree", "rail-optimized", "dragonfly+"):
-        tiers = [f"{n:,} {name}" for name, n in zip(("leaf", "spine", "core"), s["tiers"].values(), strict=False)]
-        facts.append(("Switches by tier", ", ".join(tiers)))
+    if s["tiers"] and s["kind"] in TREES:
+        facts.append(("Switches by tier", tier_text(s["tiers"], s["untiered_switches"])))
     for key, label in (("rails", "Rails"), ("units", "Scalable units"), ("groups", "Groups")):
         if s[key]:
             facts.append((label, str(s[key])))
@@ -95,9 +112,20 @@ def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
     if s["oversubscription_worst"] is not None:
         facts.append(("Most oversubscribed leaf", f"{s['oversubscription_worst']:g} : 1"))
     if s["bisection_percent"] is not None:
-        told = "" if s["bisection_gbps"] is None else f" ({_gbps(s['bisection_gbps'])})"
+        sums = None if s["bisection_gbps"] is None else (s["bisection_gbps"], s["bisection_full_gbps"])
+        told = "" if sums is None else f", {_gbps(sums[0])} of {_gbps(sums[1])}"
         facts.append(("Bisection bandwidth", f"{s['bisection_percent']:.1f} % of full{told}"))
+        facts.append(("Bisection found as", s["bisection_how"]))
+    if s["narrowest_part"] is not None:
+        facts.append(("Narrowest part", _part_text(s["narrowest_part"])))
     return facts + [("Note", note) for note in s["notes"]]
+
+
+def _part_text(part: dict[str, Any]) -> str:
+    """Hosts that can, together, send less to the rest than their links carry."""
+    told = "" if part["gbps"] is None else f" ({_gbps(part['gbps'])})"
+    hosts = f"{part['hosts']:,} of {part['of']:,} host ports"
+    return f"{part['name']}: {hosts}, which can send {part['percent']:.1f} % of what they could{told} to the others"
 
 
 def engine_hint(report: Report) -> str:

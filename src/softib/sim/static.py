@@ -16,6 +16,7 @@ from softib.sim import static_patterns as patterns
 from softib.sim.static_network import Network, port_gbps
 
 __all__ = [
+    "SAMPLES",
     "Bisection",
     "Loads",
     "Network",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 PS_PER_S = 10**12
+SAMPLES = 50
+"""Random matchings of an effective bisection, wherever one is told: two tables with the same figure agree."""
 MAX_BYTES = 8 << 30
 """Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts would take terabytes."""
 
@@ -174,19 +177,25 @@ def matrix_loads(network: Network, demand: Any) -> Loads:
     return loads(network, src, dst, size) if len(src) else Loads(np.zeros(network.n_channels), 0, 0)
 
 
-def effective_bisection(network: Network, samples: int = 50, seed: int = 0, hosts: Any = None) -> Bisection:
+def effective_bisection(
+    network: Network, samples: int = SAMPLES, seed: int = 0, hosts: Any = None, halves: tuple[Any, Any] | None = None
+) -> Bisection:
     """Effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider, Lumsdaine, CLUSTER 2008).
 
-    On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of the path).
+    On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of the path). ``halves``
+    (two arrays of hosts) draws pairs between these two halves instead of random ones: what crosses a given cut.
     """
     rng = np.random.default_rng(seed)
     pool = np.arange(network.n_hosts) if hosts is None else np.asarray(hosts, np.int64)
+    if halves is not None:
+        many = min(len(halves[0]), len(halves[1]))
+        pool = np.concatenate([np.asarray(side, np.int64)[:many] for side in halves])
     relative = np.zeros(samples)
     gbps = full = 0.0
     total, worst, lost = np.zeros(network.n_channels), np.zeros(network.n_channels, np.int64), 0
     peak, lowest = worst, np.inf
     for i in range(samples if len(pool) > 1 else 0):
-        src, dst = patterns.bisection_pairs(pool, rng)
+        src, dst = patterns.crossing_pairs(*halves, rng) if halves else patterns.bisection_pairs(pool, rng)
         found = loads(network, src, dst)
         rate, _ = flow_rates(network, src, dst, found)
         best = np.minimum(network.host_gbps[src], network.host_gbps[dst])

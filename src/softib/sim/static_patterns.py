@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["bisection_pairs", "incast", "matrix", "ring", "sample_shifts", "shift"]
+__all__ = ["bisection_pairs", "crossing_pairs", "incast", "matrix", "ring", "sample_shifts", "shift"]
 
 Flows = tuple[np.ndarray, np.ndarray]
 
@@ -40,6 +40,13 @@ def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
     mixed = rng.permutation(np.asarray(hosts, np.int64))
     half = len(mixed) // 2
     a, b = mixed[:half], mixed[half : 2 * half]
+    return np.concatenate([a, b]), np.concatenate([b, a])
+
+
+def crossing_pairs(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> Flows:
+    """A random matching between two groups of hosts, both directions; hosts of the larger group sit out at random."""
+    many = min(len(one), len(other))
+    a, b = (rng.permutation(np.asarray(side, np.int64))[:many] for side in (one, other))
     return np.concatenate([a, b]), np.concatenate([b, a])
 
 

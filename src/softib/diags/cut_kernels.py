@@ -1,0 +1,90 @@
+# mypy: ignore-errors
+"""Kernel of :mod:`softib.diags.cuts`: passes of Fiduccia and Mattheyses that make a cut narrower, one switch at a time."""
+
+from softib.jit import kernel
+
+
+@kernel
+def off_balance(low, high, count):
+    """Hosts that have to change their side when ``count`` of them lie on the first."""
+    if count > high:
+        return count - high
+    if count < low:
+        return low - count
+    return 0
+
+
+@kernel
+def set_gains(first, peer, weight, side, gain):
+    """Capacity that leaves the cut when a switch changes its side, by switch. Returns the capacity of the cut, doubled."""
+    cut = 0.0
+    for v in range(len(side)):
+        g = 0.0
+        for e in range(first[v], first[v + 1]):
+            if side[peer[e]] == side[v]:
+                g -= weight[e]
+            else:
+                g += weight[e]
+                cut += weight[e]
+        gain[v] = g
+    return cut
+
+
+@kernel
+def move(v, first, peer, weight, side, gain):
+    """Switch ``v`` changes its side; gains of its neighbours follow."""
+    side[v] = 1 - side[v]
+    gain[v] = -gain[v]
+    for e in range(first[v], first[v + 1]):
+        if side[peer[e]] == side[v]:
+            gain[peer[e]] -= 2 * weight[e]
+        else:
+            gain[peer[e]] += 2 * weight[e]
+
+
+@kernel
+def narrow(first, peer, weight, hosts, dues, low, high, patience, passes, side, gain, locked, moved):
+    """Make ``side`` (uint8[switches]) cheaper in place; returns its cost.
+
+    The cost is the capacity across plus ``dues[k]`` for ``k`` hosts too many on one side. Each pass moves the switch that
+    costs least, even where that is dearer than before, never one twice, and goes back to the best state seen.
+    """
+    n = len(side)
+    cut = set_gains(first, peer, weight, side, gain) / 2
+    count = 0
+    for v in range(n):
+        count += hosts[v] * side[v]
+    best = cut + dues[off_balance(low, high, count)]
+    for _ in range(passes):
+        for v in range(n):
+            locked[v] = 0
+        kept = 0
+        made = 0
+        start = best
+        while made < n and made - kept < patience:
+            chosen = -1
+            lowest = 0.0
+            for v in range(n):
+                if locked[v] == 0:
+                    turn = hosts[v] * (1 - 2 * side[v])
+                    cost = cut - gain[v] + dues[off_balance(low, high, count + turn)]
+                    if chosen < 0 or cost < lowest - 1e-9:
+                        chosen = v
+                        lowest = cost
+            cut -= gain[chosen]
+            count += hosts[chosen] * (1 - 2 * side[chosen])
+            move(chosen, first, peer, weight, side, gain)
+            locked[chosen] = 1
+            moved[made] = chosen
+            made += 1
+            if lowest < best - 1e-9:
+                best = lowest
+                kept = made
+        for i in range(made - 1, kept - 1, -1):
+            v = moved[i]
+            cut -= gain[v]
+            count += hosts[v] * (1 - 2 * side[v])
+            move(v, first, peer, weight, side, gain)
+        if best > start - 1e-9:
+            break
+    return best
