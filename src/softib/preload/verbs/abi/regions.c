@@ -175,7 +175,7 @@ static void leave_place(struct softib_key *k)
 {
     ve_quiesce(&va_engine);
     forget_file(k);
-    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    vm_key_left(&va_engine.w, k);
 }
 
 /* The same for a region of `owner`, whose own requests are waited for, too. When he is dead the daemon frees the place. */
