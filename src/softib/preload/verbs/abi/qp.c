@@ -112,7 +112,7 @@ static void say_caps(struct ve_qp *q, struct ibv_qp_cap *cap)
     cap->max_recv_sge = q->s->rq_sges;
 }
 
-struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
 {
     struct va_qp *v = NULL;
     struct ve_qp *q;
@@ -167,6 +167,16 @@ struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
     ve_own_add(q);
     va_enroll(q);
     return &q->ex.qp_base;
+}
+
+struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+{
+    struct ibv_qp *qp;
+
+    if (!va_count(context, VA_QP))
+        return NULL;
+    qp = create(context, a);
+    return qp ? qp : va_uncount(context, VA_QP);
 }
 
 VA_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
@@ -303,6 +313,7 @@ static void end(struct va_qp *v)
         vm_free(&va_engine.w, q->s->rq, ring_octets(q->s));
         vm_free(&va_engine.w, q->at, sizeof *q->s);
     }
+    va_uncount(qp->context, VA_QP);
     free(v);
 }
 
@@ -311,7 +322,7 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     struct va_qp *v = (struct va_qp *)qp, *root = v->root ? v->root : v;
 
     if (!v->root && qp->qp_type == IBV_QPT_UD && in_a_group(qp->qp_num))
-        return EBUSY;
+        return errno = EBUSY;
     if (v->root)
         free(v);
     if (__atomic_fetch_sub(&root->handles, 1, __ATOMIC_ACQ_REL) == 0)
