@@ -1,4 +1,7 @@
-/* "many N": N QPs, N CQs and N regions, and all of it destroyed again. "many N stay" keeps them, says so, and waits to be killed. */
+/*
+ * "many N": N QPs, N CQs and N regions, and all of it destroyed again; each time it waits for a line. "many N stay" waits to be
+ * killed with what it has.
+ */
 #include "rig.h"
 
 int main(int argc, char **argv)
@@ -22,6 +25,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     while (argc > 2)
         pause();
+    getchar();
     for (int i = 0; i < n; i++)
         MUST(!ibv_destroy_qp(qps[i]) && !ibv_destroy_cq(cqs[i]) && !ibv_dereg_mr(mrs[i]));
     puts("destroyed");
