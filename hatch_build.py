@@ -1,7 +1,7 @@
 """Compiles the preload libraries when the package is built or installed, also in place (``pip install -e .``).
 
-Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built all the same;
-``softib run`` then says what is missing.
+Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built all the same. Who installs is
+told what is missing, on the terminal too, for pip shows nothing of a build that succeeds; ``softib run`` says it again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PRELOAD = Path("src", "softib", "preload")
+CURE = "softib is installed without it; 'python -m softib.preload.build' builds it later"
 
 
 class PreloadHook(BuildHookInterface):
@@ -35,10 +36,20 @@ class PreloadHook(BuildHookInterface):
             try:
                 libraries.append(compile_one())
             except (RuntimeError, OSError) as error:
-                self.app.display_warning(f"a preload library is not built: {error}")
+                self._tell(f"softib: a preload library is not built: {error}\n{CURE}")
         if not libraries:
             return
         build_data["artifacts"] += [str(library.relative_to(self.root)) for library in libraries]
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
+
+    def _tell(self, text: str) -> None:
+        self.app.display_warning(text)
+        if sys.stderr.isatty():
+            return
+        try:
+            with open("/dev/tty", "w") as terminal:
+                print(text, file=terminal)
+        except OSError:  # nobody sits there
+            pass

@@ -136,7 +136,7 @@ def test_a_namespace_without_privilege(one, static_reader):
     )
     other = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
     folder = Path("/tmp") / f"softib-ns-{os.getpid()}"
-    shutil.copytree(tree, folder / "tree")
+    shutil.copytree(tree, folder / "tree", symlinks=True)
     shutil.copy(static_reader, folder / "reader")
     shutil.copy(SOURCES / "softib/live/namespace.py", folder / "namespace.py")
     folder.chmod(0o755)

@@ -180,6 +180,24 @@ def test_ten_thousand_killed_programs_leave_nothing(memory, victims):
     assert int(memory.head["chunk_high"][0]) < 64 and int(memory.head["block_high"][0]) < 8
 
 
+@pytest.mark.parametrize("seed", (1, 2))
+def test_what_is_freed_goes_back_while_the_program_lives(memory, seed):
+    """Against a model: nothing overlaps, all is zero when it is given; objects, chunks and keys that are free take no memory."""
+    done = subprocess.run([str(program("heap")), str(memory.path.parent), str(seed), "20000"], capture_output=True, text=True)
+    assert done.stdout == "ok\n", done.stderr
+
+
+def test_the_keys_of_a_dead_program_take_no_memory(memory, victims):
+    """A suite that registers as many regions as the device has would leave a gigabyte. Looking at free keys takes none, either."""
+    memory.leave(1, victims.kill(1, 20), 1)
+    before = used(memory)[1]
+    pids = [victims.kill(2 + n, 500) for n in range(20)]
+    assert used(memory)[1] > before + 10_000 * types()["softib_key"].itemsize
+    for n, pid in enumerate(pids):
+        memory.leave(2 + n, pid, 1)
+    assert used(memory) == (NOTHING, pytest.approx(before, abs=256 * 1024))  # the table of numbers goes on round
+
+
 def test_hostile_marks_do_not_hurt(memory):
     """Programs write the file: marks beyond the tables are not believed."""
     for name in ("process_high", "member_high", "block_high", "number_high"):

@@ -120,3 +120,38 @@ def lid(fabric, node: str) -> int:
         fabric.on(node, "smpquery", "-D", "portinfo", "0", "1"), env=fabric.env, capture_output=True, text=True
     )
     return int(re.search(r"^Lid:\.*(\d+)", done.stdout, re.M)[1])
+
+
+@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits"))
+def test_what_libibverbs_says_beside_the_data(apps, scene):
+    """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, and limits that are kept."""
+    assert run(apps, A, program("says"), scene) == "ok\n"
+
+
+def heap(apps) -> tuple[int, int]:
+    """Octets that the file of verbs takes, and of it what the daemon has in memory."""
+    pid = apps.status()["pid"]
+    shared = re.search(r"^RssShmem:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    return apps.status()["verbs"]["octets"], int(shared[1]) * 1024
+
+
+def test_a_thousand_objects_leave_no_memory(apps):
+    """QPs, CQs and regions of programs that destroy them, that end, and that are killed."""
+    run(apps, A, "sh", "-c", f"yes | {program('many')} 1")
+    before = heap(apps)
+    one = subprocess.Popen(apps.on(A, program("many"), "1000"), env=apps.env, stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)  # fmt: skip
+    assert one.stdout.readline() == "made\n" and heap(apps)[0] > before[0] + 8_000_000
+    one.stdin.write("\n")
+    one.stdin.flush()
+    assert one.stdout.readline() == "destroyed\n" and heap(apps)[0] < before[0] + 1_500_000  # a chunk of each size, 16 blocks of keys
+    one.communicate("\n", timeout=60)
+    for _ in range(3):
+        victim = apps.begin(A, program("many"), "1000", "stay")
+        assert victim.stdout.readline() == "made\n"
+        stop(victim)
+    deadline = time.monotonic() + 60
+    while heap(apps)[0] > before[0] + 256 * 1024 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    octets, resident = heap(apps)
+    assert octets <= before[0] + 256 * 1024 and resident <= before[1] + 1024 * 1024, (before, octets, resident)

@@ -26,6 +26,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
     1 << 18,
 )
 CLASSES = Path("/sys/class")
+DEVICES = Path("/sys/devices")
 
 
 def _failing(what: str, result: int) -> None:
@@ -59,27 +60,32 @@ def _unshare() -> None:
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
-def _enter(tree: Path) -> None:
-    _unshare()
-    _mount("", "/", "", MS_REC | MS_PRIVATE)  # what is mounted from here on is seen by this program alone
-    fabric = tree / CLASSES.relative_to("/")
+def _join(fabric: Path, place: Path) -> None:
+    """``place`` of the machine shows its own directories and, beside them, those of ``fabric``."""
     ours = sorted(p.name for p in fabric.iterdir())
-    machine = os.open(CLASSES, os.O_PATH | os.O_DIRECTORY)
+    machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
-        theirs = sorted(set(os.listdir(CLASSES)) - set(ours))
-        _mount("softib", str(CLASSES), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=1m")
+        theirs = sorted(set(os.listdir(place)) - set(ours))
+        _mount("softib", str(place), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=1m")
         for name in theirs:
-            (CLASSES / name).mkdir()
-            _mount(f"/proc/self/fd/{machine}/{name}", str(CLASSES / name), "", MS_BIND | MS_REC)
+            (place / name).mkdir()
+            _mount(f"/proc/self/fd/{machine}/{name}", str(place / name), "", MS_BIND | MS_REC)
     finally:
         os.close(machine)
     for name in ours:
-        target = str(CLASSES / name)
+        target = str(place / name)
         os.mkdir(target)
         _mount(str(fabric / name), target, "", MS_BIND)
         _mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    for path in (fabric / "infiniband").glob("*/node_desc"):  # what a host may write
-        _mount(str(path), str(CLASSES / path.relative_to(fabric)), "", MS_BIND)
+
+
+def _enter(tree: Path) -> None:
+    _unshare()
+    _mount("", "/", "", MS_REC | MS_PRIVATE)  # what is mounted from here on is seen by this program alone
+    for place in (DEVICES, CLASSES):  # the classes' entries are links to the devices
+        _join(tree / place.relative_to("/"), place)
+    for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # what a host may write
+        _mount(str(path), os.path.realpath(f"/{path.relative_to(tree)}"), "", MS_BIND)
 
 
 def entering(tree: Path, tell: int) -> Callable[[], None]:

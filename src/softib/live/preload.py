@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import shutil
@@ -17,7 +18,7 @@ from softib.live.bereaved import wait_with
 from softib.live.executable import look_at
 from softib.live.leftovers import Leftovers
 from softib.live.namespace import entering
-from softib.preload.build import LIBRARY
+from softib.preload.build import LIBRARY, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "own_libraries", "own_library", "run_attached", "stock_library"]
 
@@ -92,7 +93,7 @@ def run_attached(command: Sequence[str], env: dict[str, str], manner: Manner = P
     leftovers = Leftovers() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     try:
-        child = _start(program, command, {**os.environ, **env, **preload}, manner)
+        child = _start(program, command, {**os.environ, **env, **preload, **_without_verbs(Path(program), manner)}, manner)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             code = _wait(child, manner, leftovers)
@@ -123,6 +124,19 @@ def _preload(program: Path, manner: Manner) -> dict[str, str]:
             print(f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
                   file=sys.stderr)  # fmt: skip
     return {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+
+
+def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
+    """Without ``libsoftib-verbs.so`` libibverbs finds no devices and says nothing. So it is said here, where the program is linked to
+    libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
+    why = "" if manner.stock or manner.namespace else why_no_verbs()
+    if not why:
+        return {}
+    with contextlib.suppress(OSError):
+        if b"libibverbs.so" in program.read_bytes():
+            print(f"softib: no InfiniBand devices for this program: {why}", file=sys.stderr)
+            return {}
+    return {"SOFTIB_NO_VERBS": why}
 
 
 def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Manner) -> subprocess.Popen[bytes]:

@@ -114,8 +114,8 @@ class VerbsMemory:
         self._empty_regions_of(numbers)
         self.numbers[numbers] = 0
         self.members["qpn"][self._members_of(number)] = 0
-        for block in self._blocks_of(number):
-            self._keys_in(block)["key"] = 0
+        for keys in self._keys_of(number):
+            self.keys["key"][keys] = 0
         for name in self._sockets_of(number):
             name.unlink(missing_ok=True)
         self.pending[number] = Gone(number, pid, started)
@@ -123,11 +123,11 @@ class VerbsMemory:
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
         """Other programs' regions of device memory that goes: they have no octet any more (``engine/keys.c``)."""
-        keys = self.keys[: self._high("block_high", len(self.blocks)) * constant("BLOCK_KEYS")]
-        regions = np.flatnonzero((keys["qpn"] != 0) & (keys["kind"] == define(HEADER, "SOFTIB_KEY_REGION")))
-        for at in regions[np.isin(keys["qpn"][regions], numbers)]:
-            if self.keys["process"][at]:
-                self.keys["length"][at] = 0
+        region = define(HEADER, "SOFTIB_KEY_REGION")
+        for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
+            keys = self.keys[taken]
+            mine = (keys["qpn"] != 0) & (keys["kind"] == region) & (keys["process"] != 0) & np.isin(keys["qpn"], numbers)
+            keys["length"][mine] = 0
 
     def tick(self) -> None:
         """Free what programs left that nobody uses any more."""
@@ -145,13 +145,12 @@ class VerbsMemory:
     def _free(self, number: int) -> None:
         numbers = self._numbers_of(number)  # of one that went on after it had hung up
         self.numbers[numbers] = 0
-        for block in self._blocks_of(number):
-            keys = self._keys_in(block)
-            for name in keys.dtype.names or ():
-                if name != "tag":
-                    keys[name] = 0
-            self.blocks[block] = 0
-            self.head["block_hint"] = min(int(self.head["block_hint"][0]), int(block))
+        blocks = self._blocks_of(number)
+        for keys in self._runs(blocks):
+            self._clear(keys)
+        self.blocks[blocks] = 0
+        if len(blocks):
+            self.head["block_hint"] = min(int(self.head["block_hint"][0]), int(blocks[0]))
         chunks = self._chunks_of(number)
         for run in np.split(chunks, np.flatnonzero(np.diff(chunks) != 1) + 1) if len(chunks) else ():
             self._punch(int(run[0]), len(run))
@@ -182,9 +181,25 @@ class VerbsMemory:
     def _blocks_of(self, number: int) -> np.ndarray:
         return np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))] == number)
 
-    def _keys_in(self, block: int) -> np.ndarray:
+    @staticmethod
+    def _runs(blocks: np.ndarray) -> list[slice]:
+        """The keys of ``blocks`` (ascending), as few slices of the table. Keys of nobody are not looked at: that takes memory."""
         each = constant("BLOCK_KEYS")
-        return self.keys[block * each : (block + 1) * each]
+        parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
+        return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
+
+    def _keys_of(self, number: int) -> list[slice]:
+        return self._runs(self._blocks_of(number))
+
+    def _clear(self, keys: slice) -> None:
+        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096 octets)."""
+        at, size = constant("KEYS"), self.keys.itemsize
+        first, last = at + keys.start * size, at + keys.stop * size
+        if first % mmap.PAGESIZE == last % mmap.PAGESIZE == 0:
+            with contextlib.suppress(OSError):  # a file system without holes
+                self.memory.madvise(mmap.MADV_REMOVE, first, last - first)
+                return
+        self.keys[keys] = np.zeros((), self.keys.dtype)
 
     def _chunks_of(self, number: int) -> np.ndarray:
         return np.flatnonzero(self.owners[: self._high("chunk_high", len(self.owners))] == number)
@@ -202,7 +217,7 @@ class VerbsMemory:
             ),
             "numbers": int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
             "members": int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
-            "keys": sum(int(np.count_nonzero(self._keys_in(int(b))["process"])) for b in blocks),
+            "keys": sum(int(np.count_nonzero(self.keys["process"][taken])) for taken in self._runs(blocks)),
             "chunks": int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
             "octets": os.fstat(self.fd).st_blocks * 512,
         }

@@ -17,6 +17,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.live.attach import PORT_SUFFIX
+from softib.live.pci import PCI_FILES, pci_folder, pci_name
 from softib.live.sysfs import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
 
 __all__ = ["Device", "View", "Views", "host_of"]
@@ -35,11 +36,17 @@ writable in a tree that is not."""
 
 @dataclass(frozen=True)
 class Device:
-    """An adapter: its name on the host, its node, and those of its portnums that are shown."""
+    """An adapter: its name on the host, its node, those of its portnums that are shown, and its number among the host's."""
 
     name: str
     node: int
     portnums: tuple[int, ...]
+    place: int = 0
+
+    @property
+    def folder(self) -> str:
+        """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on every kernel."""
+        return f"{pci_folder(self.place)}/infiniband/{self.name}"
 
 
 def _words(f: Fabric, node: int) -> list[str]:
@@ -65,10 +72,11 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]
     told = [w[1] if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]) else "" for n in nodes]
     if "" in told or len(set(told)) < len(told):
         told = [f"mlx5_{i}" for i in range(len(nodes))]
+    places = {node: i for i, node in enumerate(host_of(f, nodes[0]))}  # the same in every view
     devices = []
     for name, node in zip(told, nodes, strict=True):
         ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
-        devices.append(Device(name, node, ports if portnum is None else (portnum,)))
+        devices.append(Device(name, node, ports if portnum is None else (portnum,), places[node]))
     return devices
 
 
@@ -93,6 +101,7 @@ class View:
     devices: list[Device]
     umads: list[int] = field(default_factory=list)
     _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
+    _links: dict[str, str] = field(default_factory=dict)
     _shown: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -109,8 +118,15 @@ class View:
             self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            pci = pci_folder(device.place)
+            for name, text in PCI_FILES.items():
+                self._lines[f"{pci}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            self._lines[f"{pci}/uevent"] = lambda place=device.place: f"PCI_SLOT_NAME={pci_name(place)}"  # type: ignore[misc]
             # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
-            self._lines[f"{base}/device/net/lo/address"] = lambda: "00:00:00:00:00:00"
+            self._lines[f"{pci}/net/lo/address"] = lambda: "00:00:00:00:00:00"
+            self._links[f"{device.folder}/device"] = f"../../../{pci_name(device.place)}"
+            self._links[base] = f"../../{device.folder.removeprefix('sys/')}"
+            self._links[f"{verbs}/device"] = f"../../../{pci.removeprefix('sys/')}"
             for portnum in device.portnums:
                 self._add_port(device, portnum)
 
@@ -129,6 +145,7 @@ class View:
             base = f"{CLASS}_mad/{kind}{len(self.umads)}"
             self._lines[f"{base}/ibdev"] = lambda: device.name
             self._lines[f"{base}/port"] = lambda: str(portnum)
+            self._links[f"{base}/device"] = f"../../../{pci_folder(device.place).removeprefix('sys/')}"
             self._lines[f"dev/infiniband/{kind}{len(self.umads)}"] = lambda: ""
         self.umads.append(port)
 
@@ -139,6 +156,9 @@ class View:
     def refresh(self, path: str) -> None:
         """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
+        for device in self.devices:  # by the link's other end, as who is in the directory names it
+            if path.startswith(f"{device.folder}/"):
+                path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
         if path in self._lines:
             self._write(path)
 
@@ -180,6 +200,12 @@ class View:
         """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so nothing is renamed."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
+        for device in self.devices:
+            os.makedirs(f"{self.folder}/{device.folder}")
+        os.makedirs(f"{self.folder}/{CLASS}", exist_ok=True)
+        for path, to in self._links.items():
+            os.makedirs(os.path.dirname(f"{self.folder}/{path}"), exist_ok=True)
+            os.symlink(to, f"{self.folder}/{path}")
         for parent in {path.rpartition("/")[0] for path in self._lines}:
             os.makedirs(f"{self.folder}/{parent}", exist_ok=True)
         for path in self._lines:

@@ -36,7 +36,7 @@ static struct verdict refuses(const struct lane *l, enum ibv_wc_status status, b
     return (struct verdict){ .status = l->type == IBV_QPT_RC ? status : IBV_WC_SUCCESS, .refused = true, .by_key = by_key };
 }
 
-/* The message: octets of the requester's own memory, in order. -1: a local key is wrong. */
+/* The message: octets of the requester's own memory, in order. -1: a local key is wrong (`at` of that part is -1). */
 static long gather(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                    unsigned access, long at[2])
 {
@@ -137,6 +137,8 @@ static struct verdict atomic(const struct lane *l, const struct try *t, const st
     memcpy(&old, shadow[l->wb] + at, 8);
     new = t->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? old + t->wr.compare : old == t->wr.compare ? t->wr.swap : old;
     memcpy(shadow[l->wb] + at, &new, 8);
+    if (!mine)
+        return says(IBV_WC_LOC_PROT_ERR);
     for (uint32_t i = 0, n = 0; i < t->wr.sges; n += t->sge[i++].length)
         memcpy(shadow[0] + mine[i], (char *)&old + n, t->sge[i].length);
     return says(IBV_WC_SUCCESS);
@@ -159,8 +161,14 @@ struct verdict oracle(const struct lane *l, const struct try *t, const struct ke
     unsigned right = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
     long mine[2], at = 0, length = gather(l, t, keys, arenas, reads || t->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, mine);
 
-    if (length < 0)
+    bool lost = length < 0; /* what comes back of a READ or an atomic has no place: the responder is asked all the same */
+
+    if (lost && !reads && !t->atomic)
         return (struct verdict){ .status = IBV_WC_LOC_PROT_ERR, .refused = true, .by_key = true };
+    if (lost)
+        length = 0;
+    for (uint32_t i = 0; lost && i < t->wr.sges; i++)
+        length += t->sge[i].length;
     if (t->atomic && length != 8)
         return says(IBV_WC_LOC_LEN_ERR);
     if (l->type == IBV_QPT_UD)
@@ -168,7 +176,7 @@ struct verdict oracle(const struct lane *l, const struct try *t, const struct ke
     if (t->strange)
         return refuses(l, IBV_WC_RETRY_EXC_ERR, false);
     if (t->atomic)
-        return atomic(l, t, keys, arenas, shadow, mine);
+        return atomic(l, t, keys, arenas, shadow, lost ? NULL : mine);
     if (t->wr.opcode == IBV_WR_SEND)
         return send(l, t, keys, arenas, shadow, mine, length);
     if (t->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && !t->posted)
@@ -181,6 +189,8 @@ struct verdict oracle(const struct lane *l, const struct try *t, const struct ke
         at = place(keys, arenas, l->wb, t->wr.rkey, t->wr.remote, (uint64_t)length, right, l->domain, l->b->s->qpn);
     if (at < 0)
         return refuses(l, IBV_WC_REM_ACCESS_ERR, true);
+    if (lost)
+        return (struct verdict){ .status = IBV_WC_LOC_PROT_ERR, .refused = true, .by_key = true };
     if (!length)
         return says(IBV_WC_SUCCESS);
     return reads ? move_from(t, shadow, l->wb, at, mine) : move_to(t, shadow, mine, l->wb, at);

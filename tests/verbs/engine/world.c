@@ -113,7 +113,7 @@ struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *
     q->s->qpn = vm_number_take(&w->e.w, q->at);
     MUST(q->s->qpn);
     q->ex.qp_base.qp_num = q->s->qpn;
-    q->ex.qp_base.state = IBV_QPS_RESET;
+    q->state = IBV_QPS_RESET;
     ve_spin_init(&q->lock);
     ve_own_add(q);
     return q;

@@ -104,12 +104,20 @@ EXCHANGED(int, faccessat, (int at, const char *path, int mode, int flags), AFTER
 EXCHANGED(ssize_t, readlink, (const char *restrict path, char *restrict to, size_t room), FIRST, path, to, room)
 EXCHANGED(ssize_t, readlinkat, (int at, const char *restrict path, char *restrict to, size_t room), AFTER(at), path,
     to, room)
-EXCHANGED(char *, realpath, (const char *restrict path, char *restrict to), FIRST, path, to)
 EXCHANGED(int, chdir, (const char *path), FIRST, path)
 EXCHANGED(ssize_t, getxattr, (const char *path, const char *name, void *to, size_t n), FIRST, path, name, to, n)
 EXCHANGED(ssize_t, lgetxattr, (const char *path, const char *name, void *to, size_t n), FIRST, path, name, to, n)
 EXCHANGED(ssize_t, listxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 EXCHANGED(ssize_t, llistxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
+
+/* Where the links of a class lead, in the names that programs know. */
+PUBLIC char *realpath(const char *restrict path, char *restrict to)
+{
+    char room[PATH_ROOM];
+    const char *there = mapped(path, room);
+
+    return there == path ? real()->realpath(path, to) : unmapped(real()->realpath(there, to));
+}
 
 PUBLIC int eaccess(const char *path, int mode)
 {

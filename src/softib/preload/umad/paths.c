@@ -1,8 +1,12 @@
-/* Which paths are the fabric's: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband. */
+/*
+ * Which paths are the fabric's: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, and below the PCI buses
+ * of /sys/devices that the view's adapters sit on, where the links of these classes lead.
+ */
 #include "inner.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,12 +25,50 @@ static const char *below(const char *path, const char *prefix)
     return path + n;
 }
 
+#define BUSES "/sys/devices/pci"
+
+/* A root bus that the view has. */
+static bool is_bus(const char *path)
+{
+    char room[PATH_ROOM];
+    size_t name = sizeof BUSES - 1 + strcspn(path + sizeof BUSES - 1, "/");
+    int before = errno;
+    bool ours = (size_t)snprintf(room, sizeof room, "%s%.*s", view_folder(), (int)name, path) < sizeof room &&
+                !real()->access(room, F_OK);
+
+    errno = before;
+    return ours;
+}
+
 static bool is_ours(const char *path)
 {
+    if (!strncmp(path, BUSES, sizeof BUSES - 1))
+        return is_bus(path);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (below(path, ours[i]))
             return true;
     return false;
+}
+
+static int is_verbs(struct dl_phdr_info *info, size_t size, void *found)
+{
+    (void)size;
+    *(bool *)found |= strstr(info->dlpi_name, "/libibverbs.so") != NULL;
+    return 0;
+}
+
+/* libibverbs looks for devices, and the library that has them was not built: `softib run` gave the reason. One line, once. */
+static void tell_without_verbs(void)
+{
+    static bool told;
+    const char *why = getenv("SOFTIB_NO_VERBS"), *quiet = getenv("SOFTIB_QUIET");
+    bool verbs = false;
+
+    if (!why || !*why || (quiet && *quiet && strcmp(quiet, "0")) || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        return;
+    dl_iterate_phdr(is_verbs, &verbs);
+    if (verbs)
+        fprintf(stderr, "softib: no InfiniBand devices for this program: %s\n", why);
 }
 
 const char *mapped(const char *path, char room[PATH_ROOM])
@@ -35,9 +77,20 @@ const char *mapped(const char *path, char room[PATH_ROOM])
 
     if (!folder || !is_ours(path))
         return path;
+    if (below(path, "/sys/class/infiniband_verbs"))
+        tell_without_verbs();
     if ((size_t)snprintf(room, PATH_ROOM, "%s%s", folder, path) >= PATH_ROOM)
         return path; /* the caller gets its ENAMETOOLONG or ENOENT from the kernel */
     return room;
+}
+
+char *unmapped(char *path)
+{
+    const char *rest = path && view_folder() ? below(path, view_folder()) : NULL;
+
+    if (rest && *rest == '/' && is_ours(rest))
+        memmove(path, rest, strlen(rest) + 1);
+    return path;
 }
 
 /* Writes the absolute form of `path`, relative to `folder`, to `room`. */
@@ -96,7 +149,7 @@ bool is_description(const char *path)
 {
     const char *name = strrchr(path, '/');
 
-    return below(path, "/sys/class/infiniband") && !strcmp(name, "/node_desc");
+    return (below(path, "/sys/class/infiniband") || !strncmp(path, BUSES, sizeof BUSES - 1)) && !strcmp(name, "/node_desc");
 }
 
 char device_of(const char *path, unsigned *number)

@@ -23,10 +23,13 @@
 #define VA_MAX_TAG_SGES 4
 #define VA_MAX_RNDV_HEADER 64
 
+enum va_kind { VA_AH, VA_CQ, VA_MR, VA_MW, VA_PD, VA_QP, VA_SRQ, VA_KINDS };
+
 struct va_device {
     struct ibv_device device;
     char behind[256];           /* mlx5dv and others look behind the structure */
     const struct sv_device *of;
+    uint32_t objects[VA_KINDS]; /* of this process */
 };
 
 struct va_context {
@@ -100,6 +103,14 @@ struct va_xrcd {
     uint32_t domain;
     uint32_t users;
 };
+
+/* -- limits.c -- */
+
+int va_most(enum va_kind kind);
+/* One more; false, with errno ENOMEM: the device has no more. */
+bool va_count(struct ibv_context *context, enum va_kind kind);
+/* One less. NULL, for who returns nothing. */
+void *va_uncount(struct ibv_context *context, enum va_kind kind);
 
 struct va_qp {
     struct ve_qp q;                 /* first */

@@ -33,7 +33,7 @@ VA_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     struct va_channel *ch = (struct va_channel *)channel;
 
     if (channel->refcnt)
-        return EBUSY;
+        return errno = EBUSY;
     va_wake_close(channel->fd, ch->number);
     free(ch);
     return 0;

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
-                          int vector)
+static struct va_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
+                            int vector)
 {
     struct va_cq *c;
     struct softib_cq *s;
@@ -48,6 +48,17 @@ static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_co
     va_channel_join(c, (struct va_channel *)channel);
     va_enroll(c);
     return c;
+}
+
+static struct va_cq *make(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
+                          int vector)
+{
+    struct va_cq *c;
+
+    if (!va_count(context, VA_CQ))
+        return NULL;
+    c = create(context, cqe, cq_context, channel, vector);
+    return c ? c : va_uncount(context, VA_CQ);
 }
 
 VA_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -96,7 +107,7 @@ VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     struct va_cq *c = (struct va_cq *)cq;
 
     if (__atomic_load_n(&c->users, __ATOMIC_ACQUIRE))
-        return EBUSY;
+        return errno = EBUSY;
     if (ve_is_strict())
         ve_strict_cq_ends(&va_engine, c->at);
     va_dismiss(c);
@@ -109,6 +120,7 @@ VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     vm_free(&va_engine.w, c->at, sizeof *c->s);
     if (c->pd)
         va_pd_leave(c->pd);
+    va_uncount(cq->context, VA_CQ);
     free(c);
     return 0;
 }
@@ -124,7 +136,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     int error = 0;
 
     if (!ring)
-        return size ? ENOMEM : EINVAL;
+        return errno = size ? ENOMEM : EINVAL;
     if (ve_modes)
         ve_settle(&va_engine); /* what was posted just now may count */
     to = vm_at(&va_engine.w, ring);
@@ -149,13 +161,13 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (!mine)
         vm_unlock(&s->polling);
     vm_free(&va_engine.w, gone, old * sizeof(struct softib_cqe));
-    return error;
+    return error ? (errno = error) : 0;
 }
 
 int va_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
     (void)cq, (void)attr;
-    return EOPNOTSUPP; /* moderation: an event is sent when its completion is there */
+    return errno = EOPNOTSUPP; /* moderation: an event is sent when its completion is there */
 }
 
 /* -- polling; s->polling is held -- */

@@ -119,11 +119,16 @@ VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
 static bool has_regions(uint32_t handle)
 {
     struct vm_world *w = &va_engine.w;
+    const uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS);
     uint32_t n = __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_SEQ_CST) * SOFTIB_VERBS_BLOCK_KEYS;
 
     for (uint32_t i = 1; i < n && i < SOFTIB_VERBS_KEYS_N; i++) {
         const struct softib_key *k = vm_key(w, i << 8);
 
+        if (!__atomic_load_n(&owners[i / SOFTIB_VERBS_BLOCK_KEYS], __ATOMIC_SEQ_CST)) {
+            i |= SOFTIB_VERBS_BLOCK_KEYS - 1; /* nobody's: a look would take memory */
+            continue;
+        }
         if (__atomic_load_n(&k->key, __ATOMIC_SEQ_CST) && k->kind == SOFTIB_KEY_REGION && k->qpn == handle && vm_lives(w, k->process))
             return true;
     }

@@ -7,7 +7,7 @@
 
 VA_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-    struct va_pd *p = calloc(1, sizeof *p);
+    struct va_pd *p = va_count(context, VA_PD) ? calloc(1, sizeof *p) : NULL;
 
     if (!p) {
         errno = ENOMEM;
@@ -23,9 +23,11 @@ VA_EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
     struct va_pd *p = va_pd(pd);
 
     if (__atomic_load_n(&p->users, __ATOMIC_ACQUIRE) > p->imported)
-        return EBUSY;
+        return errno = EBUSY;
     if (p->parent)
         va_pd_leave(p->parent);
+    if (!p->imported)
+        va_uncount(pd->context, VA_PD);
     free(p);
     return 0;
 }
@@ -38,7 +40,7 @@ struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
         errno = attr->pd ? EOPNOTSUPP : EINVAL;
         return NULL;
     }
-    p = calloc(1, sizeof *p);
+    p = va_count(context, VA_PD) ? calloc(1, sizeof *p) : NULL;
     if (!p) {
         errno = ENOMEM;
         return NULL;
@@ -110,7 +112,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
         errno = EINVAL;
         return NULL;
     }
-    ah = calloc(1, sizeof *ah);
+    ah = va_count(pd->context, VA_AH) ? calloc(1, sizeof *ah) : NULL;
     if (!ah) {
         errno = ENOMEM;
         return NULL;
@@ -131,6 +133,7 @@ VA_EXPORT int ibv_destroy_ah(struct ibv_ah *handle)
 
     sv_flow_end(&ah->flow);
     sv_tree_free(&ah->tree);
+    va_uncount(handle->context, VA_AH);
     va_pd_leave(va_pd(handle->pd));
     if (!used)
         free(ah);
@@ -200,7 +203,7 @@ VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
     int error = 0;
 
     if (q->s->type != IBV_QPT_UD || gid->raw[0] != 0xFF)
-        return EINVAL;
+        return errno = EINVAL;
     vm_lock(&va_engine.w, &head->member_lock);
     if (!find_member(q, gid, lid)) {
         while (i < head->member_high && members[i].qpn)
@@ -217,7 +220,7 @@ VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
         }
     }
     vm_unlock(&head->member_lock);
-    return error;
+    return error ? (errno = error) : 0;
 }
 
 VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
@@ -229,5 +232,5 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
     if (member)
         __atomic_store_n(&member->qpn, 0, __ATOMIC_RELEASE);
     vm_unlock(&vm_head(&va_engine.w)->member_lock);
-    return member ? 0 : EINVAL;
+    return member ? 0 : (errno = EINVAL);
 }

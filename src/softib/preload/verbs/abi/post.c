@@ -27,7 +27,7 @@ static int type_bit(uint8_t type)
 int va_check(const struct ve_qp *q, const struct ve_wr *wr)
 {
     const struct operation *o = &operations[wr->opcode];
-    enum ibv_qp_state state = q->ex.qp_base.state;
+    enum ibv_qp_state state = q->state;
 
     if (wr->opcode >= sizeof operations / sizeof *operations || !(o->types & type_bit(q->s->type)))
         return EINVAL;

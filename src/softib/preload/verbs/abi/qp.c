@@ -112,7 +112,7 @@ static void say_caps(struct ve_qp *q, struct ibv_qp_cap *cap)
     cap->max_recv_sge = q->s->rq_sges;
 }
 
-struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
 {
     struct va_qp *v = NULL;
     struct ve_qp *q;
@@ -169,6 +169,16 @@ struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
     return &q->ex.qp_base;
 }
 
+struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *a)
+{
+    struct ibv_qp *qp;
+
+    if (!va_count(context, VA_QP))
+        return NULL;
+    qp = create(context, a);
+    return qp ? qp : va_uncount(context, VA_QP);
+}
+
 VA_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
     struct ibv_qp_init_attr_ex ex = {
@@ -204,6 +214,7 @@ static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_
     v->q.at = (uint64_t)((char *)s - va_engine.w.base);
     v->q.device = va_context(context)->device;
     v->q.init = (struct ibv_qp_init_attr){ .qp_type = IBV_QPT_XRC_RECV };
+    v->q.state = s->state;
     v->q.ex.qp_base = (struct ibv_qp){
         .context = context, .qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
         .handle = attr->qp_num, .qp_num = attr->qp_num, .state = s->state, .qp_type = IBV_QPT_XRC_RECV,
@@ -302,6 +313,7 @@ static void end(struct va_qp *v)
         vm_free(&va_engine.w, q->s->rq, ring_octets(q->s));
         vm_free(&va_engine.w, q->at, sizeof *q->s);
     }
+    va_uncount(qp->context, VA_QP);
     free(v);
 }
 
@@ -310,7 +322,7 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     struct va_qp *v = (struct va_qp *)qp, *root = v->root ? v->root : v;
 
     if (!v->root && qp->qp_type == IBV_QPT_UD && in_a_group(qp->qp_num))
-        return EBUSY;
+        return errno = EBUSY;
     if (v->root)
         free(v);
     if (__atomic_fetch_sub(&root->handles, 1, __ATOMIC_ACQ_REL) == 0)
@@ -318,7 +330,12 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     return 0;
 }
 
-/* -- states -- */
+/*
+ * -- states --
+ *
+ * struct ibv_qp's `state` is what the application last set or asked for: libibverbs writes it in these two calls alone
+ * (libibverbs/verbs.c), and programs compare it to tell who broke the QP.
+ */
 
 static struct ve_qp *real(struct ibv_qp *qp)
 {
@@ -337,13 +354,13 @@ static int of_the_half(enum ibv_qp_type type, int mask)
 
 VA_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    enum ibv_qp_state from = real(qp)->ex.qp_base.state;
+    enum ibv_qp_state from = real(qp)->state;
     int taken = of_the_half(qp->qp_type, mask), error = ve_modify(real(qp), attr, taken);
 
     if (ve_is_strict())
         ve_strict_modified(real(qp), attr, taken, mask & ~taken, from, error);
-
-    qp->state = real(qp)->ex.qp_base.state;
+    if (!error && mask & IBV_QP_STATE)
+        qp->state = attr->qp_state;
     return error ? (errno = error) : 0;
 }
 
@@ -351,17 +368,17 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 {
     struct ve_qp *q = real(qp);
 
-    (void)mask; /* everything is at hand */
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
-    qp->state = q->ex.qp_base.state;
+    if (mask & IBV_QP_STATE) /* the rest is at hand and told in any case */
+        qp->state = q->state;
     *attr = q->attr;
-    attr->qp_state = attr->cur_qp_state = q->ex.qp_base.state;
+    attr->qp_state = attr->cur_qp_state = q->state;
     attr->sq_psn = q->sq_psn;
     attr->rq_psn = __atomic_load_n(&q->s->rq_psn, __ATOMIC_RELAXED);
     attr->path_mig_state = __atomic_load_n(&q->s->mig, __ATOMIC_RELAXED);
     attr->cap = q->init.cap;
-    attr->sq_draining = q->ex.qp_base.state == IBV_QPS_SQD && q->head != q->tail;
+    attr->sq_draining = q->state == IBV_QPS_SQD && q->head != q->tail;
     ve_spin_unlock(&q->lock);
     if (init) {
         *init = q->init;

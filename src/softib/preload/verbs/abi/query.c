@@ -17,7 +17,7 @@ static void fill_device(const struct sv_device *d, struct ibv_device_attr *a)
     a->vendor_id = d->vendor_id;
     a->vendor_part_id = d->vendor_part_id;
     a->hw_ver = d->hw_ver;
-    a->max_qp = 262144;
+    a->max_qp = va_most(VA_QP);
     a->max_qp_wr = VA_MAX_SEND;
     a->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CHANGE_PHY_PORT |
                           IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
@@ -25,19 +25,19 @@ static void fill_device(const struct sv_device *d, struct ibv_device_attr *a)
                           IBV_DEVICE_XRC | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SRQ_RESIZE;
     a->max_sge = VA_MAX_SGES;
     a->max_sge_rd = VA_MAX_SGES;
-    a->max_cq = 1 << 20;
+    a->max_cq = va_most(VA_CQ);
     a->max_cqe = VA_MAX_CQE;
-    a->max_mr = (1 << 24) - 1;
-    a->max_pd = 1 << 24;
+    a->max_mr = va_most(VA_MR);
+    a->max_pd = va_most(VA_PD);
     a->max_qp_rd_atom = a->max_qp_init_rd_atom = VA_MAX_RD_ATOM;
     a->max_res_rd_atom = VA_MAX_RD_ATOM * a->max_qp;
     a->atomic_cap = IBV_ATOMIC_HCA;
-    a->max_mw = (1 << 24) - 1;
+    a->max_mw = va_most(VA_MW);
     a->max_mcast_grp = 16384;
     a->max_mcast_qp_attach = 65536;
     a->max_total_mcast_qp_attach = SOFTIB_VERBS_MEMBERS_N;
-    a->max_ah = INT32_MAX;
-    a->max_srq = 1 << 20;
+    a->max_ah = va_most(VA_AH);
+    a->max_srq = va_most(VA_SRQ);
     a->max_srq_wr = VA_MAX_SEND - 1;
     a->max_srq_sge = VA_MAX_SGES;
     a->max_pkeys = 128;
@@ -57,7 +57,7 @@ int va_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
     struct ibv_device_attr_ex all = { .completion_timestamp_mask = UINT64_MAX, .hca_core_clock = 1000000 };
 
     if (input && input->comp_mask)
-        return EINVAL;
+        return errno = EINVAL;
     fill_device(va_context(context)->device, &all.orig_attr);
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
     all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
@@ -82,7 +82,7 @@ int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_
     struct sv_port p;
 
     if (!portnum || row == SV_NO_PORT)
-        return EINVAL;
+        return errno = EINVAL;
     sv_port_read(row, &p);
     a.state = p.state;
     a.max_mtu = p.max_mtu;
@@ -139,10 +139,10 @@ static int fill_gid(struct ibv_context *context, uint32_t portnum, uint32_t inde
     uint32_t row = sv_port_row(va_context(context)->device, portnum);
 
     if (!portnum || row == SV_NO_PORT)
-        return EINVAL;
+        return errno = EINVAL;
     memset(entry, 0, sizeof *entry);
     if (sv_port_gid(row, index, entry->gid.raw))
-        return EINVAL;
+        return errno = EINVAL;
     entry->gid_index = index;
     entry->port_num = portnum;
     entry->gid_type = IBV_GID_TYPE_IB;
@@ -157,7 +157,7 @@ VA_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t portnum, u
     int error = flags ? EOPNOTSUPP : fill_gid(context, portnum, index, &e);
 
     if (!error && !memcmp(e.gid.raw, none.raw, 16))
-        return ENODATA;
+        return errno = ENODATA;
     if (!error)
         memcpy(entry, &e, size < sizeof e ? size : sizeof e);
     return error;

@@ -120,10 +120,13 @@ struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint6
         g = look((uintptr_t)address, (uintptr_t)address + length);
     if (!g.mapped || (access & IBV_ACCESS_LOCAL_WRITE && !g.writable))
         return fail(EFAULT);
+    if (!va_count(pd->context, VA_MR))
+        return NULL;
     m = calloc(1, sizeof *m);
     k = m ? vm_key_take(&va_engine.w, &key) : NULL;
     if (!k) {
         free(m);
+        va_uncount(pd->context, VA_MR);
         return fail(ENOMEM);
     }
     k->access = access | (access & IBV_ACCESS_LOCAL_WRITE);
@@ -175,7 +178,7 @@ static void leave_place(struct softib_key *k)
 {
     ve_quiesce(&va_engine);
     forget_file(k);
-    __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
+    vm_key_left(&va_engine.w, k);
 }
 
 /* The same for a region of `owner`, whose own requests are waited for, too. When he is dead the daemon frees the place. */
@@ -202,6 +205,8 @@ static bool is_there(const struct ibv_mr *mr)
 void va_forget_mr(struct ibv_mr *mr)
 {
     vm_region_drop(&((struct va_mr *)mr)->region);
+    if (!((struct va_mr *)mr)->imported)
+        va_uncount(mr->context, VA_MR);
     va_pd_leave(va_pd(mr->pd));
     free(mr);
 }
@@ -214,7 +219,7 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
     if (!is_there(mr))
         return errno = ENOENT;
     if (__atomic_load_n(&k->users, __ATOMIC_ACQUIRE))
-        return EBUSY; /* windows are bound to it */
+        return errno = EBUSY; /* windows are bound to it */
     if (ve_is_strict())
         ve_strict_dereg(mr->lkey);
     if (!take_away(k, mr->lkey))
@@ -276,10 +281,10 @@ int va_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
     struct ve_part part;
 
     if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
-        return EOPNOTSUPP;
+        return errno = EOPNOTSUPP;
     for (uint32_t i = 0; i < n; i++) {
         if (!ve_resolve(&va_engine, sge[i].lkey, sge[i].addr, sge[i].length, 0, va_domain(pd), va_engine.w.process, 0, &part))
-            return EFAULT;
+            return errno = EFAULT;
         if (part.here)
             madvise((void *)((uintptr_t)part.here & ~4095ul), sge[i].length, MADV_WILLNEED);
     }
@@ -298,10 +303,13 @@ struct ibv_mw *va_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
         errno = EINVAL;
         return NULL;
     }
+    if (!va_count(pd->context, VA_MW))
+        return NULL;
     mw = calloc(1, sizeof *mw);
     k = mw ? vm_key_take(&va_engine.w, &key) : NULL;
     if (!k) {
         free(mw);
+        va_uncount(pd->context, VA_MW);
         errno = ENOMEM;
         return NULL;
     }
@@ -327,6 +335,7 @@ int va_dealloc_mw(struct ibv_mw *mw)
     k->users = 0;
     vm_key_give(k);
     leave_place(k);
+    va_uncount(mw->context, VA_MW);
     va_pd_leave(va_pd(mw->pd));
     free(mw);
     return 0;

@@ -44,8 +44,11 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
         errno = EINVAL;
         return NULL;
     }
+    if (!va_count(context, VA_SRQ))
+        return NULL;
     q = va_pages_there("MLX_SRQ_ALLOC_TYPE") ? calloc(1, sizeof *q) : NULL;
     if (!q) {
+        va_uncount(context, VA_SRQ);
         errno = ENOMEM;
         return NULL;
     }
@@ -59,6 +62,7 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     if (!s || !s->ring) {
         vm_free(&va_engine.w, q->at, sizeof *s);
         free(q);
+        va_uncount(context, VA_SRQ);
         errno = ENOMEM;
         return NULL;
     }
@@ -143,7 +147,7 @@ int va_get_srq_num(struct ibv_srq *srq, uint32_t *number)
     const struct va_srq *q = (const struct va_srq *)srq;
 
     if (q->type != IBV_SRQT_XRC)
-        return EOPNOTSUPP;
+        return errno = EOPNOTSUPP;
     *number = q->s->number;
     return 0;
 }
@@ -153,7 +157,7 @@ VA_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
     struct va_srq *q = (struct va_srq *)srq;
 
     if (__atomic_load_n(&q->users, __ATOMIC_ACQUIRE))
-        return EBUSY;
+        return errno = EBUSY;
     va_dismiss(q);
     if (q->s->number)
         vm_number_give(&va_engine.w, q->s->number);
@@ -169,6 +173,7 @@ VA_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
     va_pd_leave(va_pd(srq->pd));
     q->s->is = 0;
     va_free_tags(q->s);
+    va_uncount(srq->context, VA_SRQ);
     vm_free(&va_engine.w, q->s->ring, ring_octets(q->s->size, q->s->sges));
     vm_free(&va_engine.w, q->at, sizeof *q->s);
     free(q);
@@ -185,7 +190,7 @@ static int resize(struct va_srq *q, uint32_t size)
     int error = 0;
 
     if (!ring)
-        return ENOMEM;
+        return errno = ENOMEM;
     ve_spin_lock(&q->lock);
     vm_lock(&va_engine.w, &s->lock);
     old = s->size;
@@ -214,7 +219,7 @@ VA_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int
 
     if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) || (mask & IBV_SRQ_MAX_WR && (!attr->max_wr || attr->max_wr >= VA_MAX_SEND)) ||
         (mask & IBV_SRQ_LIMIT && attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : q->s->size)))
-        return EINVAL;
+        return errno = EINVAL;
     if (mask & IBV_SRQ_MAX_WR)
         error = resize(q, va_power_of_two(attr->max_wr));
     if (!error && mask & IBV_SRQ_LIMIT) {
@@ -308,7 +313,7 @@ int va_close_xrcd(struct ibv_xrcd *xrcd)
     struct va_xrcd *x = (struct va_xrcd *)xrcd;
 
     if (__atomic_load_n(&x->users, __ATOMIC_ACQUIRE))
-        return EBUSY;
+        return errno = EBUSY;
     free(x);
     return 0;
 }

@@ -82,20 +82,20 @@ static int query_gid(struct cm_call *call, struct cm_id *id, uint64_t response)
 
 static int query_path(struct cm_call *call, struct cm_id *id, uint64_t response)
 {
-    struct {
-        struct rdma_ucm_query_path_resp head;
-        struct ib_path_rec_data path;
-    } answer = { .head = { .num_paths = id->at.paths ? 1 : 0 } };
-    size_t size = sizeof answer.head;
+    struct rdma_ucm_query_path_resp head = { .num_paths = id->at.paths ? 1 : 0 };
+    struct ib_path_rec_data path = { .flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL };
+    char answer[sizeof head + sizeof path]; /* the head ends in an array of paths */
+    size_t size = sizeof head;
 
-    if (call->out < sizeof answer.head)
+    if (call->out < sizeof head)
         return -ENOSPC;
+    memcpy(answer, &head, sizeof head);
     if (id->at.paths && call->out >= sizeof answer) {
-        answer.path.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
-        memcpy(answer.path.path_rec, id->at.path, sizeof id->at.path);
+        memcpy(path.path_rec, id->at.path, sizeof id->at.path);
+        memcpy(answer + sizeof head, &path, sizeof path);
         size = sizeof answer;
     }
-    return cm_put(response, &answer, size);
+    return cm_put(response, answer, size);
 }
 
 int cm_query(struct cm_call *call)

@@ -100,7 +100,7 @@ struct ve_qp {
     uint8_t waits;                  /* enum ve_wait of the first of them */
     bool early;                     /* it is tried again before its time: a receive was posted, or somebody polls */
     bool listed;                    /* in e->waiting */
-    bool sq_error;                  /* SQE */
+    uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` moves in modify and query only */
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: when it last found no receive */

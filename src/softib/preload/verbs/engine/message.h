@@ -21,6 +21,7 @@ struct message {
     uint16_t process;               /* whose memory it reaches, and in which protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
+    bool unwelcome;                 /* READ, atomic: what comes back has no place here (a local key is wrong) */
     bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
     uint64_t length;
 };

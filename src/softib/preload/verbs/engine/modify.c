@@ -253,9 +253,9 @@ void ve_catch_up(struct ve_qp *q)
     if (q->s->attr) {
         vm_lock(&q->e->w, &q->s->lock);
         q->attr = *(struct ibv_qp_attr *)vm_at(&q->e->w, q->s->attr);
-        q->ex.qp_base.state = q->s->state;
+        q->state = q->s->state;
         vm_unlock(&q->s->lock);
-    } else if (state == IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_ERR && q->ex.qp_base.state != IBV_QPS_RESET) {
+    } else if (state == IBV_QPS_ERR && q->state != IBV_QPS_ERR && q->state != IBV_QPS_RESET) {
         ve_follow(q);
     }
     ve_adopt(q);
@@ -268,7 +268,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
 
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
-    from = q->ex.qp_base.state;
+    from = q->state;
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
     error = !allowed(q->s->type, from, to, mask) || (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from &&
                                                      !(from == IBV_QPS_SQE)) ? EINVAL : check(q, attr, mask);
@@ -290,7 +290,7 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
         if (error) {
             ve_follow(q);
         } else {
-            q->ex.qp_base.state = to;
+            q->state = to;
             ve_adopt(q);
             after(q, to, attr, mask);
         }

@@ -169,7 +169,7 @@ void ve_strict_gone(struct ve_qp *q)
             qps[i--] = qps[--qps_n];
     pthread_mutex_unlock(&lock);
     ve_spin_lock(&q->lock);
-    waiting = q->ex.qp_base.state == IBV_QPS_RTS ? q->tail - q->head : 0;
+    waiting = q->state == IBV_QPS_RTS ? q->tail - q->head : 0;
     ve_spin_unlock(&q->lock);
     if (waiting)
         ve_warn("ibv_destroy_qp: QP %u has %u requests that were not executed yet", q->s->qpn, waiting);

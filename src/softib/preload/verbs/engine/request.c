@@ -184,6 +184,20 @@ static struct ve_outcome at_xrc_peer(struct message *m)
     return outcome;
 }
 
+/*
+ * The local memory of a READ or an atomic is looked at when the response is there (9.7.5.2.5 is the requester's last check):
+ * the responder is asked, and executes an atomic, whatever that memory is.
+ */
+static enum ibv_wc_status ask_in_vain(struct message *m)
+{
+    m->unwelcome = true;
+    m->iov_n = 0;
+    m->length = 0;
+    for (uint32_t i = 0; i < m->wr->sges; i++)
+        m->length += m->wr->sge[i].length;
+    return m->length > 1u << 31 ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}
+
 static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct message m; /* large: only what is looked at is set */
@@ -197,9 +211,11 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     m.kind = &kinds[wr->opcode];
     m.peer = NULL;
     m.srq = NULL;
-    m.unexpected = false;
+    m.unexpected = m.unwelcome = false;
     status = ve_gather(q, wr, m.kind->reads || m.kind->atomic ? IBV_ACCESS_LOCAL_WRITE : 0, m.iov, &m.iov_n, &m.length);
 
+    if (status == IBV_WC_LOC_PROT_ERR && (m.kind->reads || m.kind->atomic))
+        status = ask_in_vain(&m);
     if (status == IBV_WC_SUCCESS && m.kind->atomic && m.length != 8)
         status = IBV_WC_LOC_LEN_ERR;
     if (status != IBV_WC_SUCCESS)
@@ -240,6 +256,8 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     count(&m, &outcome);
     if (outcome.wait || outcome.status != IBV_WC_SUCCESS)
         return outcome;
+    if (m.unwelcome)
+        return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
     /* READ responses were looked at before. What is copied once more behind this (foreign.c) is let alone. */
     if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->foreign)

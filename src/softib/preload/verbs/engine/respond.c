@@ -34,12 +34,17 @@ struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32
     return ve_done(status);
 }
 
-/* The receive itself is wrong: it is completed with `status`. */
-static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status told)
+static void complete_wrong(struct message *m, enum ibv_wc_status status)
 {
     struct softib_cqe cqe = { .status = status, .opcode = IBV_WC_RECV };
 
     ve_take_receive(m->q->e, m->peer, m->srq, &cqe, false);
+}
+
+/* The receive itself is wrong: it is completed with `status`. */
+static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status told)
+{
+    complete_wrong(m, status);
     if (m->peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS);
     ve_break_receiver(m->q->e, m->peer);
@@ -96,7 +101,8 @@ static struct ve_outcome deliver(struct message *m)
         .status = IBV_WC_SUCCESS, .opcode = m->kind->recv_opcode, .byte_len = (uint32_t)m->length, .src_qp = m->q->s->qpn,
         .slid = m->q->way.dlid ? sv_lid(&sv_board, m->q->way.port) : 0, .sl = m->q->way.sl,
         .pkey_index = m->peer->pkey_index,
-    };
+    }; /* IBV_WC_GRH is for UD alone (ibv_poll_cq(3)) */
+    struct ve_outcome outcome;
     int error;
 
     if (m->srq && m->srq->tags && !m->kind->writes)
@@ -118,17 +124,25 @@ static struct ve_outcome deliver(struct message *m)
         cqe.flags |= IBV_WC_WITH_IMM;
     }
     if (m->kind->invalidates) {
-        if (!ve_invalidate(e, m->wr->imm, m->process, m->domain, m->peer->qpn))
-            return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
+        if (!ve_invalidate(e, m->wr->imm, m->process, m->domain, m->peer->qpn)) {
+            outcome = refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS);
+            return m->peer->type == IBV_QPT_UC ? outcome : ve_lost(); /* class J: no NAK (9.9.6.3) */
+        }
         cqe.imm = m->wr->imm;
         cqe.flags |= IBV_WC_WITH_INV;
     }
-    if (m->q->way.is_global && !(m->srq && m->srq->tags))
-        cqe.flags |= IBV_WC_GRH;
     if (m->unexpected)
         ve_unexpected(e, m->srq);
     ve_take_receive(e, m->peer, m->srq, &cqe, m->wr->flags & IBV_SEND_SOLICITED);
     return ve_done(IBV_WC_SUCCESS);
+}
+
+/* The R_Key does not open it. The receive that an immediate would have taken says so, too (11.6.2: Local Access Error). */
+static struct ve_outcome refuse_write(struct message *m)
+{
+    if (m->kind->receives && m->peer->type != IBV_QPT_UC)
+        complete_wrong(m, IBV_WC_LOC_ACCESS_ERR);
+    return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 static struct ve_outcome write_or_send(struct message *m)
@@ -151,10 +165,10 @@ static struct ve_outcome write_or_send(struct message *m)
     }
     if (m->kind->writes) {
         if (!reach(m, IBV_ACCESS_REMOTE_WRITE, m->length, &part))
-            return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+            return refuse_write(m);
         error = m->length ? ve_put(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
         if (error == -EFAULT)
-            return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+            return refuse_write(m);
         if (error)
             return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
         if (m->length && m->wr->flags & IBV_SEND_INLINE)
@@ -173,7 +187,7 @@ static struct ve_outcome read(struct message *m)
         return ve_refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     if (!reach(m, IBV_ACCESS_REMOTE_READ, m->length, &part))
         return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-    error = m->length ? ve_get(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
+    error = m->length && !m->unwelcome ? ve_get(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
     if (error == -EFAULT)
         return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     if (error)

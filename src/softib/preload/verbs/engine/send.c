@@ -53,7 +53,7 @@ void ve_break(struct ve_qp *q)
 
 void ve_follow(struct ve_qp *q)
 {
-    q->ex.qp_base.state = IBV_QPS_ERR;
+    q->state = IBV_QPS_ERR;
     flush(q);
 }
 
@@ -65,7 +65,7 @@ static void fail(struct ve_qp *q)
         if (q->s->state == IBV_QPS_RTS)
             __atomic_store_n(&q->s->state, IBV_QPS_SQE, __ATOMIC_RELEASE);
         vm_unlock(&q->s->lock);
-        q->ex.qp_base.state = IBV_QPS_SQE;
+        q->state = IBV_QPS_SQE;
         flush(q);
     } else {
         ve_break(q);
@@ -158,13 +158,13 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
 
 void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
 {
-    if (q->ex.qp_base.state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
+    if (q->state != IBV_QPS_ERR && __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         ve_follow(q);
     if (ve_modes)
         ve_let_go(q, now);
     if (q->owed)
         ve_pay(q);
-    while (q->head != q->tail && q->ex.qp_base.state == IBV_QPS_RTS) {
+    while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;
 
         /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
@@ -218,7 +218,7 @@ static int keep(struct ve_qp *q, const struct ve_wr *wr)
 
 int ve_post(struct ve_qp *q, const struct ve_wr *wr)
 {
-    enum ibv_qp_state state = q->ex.qp_base.state;
+    enum ibv_qp_state state = q->state;
     int error;
 
     if (ve_places_taken(q) >= q->max_send)

@@ -1,4 +1,4 @@
-/* The mapping and what it holds: heap, numbers, keys. */
+/* The mapping and what it holds: numbers, keys. The heap: heap.c. */
 #include "memory.h"
 
 #include <errno.h>
@@ -124,8 +124,7 @@ uint32_t vm_version(const char *folder)
 
 void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started)
 {
-    memset(w->free, 0, sizeof w->free);
-    w->chunk = w->chunk_used = 0;
+    memset(w->slabs, 0, sizeof w->slabs);
     w->blocks_n = w->key_cursor = 0; /* the parent's */
     pthread_mutex_init(&w->lock, NULL);
     enter(w, number, started);
@@ -138,123 +137,6 @@ void vm_close(struct vm_world *w)
     close(w->fd);
     free(w->maps);
     free(w->blocks);
-}
-
-/* -- heap -- */
-
-#define CHUNKS ((SOFTIB_VERBS_SIZE - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK)
-
-static uint32_t *owner_of(struct vm_world *w, uint64_t chunk)
-{
-    return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
-}
-
-/* Claims chunks first .. first + n - 1. Returns how many there were before one of somebody else: then none is claimed. */
-static uint64_t claim(struct vm_world *w, uint64_t first, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t none = 0;
-
-        if (__atomic_compare_exchange_n(owner_of(w, first + i), &none, w->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            continue;
-        for (uint64_t j = 0; j < i; j++)
-            __atomic_store_n(owner_of(w, first + j), 0, __ATOMIC_RELEASE);
-        return i;
-    }
-    return n;
-}
-
-static uint64_t claim_between(struct vm_world *w, uint64_t from, uint64_t to, uint64_t n)
-{
-    while (from + n <= to) {
-        uint64_t got = __atomic_load_n(owner_of(w, from), __ATOMIC_RELAXED) ? 0 : claim(w, from, n);
-
-        if (got == n)
-            return from;
-        from += got + 1;
-    }
-    return CHUNKS;
-}
-
-static uint64_t take_chunks(struct vm_world *w, uint64_t n)
-{
-    struct softib_verbs *head = vm_head(w);
-    uint64_t hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_ACQUIRE), high, first;
-
-    if (n > CHUNKS)
-        return 0;
-    first = claim_between(w, hint, CHUNKS, n);
-    if (first == CHUNKS)
-        first = claim_between(w, 0, CHUNKS, n);
-    if (first == CHUNKS)
-        return 0;
-    high = __atomic_load_n(&head->chunk_high, __ATOMIC_RELAXED);
-    while (high < first + n &&
-           !__atomic_compare_exchange_n(&head->chunk_high, &high, first + n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-        ;
-    if (n == 1 || first == hint) /* no free one was passed by; who frees one meanwhile has the last word */
-        __atomic_compare_exchange_n(&head->chunk_hint, &hint, first + n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-    return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
-}
-
-/* Their memory goes back and is zero for who takes them next. */
-static void give_chunks(struct vm_world *w, uint64_t offset, uint64_t n)
-{
-    struct softib_verbs *head = vm_head(w);
-    uint64_t first = (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK, hint;
-
-    if (fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)(n * SOFTIB_VERBS_CHUNK)))
-        memset(vm_at(w, offset), 0, n * SOFTIB_VERBS_CHUNK);
-    for (uint64_t i = 0; i < n; i++)
-        __atomic_store_n(owner_of(w, first + i), 0, __ATOMIC_RELEASE);
-    hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_RELAXED);
-    while (hint > first &&
-           !__atomic_compare_exchange_n(&head->chunk_hint, &hint, first, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ;
-}
-
-uint64_t vm_alloc(struct vm_world *w, size_t octets)
-{
-    size_t class = (octets + 63) / 64;
-    uint64_t at;
-
-    if (class >= VM_CLASSES) {
-        uint64_t n = (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK;
-
-        return take_chunks(w, n);
-    }
-    pthread_mutex_lock(&w->lock);
-    at = w->free[class];
-    if (at) {
-        w->free[class] = *(uint64_t *)vm_at(w, at);
-    } else {
-        if (!w->chunk || w->chunk_used + class * 64 > SOFTIB_VERBS_CHUNK) {
-            w->chunk = take_chunks(w, 1);
-            w->chunk_used = 0;
-        }
-        at = w->chunk ? w->chunk + w->chunk_used : 0;
-        w->chunk_used += class * 64;
-    }
-    pthread_mutex_unlock(&w->lock);
-    if (at)
-        memset(vm_at(w, at), 0, class * 64);
-    return at;
-}
-
-void vm_free(struct vm_world *w, uint64_t offset, size_t octets)
-{
-    size_t class = (octets + 63) / 64;
-
-    if (!offset)
-        return;
-    if (class >= VM_CLASSES) {
-        give_chunks(w, offset, (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK);
-        return;
-    }
-    pthread_mutex_lock(&w->lock);
-    *(uint64_t *)vm_at(w, offset) = w->free[class];
-    w->free[class] = offset;
-    pthread_mutex_unlock(&w->lock);
 }
 
 /* -- numbers -- */
@@ -316,6 +198,18 @@ void vm_number_give(struct vm_world *w, uint32_t number)
 
 /* -- keys -- */
 
+/* Keys of who had the block before open nothing for a while, and what remembers a version of theirs sees that it is another. */
+static void begin_block(struct vm_world *w, uint32_t block)
+{
+    struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
+    uint64_t turn = __atomic_add_fetch(&vm_head(w)->block_turn, 1, __ATOMIC_RELAXED);
+
+    for (int i = 0; i < SOFTIB_VERBS_BLOCK_KEYS; i++) {
+        keys[i].tag = (uint8_t)turn;
+        keys[i].version = turn << 32;
+    }
+}
+
 /* One more block for this process. False: none left, or no memory. */
 static bool take_block(struct vm_world *w)
 {
@@ -340,6 +234,7 @@ static bool take_block(struct vm_world *w)
         if (!__atomic_compare_exchange_n(&owners[block], &none, w->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         __atomic_compare_exchange_n(&head->block_hint, &hint, block + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        begin_block(w, block);
         w->key_cursor = w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS;
         w->blocks[w->blocks_n++] = block;
         return true;
@@ -391,4 +286,57 @@ void vm_key_publish(struct softib_key *entry, uint32_t key)
 void vm_key_give(struct softib_key *entry)
 {
     __atomic_store_n(&entry->key, 0, __ATOMIC_SEQ_CST);
+}
+
+#define BLOCK_OCTETS (SOFTIB_VERBS_BLOCK_KEYS * sizeof(struct softib_key))
+#define KEPT 16     /* empty blocks that a process keeps */
+#define LOOKS 4096  /* it is looked for empty ones when so many keys were given back, or half of all */
+
+static bool is_empty(struct vm_world *w, uint32_t block)
+{
+    const struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
+
+    for (int i = 0; i < SOFTIB_VERBS_BLOCK_KEYS; i++)
+        if (__atomic_load_n(&keys[i].process, __ATOMIC_ACQUIRE))
+            return false;
+    return true;
+}
+
+static void give_block(struct vm_world *w, uint32_t block)
+{
+    uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS), *at = &vm_head(w)->block_hint, hint;
+
+    if (fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(SOFTIB_VERBS_KEYS + block * BLOCK_OCTETS),
+                  BLOCK_OCTETS))
+        memset(vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8), 0, BLOCK_OCTETS);
+    __atomic_store_n(&owners[block], 0, __ATOMIC_RELEASE);
+    hint = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (hint > block && !__atomic_compare_exchange_n(at, &hint, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+
+/* `w->lock` is held. */
+static void give_empty_blocks(struct vm_world *w)
+{
+    uint32_t stay = 0, empty = 0;
+
+    for (uint32_t i = 0; i < w->blocks_n; i++) {
+        if (is_empty(w, w->blocks[i]) && empty++ >= KEPT)
+            give_block(w, w->blocks[i]);
+        else
+            w->blocks[stay++] = w->blocks[i];
+    }
+    w->blocks_n = stay;
+    w->key_cursor = 0;
+}
+
+void vm_key_left(struct vm_world *w, struct softib_key *entry)
+{
+    __atomic_store_n(&entry->process, 0, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&w->lock);
+    if (++w->keys_left >= LOOKS && w->keys_left >= w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS / 2) {
+        w->keys_left = 0;
+        give_empty_blocks(w);
+    }
+    pthread_mutex_unlock(&w->lock);
 }

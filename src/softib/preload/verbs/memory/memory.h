@@ -44,10 +44,10 @@ struct vm_world {
     uint32_t owner;            /* of a lock that this process holds */
     char folder[256];
     pthread_mutex_t lock;
-    uint64_t free[VM_CLASSES]; /* first free object of a size; each names the next */
-    uint64_t chunk, chunk_used;
+    uint64_t slabs[VM_CLASSES]; /* heap.c: chunks with room for an object of a size */
     uint32_t *blocks;          /* of keys: its own */
     uint32_t blocks_n, blocks_room, key_cursor;
+    uint32_t keys_left;        /* since it was last looked which blocks are empty */
     struct vm_map *maps;       /* by key index modulo VM_MAPS */
     uint32_t maps_n, drops;    /* those in use; what of the head's `drops` they know */
     struct vm_old *old;        /* mappings of keys that are gone */
@@ -127,6 +127,8 @@ struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* From now on nobody finds it; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
+/* One of this process's own is free again: now and then blocks of free keys go back, and their pages to the system. */
+void vm_key_left(struct vm_world *w, struct softib_key *entry);
 
 /* -- maps.c: files of other processes -- */
 

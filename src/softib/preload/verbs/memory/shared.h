@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 7
+#define SOFTIB_VERBS_VERSION 8
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -55,6 +55,7 @@ struct softib_verbs {
     uint32_t member_high;   /* multicast memberships behind it are free */
     uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
+    uint64_t block_turn;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
 };
 
 struct softib_process {

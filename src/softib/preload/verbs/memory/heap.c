@@ -1,0 +1,197 @@
+/*
+ * The heap: chunks of SOFTIB_VERBS_CHUNK octets, each of one process. What needs more than a chunk has some of its own. The rest
+ * comes from slabs: a chunk with objects of one size, whose head says how many are in use. When the last one of a slab is freed
+ * its chunk goes back, and its pages to the system, but for one slab of each size: who makes and destroys one object
+ * by turns keeps its memory.
+ */
+#include "memory.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#define CHUNKS ((SOFTIB_VERBS_SIZE - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK)
+
+static uint32_t *owner_of(struct vm_world *w, uint64_t chunk)
+{
+    return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
+}
+
+/* Claims chunks first .. first + n - 1. Returns how many there were before one of somebody else: then none is claimed. */
+static uint64_t claim(struct vm_world *w, uint64_t first, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t none = 0;
+
+        if (__atomic_compare_exchange_n(owner_of(w, first + i), &none, w->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            continue;
+        for (uint64_t j = 0; j < i; j++)
+            __atomic_store_n(owner_of(w, first + j), 0, __ATOMIC_RELEASE);
+        return i;
+    }
+    return n;
+}
+
+static uint64_t claim_between(struct vm_world *w, uint64_t from, uint64_t to, uint64_t n)
+{
+    while (from + n <= to) {
+        uint64_t got = __atomic_load_n(owner_of(w, from), __ATOMIC_RELAXED) ? 0 : claim(w, from, n);
+
+        if (got == n)
+            return from;
+        from += got + 1;
+    }
+    return CHUNKS;
+}
+
+static uint64_t take_chunks(struct vm_world *w, uint64_t n)
+{
+    struct softib_verbs *head = vm_head(w);
+    uint64_t hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_ACQUIRE), high, first;
+
+    if (n > CHUNKS)
+        return 0;
+    first = claim_between(w, hint, CHUNKS, n);
+    if (first == CHUNKS)
+        first = claim_between(w, 0, CHUNKS, n);
+    if (first == CHUNKS)
+        return 0;
+    high = __atomic_load_n(&head->chunk_high, __ATOMIC_RELAXED);
+    while (high < first + n &&
+           !__atomic_compare_exchange_n(&head->chunk_high, &high, first + n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+    if (n == 1 || first == hint) /* no free one was passed by; who frees one meanwhile has the last word */
+        __atomic_compare_exchange_n(&head->chunk_hint, &hint, first + n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
+}
+
+/* Their memory goes back and is zero for who takes them next. */
+static void give_chunks(struct vm_world *w, uint64_t offset, uint64_t n)
+{
+    struct softib_verbs *head = vm_head(w);
+    uint64_t first = (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK, hint;
+
+    if (fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)(n * SOFTIB_VERBS_CHUNK)))
+        memset(vm_at(w, offset), 0, n * SOFTIB_VERBS_CHUNK);
+    for (uint64_t i = 0; i < n; i++)
+        __atomic_store_n(owner_of(w, first + i), 0, __ATOMIC_RELEASE);
+    hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_RELAXED);
+    while (hint > first &&
+           !__atomic_compare_exchange_n(&head->chunk_hint, &hint, first, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+}
+
+/* -- slabs: w->lock is held; only the owner of the chunk looks at its head -- */
+
+struct slab {
+    uint64_t next, before; /* slabs of this size that have room */
+    uint64_t free;         /* first free object; each names the next */
+    uint32_t used;         /* octets, from the start, that were ever given out */
+    uint32_t live;         /* objects in use */
+    uint8_t rest[32];
+};
+_Static_assert(sizeof(struct slab) == 64, "objects begin with a cache line");
+_Static_assert(sizeof(struct slab) + (VM_CLASSES - 1) * 64 <= SOFTIB_VERBS_CHUNK, "one of the largest fits");
+
+static struct slab *slab_at(struct vm_world *w, uint64_t at)
+{
+    return vm_at(w, at);
+}
+
+static bool has_room(const struct slab *s, size_t octets)
+{
+    return s->free || s->used + octets <= SOFTIB_VERBS_CHUNK;
+}
+
+static void enlist(struct vm_world *w, uint64_t at, size_t class)
+{
+    struct slab *s = slab_at(w, at);
+
+    s->before = 0;
+    s->next = w->slabs[class];
+    if (s->next)
+        slab_at(w, s->next)->before = at;
+    w->slabs[class] = at;
+}
+
+static void strike(struct vm_world *w, uint64_t at, size_t class)
+{
+    struct slab *s = slab_at(w, at);
+
+    if (s->before)
+        slab_at(w, s->before)->next = s->next;
+    else
+        w->slabs[class] = s->next;
+    if (s->next)
+        slab_at(w, s->next)->before = s->before;
+}
+
+static uint64_t take(struct vm_world *w, size_t class)
+{
+    uint64_t chunk = w->slabs[class], at;
+    struct slab *s;
+
+    if (!chunk) {
+        chunk = take_chunks(w, 1);
+        if (!chunk)
+            return 0;
+        *slab_at(w, chunk) = (struct slab){ .used = sizeof(struct slab) };
+        enlist(w, chunk, class);
+    }
+    s = slab_at(w, chunk);
+    at = s->free ? s->free : chunk + s->used;
+    if (s->free)
+        s->free = *(uint64_t *)vm_at(w, at);
+    else
+        s->used += (uint32_t)(class * 64);
+    s->live++;
+    if (!has_room(s, class * 64))
+        strike(w, chunk, class);
+    return at;
+}
+
+static void give(struct vm_world *w, uint64_t at, size_t class)
+{
+    uint64_t chunk = at / SOFTIB_VERBS_CHUNK * SOFTIB_VERBS_CHUNK;
+    struct slab *s = slab_at(w, chunk);
+    bool had_room = has_room(s, class * 64);
+
+    *(uint64_t *)vm_at(w, at) = s->free;
+    s->free = at;
+    s->live--;
+    if (!had_room)
+        enlist(w, chunk, class);
+    if (!s->live && (s->next || s->before)) {
+        strike(w, chunk, class);
+        give_chunks(w, chunk, 1);
+    }
+}
+
+uint64_t vm_alloc(struct vm_world *w, size_t octets)
+{
+    size_t class = octets ? (octets + 63) / 64 : 1;
+    uint64_t at;
+
+    if (class >= VM_CLASSES)
+        return take_chunks(w, (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK);
+    pthread_mutex_lock(&w->lock);
+    at = take(w, class);
+    pthread_mutex_unlock(&w->lock);
+    if (at)
+        memset(vm_at(w, at), 0, class * 64);
+    return at;
+}
+
+void vm_free(struct vm_world *w, uint64_t offset, size_t octets)
+{
+    size_t class = octets ? (octets + 63) / 64 : 1;
+
+    if (!offset || *owner_of(w, (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK) != w->process)
+        return; /* a forked child frees nothing of its parent's */
+    if (class >= VM_CLASSES) {
+        give_chunks(w, offset, (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK);
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    give(w, offset, class);
+    pthread_mutex_unlock(&w->lock);
+}
