@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from softib.live.cm_endpoint import Endpoint, Event, State
+from softib.live.cm_unread import Unread, nothing_unread
 from softib.live.cm_words import Timing
 
 __all__ = ["Core", "Letter"]
@@ -28,7 +29,8 @@ class Letter(NamedTuple):
 
 class Core:
     """``listener(port, service_id)`` finds who listens; ``child(listener)`` makes the id of a request;
-    ``tell(endpoint, event, status, fields)`` reports; ``guid(port)`` is a port's NodeGUID."""
+    ``tell(endpoint, event, status, fields)`` reports; ``guid(port)`` is a port's NodeGUID; ``unread(qpn)`` says whether
+    completions wait for the program of a queue pair."""
 
     def __init__(
         self,
@@ -37,8 +39,10 @@ class Core:
         tell: Callable[[Endpoint, Event, int, dict[str, Any]], None],
         guid: Callable[[int], int],
         timing: Timing = TIMING,
+        unread: Unread = nothing_unread,
     ):
         self.listener, self.child, self.tell, self.guid, self.timing = listener, child, tell, guid, timing
+        self.unread = unread
         self.outbox: deque[Letter] = deque()
         self.now_ps = 0
         self.by_id: dict[int, Endpoint] = {}
@@ -47,6 +51,8 @@ class Core:
         """By NodeGUID and comm ID of who asked (of SIDR: the negative LID and the request's ID)."""
         self.early: dict[Endpoint, Any] = {}
         """Requests that wait for a listener (:mod:`softib.live.cm_early`)."""
+        self.releases: dict[Endpoint, Any] = {}
+        """DREQs that wait for the program (:mod:`softib.live.cm_release`), by the connection's id."""
         self._timers: list[tuple[int, int, Endpoint]] = []
         self._serial = 0
         self._last_id = 0
@@ -77,6 +83,7 @@ class Core:
         self._stop(e)
         e.state = State.IDLE
         self.early.pop(e, None)
+        self.releases.pop(e, None)
         if self.by_id.get(e.comm_id) is e:
             del self.by_id[e.comm_id]
         key = (e.peer_guid, e.peer_comm_id)

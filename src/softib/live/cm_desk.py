@@ -19,6 +19,7 @@ from softib.live.cm_path import Path, cma_header
 from softib.live.cm_protocol import Protocol
 from softib.live.cm_sa import SaClient
 from softib.live.cm_services import ALL, Services, service_of
+from softib.live.cm_unread import Unread, nothing_unread
 from softib.live.cm_words import Timing, event_fields
 
 __all__ = ["Desk", "Owner"]
@@ -44,7 +45,7 @@ class Desk:
 
     def __init__(
         self, addresses: Addresses, sa: SaClient, post: Callable[[Endpoint, dict[str, Any]], None],
-        timing: Timing = TIMING,
+        timing: Timing = TIMING, unread: Unread = nothing_unread,
     ):  # fmt: skip
         self.addresses, self.sa, self.post = addresses, sa, post
         self.services = Services()
@@ -55,6 +56,7 @@ class Desk:
             self._tell,
             lambda port: int(f.node_guid[f.port_node[port]]),
             timing=timing,
+            unread=unread,
         )
         self.groups = Groups(addresses, sa, self._tell)
         self._on: dict[str, Callable[[Endpoint, Any], int]] = {

@@ -17,6 +17,7 @@ class State(Enum):
     IDLE = auto()
     LISTEN = auto()
     HELD = auto()
+    RELEASE_HELD = auto()
     REQ_SENT = auto()
     REQ_RCVD = auto()
     REP_SENT = auto()
@@ -116,6 +117,8 @@ class Endpoint:
     comm_id: int = 0
     peer_comm_id: int = 0
     peer_guid: int = 0
+    qpn: int = 0
+    """Of its own queue pair."""
     peer_qpn: int = 0
     asked: Param = field(default_factory=Param)
     peer_slid: int = 0

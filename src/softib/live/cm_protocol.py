@@ -36,7 +36,7 @@ class Protocol(Release, Sidr):
     def connect(self, e: Endpoint, p: Param, head: bytes) -> None:
         """Ask for a connection; ``head`` are the CMA's octets before the private data."""
         assert e.path is not None
-        e.asked = p
+        e.asked, e.qpn = p, p.qpn
         if e.is_ud:
             self._ask_service(e, p, head)
             return
@@ -51,7 +51,7 @@ class Protocol(Release, Sidr):
         if e.state is State.SIDR_REQ_RCVD:
             self._answer_service(e, SidrStatus.VALID, p)
         elif e.state is State.REQ_RCVD:
-            e.told, e.state = True, State.REP_SENT
+            e.told, e.state, e.qpn = True, State.REP_SENT, p.qpn
             self._ask(e, cm_mad(CmAttr.REP, e.comm_id, p.ece_options, **reply_words(e, p, self.guid(e.port))))
 
     def ready(self, e: Endpoint) -> None:
@@ -97,6 +97,8 @@ class Protocol(Release, Sidr):
                 self.tell(e, Event.TIMEWAIT_EXIT, 0, {})
             elif e.state is State.HELD:
                 self._refuse_late(e)
+            elif e.state is State.RELEASE_HELD:
+                self._look_again(e)
             elif e.tries:
                 e.tries -= 1
                 self._post(e, e.reply)

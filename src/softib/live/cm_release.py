@@ -1,9 +1,16 @@
-"""Release of connections (IBA 12.9.9): DREQ, DREP and the time that a dead connection's packets may still be on the way."""
+"""Release of connections (IBA 12.9.9): DREQ, DREP and the time that a dead connection's packets may still be on the way.
+
+A DREQ stays behind the data that was sent before it: as long as the program that it is for has completions of the connection to
+take, it waits (:mod:`softib.live.cm_unread`), at most ``Timing.unread_ms``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from softib.iba.cm import CmAttr
-from softib.live.cm_core import Core
+from softib.live.cm_core import MS_PS, Core
 from softib.live.cm_endpoint import Endpoint, Event, State
 from softib.live.cm_mads import Head, cm_mad
 from softib.live.cm_path import ack_timeout
@@ -11,12 +18,24 @@ from softib.live.cm_words import code_ms
 
 __all__ = ["Release"]
 
+LOOK_MS = 1
+
+
+class Held(NamedTuple):
+    """A DREQ that came to the id ``e``: whether its program still has completions to take, and until when that counts."""
+
+    e: Endpoint
+    unread: Callable[[], bool]
+    until_ps: int
+
 
 class Release(Core):
     """The part of :class:`~softib.live.cm_protocol.Protocol` that ends connections."""
 
     def disconnect(self, e: Endpoint) -> None:
         """End it, or answer who ended it. Each side is told DISCONNECTED once."""
+        if e in self.releases:  # it need not wait any more: its program has decided
+            self._released(e)
         if e.state is State.ESTABLISHED:
             e.state = State.DREQ_SENT
             words = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id, "remote_qpn": e.peer_qpn}
@@ -35,12 +54,40 @@ class Release(Core):
             # Nobody knows it any more: an answer spares the other side its retries.
             words = {"local_comm_id": said["remote_comm_id"], "remote_comm_id": said["local_comm_id"]}
             self.answer_stray(port, slid, cm_mad(CmAttr.DREP, head.tid, **words))
-        elif e.state in (State.ESTABLISHED, State.REP_SENT, State.DREQ_SENT):
-            self._stop(e)
-            e.state = State.DREQ_RCVD
-            self.tell(e, Event.DISCONNECTED, 0, {})
+        elif e in self.releases:
+            pass  # asked again
+        elif e.state is State.DREQ_SENT or (e.state in (State.ESTABLISHED, State.REP_SENT) and not self._hold_release(e)):
+            self._released(e)
         elif e.state is State.TIMEWAIT:
             self._drop(e)
+
+    def _released(self, e: Endpoint) -> None:
+        self.releases.pop(e, None)
+        self._stop(e)
+        e.state = State.DREQ_RCVD
+        self.tell(e, Event.DISCONNECTED, 0, {})
+
+    def _hold_release(self, e: Endpoint) -> bool:
+        unread = self.unread(e.qpn)
+        if unread is None:
+            return False
+        self.releases[e] = Held(e, unread, self.now_ps + self.timing.unread_ms * MS_PS)
+        self._look_later(self.releases[e])
+        return True
+
+    def _look_later(self, held: Held) -> None:
+        """Under a timer of its own: the connection's goes on."""
+        clock = Endpoint(held, 0, 0, 0, held.e.qp_type, state=State.RELEASE_HELD)
+        self._wait(clock, LOOK_MS)
+
+    def _look_again(self, clock: Endpoint) -> None:
+        held: Held = clock.owner
+        if self.releases.get(held.e) is not held:
+            return
+        if self.now_ps < held.until_ps and held.unread():
+            self._look_later(held)
+        else:
+            self._released(held.e)
 
     def _drep(self, port: int, slid: int, head: Head, said: dict) -> None:
         e = self.by_id.get(said["remote_comm_id"])

@@ -27,6 +27,7 @@ from softib.live.cm_desk import Desk
 from softib.live.cm_endpoint import Endpoint, Event
 from softib.live.cm_mads import CM_CLASS
 from softib.live.cm_sa import SaClient
+from softib.live.cm_unread import Unread, nothing_unread
 from softib.live.cm_wire import ask_of, ask_size, constant, hello_of, told
 from softib.live.cm_words import Timing
 from softib.live.switchboard import BURST, Switchboard
@@ -95,13 +96,13 @@ class CmServer:
 
     def __init__(
         self, board: Switchboard, folder: Path, selector: selectors.BaseSelector, views: Views,
-        timing: Timing = TIMING,
+        timing: Timing = TIMING, unread: Unread = nothing_unread,
     ):  # fmt: skip
         self.board, self.selector, self.views = board, selector, views
         self.path = folder / "rdma_cm"
         self.addresses = Addresses(board.fabric)
         self.sa = SaClient(self._send_to_sa, self._station_number)
-        self.desk = Desk(self.addresses, self.sa, self._post, timing)
+        self.desk = Desk(self.addresses, self.sa, self._post, timing, unread)
         self.processes: dict[int, Process] = {}
         self.stations: dict[int, CmStation] = {}
         self._ops = {constant(name): name for name in OPS}

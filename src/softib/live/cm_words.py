@@ -20,12 +20,14 @@ REJECTED_REQ, REJECTED_REP, REJECTED_NONE = 0, 1, 2
 class Timing:
     """``response``: how long an answer may take, 4.096 us * 2^n; ``retries``: how often a message is sent again
     (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux, drivers/infiniband/core/cma.c); ``patience``: what an MRA
-    asks for (CMA_CM_MRA_SETTING); ``early_ms``: how long a request waits for a listener at most."""
+    asks for (CMA_CM_MRA_SETTING); ``early_ms``: how long a request waits for a listener at most; ``unread_ms``: how long a
+    DREQ waits at most until its receiver's program has taken the completions that were there before it."""
 
     response: int = 20
     retries: int = 15
     patience: int = 24
     early_ms: int = 250
+    unread_ms: int = 100
 
     @property
     def response_ms(self) -> int:

@@ -20,6 +20,7 @@ from softib.iba.constants import PortState
 from softib.live.board import Board
 from softib.live.clock import clock_ps
 from softib.live.cm_server import CmServer
+from softib.live.cm_unread import UnreadCompletions
 from softib.live.door import ControlDoor
 from softib.live.faults import FaultDesk
 from softib.live.manager import InternalManager
@@ -80,7 +81,8 @@ class Daemon:
         self.server = IbsimServer(self.board, doors, self.selector)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
-        self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views)
+        unread = UnreadCompletions(self.verbs.memory)
+        self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views, unread=unread)
         self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":

@@ -47,6 +47,29 @@ static void done(struct ve_qp *a, struct ve_qp *b)
     world_destroy(b);
 }
 
+/* An HCA translates the addresses of a receive as octets arrive: what no octet reaches, no key guards. */
+static void unreached(struct ve_qp *a, struct ve_qp *b)
+{
+    struct ibv_sge sge;
+    struct ve_wr wr = send_of(&sge, 0, 1, IBV_WR_SEND);
+
+    MUST(!world_recv(b, 1, NULL, 64, 0) && !world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    expect(&r2, 1, IBV_WC_SUCCESS);
+    sge.length = 100;
+    dst[8191] = 0;
+    src[99] = 5;
+    MUST(!world_recv(b, 2, dst + 8092, 200, k2) && !world_post(a, &wr)); /* it hangs over its region, the message does not */
+    expect(&c1, 1, IBV_WC_SUCCESS);
+    expect(&r2, 2, IBV_WC_SUCCESS);
+    MUST(dst[8191] == 5);
+    sge.length = 101;
+    MUST(!world_recv(b, 3, dst + 8092, 200, k2) && !world_post(a, &wr));
+    expect(&c1, 1, IBV_WC_REM_OP_ERR);
+    expect(&r2, 3, IBV_WC_LOC_PROT_ERR);
+    done(a, b);
+}
+
 static void rc(void)
 {
     struct ve_qp *a, *b;
@@ -54,6 +77,8 @@ static void rc(void)
     struct ve_wr wr;
     struct softib_cqe cqe;
 
+    both(IBV_QPT_RC, &a, &b, &plain);
+    unreached(a, b);
     both(IBV_QPT_RC, &a, &b, &plain);
     for (unsigned i = 0; i < 100; i++) { /* the PSN comes round */
         memset(src, (int)i, 5000);

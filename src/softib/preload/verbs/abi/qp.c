@@ -65,6 +65,7 @@ static int make_shared(struct ve_qp *q, const struct ibv_qp_init_attr_ex *a)
     s->xrcd = a->comp_mask & IBV_QP_INIT_ATTR_XRCD ? ((struct va_xrcd *)a->xrcd)->domain : 0;
     s->signal_all = !!a->sq_sig_all;
     s->recv_cq = has_receives(a->qp_type) ? ((struct va_cq *)a->recv_cq)->at : 0;
+    s->send_cq = a->send_cq ? ((struct va_cq *)a->send_cq)->at : 0;
     s->srq = a->srq && has_receives(a->qp_type) ? ((struct va_srq *)a->srq)->at : 0;
     s->user = (uintptr_t)q;
     s->async = va_context(q->ex.qp_base.context)->async;

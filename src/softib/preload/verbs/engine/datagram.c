@@ -48,7 +48,7 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     if (srq)
         vm_lock(&e->w, &srq->lock);
     receive = ve_next_receive(e, peer, srq);
-    if (receive && ve_receive_parts(e, peer, srq, receive, parts, &room) && length <= room &&
+    if (receive && ve_receive_parts(e, peer, srq, receive, length, parts, &room) && length <= room &&
         !ve_put(e, peer->process, parts, receive->sges, iov, n))
         ve_take_receive(e, peer, srq, &cqe, wr->flags & IBV_SEND_SOLICITED);
     else if (ve_is_strict())

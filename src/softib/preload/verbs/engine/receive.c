@@ -53,20 +53,21 @@ void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_
 }
 
 bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq,
-                      const struct softib_receive *receive, struct ve_part *parts, uint64_t *room)
+                      const struct softib_receive *receive, uint64_t length, struct ve_part *parts, uint64_t *room)
 {
     const struct softib_sge *sge = (const void *)(receive + 1);
+    uint64_t left = length;
 
     *room = 0;
     for (uint32_t i = 0; i < receive->sges; i++) {
-        if (!sge[i].length) {
-            parts[i] = (struct ve_part){ 0 };
-            continue;
-        }
-        if (!ve_resolve(e, sge[i].lkey, sge[i].address, sge[i].length, IBV_ACCESS_LOCAL_WRITE,
-                        srq ? srq->domain : peer->domain, srq ? srq->process : peer->process, 0, &parts[i]))
-            return false;
+        uint64_t reached = left < sge[i].length ? left : sge[i].length;
+
         *room += sge[i].length;
+        left -= reached;
+        parts[i] = (struct ve_part){ 0 };
+        if (reached && !ve_resolve(e, sge[i].lkey, sge[i].address, reached, IBV_ACCESS_LOCAL_WRITE,
+                                   srq ? srq->domain : peer->domain, srq ? srq->process : peer->process, 0, &parts[i]))
+            return false;
     }
     return true;
 }

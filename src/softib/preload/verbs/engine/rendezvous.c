@@ -86,7 +86,7 @@ static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct 
         (owed->length && !ve_resolve(q->e, owed->rkey, owed->address, owed->length, IBV_ACCESS_REMOTE_READ, q->s->domain,
                                      q->e->w.process, q->s->qpn, &source)))
         return IBV_WC_REM_ACCESS_ERR;
-    if (!ve_receive_parts(q->e, peer, srq, &owed->receive, parts, &room) || owed->length > room)
+    if (!ve_receive_parts(q->e, peer, srq, &owed->receive, owed->length, parts, &room) || owed->length > room)
         return IBV_WC_LOC_PROT_ERR;
     if (owed->length && (!source.here || source.key))
         return IBV_WC_REM_ACCESS_ERR; /* another process's */
@@ -118,7 +118,7 @@ static bool answer(struct ve_qp *q, const struct softib_qp *peer)
     __atomic_store_n(srq ? &srq->waiter : &s->waiter, (uint16_t)q->e->w.process, __ATOMIC_SEQ_CST);
     receive = ve_next_receive(q->e, s, srq);
     if (receive) {
-        if (!ve_receive_parts(q->e, s, srq, receive, parts, &room))
+        if (!ve_receive_parts(q->e, s, srq, receive, sizeof q->owed->fin, parts, &room))
             cqe.status = IBV_WC_LOC_PROT_ERR;
         else if (room < sizeof q->owed->fin)
             cqe.status = IBV_WC_LOC_LEN_ERR;

@@ -109,7 +109,7 @@ static struct ve_outcome deliver(struct message *m)
         cqe.opcode = m->unexpected ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
     ve_complete_soon(e, m->srq && m->srq->cq ? m->srq->cq : m->peer->recv_cq);
     if (!m->kind->writes) {
-        if (!ve_receive_parts(e, m->peer, m->srq, receive, parts, &room))
+        if (!ve_receive_parts(e, m->peer, m->srq, receive, m->length, parts, &room))
             return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
         if (m->length > room)
             return refuse_receive(m, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);

@@ -98,7 +98,7 @@ static struct ve_outcome deliver(struct ve_qp *q, struct softib_qp *peer, struct
     uint64_t room;
     int error;
 
-    if (!ve_receive_parts(e, peer, srq, (const struct softib_receive *)(const void *)&entry->wr_id, parts, &room))
+    if (!ve_receive_parts(e, peer, srq, (const struct softib_receive *)(const void *)&entry->wr_id, length, parts, &room))
         return ve_done(IBV_WC_LOC_PROT_ERR);
     if (length > room)
         return ve_done(IBV_WC_LOC_LEN_ERR);

@@ -304,8 +304,9 @@ struct softib_qp {
     uint64_t srq;
     uint64_t user;
     uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
+    uint64_t send_cq;       /* for the daemon, which looks whether completions were taken */
     uint16_t handles;       /* XRC target: processes that have it open */
-    uint8_t still[22];
+    uint8_t still[14];
     uint32_t rq_tail;
     uint16_t waiter;
     uint8_t owners[58];
