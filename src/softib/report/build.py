@@ -11,6 +11,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.iba.devices import is_aggregation_node
 from softib.report import routed
 from softib.report.model import Counts, Report
+from softib.report.traffic_matrix import matrix_of, read_rows
 
 __all__ = ["build", "checked", "counts_of"]
 
@@ -46,25 +47,32 @@ def build(
     engine: str | None = None,
     lfts: str | None = None,
     seed: int = 0,
+    traffic: str | None = None,
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check, predict. ``steps`` is entered with the name of each step.
+    """Bring up (or read tables), prove, check, predict, also ``traffic`` (the path of a matrix). ``steps`` is entered with
+    the name of each step.
 
     What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
     Raises :class:`InputError` for a plan, table file or engine that cannot be used.
     """
     routed.check_choice(engine, lfts)
     wanted = _read_plan(plan)
+    rows = None if traffic is None else read_rows(traffic)
     report = Report(source, result.format, result.fabric, counts_of(result), list(result.problems), [], plan=plan)
     found = _route(report, result, engine, lfts, steps)
     with steps("checks"):
         _check(report, result, wanted, found)
     if found is not None and predicted:
         from softib.report.prediction import predict
+        from softib.report.traffic import traffic_of
 
         with steps("prediction"):
             report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed)
+            if rows is not None and report.prediction is not None:
+                matrix = matrix_of(str(traffic), rows, report.prediction.endpoints)
+                report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
         if report.prediction is not None:
             from softib.report.engines import compare_engines
 
