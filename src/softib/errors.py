@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -86,7 +87,19 @@ class SoftibBug(SoftibError):
 
 
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """The ``n`` names of ``known`` that look most like ``name`` (possibly none)."""
+    """The ``n`` names of ``known`` that look most like ``name`` (possibly none).
+
+    Names that differ only in case, in separators or in zeros before a number are the same to people: ``host-2`` means
+    ``host-0002``, and nothing else is offered then.
+    """
     import difflib
 
-    return difflib.get_close_matches(name, list(known), n=n, cutoff=0.5)
+    names = list(known)
+    wanted = _as_said(name)
+    same = [k for k in names if _as_said(k) == wanted]
+    return same[:n] or difflib.get_close_matches(name, names, n=n, cutoff=0.5)
+
+
+def _as_said(name: str) -> str:
+    """``name`` as people say it: small letters, one separator, numbers without zeros before them."""
+    return re.sub(r"(?<![0-9])0+(?=[0-9])", "", re.sub(r"[-_. ]+", "-", name.lower()))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from softib.cli.output import Steps, print_json, print_problems, source_options
+from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from softib.report.model import Report
+
+FORMATS = ("text", "json", "csv", "sarif", "junit")
+SEVERITIES = ("info", "warning", "error")
 
 
 @click.command()
@@ -18,33 +28,94 @@ from softib.cli.output import Steps, print_json, print_problems, source_options
     help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
     "--plan B) make one plan.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@click.option("--all", "every", is_flag=True, help="Show every finding; without it many of one kind are cut short.")
+@click.option("--severity", type=click.Choice(SEVERITIES), default="info", show_default=True,
+              help="Tell, and judge by, findings of at least this severity.")  # fmt: skip
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out (repeatable)."
+)
+@click.option("--baseline", metavar="F", type=click.Path(), help="Leave out what this file of --write-baseline knows.")
+@click.option("--write-baseline", metavar="F", type=click.Path(), help="Write what was found as known, and exit 0.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
+              help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
 @source_options
 def command(
-    source: str, plans: tuple[str, ...], as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None
-) -> int:
-    """Check SOURCE and print what was found.
+    source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
+    write_baseline: str | None, form: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+) -> int:  # fmt: skip
+    """Check SOURCE ("-": stdin) and print what was found.
 
-    Exit 1 when there is a finding of severity warning or error, or a record that could not be read; information alone
-    is exit 0.
+    Exit 1 when there is a finding of severity warning or error among those told, such as a record that could not be
+    read; information alone is exit 0.
     """
     from softib.cli.source import load
+    from softib.diags.baseline import read_baseline
+    from softib.diags.baseline import write_baseline as write
     from softib.diags.finding import Severity
-    from softib.report.as_json import findings_json
     from softib.report.build import checked
 
+    if as_json and form not in ("text", "json"):
+        raise click.UsageError(f"--json and --format {form}: give one of the two")
+    form = "json" if as_json else form
+    _check_codes(ignored)
+    known = None if baseline is None else read_baseline(baseline)  # fail before the work
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
     report = checked(source, result, plan=plans, steps=steps)
-    bad = bool(report.problems) or any(f.severity >= Severity.WARNING for f in report.findings)
-    if as_json:
+    least = Severity[severity.upper()]
+    report.findings = [f for f in report.findings if f.code not in ignored and f.severity >= least]
+    if write_baseline is not None:
+        write(report.findings, write_baseline)
+        n = len(report.findings)
+        click.echo(
+            printable(f"softib: {n} finding{'' if n == 1 else 's'} written to {write_baseline} as known"), err=True
+        )
+        return 0
+    if known is not None:
+        _leave_known(report, known, str(baseline))
+    bad = any(f.severity >= Severity.WARNING for f in report.findings)
+    _print(report, form, every)
+    return int(bad)
+
+
+def _check_codes(ignored: tuple[str, ...]) -> None:
+    """Raises :class:`UnknownName` for a code that no check has."""
+    from softib.diags.check import CODES
+    from softib.errors import UnknownName
+
+    for name in ignored:
+        if name not in CODES:
+            raise UnknownName("finding code", name, CODES)
+
+
+def _leave_known(report: Report, known: Counter[str], path: str) -> None:
+    """Take the findings that are known out of ``report``, and say how many."""
+    from softib.diags.baseline import new_findings
+
+    report.findings, same, gone = new_findings(report.findings, known)
+    note = f"{same} known finding{'' if same == 1 else 's'} of {path} not told again"
+    note += f"; {gone} of it {'is' if gone == 1 else 'are'} gone" if gone else ""
+    report.notes.append(note)
+
+
+def _print(report: Report, form: str, every: bool) -> None:
+    if form == "json":
+        from softib.report.as_json import findings_json
+
         print_json(findings_json(report))
-        return int(bad)
+        return
+    print_problems(report.problems)
+    if form != "text":
+        from softib.report.findings_out import FORMATS as WRITERS
+
+        for note in report.notes:
+            click.echo(printable(f"softib: {note}"), err=True)
+        click.echo(WRITERS[form](report), nl=False)
+        return
     from rich.console import Console
 
     from softib.report.terminal import print_check
 
-    print_problems(report.problems)
-    print_check(report, Console())
-    return int(bad)
+    print_check(report, Console(), every)

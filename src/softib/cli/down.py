@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from softib.errors import SoftibError
+    from softib.live.slots import Slot
 
 PATIENCE_S = 15.0
 
 
 @click.command()
 @click.argument("name", required=False)
-def command(name: str | None) -> int:
+@click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
+def command(name: str | None, every: bool) -> int:
     """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send fail."""
-    from softib.errors import PeerError
-    from softib.live.remote import ask
-    from softib.live.slots import find
+    from softib.live.slots import find, running
 
-    slot = find(name)
-    ask(slot, "down", PATIENCE_S)
+    if every and name is not None:
+        raise click.UsageError(f"down --all stops every fabric; leave out {name!r}, or --all")
+    slots = running() if every else [find(name)]
+    if not slots:
+        click.echo("softib: no fabric is running", err=True)
+    failed = [problem for slot in slots if (problem := _stopped(slot)) is not None]
+    for problem in failed[:-1]:
+        click.echo(f"softib: {problem}", err=True)
+    if failed:
+        raise failed[-1]
+    return 0
+
+
+def _stopped(slot: Slot) -> SoftibError | None:
+    """Stop one fabric and wait until it is gone; what was in the way. The others of ``--all`` stop nevertheless."""
+    from softib.errors import PeerError, SoftibError
+    from softib.live.remote import ask
+
+    try:
+        ask(slot, "down", PATIENCE_S)
+    except SoftibError as problem:
+        return problem
     until = time.monotonic() + PATIENCE_S
     while slot.held():
         if time.monotonic() > until:
-            raise PeerError(f"the daemon of {slot.name!r} was asked to stop and still runs; see 'softib status'")
+            return PeerError(f"the daemon of {slot.name!r} was asked to stop and still runs; see 'softib status'")
         time.sleep(0.02)
     click.echo(f"softib: {slot.name} is down", err=True)
-    return 0
+    return None

@@ -21,6 +21,7 @@ from softib.errors import SoftibBug, SoftibError
 VERBS: dict[str, str] = {
     "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
     "check": "findings only; exit 1 when there are findings or unreadable records",
+    "generate": "a fabric.yaml of a topology: fat tree, rail-optimized, dragonfly, torus, ...",
     "convert": "from one fabric format to another",
     "diff": "what changed between two fabrics",
     "route": "routing tables, deadlock proof and quality",
@@ -76,6 +77,9 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point: every error is one line on stderr; a bug of ours leaves its traceback in a file."""
+    from softib.cli.plain_text import speak_plainly
+
+    speak_plainly()
     try:
         code = _run(argv)
         sys.stdout.flush()

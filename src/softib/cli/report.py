@@ -38,11 +38,15 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic patterns."
 )
+@click.option(
+    "--traffic", metavar="F", type=click.Path(),
+    help="Predict this traffic matrix too: lines of source,destination,bytes, or names along both sides (CSV).",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
-    source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int, as_json: bool,
-    ibnl: tuple[str, ...], node_name_map: str | None,
+    source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int,
+    traffic: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
 
@@ -60,7 +64,7 @@ def command(
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = build(source, result, plan=plans, engine=engine, lfts=lfts, seed=seed, steps=steps)
+    report = build(source, result, plan=plans, engine=engine, lfts=lfts, seed=seed, traffic=traffic, steps=steps)
     if html:
         report.made = made
         with steps("drawing"):

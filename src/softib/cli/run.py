@@ -5,19 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from softib.live.slots import Slot
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
-@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first host with a cable).")
+@click.option(
+    "--node", metavar="NODE[,NODE...]",
+    help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on the r-th). "
+    "Of several, rank r sits on the r-th.",
+)  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option(
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+)
 @click.option("--pace", is_flag=True, help="What PROGRAM sends takes the wire's time (default: as softib up says).")
 @click.option(
     "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
@@ -36,11 +47,15 @@ import click
 @click.argument("program", nargs=-1)
 def command(
     fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
-    refresh: float | None, sysfs: bool, exclusive: bool, program: tuple[str, ...],
+    refresh: float | None, sysfs: bool, exclusive: bool, no_tuning: bool, program: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Run PROGRAM attached to NODE: everything over libibumad sees that host's adapters, and nothing else.
+    """Run PROGRAM attached to NODE: everything over libibumad and libibverbs sees that host's adapters, and nothing else.
 
-    Example: softib run --node host-0001 -- ibnetdiscover
+    \b
+    softib run --node host-0001 -- ibnetdiscover
+    mpirun -np 2 softib run -- ./program        # each rank on a host of its own
+
+    UCX, OpenMPI, MPICH and libfabric are told to use the HCAs, where your environment does not say otherwise.
     """
     if sysfs:
         if program:
@@ -59,46 +74,65 @@ def command(
         )
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
-    return attached(fabric, node, port, program, stock_preload, ns, every_s, exclusive, more)
+    return attached(fabric, node, port, program, stock_preload, ns, every_s, exclusive, more,
+                    not no_tuning)  # fmt: skip
 
 
 def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
-    from softib.live.remote import ask
     from softib.live.slots import find
 
-    return ask(find(fabric), "attach", node=_named(node), port=port)
+    return _ask(find(fabric), node, port)
 
 
-def _named(node: str | None) -> str | None:
-    """``node``. An empty one (of a shell variable that is not set) is no choice of the first: :class:`InputError`."""
+def _ask(slot: Slot, node: str | None, port: int | None) -> dict[str, Any]:
+    """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
+    :class:`InputError`."""
+    from softib.live.ranks import job_of
+    from softib.live.remote import ask
+
     if node is not None and not node.strip():
         from softib.errors import InputError
 
         raise InputError("--node is empty; name a node, or leave --node out for the first host")
-    return node
+    job = job_of(os.environ)
+    return ask(slot, "attach", node=node, port=port, rank=None if job is None else job.rank)
 
 
 def attached(
     fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False,
     ns: bool = False, every_s: float | None = None, exclusive: bool = False, more: Mapping[str, str] = MappingProxyType({}),
+    tune: bool = True,
 ) -> int:  # fmt: skip
     """Exit code of ``program`` on that port, with ``more`` in its environment. Raises :class:`SoftibError` in one line."""
     from softib.errors import SoftibError
     from softib.live.bereaved import living
-    from softib.live.preload import Manner, run_attached
+    from softib.live.preload import Manner, find_program, run_attached
     from softib.live.remote import ask
     from softib.live.seats import seated
+    from softib.live.silent_hcas import Watch, communicates
     from softib.live.slots import find
+    from softib.live.tuning import tuned
 
     slot = find(fabric)
     alive = living(slot)
-    told = ask(slot, "attach", node=_named(node), port=port)
-    view = os.path.basename(told["env"]["SOFTIB_VIEW"])
+    path = find_program(program[0])
+    told = _ask(slot, node, port)
+    folder = Path(told["env"]["SOFTIB_VIEW"])
 
     def refresh() -> None:
         with contextlib.suppress(SoftibError):  # a daemon that is gone leaves what was true last
-            ask(slot, "refresh", view=view)
+            ask(slot, "refresh", view=folder.name)
 
     env = {**told["env"], **more, "SOFTIB_PLACE": told["place"]}
+    if tune and not stock:
+        env |= tuned(folder, os.environ)
+    watch = Watch(folder, refresh) if not stock and communicates(Path(path), program, os.environ) else None
+    if watch is not None:
+        watch.begin()
     with seated(slot.folder, told, lambda: ask(slot, "status")["clients"], program[0], exclusive):
-        return run_attached(program, env, Manner(stock, ns, every_s, refresh, alive))
+        code = run_attached(path, program, env, Manner(stock, ns, every_s, refresh, alive))
+    if watch is not None and code == 0 and alive():
+        line = watch.line(told["place"], tune, os.environ)
+        if line is not None:
+            click.echo(f"softib: {line}", err=True)
+    return code

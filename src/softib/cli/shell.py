@@ -10,12 +10,15 @@ import click
 @click.command()
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
 @click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first host with a cable).")
+@click.option(
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+)
 @click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
-def command(fabric: str | None, node: str | None, port: int | None, stock_preload: bool) -> int:
+def command(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
     """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says where."""
     from softib.cli.run import attached
 
-    return attached(fabric, node, port, (os.environ.get("SHELL") or "/bin/sh",), stock_preload)
+    return attached(fabric, node, port, (os.environ.get("SHELL") or "/bin/sh",), stock_preload, tune=not no_tuning)

@@ -1,6 +1,7 @@
 """``SOURCE``: the one argument that every verb takes, and what it may be.
 
-The path of a known format (found by content), a fabric.yaml, ``umad:DEVICE``, or the name of a running fabric. Where a
+The path of a known format (found by content), a fabric.yaml, either packed by gzip, ``-`` for stdin, a pipe, ``umad:DEVICE``, or the
+name of a running fabric. Where a
 file and a running fabric have the same name it is the file, and a notice says so (``./NAME`` and another directory tell
 them apart). ``umad:DEVICE`` is a promise that this version does not keep: it says so in one line.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli.spool import STDIN, is_packed, named_again, plain_copy
 from softib.errors import InputError, UnreadableFile
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
     if not source:
         raise InputError("SOURCE is empty; give the path of a file")
     path = Path(source)
+    if source == STDIN or path.is_fifo() or (path.is_file() and is_packed(path)):
+        beside = Path() if source == STDIN else path.parent
+        with plain_copy(source) as copy:
+            # What a file of this kind names, or looks for beside it, is beside the original.
+            return named_again(_read(copy, [*ibnl, beside], node_name_map, beside), copy, source)
     slot = _running(source)
     if slot is not None and (path.is_dir() or not path.exists()):
         if ibnl or node_name_map:
@@ -42,10 +49,15 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
         raise UnreadableFile(f"{source}: this is a directory; give a file")
     if not path.exists():
         raise UnreadableFile(_absent(source))
+    return _read(path, ibnl, node_name_map)
+
+
+def _read(path: Path, ibnl: Sequence[str | Path], node_name_map: str | None, beside: Path | None = None) -> ReadResult:
+    """Read a plain file. Names in a fabric.yaml are relative to ``beside`` (default: the file's directory)."""
     from softib.fabric.topologies import spec
 
     if spec.is_fabric_yaml(path):
-        return spec.load_fabric_yaml(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
+        return spec.load_fabric_yaml(path, ibnl_dirs=ibnl, node_name_map=node_name_map, beside=beside)
     from softib.fabric.formats import registry
 
     return registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)

@@ -58,7 +58,7 @@ def command(
     Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
     """
     if detach:
-        return _detached(sys.argv[1:], _name_of(source) if name is None else name)
+        return _detached(sys.argv[1:], _name_of(source) if name is None else name, source)
     began = time.monotonic()
     from softib.cli.source import load
     from softib.fabric.lids import common_lmc
@@ -162,8 +162,9 @@ class Line:
         return f"{status['name']}: {up} · {doing} · {len(status['clients'])} clients · {rate:.0f} MADs/s"[:79]
 
 
-def _detached(arguments: list[str], name: str) -> int:
+def _detached(arguments: list[str], name: str, source: str) -> int:
     """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
+    from softib.cli.spool import STDIN
     from softib.live.slots import free
 
     slot = free(name)
@@ -173,7 +174,7 @@ def _detached(arguments: list[str], name: str) -> int:
     with open(slot.log, "wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "softib.cli.main", *again], env={**os.environ, READY_FD: str(write)},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True,
+            stdin=None if source == STDIN else subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True,
         )  # fmt: skip
     os.close(write)
     try:

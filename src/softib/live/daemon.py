@@ -26,6 +26,7 @@ from softib.live.faults import FaultDesk
 from softib.live.manager import InternalManager
 from softib.live.mishap import Mishaps
 from softib.live.pcap import PcapWriter
+from softib.live.ranks import Ranks
 from softib.live.server import IbsimServer
 from softib.live.slots import Slot
 from softib.live.sockets import UdpDoors, UnixDoors
@@ -79,6 +80,7 @@ class Daemon:
         self.selector = selectors.DefaultSelector()
         doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
         self.server = IbsimServer(self.board, doors, self.selector)
+        self.ranks = Ranks(self.server.places)
         self.umads = UmadServer(self.board, slot.folder, self.selector)
         self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
         unread = UnreadCompletions(self.verbs.memory)
@@ -230,13 +232,17 @@ class Daemon:
         return {"sweeps": sweeps}
 
     def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Environment for a program on ``node`` (and ``port``): ``{"place", "name", "portnum", "env", "ports", "manager"}``;
+        """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
+        ``{"place", "name", "portnum", "env", "ports", "manager"}``;
         ``ports``: row and name of each port that it sees, ``manager``: which of them our own manager sits on, or ""."""
-        node, portnum = asked.get("node") or "", asked.get("port")
-        if not isinstance(node, str) or not isinstance(portnum, int | None):
-            raise InputError("attach wants node, a text, and port, a number")
+        node, portnum, rank = asked.get("node") or "", asked.get("port"), asked.get("rank")
+        if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
+            raise InputError("attach wants node, a text, and port and rank, numbers")
         places, f = self.server.places, self.fabric
-        if portnum is not None:
+        node, host = self.ranks.of(node, rank)
+        if host is not None:
+            port = places.port_on(host, portnum)
+        elif portnum is not None:
             row = places.node(node) if node else int(f.port_node[default_port(f)])
             port = places.port_on(row, portnum)
         else:
@@ -247,7 +253,8 @@ class Daemon:
             env["IBSIM_SOCKNAME"] = self.slot.sockname
         else:
             env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
-        view = self.umads.views.show(node, port, portnum is not None)
+        views = self.umads.views
+        view = views.show(node, port, portnum is not None) if host is None or portnum else views.of_host(host)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.umads.path), str(view.folder)
         env["SOFTIB_ADDRESS"] = " ".join(self.cm.addresses.of_view(view))
         if self.settings.pace:

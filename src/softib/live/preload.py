@@ -20,7 +20,7 @@ from softib.live.leftovers import Leftovers
 from softib.live.namespace import entering
 from softib.preload.build import LIBRARY, why_no_verbs
 
-__all__ = ["PRELOADS", "Manner", "own_libraries", "own_library", "run_attached", "stock_library"]
+__all__ = ["PRELOADS", "Manner", "find_program", "own_libraries", "own_library", "run_attached", "stock_library"]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
 """What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
@@ -74,17 +74,32 @@ class Manner:
 PLAIN = Manner()
 
 
-def run_attached(command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
-    """Run ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where distributions keep opensm and infiniband-diags, which everybody may run here; a plain user's PATH lacks them."""
+
+
+def search_path() -> str:
+    """PATH, and behind it the directories of :data:`SBIN` that it lacks."""
+    told = os.environ.get("PATH", os.defpath)
+    return os.pathsep.join([told, *(d for d in SBIN if d not in told.split(os.pathsep))])
+
+
+def find_program(name: str) -> str:
+    """The program that ``name`` means. Raises :class:`InputError` where there is none."""
+    found = shutil.which(name, path=search_path())
+    if found is None:
+        raise InputError(f"{name}: no such program")
+    return found
+
+
+def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
+    """Run ``program`` with the words ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
     signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it at exit; those that
     killed programs left are removed here, and programs that wait under it for a daemon that is gone are ended. Raises :class:`InputError` where the program does not exist, is of another
     architecture than the library, or where namespaces are not permitted.
     """
-    program = shutil.which(command[0])
-    if program is None:
-        raise InputError(f"{command[0]}: no such program")
     if manner.stock and not os.access(".", os.W_OK):
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
@@ -93,7 +108,8 @@ def run_attached(command: Sequence[str], env: dict[str, str], manner: Manner = P
     leftovers = Leftovers() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     try:
-        child = _start(program, command, {**os.environ, **env, **preload, **_without_verbs(Path(program), manner)}, manner)
+        around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), manner)}
+        child = _start(program, command, around, manner)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             code = _wait(child, manner, leftovers)
@@ -149,7 +165,8 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
             enter()
 
     try:
-        return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare)
+        # It inherits what we did, as below any other command: MPICH's ranks speak to their launcher on a descriptor.
+        return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
         words = os.read(told, 1024).decode(errors="replace") if enter else "its start failed"
         raise InputError(

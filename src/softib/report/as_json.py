@@ -6,6 +6,7 @@ from typing import Any
 
 from softib.report.model import Report, RoutingPart
 from softib.report.prediction import prediction_json
+from softib.report.traffic import traffic_json
 
 __all__ = ["findings_json", "routing_json", "to_json"]
 
@@ -45,12 +46,13 @@ def routing_json(r: RoutingPart) -> dict[str, Any]:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """What ``report --json`` prints: all of ``check --json``, and ``bring_up``, ``routing``, ``prediction``, ``engines``, ``seconds``."""
+    """What ``report --json`` prints: all of ``check --json``, and ``bring_up``, ``routing``, ``prediction``, ``traffic``, ``engines``, ``seconds``."""
     return {
         **findings_json(report),
         "bring_up": None if report.bring_up is None else {**report.bring_up.numbers, "notes": report.bring_up.notes},
         "routing": None if report.routing is None else routing_json(report.routing),
         "prediction": prediction_json(report.prediction),
+        "traffic": traffic_json(report.traffic),
         "engines": [row.to_json() for row in report.engines],
         "seconds": {k: round(v, 3) for k, v in report.seconds.items()},
     }

@@ -11,6 +11,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.iba.devices import is_aggregation_node
 from softib.report import routed
 from softib.report.model import Counts, Report
+from softib.report.traffic_matrix import matrix_of, read_rows
 
 __all__ = ["build", "checked", "counts_of"]
 
@@ -46,10 +47,12 @@ def build(
     engine: str | None = None,
     lfts: str | None = None,
     seed: int = 0,
+    traffic: str | None = None,
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check, predict. ``steps`` is entered with the name of each step.
+    """Bring up (or read tables), prove, check, predict, also ``traffic`` (the path of a matrix). ``steps`` is entered with
+    the name of each step.
 
     What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
     Several files in ``plan`` make one plan. Raises :class:`InputError` for a plan, table file or engine that cannot be
@@ -58,6 +61,7 @@ def build(
     routed.check_choice(engine, lfts)
     plans = (plan,) if isinstance(plan, str) else tuple(plan)
     wanted = _read_plans(plans)
+    rows = None if traffic is None else read_rows(traffic)
     report = Report(
         source,
         result.format,
@@ -72,10 +76,14 @@ def build(
         _check(report, result, wanted, found)
     if found is not None and predicted:
         from softib.report.prediction import predict
+        from softib.report.traffic import traffic_of
 
         with steps("prediction"):
             cut = report.recognised.bisection if report.recognised else None
             report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
+            if rows is not None and report.prediction is not None:
+                matrix = matrix_of(str(traffic), rows, report.prediction.endpoints)
+                report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
         if report.prediction is not None:
             from softib.report.engines import compare_engines
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from softib.diags.structure import Structure
     from softib.report.engines import EngineRow
     from softib.report.prediction import Prediction
+    from softib.report.traffic import Traffic
     from softib.routing.graph import SwitchGraph
 
 __all__ = ["BringUpPart", "Counts", "Made", "Report", "RoutingPart"]
@@ -115,6 +116,7 @@ class Report:
     graph: SwitchGraph | None = None
     lft: np.ndarray | None = None
     prediction: Prediction | None = None
+    traffic: Traffic | None = None
     engines: list[EngineRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

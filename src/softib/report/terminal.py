@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from softib.diags.finding import Severity
 from softib.report.model import Report, RoutingPart
 from softib.report.plan_part import plan_facts
-from softib.report.words import engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
+from softib.report.words import bytes_text, engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,10 +70,11 @@ def to_terminal(report: Report, console: Console) -> None:
     if report.routing is not None:
         print_routing(report.routing, console)
     _traffic(report, console)
+    _own_traffic(report, console)
 
 
-def print_check(report: Report, console: Console) -> None:
-    """Counts, structure, which tables were judged, and findings: what ``softib check`` prints."""
+def print_check(report: Report, console: Console, every: bool = False) -> None:
+    """Counts, structure, which tables were judged, and findings (``every`` one): what ``softib check`` prints."""
     c = report.counts
     console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
     console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
@@ -85,7 +86,7 @@ def print_check(report: Report, console: Console) -> None:
         # Findings about routes are about these tables, which a file of cables does not hold.
         _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
     _facts("Cabling plan", plan_facts(report.comparison), console)
-    print_findings(report, console)
+    print_findings(report, console, every)
 
 
 def text(value: str, style: str = "") -> Text:
@@ -128,8 +129,8 @@ def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
     console.print()
 
 
-def print_findings(report: Report, console: Console) -> None:
-    """The findings, worst first; many of one code are cut short with their number."""
+def print_findings(report: Report, console: Console, every: bool = False) -> None:
+    """The findings, worst first; many of one code are cut short with their number, unless ``every`` one is wanted."""
     by = report.by_severity()
     count = ", ".join(f"{n:,} {s.name.lower()}" for s, n in by.items() if n)
     console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
@@ -139,20 +140,25 @@ def print_findings(report: Report, console: Console) -> None:
         listed: set[str] = set()
         for f in sorted(report.findings, key=lambda f: -f.severity):
             seen[f.code] += 1
-            if shown >= SHOWN_FINDINGS or seen[f.code] > PER_CODE:
+            if not every and (shown >= SHOWN_FINDINGS or seen[f.code] > PER_CODE):
                 continue
             shown += 1
             listed.add(f.code)
             line = text(f.message)
             left = total[f.code] - PER_CODE
-            if seen[f.code] == PER_CODE and left > 0:
-                line.append_text(text(f"\n… and {left:,} more of {f.code}", "dim"))
+            if seen[f.code] == PER_CODE and left > 0 and not every:
+                line.append_text(text(f"\n… and {left:,} more of {f.code} (softib check --all)", "dim"))
             if f.advice and seen[f.code] == 1:
                 line.append_text(text(f"\n{f.advice}", "dim"))
             table.add_row(text(f.severity.name.lower(), STYLE[f.severity]), text(f.code), line)
         console.print(table)
         if hidden := len([c for c in total if c not in listed]):
-            console.print(text(f"{hidden:,} more kinds of finding are not shown here; --json lists all", "dim"))
+            console.print(
+                text(
+                    f"{hidden:,} more kinds of finding are not shown here; softib check --all or --json lists them",
+                    "dim",
+                )
+            )
     console.print()
 
 
@@ -186,3 +192,23 @@ def _traffic(report: Report, console: Console) -> None:
     for name, times in (("ring allreduce", p.allreduce_ps), ("all-to-all", p.all_to_all_ps)):
         shown = ", ".join(f"{size_text(s)} a host {time_text(t)}" for s, t in times.items())
         console.print(text(f"ideal {name}: {shown}", "dim"))
+
+
+def _own_traffic(report: Report, console: Console) -> None:
+    """The user's own matrix (``--traffic``)."""
+    t = report.traffic
+    if t is None:
+        return
+    facts = [("entries", f"{t.entries:,} with bytes, {t.flows:,} flows between adapters"),
+             ("bytes", bytes_text(t.total_bytes)),
+             ("least time", f"{time_text(t.time_ps)}; the hosts' own links alone: {time_text(t.hosts_ps)} ({percent(t.relative)})")]  # fmt: skip
+    if t.unrouted:
+        facts.append(("without a path", f"{t.unrouted:,} flows, which are in no figure"))
+    console.print()
+    _facts(f"Traffic of {t.path}", facts, console)
+    if not t.busiest:
+        return
+    table = _table("busiest links between switches", "bytes", "time", right=("bytes", "time"))
+    for b in t.busiest:
+        table.add_row(text(f"{b.place} → {b.peer}"), bytes_text(b.load), time_text(b.load * 8e3 / b.gbps))
+    console.print(table)

@@ -12,7 +12,17 @@ from softib.report.model import Report
 if TYPE_CHECKING:
     from softib.report.prediction import Prediction
 
-__all__ = ["Tile", "engine_hint", "headline", "percent", "size_text", "structure_facts", "tiles", "time_text"]
+__all__ = [
+    "Tile",
+    "bytes_text",
+    "engine_hint",
+    "headline",
+    "percent",
+    "size_text",
+    "structure_facts",
+    "tiles",
+    "time_text",
+]
 
 
 @dataclass(frozen=True)
@@ -172,3 +182,11 @@ def size_text(octets: int) -> str:
         if octets >= size:
             return f"{octets / size:g} {unit}"
     return f"{octets} B"
+
+
+def bytes_text(octets: float) -> str:
+    """``1.5 GB``: powers of ten, as links count."""
+    for unit, size in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if octets >= size:
+            return f"{octets / size:.3g} {unit}"
+    return f"{octets:g} B"

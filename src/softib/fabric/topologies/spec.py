@@ -46,10 +46,14 @@ def is_fabric_yaml(path: str | Path) -> bool:
 
 
 def load_fabric_yaml(
-    path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: str | Path | None = None
+    path: str | Path,
+    *,
+    ibnl_dirs: Sequence[str | Path] = (),
+    node_name_map: str | Path | None = None,
+    beside: str | Path | None = None,
 ) -> ReadResult:
     """The fabric that the file at ``path`` describes, faults planted. The options go to the reader of an imported dump
-    that names none of its own.
+    that names none of its own. Names of files in it are relative to the directory ``beside`` (default: the file's own).
 
     ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute) and ``faults`` (what
     was planted). ``problems`` are those of an imported dump.
@@ -62,7 +66,8 @@ def load_fabric_yaml(
     data, lines = load_yaml(file)
     _lift_import(file, data, lines)
     spec = _checked(file, data, lines)
-    result = _topology(file, spec, lines, ibnl_dirs, node_name_map)
+    folder = file.parent if beside is None else Path(beside)
+    result = _topology(file, spec, lines, ibnl_dirs, node_name_map, folder)
     fabric = result.fabric
     fabric.name = spec.name or fabric.name or stem(file)
     if spec.cables is not None:
@@ -72,7 +77,7 @@ def load_fabric_yaml(
             apply_cables(fabric, spec.cables.medium, spec.cables.length_m)
     planted = _plant(file, fabric, spec.faults, lines)
     fabric.source.path = str(file)
-    sm = _sm(file, spec.sm, lines)
+    sm = _sm(file, spec.sm, lines, folder)
     counts = {**result.counts, **count(fabric)} if planted or not result.counts else result.counts
     return ReadResult(fabric, result.problems, FORMAT, counts, {**result.extra, "sm": sm, "faults": planted})
 
@@ -152,10 +157,12 @@ def _in_words(error: Any) -> str:
     return f"{where}: {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
-def _topology(file: Path, spec: Any, lines: Any, ibnl_dirs: Sequence[str | Path], node_name_map: Any) -> ReadResult:
+def _topology(
+    file: Path, spec: Any, lines: Any, ibnl_dirs: Sequence[str | Path], node_name_map: Any, folder: Path
+) -> ReadResult:
     topology = dict(spec.topology)
     if "import" in topology:
-        return _imported(file, spec, topology, lines, ibnl_dirs, node_name_map)
+        return _imported(file, spec, topology, lines, ibnl_dirs, node_name_map, folder)
     from softib.fabric.topologies import registry
 
     if "kind" not in topology:
@@ -180,7 +187,13 @@ def _topology(file: Path, spec: Any, lines: Any, ibnl_dirs: Sequence[str | Path]
 
 
 def _imported(
-    file: Path, spec: Any, topology: dict[str, Any], lines: Any, ibnl_dirs: Sequence[str | Path], node_name_map: Any
+    file: Path,
+    spec: Any,
+    topology: dict[str, Any],
+    lines: Any,
+    ibnl_dirs: Sequence[str | Path],
+    node_name_map: Any,
+    folder: Path,
 ) -> ReadResult:
     for key in topology:
         if key not in IMPORT_KEYS:
@@ -201,7 +214,7 @@ def _imported(
         for value in values:
             if not isinstance(value, str) or not value or "\0" in value:
                 raise InputError(f"{file}:{lines.of(('topology', key))}: {key}: {value!r} is not the name of a file")
-        paths[key] = [_beside(file, v) for v in values]
+        paths[key] = [_beside(folder, v) for v in values]
     from softib.fabric.formats import registry
 
     with _at(file, lines, ("topology", "import")):
@@ -215,9 +228,9 @@ def _imported(
         )
 
 
-def _beside(file: Path, name: str) -> Path:
+def _beside(folder: Path, name: str) -> Path:
     """``name`` relative to the directory of the fabric file."""
-    return Path(os.path.normpath(file.parent / Path(name).expanduser()))
+    return Path(os.path.normpath(folder / Path(name).expanduser()))
 
 
 def _plant(file: Path, fabric: Fabric, entries: list[dict[str, Any]], lines: Any) -> list[Any]:
@@ -232,11 +245,11 @@ def _plant(file: Path, fabric: Fabric, entries: list[dict[str, Any]], lines: Any
     return planted
 
 
-def _sm(file: Path, sm: Any, lines: Any) -> dict[str, Any]:
+def _sm(file: Path, sm: Any, lines: Any, folder: Path) -> dict[str, Any]:
     options: dict[str, Any] = {} if sm is None else sm.model_dump(exclude_none=True)
     for key in SM_FILES:
         if key in options:
-            options[key] = str(_beside(file, options[key]).absolute())
+            options[key] = str(_beside(folder, options[key]).absolute())
             if not os.path.isfile(options[key]):
                 raise UnreadableFile(f"{file}:{lines.of(('sm', key))}: sm.{key}: no file {options[key]}")
     return options

@@ -1,0 +1,84 @@
+"""Output for terminals that cannot show every character: arrows and frames become ASCII, nothing crashes.
+
+Whoever sets ``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it writes UTF-8 (PEP 538 and 540),
+which such a terminal shows as garbage. ``PYTHONIOENCODING`` and ``PYTHONUTF8`` go before the locale, as in Python itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Mapping
+
+__all__ = ["speak_plainly", "wants_ascii"]
+
+HANDLER = "softib.plain"
+"""Name of the error handler of the encoders."""
+CODEC = "softib-ascii"
+"""ASCII by a name of our own: Click takes a stream in ASCII for misconfigured, and puts UTF-8 in its place."""
+COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+"""What Python itself puts into LC_CTYPE under the C locale (PEP 538)."""
+
+PLAIN = {
+    "→": "->", "←": "<-", "↔": "<->", "–": "-", "—": "-", "−": "-", "…": "...", "×": "x", "·": "|", "•": "*", "÷": "/",
+    "≥": ">=", "≤": "<=", "±": "+-", "≈": "~", "µ": "u", "μ": "u", "°": " deg", "∞": "inf", "�": "?", "“": '"', "”": '"',
+    "‘": "'", "’": "'", "\u00a0": " ", "✓": "ok", "✗": "x",
+}  # fmt: skip
+"""ASCII for what our own texts hold. What is not here keeps its number: ``\\u00fc``."""
+
+
+def wants_ascii(environment: Mapping[str, str]) -> bool:
+    """Does this environment ask for ASCII, while Python would write UTF-8?"""
+    if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
+        return False  # told in so many words; the encoding that comes of it is looked at
+    kind = environment.get("LC_CTYPE", "")
+    told = environment.get("LC_ALL") or ("" if kind in COERCED else kind) or environment.get("LANG", "")
+    return told in ("C", "POSIX")
+
+
+def speak_plainly(environment: Mapping[str, str] = os.environ) -> None:
+    """Make stdout and stderr write what they can show, and ASCII for the rest, whatever their encoding is."""
+    codecs.register_error(HANDLER, _plain)
+    codecs.register(_codec)
+    ascii_only = wants_ascii(environment)
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        encoding = codecs.lookup(stream.encoding).name
+        if not ascii_only and encoding.startswith("utf"):
+            continue
+        with contextlib.suppress(ValueError, OSError):
+            stream.reconfigure(encoding=CODEC if ascii_only or encoding == "ascii" else encoding, errors=HANDLER)
+
+
+def _codec(name: str) -> codecs.CodecInfo | None:
+    if name.replace("_", "-") != CODEC:
+        return None
+    plain = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        plain.encode, plain.decode, plain.streamreader, plain.streamwriter, plain.incrementalencoder,
+        plain.incrementaldecoder, CODEC,
+    )  # fmt: skip
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """For an encoder that meets what it cannot write."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_letter, error.object[error.start : error.end])), error.end
+
+
+def _letter(c: str) -> str:
+    if c in PLAIN:
+        return PLAIN[c]
+    number = ord(c)
+    if 0x2500 <= number <= 0x257F:  # frames
+        return "-" if c in "─━╌┄┈═╴╶╸╺" else "|" if c in "│┃╎┆┊║╵╷╹╻" else "+"
+    if 0x2580 <= number <= 0x259F:  # bars
+        return "#"
+    if 0x2800 <= number <= 0x28FF:  # a spinner's dots
+        return "."
+    return c.encode("ascii", "backslashreplace").decode()

@@ -1,0 +1,84 @@
+"""Findings that are known already: a file of them, so that a check tells only what is new.
+
+The file is JSON, for people to read and for version control: one entry a finding, in a stable order. A finding is known by its
+code, its severity and its places (GUID and port number), not by its words, whose numbers change; a known one that has become
+worse is new. Equal ones are counted: a second of the same kind and place is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from softib.diags.finding import Finding
+from softib.errors import InputError
+
+__all__ = ["VERSION", "fingerprint", "new_findings", "read_baseline", "write_baseline"]
+
+VERSION = 1
+KEY = "softib_baseline"
+MAX_BYTES = 256 << 20
+
+
+def fingerprint(finding: Finding) -> str:
+    """32 hex digits that stay the same from one check of a fabric to the next."""
+    places = sorted(f"{p.guid:016x}:{'' if p.portnum is None else p.portnum}" for p in finding.where)
+    # Without a place (the fabric as a whole, a row of a plan) the words have to tell it, less their numbers.
+    words = "" if places else "".join("#" if c.isdigit() else c for c in finding.message)
+    told = "\n".join((finding.code, finding.severity.name, *places, words))
+    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
+    """Write ``findings`` as known. Raises :class:`InputError` where the file cannot be written."""
+    rows = [
+        {"fingerprint": fingerprint(f), "code": f.code, "severity": f.severity.name.lower(),
+         "where": [str(p) for p in f.where], "message": f.message}
+        for f in findings
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (row["code"], row["where"], row["fingerprint"], row["message"]))
+    try:
+        Path(path).write_text(json.dumps({KEY: VERSION, "findings": rows}, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def read_baseline(path: str | Path) -> Counter[str]:
+    """How often each fingerprint is known. Raises :class:`InputError` where the file is none that
+    :func:`write_baseline` wrote."""
+    try:
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MB; this is no baseline")
+        data: Any = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror or error}; 'softib check --write-baseline {path}' makes it"
+        ) from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: not JSON; give a file that 'softib check --write-baseline' wrote") from None
+    rows = data.get("findings") if isinstance(data, dict) and KEY in data else None
+    if not isinstance(rows, list):
+        raise InputError(f"{path}: no baseline of softib; give a file that 'softib check --write-baseline' wrote")
+    if data[KEY] != VERSION:
+        raise InputError(f"{path}: a baseline of version {data[KEY]!r}, this softib reads {VERSION}; write it anew")
+    known = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
+    for i, one in enumerate(known):
+        if not isinstance(one, str):
+            raise InputError(f"{path}: entry {i + 1} has no fingerprint; write the file anew")
+    return Counter(str(one) for one in known)
+
+
+def new_findings(findings: Sequence[Finding], known: Counter[str]) -> tuple[list[Finding], int, int]:
+    """Findings that ``known`` does not hold, how many it does hold, and how many of it are gone."""
+    left, new = Counter(known), []
+    for f in findings:
+        mark = fingerprint(f)
+        if left[mark] > 0:
+            left[mark] -= 1
+        else:
+            new.append(f)
+    return new, len(findings) - len(new), sum(left.values())

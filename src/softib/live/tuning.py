@@ -1,0 +1,49 @@
+"""What makes UCX, OpenMPI, MPICH and libfabric use the HCAs of their node.
+
+Programs on two nodes of a fabric share one machine. Communication libraries notice, and take shared memory: nothing goes over the
+fabric, and what is measured is the memory. On two real hosts they could not. So ``softib run`` says in their environment what
+they may use. A variable that the user has set stays, and where it is the one that chooses (the first of a group), so does all of
+its group.
+
+Sources: UCX 1.13 ``ucx_info -c -f`` (UCX_TLS, UCX_NET_DEVICES); OpenMPI 4.1 and 5.0 (MCA parameters ``pml``, ``osc``, ``btl``, ``mtl``);
+MPICH 4.0 README.envvar (MPIR_CVAR_NOLOCAL); fabric(7) of libfabric (FI_PROVIDER).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["MARK", "tuned"]
+
+MARK = "SOFTIB_TUNED"
+"""Names what we have set, so that a ``softib run`` inside another one sets it anew for its own node."""
+
+TRANSPORTS = "rc_v,ud_v,self"
+"""Of UCX: reliable connections and datagrams over verbs, and a process with itself. No shared memory, no TCP."""
+
+
+def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables to set for a program that sees the devices of ``view``, less those that ``environment`` decides."""
+    mine = set(environment.get(MARK, "").split())
+    told = {name for name in environment if name not in mine}
+    groups: tuple[dict[str, str], ...] = (
+        {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
+        # cm over libfabric for an OpenMPI that was built without UCX.
+        {"OMPI_MCA_pml": "ucx,cm", "OMPI_MCA_osc": "ucx,pt2pt", "OMPI_MCA_btl": "self", "OMPI_MCA_mtl": "ofi"},
+        {"MPIR_CVAR_NOLOCAL": "1"},
+        {"FI_PROVIDER": "verbs"},
+    )
+    found: dict[str, str] = {}
+    for group in groups:
+        if next(iter(group)) not in told:
+            found |= {name: value for name, value in group.items() if name not in told}
+    return found | {MARK: " ".join(found)}
+
+
+def ports(view: Path) -> list[str]:
+    """``mlx5_0:1`` … of the view."""
+    devices = sorted(
+        (view / "sys/class/infiniband").glob("*/ports/*"), key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name))
+    )
+    return [f"{p.parts[-3]}:{p.name}" for p in devices]

@@ -1,0 +1,110 @@
+"""What README and docs tell people to type, taken from the pages as it stands there.
+
+A page is a Markdown file; its blocks are those in fences of a language that something can run. Comments before a block, which
+readers do not see, say what it wants:
+
+    <!-- not run: WHY -->          nobody can (it serves until Ctrl-C, it is the tests themselves)
+    <!-- needs: ibstat torch -->   programs, `torch`, `pyverbs`, `header:FILE`
+    <!-- slow -->                  only `make test-all` runs it
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = ("sh", "shell", "bash", "python", "yaml", "c")
+"""Languages of blocks that are run."""
+SHOWN = ("", "text", "csv", "json", "mermaid")
+"""Languages of blocks that are only looked at."""
+FENCE = re.compile(
+    r"^(?P<fence>```+)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
+)
+COMMENT = re.compile(r"<!--\s*(not run|needs|slow)(?::\s*(.*?))?\s*-->\s*\n?\Z", re.DOTALL)
+COMMAND = re.compile(r"^ {4}(?:softib|make|pip|python|sudo|apt-get|mpirun|torchrun)\b", re.MULTILINE)
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass
+class Block:
+    """One block: ``line`` of its fence in ``page``; ``not_run`` why nobody runs it; ``needs`` what must be installed."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    not_run: str = ""
+    needs: list[str] = field(default_factory=list)
+    slow: bool = False
+
+    @property
+    def name(self) -> str:
+        """``docs/live.md:10``."""
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def missing(self) -> list[str]:
+        """What it needs and this machine has not."""
+        return [n for n in self.needs if not is_here(n)]
+
+
+def is_here(need: str) -> bool:
+    """Is the program, module or header here?"""
+    if need == "torch":
+        return importlib.util.find_spec("torch") is not None
+    if need == "pyverbs":
+        return any(Path("/usr/lib/python3/dist-packages/pyverbs").glob("device.cpython*.so"))
+    if need.startswith("header:"):
+        return Path("/usr/include", need.removeprefix("header:")).is_file()
+    return shutil.which(need) is not None or shutil.which(need, path=SBIN) is not None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The blocks of a page, in order."""
+    text = page.read_text()
+    found = []
+    for hit in FENCE.finditer(text):
+        block = Block(page, text.count("\n", 0, hit.start()) + 1, hit["language"], hit["text"])
+        before = text[: hit.start()]
+        while comment := COMMENT.search(before):
+            if comment[1] == "not run":
+                block.not_run = comment[2] or "?"
+            elif comment[1] == "needs":
+                block.needs = comment[2].split()
+            else:
+                block.slow = True
+            before = before[: comment.start()]
+        found.append(block)
+    return found
+
+
+def script_of(blocks: list[Block]) -> str:
+    """One bash script of the blocks of a page. What fails is written to ``failed``, a line each: block, exit code, command.
+    Commands in the background are waited for."""
+    lines = [
+        "set -o pipefail",
+        "block=start",
+        """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "$BASH_COMMAND" >> failed' ERR""",
+    ]
+    for block in blocks:
+        lines += [f"block={shlex.quote(block.name)}", 'echo "== $block"']
+        if block.language == "yaml":
+            name = re.match(r"# (\S+\.ya?ml)\n", block.text)
+            target = name[1] if name else "examples/from-the-page.yaml"
+            lines += [f"cat > {target} << 'END OF BLOCK'", block.text.rstrip("\n"), "END OF BLOCK"]
+            lines.append(f"softib convert {target} from-the-page.ibnetdiscover")
+        elif block.language == "python":
+            lines += ["python - << 'END OF BLOCK'", textwrap.dedent(block.text).rstrip("\n"), "END OF BLOCK"]
+        elif block.language == "c":
+            lines += ["cc -x c -c -o /dev/null - << 'END OF BLOCK'", block.text.rstrip("\n"), "END OF BLOCK"]
+        else:
+            lines.append(block.text.rstrip("\n"))
+            lines.append("for job in $(jobs -p); do wait $job; done")
+    return "\n".join(lines) + "\n"
