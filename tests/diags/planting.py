@@ -268,8 +268,6 @@ def _twin_name(g: Ground, rng: np.random.Generator) -> tuple[Fabric, Truth]:
     return f, Truth([_linked_names(f, [a, b])])
 
 
-
-
 def _two_of_a_kind(g: Ground, rng: np.random.Generator) -> tuple[int, int]:
     f = g.fabric
     hosts = np.unique(f.port_node[_tier(g, 0)])

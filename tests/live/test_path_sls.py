@@ -8,20 +8,9 @@ from __future__ import annotations
 
 import subprocess
 
-import numpy as np
 import pytest
 
-from softib.diags.finding import Severity
-from softib.fabric.topologies.registry import generate
-from softib.live.path_sls import path_sls
-from softib.live.slots import find
-from softib.report.build import quietly
-from softib.report.routed import as_programmed
-from softib.routing.engine import route
-from softib.routing.verify import NO_PATH, has_credit_loop, verify
-from softib.scenario.graph_view import graph_of, vls_of
-from softib.sm.config import SmConfig
-from tests.live.opensm_runs import SECONDS, sl2vl_of
+from tests.live.opensm_runs import SECONDS
 from tests.live.serving import wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 from tests.live.test_opensm_engines import torus_config
@@ -65,7 +54,9 @@ def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock): 
         found = said(softib, "check", "sls", code=None)
         routing = found["routing"]
         codes = [f["code"] for f in found["findings"]]
-        assert "credit-loop" not in codes and routing["deadlock_free"] and routing["unreachable"] == 0, found["findings"]
+        assert "credit-loop" not in codes and routing["deadlock_free"] and routing["unreachable"] == 0, found[
+            "findings"
+        ]
         report = said(softib, "report", "sls")
         assert report["routing"]["deadlock_free"] and "credit-loop" not in [f["code"] for f in report["findings"]]
         if engine != "lash":  # lash's own tables may be free of cycles; else the SLs were asked for and are told

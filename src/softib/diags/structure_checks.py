@@ -152,14 +152,18 @@ def _told_already(c: Context) -> Repairs:
     for first, second in c.suspects.swapped:
         ends = [int(node[p]) for p in (first.a, first.b, second.a, second.b)]
         gone += [(ends[0], ends[1]), (ends[2], ends[3])]
-        straight = first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
+        straight = (
+            first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
+        )
         belong += [(ends[0], ends[3]), (ends[1], ends[2])] if straight else [(ends[0], ends[2]), (ends[1], ends[3])]
     for m in c.suspects.misplaced:
         gone.append((int(node[m.a]), int(node[m.b])))
         stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
         belong.append((int(node[stays]), wanted))
     switch = c.view.is_switch
-    return Repairs(*(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong)))
+    return Repairs(
+        *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong))
+    )
 
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
@@ -178,7 +182,9 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
     sure = [x for x in odd.lost if len(x.near) == 1 and len(x.far) == 1][:MANY]
     ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.near, *x.far))
     links = ", ".join(view.link_name(x.near[0], x.far[0]) for x in sure)
-    told = f"; no cable in {links}" if sure else "; free: " + ", ".join(str(view.place(p)) for p in ports) if ports else ""
+    told = (
+        f"; no cable in {links}" if sure else "; free: " + ", ".join(str(view.place(p)) for p in ports) if ports else ""
+    )
     where = [view.place(p) for p in ports]
     bare = [p for p in (place, *less) if p.guid not in {w.guid for w in where}]
     return finding(MISSING_UPLINKS, [*where, *bare], f"{place}: {odd.links} uplinks, the others of its kind have "

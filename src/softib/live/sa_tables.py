@@ -53,9 +53,7 @@ class SaTables:
     def __exit__(self, *why: object) -> None:
         self.sock.close()
 
-    def tables(
-        self, record: type[Structure], questions: Sequence[dict[str, Any]]
-    ) -> Iterator[tuple[int, np.ndarray]]:
+    def tables(self, record: type[Structure], questions: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
         """SubnAdmGetTable of each question (component → value): its number and uint8[records, record.size], as answers come.
 
         Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer than its time.

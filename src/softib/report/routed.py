@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,7 +114,10 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
     except SoftibError as error:
         return {"assumed": str(error)}
     used = np.unique(sls[sls != NO_PATH]).tolist()
-    return {"path_sl": sls, "notes": [f"paths' SLs as the subnet administration tells them: {', '.join(map(str, used))}"]}
+    return {
+        "path_sl": sls,
+        "notes": [f"paths' SLs as the subnet administration tells them: {', '.join(map(str, used))}"],
+    }
 
 
 def from_engine(
