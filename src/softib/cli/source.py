@@ -48,7 +48,10 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
         return spec.load_fabric_yaml(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
     from softib.fabric.formats import registry
 
-    return registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
+    result = registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
+    for note in result.notes:
+        click.echo(f"softib: {source}: {note}", err=True)
+    return result
 
 
 def _running(source: str) -> Slot | None:
