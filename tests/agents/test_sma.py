@@ -325,3 +325,37 @@ def test_a_lid_is_unicast(lid, lmc, sm_lid, status):
             x for x in range(max(base - 3, 1), min(base + 12, 0xC000)) if ask(plane, sm, klass=1, attr=0x11, dlid=x)
         ]
         assert mine == list(range(base, base + (1 << lmc)))
+
+
+# -- port 0 without a data path --
+
+
+def test_a_base_port_0_ignores_what_it_does_not_have(lab):
+    """MTU and VLs are unused on a base port 0 (IBA 14.2.5.6): one that reads MTUCap 0 and VLCap 0, as unmanaged Quantum-2
+    switches do, takes its LID from a Set that carries both, and still reads 0 in them. Where it has them they bind."""
+    f, plane, sm, s, _h = lab
+    row = int(f.port(s[0], 0))
+    asked = {"lid": 77, "master_sm_lid": 1, "neighbor_mtu": 1, "operational_vls": 1}
+    for field in (PortInfo.mtu_cap, PortInfo.vl_cap, PortInfo.neighbor_mtu, PortInfo.operational_vls):
+        field.set(f.port_info, 0, [row])
+    status, data = set_port(plane, sm, 0, **asked)
+    told = PortInfo.unpack(data[:64].tobytes())
+    assert status == 0 and f.lid[row] == 77 and (told["neighbor_mtu"], told["operational_vls"]) == (0, 0)
+    PortInfo.mtu_cap.set(f.port_info, 2, [row])
+    assert set_port(plane, sm, 0, **(asked | {"neighbor_mtu": 3}))[0] == BAD_FIELD
+    external = int(f.port(s[0], 7))
+    PortInfo.mtu_cap.set(f.port_info, 0, [external])
+    assert set_port(plane, sm, 7, neighbor_mtu=1)[0] == BAD_FIELD, "a port with packets has an MTU"
+
+
+def test_a_mellanox_part_of_an_oem_answers_its_attribute(lab):
+    """OpenSM asks ExtendedPortInfo by DeviceID alone; parts that nobody knows refuse it."""
+    f, plane, sm, s, _h = lab
+    for vendor, device, status in (
+        (0x2C9, 0xD2F0, 0),
+        (0x1708, 0xD2F0, 0),
+        (0x1708, 0x7322, BAD_ATTRIBUTE),
+        (0x2C9, 1, 0),
+    ):
+        f.vendor_id[s[0]], f.device_id[s[0]] = vendor, device
+        assert ask(plane, sm, attr=0xFF90, mod=7, path=TO_SWITCH)[0] == status, (vendor, device)

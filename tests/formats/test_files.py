@@ -120,7 +120,7 @@ def test_zstd_and_other_kinds_of_file_are_named(tmp_path: Path) -> None:
         registry.read("/dev/zero")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     name=st.sampled_from(SMALL),
     packer=st.sampled_from(sorted(PACK)),

@@ -60,7 +60,10 @@ def _read(path: Path, ibnl: Sequence[str | Path], node_name_map: str | None, bes
         return spec.load_fabric_yaml(path, ibnl_dirs=ibnl, node_name_map=node_name_map, beside=beside)
     from softib.fabric.formats import registry
 
-    return registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
+    result = registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
+    for note in result.notes:
+        click.echo(f"softib: {source}: {note}", err=True)
+    return result
 
 
 def _running(source: str) -> Slot | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.builder import GUID_BASE
+from softib.fabric.identity import GUID_BASE, Stated
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
@@ -84,7 +84,7 @@ def _plain(name: str) -> str:
 
 def _real_guids(f: Fabric) -> np.ndarray:
     """NodeGUIDs, 0 for generated ones: those only count nodes, so equal ones mean nothing."""
-    made = (f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)
+    made = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
     return np.where(made, np.uint64(0), f.node_guid)
 
 

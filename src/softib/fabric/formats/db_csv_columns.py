@@ -87,7 +87,7 @@ COUNTERS = {
     "port_multicast_xmit_pkts": ("PortMultiCastXmitPkts",),
     "port_multicast_rcv_pkts": ("PortMultiCastRcvPkts",),
 }
-"""Counter of the fabric → columns of PM_INFO, the widest first."""
+"""Counter of the fabric → columns of PM_INFO, 64 and 32 bits (or fewer) wide."""
 
 
 DETAIL_COUNTERS = {

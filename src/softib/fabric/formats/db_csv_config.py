@@ -6,11 +6,13 @@ fabric refuse what every manager writes: it is a problem of its line, and the po
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from softib.fabric.formats.csv_sections import Section
 from softib.fabric.formats.db_csv_columns import PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
-from softib.fabric.formats.db_csv_places import Places
+from softib.fabric.formats.db_csv_places import Legal, Places
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -24,27 +26,26 @@ PKEYS_MAX = 4096
 _WIDTHS = sum(WIDTH_BITS.values())
 
 
-def _legal(bits: int, values: list[int], zero: np.ndarray) -> np.ndarray:
-    """bool[rows, 2**bits]: ``values``, and 0 where ``zero`` says so."""
-    table = np.zeros((len(zero), 1 << bits), bool)
-    table[:, values] = True
-    table[:, 0] |= zero
-    return table
+def _legal(bits: int, values: Iterable[int], zero: np.ndarray | bool = False) -> Legal:
+    """``values``, and 0 where ``zero`` says so."""
+    table = np.zeros(1 << bits, bool)
+    table[list(values)] = True
+    return table, zero
 
 
-def _legal_values(places: Places, port: np.ndarray) -> dict[str, np.ndarray]:
+def _legal_values(places: Places, port: np.ndarray) -> dict[str, Legal]:
     """Component → what a device can read in it. A base port 0 has no link: all that describes one reads 0 there."""
     port0 = places.f.port_num[port] == 0
     unlinked = port0 | ~places.f.linked[port]
-    codes = list(range(1, _ENUM_MAX + 1))
+    codes = range(1, _ENUM_MAX + 1)
     return {
         "mtu_cap": _legal(4, codes, port0), "vl_cap": _legal(4, codes, port0),
         "neighbor_mtu": _legal(4, codes, unlinked), "operational_vls": _legal(4, codes, unlinked),
         "link_width_supported": _legal(8, [b for b in range(1, 256) if not b & ~_WIDTHS], port0),
         "link_width_active": _legal(8, list(WIDTH_BITS.values()), unlinked),
         # PortState 0 (NoChange) is what base port 0 of some switches answers.
-        "guid_cap": _legal(8, list(range(1, 256)), places.f.is_switch[places.f.port_node[port]] & ~port0),
-        "port_state": _legal(4, [int(s) for s in PortState if s], np.zeros(len(port), bool)),
+        "guid_cap": _legal(8, range(1, 256), places.f.is_switch[places.f.port_node[port]] & ~port0),
+        "port_state": _legal(4, (int(s) for s in PortState if s)),
     }  # fmt: skip
 
 
@@ -58,8 +59,9 @@ def ports(places: Places, s: Section) -> None:
             continue
         take = ~quiet if target == "port_state" and quiet is not None else np.ones(len(rows), bool)
         allowed = legal.get(target)
-        places.write(s, name, getattr(PortInfo, target), info, rows[take], port[take],
-                     None if allowed is None else allowed[take])  # fmt: skip
+        if allowed is not None and isinstance(allowed[1], np.ndarray):
+            allowed = allowed[0], allowed[1][take]
+        places.write(s, name, getattr(PortInfo, target), info, rows[take], port[take], allowed)
     for name, targets in SPEEDS.items():
         if s.has(name):
             _speeds(places, s, name, targets, rows, port)
@@ -121,9 +123,10 @@ def switches(places: Places, s: Section) -> None:
     rows, node = places.nodes(s)
     keep = places.f.is_switch[node]
     rows, switch = rows[keep], places.f.switch_of_node[node[keep]]
-    legal = {"linear_fdb_cap": np.zeros((1, 1 << 16), bool), "partition_enforcement_cap": np.zeros((1, 1 << 16), bool)}
-    legal["linear_fdb_cap"][:, 1 : places.f.sizes.lft_cap + 1] = True
-    legal["partition_enforcement_cap"][:, : PKEYS_MAX + 1] = True  # the tables that the builder made
+    legal = {
+        "linear_fdb_cap": _legal(16, range(1, places.f.sizes.lft_cap + 1)),
+        "partition_enforcement_cap": _legal(16, range(PKEYS_MAX + 1)),  # the tables that the builder made
+    }
     for name, target in SWITCH_INFO.items():
         if s.has(name):
             places.write(s, name, getattr(SwitchInfo, target), places.f.switch_info, rows, switch, legal.get(target))

@@ -53,16 +53,19 @@ _ABSENT = ("", "N/A", "NA", "N")
 
 
 def _counters(places: Places, s: Section, table: Mapping[str, tuple[str, ...]], out: np.ndarray) -> int:
-    """Counters of ``table`` into the structured column ``out``: each row from the widest column that holds a number.
-    Returns how many numbers there were."""
+    """Counters of ``table`` into the structured column ``out``: of each row the largest number that its columns hold.
+
+    A narrow counter stops at its maximum, so it is never too large; and ConnectX-7 adapters read 0 in the 64-bit
+    SymbolErrorCounter while the 16-bit one has stopped at 65535. Returns how many counters were told.
+    """
     rows, port = places.ports(s)
     taken = 0
     for name, columns in table.items():
         told = np.zeros(len(rows), bool)
         for column in (c for c in columns if s.has(c)):
             value, there = s.counters(column)
-            use = there[rows] & ~told
-            out[name][port[use]] = value[rows][use]
+            use = there[rows]
+            out[name][port[use]] = np.where(told, np.maximum(out[name][port], value[rows]), value[rows])[use]
             told |= use
         taken += int(told.sum())
     return taken

@@ -11,7 +11,10 @@ from softib.fabric.formats.csv_sections import NONE, Section
 from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric
 
-__all__ = ["Places"]
+__all__ = ["Legal", "Places"]
+
+Legal = tuple[np.ndarray, np.ndarray | bool]
+"""What a device can read in a component: bool[2**bits] by value, and the rows (bool[rows], or all) that can read 0 too."""
 
 
 class Places:
@@ -55,11 +58,11 @@ class Places:
         return rows[good], (self.f.node_base[node[good]] + num[good]).astype(np.int64)
 
     def write(self, s: Section, name: str, target: Any, image: np.ndarray, rows: np.ndarray, at: np.ndarray,
-              legal: np.ndarray | None = None) -> None:  # fmt: skip
+              legal: Legal | None = None) -> None:  # fmt: skip
         """Column ``name`` into the component ``target`` of the wire images ``image[at]``.
 
-        ``legal`` (bool[rows or 1, 2**bits of target]) says what a device can read there: of other values the image keeps what
-        it has, and a problem says so. They are problems too where they do not fit in the component.
+        ``legal`` says what a device can read there: of other values the image keeps what it has, and a problem says so.
+        They are problems too where they do not fit in the component.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
         fits = (value <= target.mask) & (value >= 0)
@@ -69,7 +72,8 @@ class Places:
             )
         good = fits
         if legal is not None:
-            good = fits & legal[np.arange(len(value)) % len(legal), np.where(fits, value, 0)]
+            values, zero = legal
+            good = fits & (values[np.where(fits, value, 0)] | ((value == 0) & zero))
             for i in np.flatnonzero(fits & ~good):
                 kept = int(target.get(image[at[i]]))
                 self.problems.add(

@@ -31,7 +31,7 @@ SNIFF_BYTES = 4 << 20
 @dataclass(frozen=True)
 class Format:
     """One row of the table. ``what`` completes "this file is …"; ``kind`` says which question it answers:
-    ``fabric`` (:func:`read`), ``plan`` (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
+    ``fabric`` (:func:`read`), ``counters`` (``counters_text.read_counters``), ``plan`` (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
 
     name: str
     kind: str
@@ -43,6 +43,10 @@ class Format:
     suffixes: tuple[str, ...] = ()
 
 
+COUNTERS = (
+    r"^(?:Port=\d{1,3} Lid=0x[0-9a-fA-F]{1,4} GUID=0x|# Port[\w ]{0,60} counters: Lid \d{1,5} port \d"
+    r"|[ \t]+GUID 0x[0-9a-fA-F]{1,16} port (?:\d{1,3}|ALL):)"
+)
 _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
@@ -55,6 +59,8 @@ FORMATS: tuple[Format, ...] = (
            r"^(?:Unicast lids \[|osm_ucast_mgr_dump_ucast_routes: Switch|[^\n]{0,80}Switch 0x[0-9a-fA-F]{1,16}[ \t]*\r?\nLID[ \t]*:"
            r"|\d{1,6}:(?:[ \t]+\d{1,3}){3})",
            _HERE + "lft_dump:read_lfts", _HERE + "lft_dump:write_fabric_lfts", (".lft", ".lfts")),
+    Format("counters", "counters", "a list of counters (.pm of ibdiagnet, perfquery, ibqueryerrors)", COUNTERS,
+           _HERE + "counters_text:read_counters"),
     Format("ndt", "plan", "a UFM-NDT cabling list",
            r"(?i)^[^\n]{0,200}\bStartDevice\b[^\n]{0,200}\bEndDevice\b", _HERE + "cabling:read_plan"),
     Format("p2p", "plan", "a point-to-point cabling sheet",
@@ -81,6 +87,7 @@ READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.k
 WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
 
 _USE = {
+    "counters": "give it beside a fabric: registry.read(FABRIC, counters=[FILE])",
     "plan": "give it as a plan (--plan)",
     "lfts": "give it as forwarding tables (--lfts) beside a fabric",
     "names": "give it as a node-name-map beside a fabric",
@@ -116,8 +123,12 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     raise UnknownFormat(f"{path}: no known format in its content; softib reads {known}")
 
 
-def read(path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_map: Any = None) -> ReadResult:
+def read(
+    path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_map: Any = None,
+    counters: Iterable[str | Path] = (),
+) -> ReadResult:  # fmt: skip
     """Read a fabric from any known file; ``-`` is standard input, and gzip, bzip2 and xz are unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``.
+    ``counters`` are files of :mod:`softib.fabric.formats.counters_text`, whose counters replace those of the fabric's own file.
 
     Raises :class:`UnreadableFile` (the path, or no record in it, can be read) and :class:`UnknownFormat`;
     everything smaller is a ``Problem`` of the result.
@@ -127,6 +138,8 @@ def read(path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_ma
     if row.kind != "fabric":
         raise UnknownFormat(f"{path}: this is {row.what}, not a fabric; {_USE[row.kind]}")
     result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
+    for more in counters:
+        result.problems += load(_HERE + "counters_text:read_counters")(more, result.fabric)
     return result
 
 

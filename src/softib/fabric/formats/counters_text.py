@@ -1,0 +1,154 @@
+"""Counters that stand in files of their own, beside a fabric: ibdiagnet's ``.pm``, and what perfquery and ibqueryerrors print.
+
+Each record begins with a line that names the port::
+
+    Port=1 Lid=0x00b4 GUID=0xb0cf0e0300d33fc0 Device=54002 Port Name=sw-1/U1/P1       .pm; PortGUID (of a switch: its NodeGUID)
+    # Port extended counters: Lid 1719 port 1 (CapMask: 0x5300 …)                     perfquery; found by LID
+       GUID 0x7cfe9003009ce5b0 port 2: [SymbolErrorCounter == 7] [PortXmitWait == 9]  ibqueryerrors; NodeGUID
+
+and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. Where a record has a counter twice (32 and 64 bits wide)
+the larger is it: the narrow one stops at its maximum. Of two records of one port the later is the newer reading. Sources:
+files of ibdiagnet 2.10, the output of infiniband-diags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.text import read_lines, shown
+from softib.fabric.model import Fabric
+
+__all__ = ["read_counters"]
+
+_PM = re.compile(r"Port=(\d{1,3}) Lid=0x[0-9a-fA-F]{1,4} GUID=0x([0-9a-fA-F]{1,16})\b")
+_PERFQUERY = re.compile(r"# Port[\w ]{0,60} counters: Lid (\d{1,5}) port (\d{1,3})\b")
+_QUERYERRORS = re.compile(r"[ \t]+GUID 0x([0-9a-fA-F]{1,16}) port (\d{1,3}|ALL):(.*)")
+_FIELD = re.compile(r"(\w{1,60})(?:=|:\.*+)[ \t]*+(0x[0-9a-fA-F]{1,16}|\d{1,20})[ \t]*\Z")
+_BRACKET = re.compile(r"\[(\w{1,60}) == (\d{1,20})\b")
+ALL_PORTS = 255
+
+_ALIASES = {
+    "linkdowncounter": "link_downed_counter", "portxmitdiscard": "port_xmit_discards",
+    "excessivebuffererrors": "excessive_buffer_overrun_errors", "portmalformedpkterrors": "port_malformed_packet_errors",
+    "portdlidmappingerrors": "port_dlid_mapping_errors", "xmtwait": "port_xmit_wait",
+}  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+_NAMES = {_plain(n): n for n in (*COUNTER_NAMES, *(DETAIL_COUNTERS.names or ()))} | _ALIASES
+"""Name without underscores, in lower case → counter of the fabric."""
+
+
+class _Finder:
+    """Ports by what the three forms call them; -1 where there is none."""
+
+    def __init__(self, f: Fabric):
+        self.f = f
+        ends = f.end_ports()
+        self.node = {int(g): i for i, g in reversed(list(enumerate(f.node_guid.tolist())))}
+        ca = ends[f.port_num[ends] > 0]
+        self.port_guid = dict(zip(f.port_guid[ca].tolist(), ca.tolist(), strict=True))
+        self.lid = {lid: p for lid, p in zip(f.lid[ends].tolist(), ends.tolist(), strict=True) if lid}
+
+    def by_guid(self, guid: int, portnum: int) -> int:
+        """A NodeGUID and portnum, or the PortGUID of a CA port of that number."""
+        port = self.port_guid.get(guid, -1)
+        if port >= 0 and int(self.f.port_num[port]) == portnum:
+            return port
+        node = self.node.get(guid, -1)
+        return self._of(node, portnum)
+
+    def by_lid(self, lid: int, portnum: int) -> int:
+        """LID of an end port, and a portnum of its node."""
+        port = self.lid.get(lid, -1)
+        return self._of(int(self.f.port_node[port]), portnum) if port >= 0 else -1
+
+    def _of(self, node: int, portnum: int) -> int:
+        if (
+            node < 0
+            or not 0 <= portnum <= int(self.f.node_nports[node])
+            or (portnum == 0 and not self.f.is_switch[node])
+        ):
+            return -1
+        return int(self.f.port(node, portnum))
+
+
+def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
+    """Write the counters of the file into ``fabric`` (``counters``, ``detail_counters``; record ``counters``).
+
+    Returns what could not be used. Raises :class:`UnreadableFile` where no record belongs to a port of the fabric.
+    """
+    problems = Problems(str(path))
+    finder, taken, records = _Finder(fabric), 0, 0
+    for number, header, port, values in _records(read_lines(Path(path), problems), finder, problems):
+        records += 1
+        if port is None:
+            continue  # sums over all ports of a node
+        if port < 0:
+            problems.add(number, f"the fabric has no such port: {shown(header)}")
+            continue
+        taken += 1
+        for name, value in values.items():
+            column = fabric.counters if name in COUNTER_NAMES else fabric.detail_counters
+            column[name][port] = np.uint64(value)
+    if not taken:
+        raise UnreadableFile(f"{path}: " + (f"none of its {records} records is of a port of this fabric" if records else
+                             "no counters of ibdiagnet (.pm), perfquery or ibqueryerrors in it"))  # fmt: skip
+    fabric.source.records |= {"counters"}
+    return sorted(problems, key=lambda p: p.line)
+
+
+_Record = tuple[int, str, int | None, dict[str, int]]
+
+
+def _records(lines: list[str], finder: _Finder, problems: Problems) -> Iterator[_Record]:
+    """(line, header, port, counters); port None = all ports of a node."""
+    now: _Record | None = None
+    for number, line in enumerate(lines, 1):
+        found = _header(line, finder)
+        if found is not None:
+            if now is not None:
+                yield now
+            port, rest = found
+            now = (number, line, port, {})
+            _take(now[3], _BRACKET.findall(rest), number, problems)
+        elif now is not None:
+            m = _FIELD.match(line)
+            if m:
+                _take(now[3], [(m[1], m[2])], number, problems)
+    if now is not None:
+        yield now
+
+
+def _take(into: dict[str, int], fields: list[tuple[str, str]], number: int, problems: Problems) -> None:
+    for word, text in fields:
+        plain = _plain(word)
+        name = _NAMES.get(plain) or _NAMES.get(plain.removesuffix("extended"))
+        if name is None:
+            continue
+        value = int(text, 16 if text[:2] == "0x" else 10)
+        if value >> 64:
+            problems.add(number, f"{word} {text} has more than 64 bits")
+        else:
+            into[name] = max(into.get(name, 0), value)
+
+
+def _header(line: str, finder: _Finder) -> tuple[int | None, str] | None:
+    """(port, rest of the line) of a line that begins a record."""
+    if m := _PM.match(line):
+        return finder.by_guid(int(m[2], 16), int(m[1])), ""
+    if m := _PERFQUERY.match(line):
+        return (None if int(m[2]) == ALL_PORTS else finder.by_lid(int(m[1]), int(m[2]))), ""
+    if m := _QUERYERRORS.match(line):
+        return (None if m[2] == "ALL" else finder.by_guid(int(m[1], 16), int(m[2]))), m[3]
+    return None
