@@ -295,3 +295,18 @@ def test_a_page_of_ten_thousand_hosts_is_a_few_megabytes():
     report = report_of(tree())
     report.fabric, report.graph, report.prediction = fabric, None, None
     assert len(data_of(report)) < 3_000_000
+
+
+def test_the_date_is_an_argument(monkeypatch):
+    """SOURCE_DATE_EPOCH as reproducible-builds.org has it; nonsense is one line."""
+    from softib.cli.report import _made
+    from softib.errors import InputError
+
+    monkeypatch.setattr("sys.argv", ["/somewhere/softib", "report", "a b.net", "--html", "x.html"])
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert _made() == _made()
+    assert (_made().when, _made().command) == ("2023-11-14 22:13 UTC", "softib report 'a b.net' --html x.html")
+    for wrong in ("yesterday", "1e99", "9" * 30):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
+        with pytest.raises(InputError, match="SOURCE_DATE_EPOCH"):
+            _made()
