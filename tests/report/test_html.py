@@ -12,7 +12,7 @@ import pytest
 from softib.diags.finding import Severity
 from softib.diags.structure import recognise
 from softib.fabric.topologies.registry import generate
-from softib.report.drawing import MAX_LINES, bundles, load_class
+from softib.report.bundles import MAX_LINES, bundles, load_class
 from softib.report.glossary import GLOSSARY
 from softib.report.html import to_html
 from softib.report.labels import distinct_parts, short_name, with_names
