@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from softib.diags.finding import Finding, Severity
+from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults import remove_cable
 from softib.fabric.model import Fabric
+from softib.iba.constants import NodeType
 from softib.report.html import to_html
 from tests.report.browser import CHROMIUM, Browser
 from tests.report.samples import finding, report_of, tree
@@ -249,3 +251,17 @@ def test_text_can_be_read(page: Browser, scheme: str) -> None:
     low = page.run(script)
     page.call("Emulation.setEmulatedMedia", features=[])
     assert low == {}, json.dumps(low)
+
+
+def test_a_page_without_switches(browser: Browser, tmp_path: Path) -> None:
+    """Two adapters on one cable: no drawing, and nothing that breaks for the lack of it."""
+    b = FabricBuilder("pair")
+    ca = b.nodes(2, NodeType.CA, 1, desc=["a", "b"])
+    b.links(ca[0], 1, ca[1], 1)
+    browser.events.clear()
+    browser.resize(1280, 900)
+    browser.open(page_of(b.build(), tmp_path / "pair.html", ()))
+    browser.click("[data-table=cables]")
+    browser.click("#grid .place")
+    assert browser.run("document.querySelectorAll('#grid tbody tr').length") == 1
+    assert browser.complaints() == []

@@ -293,7 +293,7 @@ def test_a_page_of_ten_thousand_hosts_is_a_few_megabytes():
     """11,664 hosts, 34,992 cables: as columns, not as rows of HTML."""
     fabric = generate("fat-tree", radix=36, levels=3)
     report = report_of(tree())
-    report.fabric, report.graph, report.prediction = fabric, None, None
+    report.fabric, report.graph, report.prediction, report.recognised = fabric, None, None, None
     assert len(data_of(report)) < 3_000_000
 
 
