@@ -244,6 +244,18 @@ def test_the_law_with_a_spur() -> None:
     laws(spur_of_96(), "updn")
 
 
+REAL = ["ufm-selene-storage/selene.storage.txt", "psmn-x5/X5.topofile", "fdr10-stage/topo", "ufm-small-lab/small_topo_file",
+        "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", REAL)
+def test_the_law_on_real_fabrics(shared_data, path: str) -> None:
+    """Hosts of several speeds, management switches, oversubscribed leaves."""
+    from softib.fabric.formats.registry import read
+
+    laws(read(shared_data / path).fabric, "minhop")
+
+
 def test_how_it_was_found_is_said() -> None:
     small = generate("fat-tree", radix=6, levels=2)
     large = generate("fat-tree", radix=16, levels=2)

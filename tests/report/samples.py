@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.diags.finding import Finding, Place, Severity
+from softib.diags.structure import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats.base import Problem
 from softib.fabric.model import Fabric
@@ -68,5 +69,6 @@ def report_of(fabric: Fabric, engine: str = "minhop", findings: tuple[Finding, .
     )  # fmt: skip
     report.graph, report.lft = graph, routing.lft
     report.routing = judge(fabric, graph, routing.lft, engine, "test")[0]
-    report.prediction = predict(fabric, graph, routing.lft, samples=5)
+    report.recognised = recognise(fabric)
+    report.prediction = predict(fabric, graph, routing.lft, samples=5, cut=report.recognised.bisection)
     return report

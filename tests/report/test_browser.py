@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from softib.diags.finding import Finding, Severity
+from softib.fabric.builder import FabricBuilder
+from softib.fabric.faults import remove_cable
 from softib.fabric.model import Fabric
+from softib.iba.constants import NodeType
 from softib.report.html import to_html
 from tests.report.browser import CHROMIUM, Browser
 from tests.report.samples import finding, report_of, tree
@@ -69,10 +72,25 @@ def test_a_place_of_a_finding_leads_to_the_drawing(page: Browser) -> None:
     hit = page.run("Array.from(document.querySelectorAll('.boxes .hit'), (b) => b.querySelector('title').textContent)")
     assert len(hit) == 2 and hit[0].startswith("leaf-3:") and hit[1].startswith("spine-1:")
     assert page.run("document.querySelectorAll('.links .hit').length") == 1
+    row = "document.querySelector('#chosen .here')"
+    assert page.run(f"{row}.textContent").startswith("8spine-1[4]")
     frame = page.run(
         "(() => { const r = document.getElementById('stage').getBoundingClientRect(); return [r.top, r.bottom]; })()"
     )
     assert frame[0] < 900 and frame[1] > 0, "the drawing is in view"
+
+
+def test_a_place_without_a_cable_shows_the_missing_one(browser: Browser, tmp_path: Path) -> None:
+    fabric = tree(12, 6, 4)
+    remove_cable(fabric, "leaf-3[8]")
+    ports = [int(fabric.port(fabric.find_node(name), number)) for name, number in (("leaf-3", 8), ("spine-1", 4))]
+    places = tuple(p for port in ports for p in finding(fabric, port).where)
+    gone = Finding("missing-cable", Severity.WARNING, places, "no cable")
+    browser.resize(1280, 900)
+    browser.open(page_of(fabric, tmp_path / "gone.html", (gone,)))
+    browser.click("#findings-table .place")
+    assert browser.run("document.querySelectorAll('.links path.hit').length") == 1
+    assert browser.run("document.querySelector('.links path.hit').classList.contains('ghost')")
 
 
 def test_a_code_leads_to_what_it_means(page: Browser) -> None:
@@ -233,3 +251,17 @@ def test_text_can_be_read(page: Browser, scheme: str) -> None:
     low = page.run(script)
     page.call("Emulation.setEmulatedMedia", features=[])
     assert low == {}, json.dumps(low)
+
+
+def test_a_page_without_switches(browser: Browser, tmp_path: Path) -> None:
+    """Two adapters on one cable: no drawing, and nothing that breaks for the lack of it."""
+    b = FabricBuilder("pair")
+    ca = b.nodes(2, NodeType.CA, 1, desc=["a", "b"])
+    b.links(ca[0], 1, ca[1], 1)
+    browser.events.clear()
+    browser.resize(1280, 900)
+    browser.open(page_of(b.build(), tmp_path / "pair.html", ()))
+    browser.click("[data-table=cables]")
+    browser.click("#grid .place")
+    assert browser.run("document.querySelectorAll('#grid tbody tr').length") == 1
+    assert browser.complaints() == []

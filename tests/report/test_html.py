@@ -12,7 +12,7 @@ import pytest
 from softib.diags.finding import Severity
 from softib.diags.structure import recognise
 from softib.fabric.topologies.registry import generate
-from softib.report.drawing import MAX_LINES, bundles, load_class
+from softib.report.bundles import MAX_LINES, bundles, load_class
 from softib.report.glossary import GLOSSARY
 from softib.report.html import to_html
 from softib.report.labels import distinct_parts, short_name, with_names
@@ -293,5 +293,20 @@ def test_a_page_of_ten_thousand_hosts_is_a_few_megabytes():
     """11,664 hosts, 34,992 cables: as columns, not as rows of HTML."""
     fabric = generate("fat-tree", radix=36, levels=3)
     report = report_of(tree())
-    report.fabric, report.graph, report.prediction = fabric, None, None
+    report.fabric, report.graph, report.prediction, report.recognised = fabric, None, None, None
     assert len(data_of(report)) < 3_000_000
+
+
+def test_the_date_is_an_argument(monkeypatch):
+    """SOURCE_DATE_EPOCH as reproducible-builds.org has it; nonsense is one line."""
+    from softib.cli.report import _made
+    from softib.errors import InputError
+
+    monkeypatch.setattr("sys.argv", ["/somewhere/softib", "report", "a b.net", "--html", "x.html"])
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert _made() == _made()
+    assert (_made().when, _made().command) == ("2023-11-14 22:13 UTC", "softib report 'a b.net' --html x.html")
+    for wrong in ("yesterday", "1e99", "9" * 30):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
+        with pytest.raises(InputError, match="SOURCE_DATE_EPOCH"):
+            _made()

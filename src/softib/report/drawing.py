@@ -6,131 +6,24 @@ SVG text of bounded size: switches of a large tier share boxes, cables between t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 from markupsafe import escape
 
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.report.labels import distinct_parts, short_name
+from softib.report.boxes import LETTER, MARGIN, WIDTH, Box, place_boxes, who
+from softib.report.bundles import MAX_LINES, Bundle, load_class, node_severity
+from softib.report.labels import short_name
 from softib.report.tiers import Tiers
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["LOAD_STEPS", "Bundle", "bundles", "draw", "ghosts", "load_class"]
+__all__ = ["draw"]
 
-WIDTH, TIER_HEIGHT, BOX_HEIGHT, MARGIN = 1160.0, 150.0, 26.0, 24.0
-MAX_LINES = 3000
-"""Lines of a drawing: the busiest and the faulty come first."""
-LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
-"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly full."""
-LETTER, LONGEST = 6.0, 20
-"""Width of a letter, and letters of a label that runs upwards."""
 MARKS = {2: " f2", 1: " f1", 0: " f0", -1: ""}
 SHOW_HOSTS = 72
 """Up to so many hosts each is drawn by itself."""
-
-
-@dataclass
-class Bundle:
-    """Cables between two boxes: how many, the largest load, speeds, and the worst finding (-1 = none)."""
-
-    a: int
-    b: int
-    cables: int
-    load: float
-    speed: str
-    slow: bool
-    severity: int
-
-
-def load_class(load: float) -> int:
-    """Colour 0–4 of a load."""
-    return int(np.searchsorted(LOAD_STEPS, load, side="right"))
-
-
-def port_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
-    """Worst severity of the findings at each port (int8[ports], -1 = none)."""
-    worst = np.full(fabric.sizes.ports, -1, np.int8)
-    node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
-    for finding in findings:
-        for place in finding.where:
-            node = node_of.get(place.guid)
-            if node is None or not place.portnum or place.portnum > fabric.node_nports[node]:
-                continue
-            port = int(fabric.port(node, place.portnum))
-            worst[port] = max(worst[port], int(finding.severity))
-    return worst
-
-
-def node_severity(fabric: Fabric, findings: Iterable[Finding]) -> np.ndarray:
-    """Worst severity of the findings at each node (int8[nodes], -1 = none)."""
-    worst = np.full(fabric.sizes.nodes, -1, np.int8)
-    node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
-    for finding in findings:
-        for place in finding.where:
-            node = node_of.get(place.guid)
-            if node is not None:
-                worst[node] = max(worst[node], int(finding.severity))
-    return worst
-
-
-def bundles(
-    fabric: Fabric,
-    graph: SwitchGraph,
-    tiers: Tiers,
-    load: np.ndarray | None,
-    gbps: np.ndarray,
-    findings: Iterable[Finding],
-) -> list[Bundle]:
-    """Cables between different boxes as lines, faulty first, then by load. ``load`` is by switch link (relative)."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
-    row = np.flatnonzero(np.arange(len(owner)) < graph.reverse)
-    a, b = tiers.box[owner[row]], tiers.box[graph.peer[row]]
-    keep = a != b
-    row, a, b = row[keep], a[keep], b[keep]
-    a, b = np.minimum(a, b), np.maximum(a, b)
-    key, which = np.unique(a.astype(np.int64) * len(tiers.box_tier) + b, return_inverse=True)
-    port = fabric.node_base[graph.switch_node[owner[row]]] + graph.out_port[row]
-    most, slowest, fastest = np.zeros(len(key)), np.full(len(key), np.inf), np.zeros(len(key))
-    if load is not None:
-        np.maximum.at(most, which, np.maximum(load[row], load[graph.reverse[row]]))
-    np.minimum.at(slowest, which, gbps[port])
-    np.maximum.at(fastest, which, gbps[port])
-    severity = port_severity(fabric, findings)
-    worst = np.full(len(key), -1)
-    np.maximum.at(worst, which, np.maximum(severity[port], severity[fabric.port_peer[port]]))
-    cables = np.bincount(which, minlength=len(key))
-    order = np.lexsort((-most, -worst))[:MAX_LINES]
-    n = max(len(tiers.box_tier), 1)
-    return [
-        Bundle(int(key[i] // n), int(key[i] % n), int(cables[i]), float(most[i]),
-               _speeds(float(slowest[i]), float(fastest[i])), bool(slowest[i] < fastest[i]), int(worst[i]))
-        for i in order
-    ]  # fmt: skip
-
-
-def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[Finding]) -> list[Bundle]:
-    """Cables that are not there: findings that name two free switch ports, as lines of 0 cables."""
-    switch_of = {int(graph.switch_guid[s]): s for s in range(graph.n_switches)}
-    node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
-    out = []
-    for finding in findings:
-        if len(finding.where) != 2 or any(p.guid not in switch_of or not p.portnum for p in finding.where):
-            continue
-        a, b = (int(tiers.box[switch_of[p.guid]]) for p in finding.where)
-        nodes = [node_of[p.guid] for p in finding.where]
-        ports = [int(fabric.port(n, p.portnum)) for n, p in zip(nodes, finding.where, strict=True)]
-        known = all(p.portnum <= fabric.node_nports[n] for n, p in zip(nodes, finding.where, strict=True))
-        if a != b and known and (fabric.port_peer[ports] < 0).all():
-            out.append(Bundle(min(a, b), max(a, b), 0, 0.0, "no cable", False, int(finding.severity)))
-    return out[:MAX_LINES]
-
-
-def _speeds(slowest: float, fastest: float) -> str:
-    low, high = f"{slowest:g}", f"{fastest:g}"
-    return f"{high} Gb/s" if low == high else f"{low} to {high} Gb/s"
 
 
 def draw(
@@ -150,7 +43,7 @@ def draw(
     names = [short_name(fabric.node_name(int(n))) for n in graph.switch_node]
     for s in np.lexsort((np.arange(len(names)), tiers.box)):
         members[tiers.box[s]].append(int(s))
-    boxes, heads = _boxes(tiers, members, names, around)
+    boxes, heads = place_boxes(tiers, members, names, around)
     height = max((b.y + b.h for b in boxes), default=0.0) + (80 if around else 58)
     worst = node_severity(fabric, findings)[graph.switch_node]
     parts = [
@@ -180,94 +73,6 @@ def draw(
     return "".join([*parts, "</g></svg>"])
 
 
-@dataclass
-class Box:
-    """A box of the drawing: centre of its upper edge, size, label, and whether the label runs upwards."""
-
-    x: float
-    y: float
-    w: float
-    h: float
-    label: str
-    upright: bool
-
-
-def _boxes(
-    tiers: Tiers, members: list[list[int]], names: list[str], around: bool
-) -> tuple[list[Box], list[tuple[float, str]]]:
-    """Every box, and (y, what its names have in common) of each tier."""
-    boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
-    heads: list[tuple[float, str]] = []
-    for t in range(tiers.n_tiers):
-        mine = tiers.boxes_of(t)
-        pitch = (WIDTH - 2 * MARGIN) / max(len(mine), 1)
-        width = _arc(len(mine)) if around else min(118.0, pitch * 0.84)
-        told = _label(boxes, mine.tolist(), members, names, width, around)
-        heads.append((0.0, told))
-        for k, i in enumerate(mine.tolist()):
-            boxes[i].x, boxes[i].w = MARGIN + pitch * (k + 0.5), width
-    if around:
-        _round(boxes)
-        return boxes, heads
-    y = 30.0
-    for t in range(tiers.n_tiers - 1, -1, -1):
-        mine = tiers.boxes_of(t)
-        heads[t] = (y, heads[t][1])
-        for i in mine:
-            boxes[i].y = y
-        y += TIER_HEIGHT - BOX_HEIGHT + max((boxes[i].h for i in mine), default=BOX_HEIGHT)
-    return boxes, heads
-
-
-def _label(
-    boxes: list[Box], mine: list[int], members: list[list[int]], names: list[str], width: float, around: bool
-) -> str:
-    """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that, upwards."""
-    whole = [_who(members[i], names) for i in mine]
-    every = [n for i in mine for n in {members[i][0]: 0, members[i][-1]: 0}]
-    apart, common = distinct_parts([names[s] for s in every])
-    part = dict(zip(every, apart, strict=True))
-    short = [_who(members[i], part) for i in mine]
-    room = int(width / LETTER)
-    if max(map(len, whole), default=0) <= room:
-        told, labels = "", whole
-    else:
-        told, labels = (f" · {common}" if common else ""), short
-    upright = not around and max(map(len, labels), default=0) > room
-    if upright:
-        labels = [
-            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(mine, labels, strict=True)
-        ]
-    high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
-    for i, label in zip(mine, labels, strict=True):
-        boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
-    return told
-
-
-def _shortened(label: str, first: str, members: int) -> str:
-    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends of a name."""
-    if len(label) <= LONGEST:
-        return label
-    head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"
-    return head if members == 1 else f"{head} +{members - 1}"
-
-
-def _arc(n: int) -> float:
-    return min(100.0, max(8.0, 1.7 * math.pi * _radius(n) / max(n, 1)))
-
-
-def _radius(n: int) -> float:
-    return min(300.0, 90.0 + 9.0 * n)
-
-
-def _round(boxes: list[Box]) -> None:
-    """Put the boxes on a circle."""
-    n, radius = len(boxes), _radius(len(boxes))
-    for i, box in enumerate(boxes):
-        angle = 2 * math.pi * i / n - math.pi / 2
-        box.x, box.y = WIDTH / 2 + 1.5 * radius * math.cos(angle), radius + 60 + radius * math.sin(angle)
-
-
 def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str], speed: int, around: bool) -> str:
     one, two = boxes[b.a], boxes[b.b]
     x1, y1, x2, y2 = one.x, one.y, two.x, two.y
@@ -282,7 +87,7 @@ def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str
         path = f"M{x1:.1f} {y1 + one.h:.1f}L{x2:.1f} {y2:.1f}"
     width = min(1.0 + 0.45 * math.log2(max(b.cables, 1)), 4.0)
     mark = MARKS[b.severity]
-    ends = f"{_who(members[b.a], names)} – {_who(members[b.b], names)}"
+    ends = f"{who(members[b.a], names)} – {who(members[b.b], names)}"
     where = f'data-ends="{b.a} {b.b}" d="{path}"'
     if not b.cables:
         return f'<path class="ghost{mark}" {where} stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
@@ -291,11 +96,6 @@ def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str
         f'<path class="l{load_class(b.load)} s{min(speed, 4)}{mark}{" slow" if b.slow else ""}" {where} '
         f'stroke-width="{width:.1f}"><title>{escape(tip)}</title></path>'
     )
-
-
-def _who(switches: list[int], names: Sequence[str] | Mapping[int, str]) -> str:
-    first, last = names[switches[0]], names[switches[-1]]
-    return first if len(switches) == 1 else f"{first} … {last}"
 
 
 def _box(
@@ -309,7 +109,7 @@ def _box(
     severity: int,
 ) -> str:
     hosts = int(tiers.hosts[switches].sum())
-    tip = f"{_who(switches, names)}: {len(switches)} switch{'es' * (len(switches) != 1)}, {hosts} host ports"
+    tip = f"{who(switches, names)}: {len(switches)} switch{'es' * (len(switches) != 1)}, {hosts} host ports"
     x, y, w, h = box.x, box.y, box.w, box.h
     if box.upright:
         size = min(10.5, 0.8 * w)

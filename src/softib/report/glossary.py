@@ -19,7 +19,10 @@ GLOSSARY: dict[str, str] = {
     "effective bisection bandwidth": (
         "Share of their own link that hosts get on average when random pairs between two halves of the fabric talk at once."
     ),
-    "bisection": "Bandwidth between two halves of the fabric; full means every host can talk at full rate across.",
+    "bisection": (
+        "Bandwidth between the two halves of the hosts that are joined worst; full means every host can talk at full rate across."
+    ),
+    "narrowest part": "Hosts behind few cables, which together can send least of what their own links carry to all the others.",
     "load": "Share of a link that a pattern needs when every host sends at full rate: 1 is exactly full, 2 takes twice as long.",
     "shift": "Every host sends to the one k places further on; all shifts together make an all-to-all.",
     "all-to-all": "Every host sends to every other.",

@@ -17,7 +17,8 @@ from softib.diags.registry import Code
 from softib.diags.structure import recognise
 from softib.diags.tiers import TREES
 from softib.report import charts
-from softib.report.drawing import LOAD_STEPS, Bundle, bundles, draw, ghosts
+from softib.report.bundles import LOAD_STEPS, Bundle, bundles, ghosts
+from softib.report.drawing import draw
 from softib.report.glossary import GLOSSARY
 from softib.report.labels import short_name
 from softib.report.model import Report

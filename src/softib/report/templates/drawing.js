@@ -49,7 +49,7 @@ function neighbour(box, dx, dy) {
 }
 function mark(numbers, lines) {
   boxes.forEach((b) => b.classList.toggle("hit", numbers.has(+b.dataset.box)));
-  svg.querySelectorAll("path[data-ends]").forEach((p) => p.classList.toggle("hit", lines(p.dataset.ends.split(" ").map(Number))));
+  svg.querySelectorAll("path[data-ends]").forEach((p) => p.classList.toggle("hit", lines(p.dataset.ends.split(" ").map(Number), p)));
   svg.classList.toggle("marked", numbers.size > 0);
 }
 function tell(...children) {
@@ -58,8 +58,7 @@ function tell(...children) {
 }
 function unchoose() { chosen.hidden = true; if (svg) { mark(new Set(), () => false); } }
 function told(n) {
-  const rows = [KINDS[D.kind[n]], "GUID 0x" + D.guid[n]];
-  if (D.kind[n] === 0) { rows.unshift(D.tiers[D.tier[n]]); }
+  const rows = [D.kind[n] ? KINDS[D.kind[n]] : D.tier[n] ? D.tiers[D.tier[n]] + " switch" : "switch " + D.tiers[0], "GUID 0x" + D.guid[n]];
   if (D.lid[n]) { rows.push("LID " + D.lid[n]); }
   return rows.concat(count(cablesOf[n].length, "cable") + " in " + count(D.ports[n], "port")).join(" · ");
 }
@@ -82,11 +81,14 @@ function cableTable(cables, n, port) {
 function choose(n, port) {
   if (n < 0 || !chosen) { return; }
   const numbers = new Set(switchesOf(n).map((s) => D.box[s]));
-  if (port) { cablesOf[n].forEach((c) => { const e = farEnd(c, n); if (e[2] === port && D.box[e[0]] >= 0) { numbers.add(D.box[e[0]]); } }); }
-  const own = D.box[switchesOf(n)[0]];
-  mark(numbers, (ends) => (port ? ends.every((e) => numbers.has(e)) : ends.includes(own) && D.kind[n] === 0));
+  const own = D.box[switchesOf(n)[0]], there = cablesOf[n].filter((c) => farEnd(c, n)[2] === port).map((c) => D.box[farEnd(c, n)[0]]);
+  there.forEach((b) => { if (b >= 0) { numbers.add(b); } });
+  // A port without a cable: the cables that are missing here.
+  mark(numbers, (ends, line) => (!port ? ends.includes(own) && D.kind[n] === 0 : there.length ? ends.every((e) => numbers.has(e)) : ends.includes(own) && line.classList.contains("ghost")));
   tell(node("h3", {}, D.name[n] + (port ? "[" + port + "]" : "")), node("p", {}, told(n)),
     node("ul", { class: "plain" }, ...findingRows(n)), cableTable(cablesOf[n], n, port));
+  const here = chosen.querySelector(".here"), list = chosen.querySelector(".scroll");
+  if (here) { list.scrollTop = here.offsetTop - list.clientHeight / 2; }
   if (boxes[own]) { focusBox(boxes[own]); }
   stage.scrollIntoView({ block: "center" });
   if (history.replaceState) { history.replaceState(null, "", "#node-" + D.guid[n] + (port ? "-" + port : "")); }
