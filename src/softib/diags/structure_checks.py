@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from softib.diags.exchanges import exchanged_uplinks
 from softib.diags.finding import Finding, Severity
 from softib.diags.rails import OddAdapter, odd_adapters, system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.swaps import Misplaced
-from softib.diags.uniform import OddCable, Uneven, uneven
+from softib.diags.uniform import Uneven, uneven
 from softib.diags.view import FabricView
 
 SWAPPED_CABLES = code(
@@ -105,6 +107,27 @@ def missing_cables(c: Context) -> Iterator[Finding]:
 
 
 @check_function
+def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
+    """In trees, without regard to names: uplinks of two switches that are exchanged."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, done = c.view, c.seen.setdefault("cables", set())
+    node = view.fabric.port_node
+    told = c.seen.setdefault("exchanges", [])
+    for x, y in exchanged_uplinks(view, c.structure.rank):
+        if {x.port, x.far, y.port, y.far} & done:
+            continue
+        told += [(int(node[z.port]), int(node[z.far]), z.wanted) for z in (x, y)]
+        where = [view.place(p) for p in (x.port, x.far, y.port, y.far)]
+        yield finding(
+            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.far)} and {view.link_name(y.port, y.far)} are swapped: "
+            f"switches like {view.said[int(node[x.port])]} have that link to {view.said[x.wanted]}",
+            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+             "expected": [view.said[x.wanted], view.said[y.wanted]]},
+        )  # fmt: skip
+
+
+@check_function
 def uneven_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: switches whose links to the next tier differ from those of their kind."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
@@ -115,31 +138,19 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
     odds = [o for o in uneven(view, c.structure.rank) if o.switch not in known | blind and not blind & set(o.fewer)]
-    swaps = list(_pairs_of_cables(view, [cable for o in odds for cable in o.cables]))
-    explained = Counter(int(view.fabric.port_node[x.port]) for pair in swaps for x in pair)
-    for x, y in swaps:
-        where = [view.place(p) for p in (x.port, x.far, y.port, y.far)]
-        yield finding(
-            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.far)} and {view.link_name(y.port, y.far)} are swapped: on "
-            f"switches of its kind {where[0]} leads to {view.said[x.wanted]}",
-            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-             "expected": [view.said[x.wanted], view.said[y.wanted]]},
-        )  # fmt: skip
     for o in odds:
-        if explained[o.switch] < max(len(o.more), len(o.fewer)):
-            yield _uneven(view, o)
+        left = _unexplained(o, c.seen.get("exchanges", ()))
+        if left.more or left.fewer:
+            yield _uneven(view, left)
 
 
-def _pairs_of_cables(view: FabricView, cables: list[OddCable]) -> Iterator[tuple[OddCable, OddCable]]:
-    """Cables that each lead where the other should."""
-    waiting: dict[tuple[int, int], list[OddCable]] = {}
-    for cable in cables:
-        at = int(view.fabric.port_node[cable.far])
-        twins = waiting.get((cable.wanted, at))
-        if twins:
-            yield twins.pop(0), cable
-        else:
-            waiting.setdefault((at, cable.wanted), []).append(cable)
+def _unexplained(odd: Uneven, exchanges: list[tuple[int, int, int]]) -> Uneven:
+    """``odd`` without what exchanged cables tell: (switch, where a cable of it leads, where it should)."""
+    own = [(there, wanted) for switch, there, wanted in exchanges if switch == odd.switch]
+    more, fewer = ({x[i] for x in own} for i in (0, 1))
+    return replace(
+        odd, more=tuple(n for n in odd.more if n not in more), fewer=tuple(n for n in odd.fewer if n not in fewer)
+    )
 
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
