@@ -81,7 +81,7 @@ def test_a_moved_uplink_is_no_exchange() -> None:
     """One leaf with a link too many to one chip and one too few to another has no partner."""
     rng = np.random.default_rng(5)
     f = unnamed_director(rng).fabric
-    a, b, c, d = draw(f, rng)
+    a, b, c, _ = draw(f, rng)
     swap_cables(f, a, c)
     remove_cable(f, f.port_name(b))
     assert where(check(f)) == []
@@ -90,7 +90,7 @@ def test_a_moved_uplink_is_no_exchange() -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("file", ["hk-examples/Topo.6_CS8500.txt", "hk-examples/Topo6_CS7500.txt"])
 def test_real_director_fabrics_with_a_planted_exchange(shared_data: Path, file: str, seed: int) -> None:
-    """Of 200 random exchanges on each of these 200 are named; a few of them here."""
+    """Of 200 random exchanges 199 are named on the first and 200 on the second; a few of them here."""
     if not (shared_data / file).is_file():
         pytest.skip(f"{file} is not among the real files")
     f = read(shared_data / file).fabric

@@ -28,6 +28,8 @@ MAX_ODD = 0.15
 """Larger shares of a tier that are like no two others are its design: nothing is said of it."""
 MAX_DIFFERENCE = 4
 """A node that differs from its like by more links, too many and too few together, is cabled otherwise by design."""
+MARGIN = 0.5
+"""How much better than the next the cable must fit that is named: ports in no order vote for anything a little."""
 NEAREST = 3
 """Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it are its like."""
 
@@ -124,7 +126,7 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
         if (said[0] or said[2]) and (said[1] or said[3]):  # somebody holds each of the two for one too many
             witnesses[x] = sum(said)
     used: set[int] = set()
-    for x, count in sorted(witnesses.items(), key=lambda item: (-item[1], item[0])):
+    for x in sorted(witnesses, key=lambda x: (-witnesses[x], x)):
         if used & {x.a, x.b, x.p, x.q} or len({x.a, x.b, x.p, x.q}) < 4:
             continue
         first, second = _cable(view, below, above, x), _cable(view, below, above, x.turned())
@@ -166,7 +168,7 @@ def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCab
         far = _votes(view, int(f.port_peer[port]), above.like.get(x.p, []))
         scored.append((_share(own, x.q, x.p) + _share(far, x.b, x.a), -port))
     scored.sort(reverse=True)
-    if not scored or (len(scored) > 1 and scored[0][0] == scored[1][0]):
+    if not scored or (len(scored) > 1 and scored[0][0] - scored[1][0] < MARGIN):
         return None
     port = -scored[0][1]
     return OddCable(port, int(f.port_peer[port]), x.q)
