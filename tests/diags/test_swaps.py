@@ -145,14 +145,34 @@ def test_swaps_between_unnamed_switches_are_named_by_their_guids(seed: int) -> N
     assert f"({found.where[0].guid:#018x})" in found.message
 
 
-def test_unnamed_switches_without_regular_ports_show_uneven_spines() -> None:
+def irregular(rng: np.random.Generator, spines_too: bool) -> Fabric:
+    """An unnamed fat tree whose leaves (and spines) use their cables each in another order."""
     fabric = generate("fat-tree", radix=24, levels=2)
-    rng = np.random.default_rng(1)
-    for leaf in range(24):  # every leaf uses its uplinks in another order
+    for switch in [*(f"leaf-{i + 1}" for i in range(24)), *(f"spine-{i + 1}" for i in range(12 * spines_too))]:
+        first, count = (13, 12) if switch.startswith("leaf") else (1, 24)
         for _ in range(30):
-            a, b = (rng.permutation(12)[:2] + 13).tolist()
-            swap_cables(fabric, f"leaf-{leaf + 1}[{a}]", f"leaf-{leaf + 1}[{b}]")
+            a, b = (rng.permutation(count)[:2] + first).tolist()
+            swap_cables(fabric, f"{switch}[{a}]", f"{switch}[{b}]")
     fabric.node_desc[:] = 0
+    return fabric
+
+
+def test_unnamed_leaves_without_regular_ports_show_a_swap_by_the_spines_ports() -> None:
+    fabric = irregular(np.random.default_rng(1), spines_too=False)
+    assert check(fabric) == []
+    ports = [int(fabric.port(2, 14)), int(fabric.port(6, 17))]
+    ports += [int(fabric.port_peer[p]) for p in ports]
+    swap_cables(fabric, ports[0], ports[1])
+    (found,) = check(fabric)
+    assert found.code == "swapped-cables"
+    assert {(p.guid, p.portnum) for p in found.where} == {
+        (int(fabric.node_guid[fabric.port_node[p]]), int(fabric.port_num[p])) for p in ports
+    }
+
+
+def test_unnamed_switches_without_regular_ports_show_uneven_spines() -> None:
+    """Which of the two parallel cables is the wrong one, nothing tells."""
+    fabric = irregular(np.random.default_rng(1), spines_too=True)
     assert check(fabric) == []
     swap_cables(fabric, int(fabric.port(2, 14)), int(fabric.port(6, 17)))
     findings = check(fabric)

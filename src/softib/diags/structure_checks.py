@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from softib.diags.exchanges import exchanged_uplinks
 from softib.diags.finding import Finding, Severity
+from softib.diags.host_order import HostExchange, exchanged_hosts
 from softib.diags.rails import OddAdapter, odd_adapters, system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.swaps import Misplaced
-from softib.diags.uniform import OddCable, Repairs, Uneven, uneven
+from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
+from softib.fabric.formats.node_address import address_of
 
 SWAPPED_CABLES = code(
     "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",
@@ -33,6 +36,9 @@ MISSING_UPLINKS = code(
 UNEVEN_SPINES = code(
     "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
+SWAPPED_HOSTS = code(
+    "swapped-hosts", Severity.INFO, "two hosts sit in each other's place: all their cables, or their names, are exchanged",
+    "compare with the cabling plan; where racks or rails matter, exchange the cables, else the names")  # fmt: skip
 RAIL_MISMATCH = code(
     "rail-mismatch", Severity.WARNING, "an adapter hangs on another leaf than the same rail of hosts like it",
     "compare with the cabling plan; rails matter to collective libraries")  # fmt: skip
@@ -106,6 +112,27 @@ def missing_cables(c: Context) -> Iterator[Finding]:
 
 
 @check_function
+def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
+    """In trees, without regard to names: uplinks of two switches that are exchanged."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, done = c.view, c.seen.setdefault("cables", set())
+    node = view.fabric.port_node
+    told = c.seen.setdefault("exchanges", [])
+    for x, y in exchanged_uplinks(view, c.structure.rank):
+        if {x.port, x.far, y.port, y.far} & done:
+            continue
+        told += [(int(node[z.port]), int(node[z.far]), z.wanted) for z in (x, y)]
+        where = [view.place(p) for p in (x.port, x.far, y.port, y.far)]
+        yield finding(
+            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.far)} and {view.link_name(y.port, y.far)} are swapped: "
+            f"switches like {view.said[int(node[x.port])]} have that link to {view.said[x.wanted]}",
+            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+             "expected": [view.said[x.wanted], view.said[y.wanted]]},
+        )  # fmt: skip
+
+
+@check_function
 def uneven_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: switches whose links to the next tier differ from those of their kind."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
@@ -113,35 +140,8 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     view = c.view
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
-    odds = [
-        o for o in uneven(view, c.structure.rank, _told_already(c))
-        if o.switch not in blind and not blind & set(o.fewer)
-    ]  # fmt: skip
-    swaps = list(_pairs_of_cables(view, [cable for o in odds for cable in o.cables]))
-    explained = Counter(int(view.fabric.port_node[x.port]) for pair in swaps for x in pair)
-    for x, y in swaps:
-        where = [view.place(p) for p in (x.port, x.far, y.port, y.far)]
-        yield finding(
-            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.far)} and {view.link_name(y.port, y.far)} are swapped: on "
-            f"switches of its kind {where[0]} leads to {view.said[x.wanted]}",
-            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-             "expected": [view.said[x.wanted], view.said[y.wanted]]},
-        )  # fmt: skip
-    for o in odds:
-        if explained[o.switch] < max(len(o.more), len(o.fewer)):
-            yield _uneven(view, o)
-
-
-def _pairs_of_cables(view: FabricView, cables: list[OddCable]) -> Iterator[tuple[OddCable, OddCable]]:
-    """Cables that each lead where the other should."""
-    waiting: dict[tuple[int, int], list[OddCable]] = {}
-    for cable in cables:
-        at = int(view.fabric.port_node[cable.far])
-        twins = waiting.get((cable.wanted, at))
-        if twins:
-            yield twins.pop(0), cable
-        else:
-            waiting.setdefault((at, cable.wanted), []).append(cable)
+    odds = uneven(view, c.structure.rank, _told_already(c))
+    yield from (_uneven(view, o) for o in odds if o.switch not in blind and not blind & set(o.fewer))
 
 
 def _told_already(c: Context) -> Repairs:
@@ -160,6 +160,9 @@ def _told_already(c: Context) -> Repairs:
         gone.append((int(node[m.a]), int(node[m.b])))
         stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
         belong.append((int(node[stays]), wanted))
+    for x, there, wanted in c.seen.get("exchanges", ()):
+        gone.append((x, there))
+        belong.append((x, wanted))
     switch = c.view.is_switch
     return Repairs(
         *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong))
@@ -189,6 +192,51 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
     bare = [p for p in (place, *less) if p.guid not in {w.guid for w in where}]
     return finding(MISSING_UPLINKS, [*where, *bare], f"{place}: {odd.links} uplinks, the others of its kind have "
                    f"{odd.usual}; fewer to {text}{told}", evidence)  # fmt: skip
+
+
+@check_function
+def hosts_out_of_order(c: Context) -> Iterator[Finding]:
+    """Hosts in each other's place by the order of their names along the ports; a whole host is one finding."""
+    view, done = c.view, c.seen.setdefault("cables", set())
+    f, node = view.fabric, view.fabric.port_node
+    adapters = Counter(address_of(view.names[n]).system for n in np.flatnonzero(view.is_host).tolist())
+    groups: dict[tuple[str, str], list[HostExchange]] = {}
+    for x in exchanged_hosts(view):
+        ends = {x.a, x.b, int(f.port_peer[x.a]), int(f.port_peer[x.b])}
+        hosts = sorted(address_of(view.names[int(node[f.port_peer[p]])]).system for p in (x.a, x.b))
+        if not ends & done and hosts[0] != hosts[1]:  # two adapters of one host are a matter of rails
+            groups.setdefault((hosts[0], hosts[1]), []).append(x)
+            done |= ends
+    for (first, second), pairs in groups.items():
+        whole = len(pairs) > 1 and len(pairs) >= max(adapters[first], adapters[second])
+        yield from [_swapped_hosts(c, pairs)] if whole else (_swapped_by_order(c, x) for x in pairs)
+
+
+def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
+    view, peer = c.view, c.view.fabric.port_peer
+    ports = [int(peer[x.a]), x.a, int(peer[x.b]), x.b]
+    where = [view.place(p) for p in ports]
+    return finding(
+        SWAPPED_CABLES, where, f"{view.link_name(*ports[:2])} and {view.link_name(*ports[2:])} are swapped, or their names are: "
+        f"by the order of names along the ports, which {x.follow} of {x.of} such adapters follow, each belongs in the "
+        "other's place",
+        {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]], "follow": x.follow, "of": x.of},
+        severity=Severity.WARNING,
+    )  # fmt: skip
+
+
+def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
+    view, peer = c.view, c.view.fabric.port_peer
+    where = [view.place(p) for x in pairs for p in (int(peer[x.a]), x.a, int(peer[x.b]), x.b)]
+    one, other = sorted(
+        address_of(view.names[int(view.fabric.port_node[peer[p]])]).spoken for p in (pairs[0].a, pairs[0].b)
+    )
+    x = pairs[0]
+    return finding(
+        SWAPPED_HOSTS, where, f"{one} and {other} sit in each other's place, all {len(pairs)} cables: by the order of names along "
+        f"the ports, which {x.follow} of {x.of} such adapters follow",
+        {"cables": len(pairs), "follow": x.follow, "of": x.of},
+    )  # fmt: skip
 
 
 @check_function

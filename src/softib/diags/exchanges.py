@@ -1,0 +1,188 @@
+"""Two uplinks exchanged between two switches, found without names: what each of the four nodes misses tells of the others.
+
+After an exchange switch A has a link too many to P and one too few to Q, switch B the reverse; seen from above P has a
+link too many from A and one too few from B, Q the reverse. Each of the four is compared with its like: the switches of
+a pod reach the same parents, the chips of a director in one column have the same children. An end of each of the two
+cables must say so, so that one switch that is like no other (another fault, a lone storage leaf) hides nothing.
+
+Which cable it is, where several join the same two nodes, is told by the port numbers: on switches like A that port leads
+to Q, on chips like P that port leads to B.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.uniform import OddCable
+from softib.diags.view import FabricView
+
+__all__ = ["exchanged_uplinks"]
+
+LIKE = 2
+"""Switches with equal links that one is compared with."""
+MAX_ODD = 0.15
+"""Larger shares of a tier that are like no two others are its design: nothing is said of it."""
+MAX_DIFFERENCE = 4
+"""A node that differs from its like by more links, too many and too few together, is cabled otherwise by design."""
+MARGIN = 0.5
+"""How much better than the next the cable must fit that is named: ports in no order vote for anything a little."""
+NEAREST = 3
+"""Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it are its like."""
+
+
+@dataclass(frozen=True, order=True)
+class _Exchange:
+    """Cables a–p and b–q that should be a–q and b–p."""
+
+    a: int
+    p: int
+    b: int
+    q: int
+
+    def turned(self) -> _Exchange:
+        return _Exchange(self.b, self.q, self.a, self.p)
+
+
+Row = dict[int, int]
+"""Links of a switch by the node at their other end."""
+
+
+class _Side:
+    """One tier compared with itself by its links to another: for each odd switch, what it has too much and misses.
+
+    ``claims``: {switch: {(more, fewer)}} beside the rows that are most like its own; ``like``: {switch: those switches}.
+    """
+
+    def __init__(self, view: FabricView, own: np.ndarray, far: np.ndarray):
+        node = view.fabric.port_node
+        self.claims: dict[int, set[tuple[int, int]]] = {}
+        self.like: dict[int, list[int]] = {}
+        rows: dict[int, Row] = {}
+        if not len(own):
+            return
+        pair, count = np.unique(np.stack([node[own], node[far]]), axis=1, return_counts=True)
+        for switch, other, n in zip(*pair.tolist(), count.tolist(), strict=True):
+            rows.setdefault(switch, {})[other] = n
+        kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
+        for switch, row in rows.items():
+            kinds.setdefault(frozenset(row.items()), []).append(switch)
+        self._compare(rows, list(kinds.values()))
+
+    def _compare(self, rows: dict[int, Row], kinds: list[list[int]]) -> None:
+        usual = [members for members in kinds if len(members) >= LIKE]
+        odd = sorted(s for members in kinds if len(members) <= LIKE for s in members)
+        if len(odd) > max(4, MAX_ODD * len(rows)):
+            return
+        reaching: dict[int, list[int]] = {}
+        for k, members in enumerate(usual):
+            for other in rows[members[0]]:
+                reaching.setdefault(other, []).append(k)
+        for switch in odd:
+            shared = Counter(k for other in rows[switch] for k in reaching.get(other, ()) if switch not in usual[k])
+            near = [k for k, _ in shared.most_common(NEAREST)]
+            apart = [_differences(rows[switch], rows[usual[k][0]]) for k in near]
+            least = min((sum(map(abs, d.values())) for d in apart), default=MAX_DIFFERENCE + 1)
+            for k, difference in zip(near, apart, strict=True):
+                if least <= MAX_DIFFERENCE and sum(map(abs, difference.values())) == least:
+                    self._claim(switch, difference, usual[k])
+
+    def _claim(self, switch: int, difference: Row, members: list[int]) -> None:
+        more, fewer = (sorted(n for n, d in difference.items() if d * sign > 0) for sign in (1, -1))
+        self.claims.setdefault(switch, set()).update((m, f) for m in more for f in fewer)
+        self.like.setdefault(switch, []).extend(members)
+
+
+def _differences(row: Row, expected: Row) -> Row:
+    """Links that ``row`` has beyond ``expected`` (negative: misses), by the node at their other end."""
+    return {n: row.get(n, 0) - expected.get(n, 0) for n in {*row, *expected}}
+
+
+def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable, OddCable]]:
+    """Pairs of cables between a tier and the next that would each be right in the other's place; near-linear."""
+    links = view.between_switches
+    a, b = view.port_a[links], view.port_b[links]
+    node = view.fabric.port_node
+    up = rank[node[a]] < rank[node[b]]
+    low, high = np.where(up, a, b), np.where(up, b, a)
+    out: list[tuple[OddCable, OddCable]] = []
+    for r in range(1, int(rank.max(initial=0))):
+        tier = (rank[node[low]] == r) & (rank[node[high]] == r + 1)
+        out += _of_tier(view, low[tier], high[tier])
+    return out
+
+
+def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tuple[OddCable, OddCable]]:
+    below, above = _Side(view, low, high), _Side(view, high, low)
+    witnesses: dict[_Exchange, int] = {}
+    for x in _candidates(below, above):
+        said = (
+            (x.p, x.q) in below.claims.get(x.a, ()), (x.q, x.p) in below.claims.get(x.b, ()),
+            (x.a, x.b) in above.claims.get(x.p, ()), (x.b, x.a) in above.claims.get(x.q, ()),
+        )  # fmt: skip
+        if (said[0] or said[2]) and (said[1] or said[3]):  # somebody holds each of the two for one too many
+            witnesses[x] = sum(said)
+    used: set[int] = set()
+    for x in sorted(witnesses, key=lambda x: (-witnesses[x], x)):
+        if used & {x.a, x.b, x.p, x.q} or len({x.a, x.b, x.p, x.q}) < 4:
+            continue
+        first, second = _cable(view, below, above, x), _cable(view, below, above, x.turned())
+        if first is not None and second is not None:
+            used |= {x.a, x.b, x.p, x.q}
+            yield first, second
+
+
+def _candidates(below: _Side, above: _Side) -> set[_Exchange]:
+    """Every exchange that two claims allow, each once (``a`` < ``b``)."""
+    found: set[_Exchange] = set()
+    low, high = _by_pair(below), _by_pair(above)
+    for (p, q), nodes in low.items():
+        found.update(_Exchange(a, p, b, q) for a in nodes for b in low.get((q, p), ()))
+    for (a, b), nodes in high.items():
+        found.update(_Exchange(a, p, b, q) for p in nodes for q in high.get((b, a), ()))
+    for a, claims in below.claims.items():  # one from below and one from above: at one cable, or at opposite corners
+        for p, q in claims:
+            found.update(_Exchange(a, p, b, q) for m, b in above.claims.get(p, ()) if m == a)
+            found.update(_Exchange(a, p, b, q) for b, m in above.claims.get(q, ()) if m == a)
+    return {min(x, x.turned()) for x in found}
+
+
+def _by_pair(side: _Side) -> dict[tuple[int, int], list[int]]:
+    out: dict[tuple[int, int], list[int]] = {}
+    for switch, claims in side.claims.items():
+        for claim in claims:
+            out.setdefault(claim, []).append(switch)
+    return out
+
+
+def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCable | None:
+    """The cable from ``x.a`` to ``x.p`` that should lead to ``x.q``; None where there is none, or several are as good."""
+    f = view.fabric
+    joined = [p for p in f.ports_of(x.a) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == x.p]
+    scored = []
+    for port in joined:
+        own = _votes(view, port, below.like.get(x.a, []))
+        far = _votes(view, int(f.port_peer[port]), above.like.get(x.p, []))
+        scored.append((_share(own, x.q, x.p) + _share(far, x.b, x.a), -port))
+    scored.sort(reverse=True)
+    if not scored or (len(scored) > 1 and scored[0][0] - scored[1][0] < MARGIN):
+        return None
+    port = -scored[0][1]
+    return OddCable(port, int(f.port_peer[port]), x.q)
+
+
+def _votes(view: FabricView, port: int, like: list[int]) -> Counter[int]:
+    """Where the port of this number leads on ``like`` nodes."""
+    f, number = view.fabric, int(view.fabric.port_num[port])
+    rows = np.array([f.node_base[m] + number for m in like if f.node_nports[m] >= number], np.int64)
+    peers = f.port_peer[rows]
+    return Counter(f.port_node[peers[peers >= 0]].tolist())
+
+
+def _share(votes: Counter[int], wanted: int, there: int) -> float:
+    """How much more often like ports lead to ``wanted`` than to where this one leads, -1 to 1."""
+    total = sum(votes.values())
+    return (votes[wanted] - votes[there]) / total if total else 0.0

@@ -1,0 +1,196 @@
+"""Hosts in each other's place, told by the order of their names along the port numbers of the leaves.
+
+Sites number their hosts in the order in which they cable them. Leaves that are cabled alike hold, at port p, the host
+whose numbers are a base of the leaf plus an offset of the port: host 1426 at port 6 of the one, 1318 at port 6 of the
+other. No leaf needs a name, and the order need not rise. Offsets are learned by vote over leaves that are alike; a leaf
+with an order of its own tells nothing.
+
+An exchange is told only where each of the two ports holds exactly the adapter that the other should have; where the
+other leaf has an order of its own, where each is the only one of its kind of names among hosts of the other's kind. Wiring
+alone cannot say more: the names may be exchanged as well as the cables, so the finding is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.view import FabricView
+
+__all__ = ["HostExchange", "exchanged_hosts"]
+
+MIN_LEAVES = 3
+"""Leaves that follow the same offsets, from which these are a rule."""
+MIN_PORTS = 4
+"""Ports of a leaf that must follow."""
+MOST = 0.6
+"""Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide it."""
+CLEAR = 0.9
+"""Share of all hosts of the like leaves that must follow before anything is told."""
+MAX_ORDERS = 24
+"""Different orders of one class of names; more are no order."""
+ROUNDS = 3
+
+_NUMBER = re.compile(r"\d+")
+_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)  # fmt: skip
+"""Odd numbers that weigh the numbers of a name into one code, modulo 2^64: differences of codes are differences of names."""
+
+
+@dataclass(frozen=True)
+class HostExchange:
+    """Leaf ports ``a`` and ``b`` hold each other's host. ``follow`` of ``of`` hosts of such leaves are in their order."""
+
+    a: int
+    b: int
+    follow: int
+    of: int
+
+
+@dataclass
+class _Class:
+    """Adapters whose names differ in numbers only: ``code`` uint64, row of its leaf, and leaf port number of each."""
+
+    key: int
+    code: np.ndarray
+    leaf: np.ndarray
+    portnum: np.ndarray
+
+
+def exchanged_hosts(view: FabricView) -> list[HostExchange]:
+    """Pairs of leaf ports whose hosts are exchanged, between different leaves; near-linear in adapters."""
+    _, host_port, leaf_port = view.to_hosts
+    node = view.fabric.port_node
+    names = [view.names[n] for n in node[host_port].tolist()]
+    leaves, leaf = np.unique(node[leaf_port], return_inverse=True)
+    classes = list(_classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)))
+    # (class, code) of what each leaf port holds.
+    held = dict(zip(leaf_port.tolist(), _codes(names), strict=True))
+    wanted: dict[int, list[tuple[tuple[int, int], int, int]]] = {}
+    for made in classes:
+        for expected in _orders(made):
+            for at, portnum, code, follow, of in expected:
+                port = int(view.fabric.port(int(leaves[at]), portnum))
+                if port in held and held[port] != (made.key, code):
+                    wanted.setdefault(port, []).append(((made.key, code), follow, of))
+    return _pairs(view, held, wanted)
+
+
+def _codes(names: list[str]) -> list[tuple[int, int]]:
+    keys: dict[str, int] = {}
+    out = []
+    for name in names:
+        numbers = [int(x) for x in _NUMBER.findall(name)[-len(_WEIGHTS) :]]
+        code = sum(n * w for n, w in zip(reversed(numbers), _WEIGHTS, strict=False)) % (1 << 64)
+        out.append((keys.setdefault(_NUMBER.sub("#", name), len(keys)), code))
+    return out
+
+
+def _classes(names: list[str], leaf: np.ndarray, portnum: np.ndarray) -> Iterator[_Class]:
+    told = _codes(names)
+    key = np.array([k for k, _ in told], np.int64)
+    code = np.array([c for _, c in told], np.uint64)
+    for k, size in enumerate(np.bincount(key) if len(key) else ()):
+        if size >= MIN_LEAVES * MIN_PORTS:
+            own = key == k
+            yield _Class(k, code[own], leaf[own], portnum[own])
+
+
+Expected = list[tuple[int, int, int, int, int]]
+"""(leaf, portnum, code that belongs there, hosts that follow the order, of so many)."""
+
+
+def _orders(made: _Class) -> Iterator[Expected]:
+    """What each order of the class expects on the leaves that follow it."""
+    by_leaf: dict[int, dict[int, int]] = {}
+    for leaf, portnum, code in zip(made.leaf.tolist(), made.portnum.tolist(), made.code.tolist(), strict=True):
+        by_leaf.setdefault(leaf, {})[portnum] = code
+    left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= MIN_PORTS), key=lambda x: (-len(by_leaf[x]), x))
+    for _ in range(MAX_ORDERS):
+        if len(left) < MIN_LEAVES:
+            return
+        offsets = dict(by_leaf[left[0]])
+        bases: dict[int, int] = {}
+        for _ in range(ROUNDS):
+            bases = {leaf: base for leaf in left if (base := _base(by_leaf[leaf], offsets)) is not None}
+            offsets = _voted(by_leaf, bases)
+        followers = set(bases) | {left[0]}
+        left = [leaf for leaf in left if leaf not in followers]
+        if len(bases) < MIN_LEAVES:
+            continue
+        of = sum(len(by_leaf[leaf]) for leaf in bases)
+        follow = sum(
+            _is_at(offsets, p, code, base) for leaf, base in bases.items() for p, code in by_leaf[leaf].items()
+        )
+        if follow >= CLEAR * of:
+            yield [
+                (leaf, p, (base + o) % (1 << 64), follow, of)
+                for leaf, base in bases.items()
+                for p, o in offsets.items()
+            ]
+
+
+def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
+    return portnum in offsets and (base + offsets[portnum]) % (1 << 64) == code
+
+
+def _base(row: dict[int, int], offsets: dict[int, int]) -> int | None:
+    """What most hosts of a leaf have beyond the offset of their port; None where too few agree."""
+    votes = Counter((code - offsets[p]) % (1 << 64) for p, code in row.items() if p in offsets)
+    base, count = votes.most_common(1)[0] if votes else (0, 0)
+    return base if count >= max(MIN_PORTS, MOST * len(row)) else None
+
+
+def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[int, int]:
+    """The offset of each port that most of the leaves with it agree on."""
+    votes: dict[int, Counter[int]] = {}
+    for leaf, base in bases.items():
+        for portnum, code in by_leaf[leaf].items():
+            votes.setdefault(portnum, Counter())[(code - base) % (1 << 64)] += 1
+    best = {portnum: count.most_common(1)[0] for portnum, count in votes.items()}
+    return {p: offset for p, (offset, n) in best.items() if n >= 2 and 2 * n > votes[p].total()}
+
+
+def _pairs(
+    view: FabricView, held: dict[int, tuple[int, int]], wanted: dict[int, list[tuple[tuple[int, int], int, int]]]
+) -> list[HostExchange]:
+    times = Counter(held.values())
+    at = {what: port for port, what in held.items() if times[what] == 1}
+    node = view.fabric.port_node
+    company = _Company(held, node)
+    out: list[HostExchange] = []
+    used: set[int] = set()
+    for port in sorted(wanted):
+        for what, follow, of in wanted[port]:
+            other = at.get(what, -1)
+            if other < 0 or {port, other} & used or node[port] == node[other] or times[held[port]] != 1:
+                continue
+            back = next(((f, n) for w, f, n in wanted.get(other, ()) if w == held[port]), None)
+            if back is None and (other in wanted or not company.belongs(port, other)):
+                continue
+            used |= {port, other}
+            follow, of = min((follow, of), back or (follow, of))
+            out.append(HostExchange(min(port, other), max(port, other), follow, of))
+    return out
+
+
+class _Company:
+    """Which classes of names the leaves hold: an order of their own that no other leaf has still has company."""
+
+    def __init__(self, held: dict[int, tuple[int, int]], node: np.ndarray):
+        self.held, self.node = held, node
+        self.classes: dict[int, Counter[int]] = {}
+        for port, (key, _) in held.items():
+            self.classes.setdefault(int(node[port]), Counter())[key] += 1
+
+    def belongs(self, port: int, other: int) -> bool:
+        """True where the host at ``port`` is the only one of its class there, and nearly all at the leaf of ``other`` but
+        the one at ``other`` are of that class."""
+        stray, guest = self.held[port][0], self.held[other][0]
+        here, there = (self.classes[int(self.node[p])] for p in (port, other))
+        rest = there.total() - 1
+        return (stray != guest and here[stray] == 1 and there[guest] == 1
+                and there[stray] >= MIN_PORTS and there[stray] >= MOST * rest)  # fmt: skip

@@ -1,0 +1,114 @@
+"""Swapped hosts told by the order of names along the ports of leaves that have no names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softib.diags.check import check
+from softib.diags.finding import Finding, Severity
+from softib.diags.host_order import exchanged_hosts
+from softib.diags.view import FabricView
+from softib.fabric.builder import FabricBuilder
+from softib.fabric.faults import swap_cables
+from softib.fabric.formats.registry import read
+from softib.fabric.model import Fabric
+from softib.iba.constants import NodeType
+
+ORDERS = {
+    "rising": lambda leaf, i: (12 * leaf + i, 0),
+    "blocks": lambda leaf, i: (12 * leaf + (i + 6) % 12, 0),
+    "falling": lambda leaf, i: (12 * leaf + 11 - i, 0),
+    "all adapters on one leaf": lambda leaf, i: (3 * leaf + i // 4, i % 4),
+    "neighbours share two leaves": lambda leaf, i: (12 * (leaf // 2) + i, leaf % 2),
+}
+
+
+def fabric_of(order: str, leaves: int = 8, seed: int | None = None) -> Fabric:
+    """Unnamed leaves of twelve adapters below four spines; ``seed`` shuffles the hosts of all leaves."""
+    b = FabricBuilder("order")
+    b.nodes(leaves, NodeType.SWITCH, 24, desc=["Quantum Mellanox Technologies"] * leaves, speed="HDR")
+    b.nodes(4, NodeType.SWITCH, 24, desc=["Quantum Mellanox Technologies"] * 4, speed="HDR")
+    at = [ORDERS[order](leaf, i) for leaf in range(leaves) for i in range(12)]
+    if seed is not None:
+        at = [at[i] for i in np.random.default_rng(seed).permutation(len(at))]
+    b.nodes(len(at), NodeType.CA, 1, desc=[f"cpu{1001 + h} mlx5_{a}" for h, a in at], speed="HDR")
+    for leaf in range(leaves):
+        b.links(leaves + 4 + 12 * leaf + np.arange(12), np.ones(12, int), np.full(12, leaf), 1 + np.arange(12))
+        b.links(np.full(4, leaf), 13 + np.arange(4), leaves + np.arange(4), np.full(4, leaf + 1))
+    return b.build()
+
+
+def told(f: Fabric) -> list[Finding]:
+    return [x for x in check(f) if x.code not in ("unnamed-nodes", "unnamed-leaves")]
+
+
+def two_hosts(f: Fabric, rng: np.random.Generator) -> tuple[int, int]:
+    """Ports of two adapters of different hosts on different leaves."""
+    names = f.node_names()
+    cas = [n for n in range(len(names)) if not f.is_switch[n]]
+    while True:
+        a, b = (int(f.port(cas[int(i)], 1)) for i in rng.integers(len(cas), size=2))
+        apart = f.port_node[f.port_peer[a]] != f.port_node[f.port_peer[b]]
+        if apart and names[f.port_node[a]].split()[0] != names[f.port_node[b]].split()[0]:
+            return a, b
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_hosts_in_their_places_are_no_finding(order: str) -> None:
+    assert told(fabric_of(order)) == []
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_two_exchanged_cables_are_named(order: str, seed: int) -> None:
+    f = fabric_of(order)
+    a, b = two_hosts(f, np.random.default_rng(seed))
+    swap_cables(f, a, b)
+    (found,) = told(f)
+    assert found.code == "swapped-cables"
+    assert {(p.guid, p.portnum) for p in found.where} == {
+        (int(f.node_guid[f.port_node[p]]), int(f.port_num[p])) for p in (a, b, int(f.port_peer[a]), int(f.port_peer[b]))
+    }
+
+
+def test_a_whole_host_in_anothers_place_is_one_piece_of_information() -> None:
+    f = fabric_of("all adapters on one leaf")
+    names = f.node_names()
+    for i in range(4):
+        swap_cables(
+            f, int(f.port(names.index(f"cpu1002 mlx5_{i}"), 1)), int(f.port(names.index(f"cpu1010 mlx5_{i}"), 1))
+        )
+    (found,) = told(f)
+    assert found.code == "swapped-hosts" and found.severity == Severity.INFO and len(found.where) == 16
+    assert found.message.startswith("cpu1002 and cpu1010 sit in each other's place, all 4 cables")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_hosts_without_an_order_tell_nothing(seed: int) -> None:
+    assert exchanged_hosts(FabricView(fabric_of("rising", seed=seed))) == []
+
+
+def test_two_ports_of_one_leaf_tell_nothing() -> None:
+    """Exchanging them changes no path."""
+    f = fabric_of("rising")
+    swap_cables(f, int(f.port(0, 3)), int(f.port(0, 4)))
+    assert told(f) == []
+
+
+@pytest.mark.parametrize("file", [
+    "hk-examples/Topo.6_CS8500.txt", "ufm-selene-storage/selene.storage.txt", "fdr10-stage/topo", "psmn-x5/X5.topofile",
+    "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.ibnetdiscover",
+])  # fmt: skip
+def test_no_real_fabric_has_hosts_out_of_order(shared_data: Path, file: str) -> None:
+    assert exchanged_hosts(FabricView(read(shared_data / file).fabric)) == []
+
+
+def test_the_one_real_exchange_is_a_crossed_rail(shared_data: Path) -> None:
+    """hk-examples/Topo.5: the two adapters of pg-spd071 that test_real knows of, by another way."""
+    view = FabricView(read(shared_data / "hk-examples/Topo.5.txt").fabric)
+    (found,) = exchanged_hosts(view)
+    hosts = {view.names[view.fabric.port_node[view.fabric.port_peer[p]]] for p in (found.a, found.b)}
+    assert hosts == {"pg-spd071 mlx5_1", "pg-spd071 mlx5_2"}
