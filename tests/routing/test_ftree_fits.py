@@ -169,7 +169,9 @@ def test_hosts_at_two_heights_whose_counts_agree_are_no_tree():
 
 def test_a_list_takes_the_first_engine_that_reaches_every_pair():
     """ftree with one spine as root obeys, and so leaves out who hangs elsewhere: the next engine has its turn, and says so."""
-    two_halves = wire(6, [(0, 1, 4, 1), (1, 1, 4, 2), (2, 1, 5, 1), (3, 1, 5, 2), (4, 3, 5, 3)], [(s, 5) for s in (0, 1, 2, 3)])
+    two_halves = wire(
+        6, [(0, 1, 4, 1), (1, 1, 4, 2), (2, 1, 5, 1), (3, 1, 5, 2), (4, 3, 5, 3)], [(s, 5) for s in (0, 1, 2, 3)]
+    )
     options = RouteOptions(root_guids=(5, 6))
     alone = route(two_halves, "ftree", options)
     assert alone.engine == "ftree"

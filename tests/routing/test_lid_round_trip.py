@@ -116,7 +116,9 @@ def test_stock_opensm_lets_them_stand_too(stock, tmp_path):
     before = f.lid[ends].copy()
     s = Serving(f)
     try:
-        run = one_pass(stock("opensm"), s.environment(f"H-{int(f.node_guid[f.cas[0]]):016x}"), tmp_path / "sm", "-R", "updn")
+        run = one_pass(
+            stock("opensm"), s.environment(f"H-{int(f.node_guid[f.cas[0]]):016x}"), tmp_path / "sm", "-R", "updn"
+        )
     finally:
         s.stop()
     assert run.up and (f.lid[ends] == before).all()

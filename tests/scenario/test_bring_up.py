@@ -7,11 +7,11 @@ import pytest
 
 from softib.errors import InputError, LimitError, MadTimeout, UnknownName
 from softib.fabric.formats.registry import read
+from softib.fabric.seats import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.routing.engine import route
-from softib.fabric.seats import default_port
 from softib.scenario.bring_up import bring_up
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_problems, source_options
 
 
@@ -17,7 +18,11 @@ from softib.cli.output import Steps, print_json, print_problems, source_options
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
-def command(source: str, plan: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None) -> int:
+@guid_file_options
+def command(
+    source: str, plan: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    guid_files: dict[str, str | None],
+) -> int:  # fmt: skip
     """Check SOURCE and print what was found.
 
     Exit 1 when there is a finding of severity warning or error, or a record that could not be read; information alone
@@ -31,7 +36,7 @@ def command(source: str, plan: str | None, as_json: bool, ibnl: tuple[str, ...],
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = checked(source, result, plan=plan, steps=steps)
+    report = checked(source, result, plan=plan, guid_files=guid_files, steps=steps)
     bad = bool(report.problems) or any(f.severity >= Severity.WARNING for f in report.findings)
     if as_json:
         print_json(findings_json(report))

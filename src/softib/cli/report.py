@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_problems, printable, source_options
 
 
@@ -33,9 +34,10 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
+@guid_file_options
 def command(
     source: str, html: str | None, plan: str | None, engine: str | None, lfts: str | None, seed: int, as_json: bool,
-    ibnl: tuple[str, ...], node_name_map: str | None,
+    ibnl: tuple[str, ...], node_name_map: str | None, guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
 
@@ -46,13 +48,13 @@ def command(
     from softib.report.build import build
     from softib.report.routed import check_choice
 
-    check_choice(engine, lfts)
+    check_choice(engine, lfts, guid_files)
     if html:
         _check_target(html)
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = build(source, result, plan=plan, engine=engine, lfts=lfts, seed=seed, steps=steps)
+    report = build(source, result, plan=plan, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, steps=steps)
     if html:
         with steps("drawing"):
             _write(report, html)

@@ -31,7 +31,9 @@ LINE_S = 0.5
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: nobody does.")  # fmt: skip
 @click.option(
-    "--engine", metavar="E", help="Routing engine of the internal manager or a list of them (default: the file's, else ftree,updn, as report and check have it)."
+    "--engine",
+    metavar="E",
+    help="Routing engine of the internal manager or a list of them (default: the file's, else ftree,updn, as report and check have it).",
 )
 @click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: 0).")
 @click.option(

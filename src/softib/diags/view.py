@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 

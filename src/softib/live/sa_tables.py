@@ -53,9 +53,7 @@ class SaTables:
     def __exit__(self, *why: object) -> None:
         self.sock.close()
 
-    def tables(
-        self, record: type[Structure], questions: Sequence[dict[str, Any]]
-    ) -> Iterator[tuple[int, np.ndarray]]:
+    def tables(self, record: type[Structure], questions: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
         """SubnAdmGetTable of each question (component → value): its number and uint8[records, record.size], as answers come.
 
         Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer than its time.
@@ -103,8 +101,8 @@ class SaTables:
             head = np.frombuffer(message[:HEAD_SIZE], types()["softib_umad_head"])[0]
             octets = int(head["length"]) - HEAD_SIZE
             if fds:
-                with open(fds[0], "rb") as whole:
-                    return whole.read(octets)
+                with open(fds[0], "rb") as whole:  # its offset is whose who wrote it
+                    return os.pread(whole.fileno(), octets, 0)
             if head["status"]:
                 raise PeerError("the subnet administration does not answer")
             if octets <= MAD_SIZE:  # longer: the announcement of what comes next

@@ -81,9 +81,9 @@ def part_of(
             "dependencies": proof.dependencies,
             "vls": proof.vls,
             "sls_assumed": proof.assumed,
-            "switch_loop": None if proof.switch_loop is None else [
-                [_name(fabric, graph, s), port, vl] for s, port, vl in proof.switch_loop
-            ],
+            "switch_loop": None
+            if proof.switch_loop is None
+            else [[_name(fabric, graph, s), port, vl] for s, port, vl in proof.switch_loop],
             "failures": [_failure(fabric, graph, f) for f in proof.failures],
         },
     )
