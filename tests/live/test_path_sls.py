@@ -57,9 +57,11 @@ def ended(sm: subprocess.Popen) -> None:
 def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock):  # noqa: F811
     sm = managed(softib, stock, engine, CASES[engine], *MORE.get(engine, ()))
     try:
-        found = said(softib, "check", "sls")
+        codes = [f["code"] for f in said(softib, "check", "sls")["findings"]]
+        assert "credit-loop" not in codes
+        if engine == QUICK:
+            return
         routing = said(softib, "route", "sls")
-        codes = [f["code"] for f in found["findings"]]
         assert "credit-loop" not in codes and routing["deadlock_free"] and routing["unreachable"] == 0, found[
             "findings"
         ]

@@ -96,7 +96,10 @@ def _print(found: Routed) -> None:
     if part.good:
         console.print(text("Every CA reaches every CA and switch, and no credit loop can form.", "green"))
     else:
-        bad = [] if part.deadlock_free else ["a credit loop can form: traffic can deadlock"]
+        loop = "a credit loop can form" + (
+            " if all paths use one SL" if found.proof.assumed else ": traffic can deadlock"
+        )
+        bad = [] if part.deadlock_free else [loop]
         bad += [f"{part.unreachable:,} pairs have no path"] if part.unreachable else []
         console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
     console.print()
