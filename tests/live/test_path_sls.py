@@ -62,9 +62,7 @@ def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock): 
         if engine == QUICK:
             return
         routing = said(softib, "route", "sls")
-        assert "credit-loop" not in codes and routing["deadlock_free"] and routing["unreachable"] == 0, found[
-            "findings"
-        ]
+        assert routing["deadlock_free"] and routing["unreachable"] == 0
         report = said(softib, "report", "sls")
         assert report["routing"]["deadlock_free"] and "credit-loop" not in [f["code"] for f in report["findings"]]
         if engine != "lash":  # lash's own tables may be free of cycles; else the SLs were asked for and are told
