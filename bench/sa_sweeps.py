@@ -1,6 +1,6 @@
 """MADs and time of the internal manager's sweeps on a running fabric, and after a cable that fails.
 
-    python bench/sa_sweeps.py [--radix 24]
+    python bench/sa_sweeps.py [--radix 24] [--engine minhop]
 
 3,456 hosts and 720 switches with the default radix. First in process, where the manager's own report counts; then with
 ``softib up``: from the answer to ``softib fault`` until the sweep is over and every switch holds its tables.
@@ -46,12 +46,12 @@ def sweep(sm: SubnetManager, plane: AgentPlane, port: int, what: str, tables: np
     tables[:] = plane.fabric.lft
 
 
-def in_process(radix: int) -> None:
+def in_process(radix: int, engine: str) -> None:
     fabric = generate("fat-tree", radix=radix, levels=3)
     fabric.power_on()
     plane = AgentPlane(fabric)
     port = int(np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])[0])
-    sm = SubnetManager(SmConfig(window=4096, chunk=4096))
+    sm = SubnetManager(SmConfig(engine=engine, window=4096, chunk=4096))
     tables = fabric.lft.copy()
     sweep(sm, plane, port, "bring-up", tables)
     between = (
@@ -67,6 +67,7 @@ def in_process(radix: int) -> None:
         sweep(sm, plane, port, what, tables)
     sm.reconfigure(
         SmConfig(
+            engine=engine,
             window=4096,
             chunk=4096,
             partitions=tuple(parse_partitions("Default : ALL, SELF=full; a=0x11, ipoib : ALL_CAS=full;")),
@@ -99,9 +100,10 @@ def running(radix: int) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--radix", type=int, default=24)
-    radix = arguments.parse_args().radix
-    in_process(radix)
-    running(radix)
+    arguments.add_argument("--engine", default="minhop", help="of the sweeps in process")
+    told = arguments.parse_args()
+    in_process(told.radix, told.engine)
+    running(told.radix)
 
 
 if __name__ == "__main__":

@@ -47,29 +47,33 @@ def managed(softib: Softib, stock, engine: str, topology: str, *more: str) -> su
     return sm
 
 
+def ended(sm: subprocess.Popen) -> None:
+    """``softib run`` hands the signal on to its program."""
+    sm.terminate()
+    sm.wait(60)
+
+
 @pytest.mark.parametrize("engine", [e if e == QUICK else pytest.param(e, marks=pytest.mark.slow) for e in CASES])
 def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock):  # noqa: F811
     sm = managed(softib, stock, engine, CASES[engine], *MORE.get(engine, ()))
     try:
-        found = said(softib, "check", "sls", code=None)
-        routing = found["routing"]
-        codes = [f["code"] for f in found["findings"]]
-        assert "credit-loop" not in codes and routing["deadlock_free"] and routing["unreachable"] == 0, found[
-            "findings"
-        ]
+        codes = [f["code"] for f in said(softib, "check", "sls")["findings"]]
+        assert "credit-loop" not in codes
+        if engine == QUICK:
+            return
+        routing = said(softib, "route", "sls")
+        assert routing["deadlock_free"] and routing["unreachable"] == 0
         report = said(softib, "report", "sls")
         assert report["routing"]["deadlock_free"] and "credit-loop" not in [f["code"] for f in report["findings"]]
         if engine != "lash":  # lash's own tables may be free of cycles; else the SLs were asked for and are told
             assert any("as the subnet administration tells them" in n for n in routing["notes"])
             # Without the administration it is a loop "if all paths use one SL", and no more than a warning.
-            sm.kill()
-            sm.wait()
+            ended(sm)
             blind = said(softib, "check", "sls", code=1)
             (loop,) = [f for f in blind["findings"] if f["code"] == "credit-loop"]
             assert loop["severity"] == "warning" and loop["message"].endswith("if all paths use one SL")
     finally:
-        sm.kill()
-        sm.wait()
+        ended(sm)
 
 
 def test_a_planted_loop_is_still_found(softib):  # noqa: F811
@@ -79,7 +83,7 @@ def test_a_planted_loop_is_still_found(softib):  # noqa: F811
     found = said(softib, "check", "loop", code=1)
     (loop,) = [f for f in found["findings"] if f["code"] == "credit-loop"]
     assert loop["severity"] == "error" and "if all paths" not in loop["message"]
-    assert any("tells them: 0" in n for n in found["routing"]["notes"])
+    assert any("tells them: 0" in n for n in said(softib, "route", "loop", code=1)["notes"])
 
 
 def test_a_dump_of_tables_tells_no_sls(tmp_path):

@@ -73,8 +73,8 @@ def judge(g, lft):
     return hops, lost
 
 
-def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0):
-    """Edges between channels (switch, port, vl) from every CA's path, in plain sets.
+def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0, counts=lambda a, b: True):
+    """Edges between channels (switch, port, vl) from every CA's path that ``counts``, in plain sets.
 
     ``vl_of(source end, destination end)`` gives a function (switch, in_port, out_port) → VL.
     """
@@ -86,7 +86,7 @@ def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0):
     edges = {}
     for a in cas(g):
         for b in range(len(g.end_lid)):
-            if a == b:
+            if a == b or not counts(a, b):
                 continue
             vl = vl_of(a, b)
             for lid in lids(g, b):

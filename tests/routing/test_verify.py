@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.routing.engine import route
-from softib.routing.verify import verify
+from softib.routing.verify import NO_PATH, verify
 from tests.routing.brute import cas, dependencies, has_cycle, judge, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
 from tests.routing.test_engines import graphs
@@ -67,7 +67,7 @@ def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed,
     rng = np.random.default_rng(seed)
     lft = garbage(g, seed, wrong)
     ends = len(g.end_lid)
-    path_sl = rng.integers(0, 4, (ends, ends)).astype(np.uint8)
+    path_sl = rng.choice([0, 1, 2, 3, NO_PATH], (ends, ends)).astype(np.uint8)
     ports = int(g.switch_nports.max(initial=0)) + 1
     if full:
         sl2vl = rng.integers(0, data_vls, (g.n_switches, ports, ports, 16)).astype(np.uint8)
@@ -76,11 +76,17 @@ def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed,
         sl2vl = None
         vl_of = lambda a, b: lambda s, i, o: int(path_sl[a, b]) % data_vls
     p = verify(g, lft, path_sl, sl2vl, data_vls)
-    edges = dependencies(g, lft, vl_of)
-    assert (p.credit_loop is not None) == has_cycle(edges)
+    told = lambda a, b: path_sl[a, b] != NO_PATH
+    edges = dependencies(g, lft, vl_of, told)
+    # With several SLs, a cycle that only packets to switches' own LIDs make stands apart.
+    between = dependencies(g, lft, vl_of, lambda a, b: told(a, b) and not g.end_is_switch[b])
+    assert (p.credit_loop is not None or p.switch_loop is not None) == has_cycle(edges)
+    if len(np.unique(path_sl[path_sl != NO_PATH])) > 1:
+        assert (p.credit_loop is not None) == has_cycle(between)
     assert (p.channels, p.dependencies) == (len(edges), sum(map(len, edges.values())))
-    if p.credit_loop:
-        check_cycle(edges, p.credit_loop)
+    for loop in (p.credit_loop, p.switch_loop):
+        if loop:
+            check_cycle(edges, loop)
     assert (p.hops, p.unreachable) == judge(g, lft)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_problems, printable, source_options
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ SEVERITIES = ("info", "warning", "error")
               help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
 @source_options
+@guid_file_options
 def command(
     source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
     write_baseline: str | None, form: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Check SOURCE ("-": stdin) and print what was found.
 
@@ -63,7 +66,7 @@ def command(
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = checked(source, result, plan=plans, steps=steps)
+    report = checked(source, result, plan=plans, guid_files=guid_files, steps=steps)
     least = Severity[severity.upper()]
     report.findings = [f for f in report.findings if f.code not in ignored and f.severity >= least]
     if write_baseline is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_problems, printable, source_options
 
 if TYPE_CHECKING:
@@ -44,9 +45,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
+@guid_file_options
 def command(
     source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int,
     traffic: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
 
@@ -57,14 +60,16 @@ def command(
     from softib.report.build import build
     from softib.report.routed import check_choice
 
-    check_choice(engine, lfts)
+    check_choice(engine, lfts, guid_files)
     if html:
         _check_target(html)
         made = _made()
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    report = build(source, result, plan=plans, engine=engine, lfts=lfts, seed=seed, traffic=traffic, steps=steps)
+    report = build(
+        source, result, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, steps=steps
+    )
     if html:
         report.made = made
         with steps("drawing"):

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli.guid_files import guid_file_options, write_guid_files
 from softib.cli.output import Steps, print_json, print_problems, printable, source_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from softib.fabric.formats.base import ReadResult
     from softib.report.routed import Routed
 
 
@@ -23,11 +25,16 @@ if TYPE_CHECKING:
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
+@click.option(
+    "--guid-files", "write_to", metavar="DIR", type=click.Path(),
+    help="Write the GUID files with which ftree takes SOURCE, where it does not without, and route with them.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
+@guid_file_options
 def command(
     source: str, engine: str | None, lfts: str | None, dump: str | None, as_json: bool, ibnl: tuple[str, ...],
-    node_name_map: str | None,
+    node_name_map: str | None, guid_files: dict[str, str | None], write_to: str | None,
 ) -> int:  # fmt: skip
     """Route SOURCE with an engine, or judge tables from a file.
 
@@ -38,11 +45,13 @@ def command(
     from softib.report import routed as routing
     from softib.report.as_json import routing_json
 
-    routing.check_choice(engine, lfts)
+    routing.check_choice(engine, lfts, guid_files)
     steps = Steps()
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
-    found = routing.routed(result, engine, lfts, steps)
+    found = routing.routed(result, engine, lfts, steps, guid_files)
+    if write_to:
+        found = _with_remedy(found, result, write_to, steps)
     if dump:
         from softib.fabric.formats.lft_dump import write_lfts
 
@@ -60,6 +69,22 @@ def command(
     return 0 if part.good else 1
 
 
+def _with_remedy(found: Routed, result: ReadResult, folder: str, steps: Steps) -> Routed:
+    """Write the files of ftree's remedy, and route with them."""
+    from softib.report import routed as routing
+    from softib.routing.remedy import remedy
+
+    with steps("looking for roots"):
+        told = remedy(found.graph, found.options)
+    if told is None:
+        click.echo("softib: no GUID files written: ftree fits without, or no choice of roots makes it fit", err=True)
+        return found
+    words = write_guid_files(told.options, folder)
+    click.echo(printable(f"softib: ftree does not fit ({told.reason}); it does with {' '.join(words)}"), err=True)
+    files = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
+    return routing.from_engine(result, "ftree", steps, files)
+
+
 def _print(found: Routed) -> None:
     from rich.console import Console
 
@@ -71,7 +96,10 @@ def _print(found: Routed) -> None:
     if part.good:
         console.print(text("Every CA reaches every CA and switch, and no credit loop can form.", "green"))
     else:
-        bad = [] if part.deadlock_free else ["a credit loop can form: traffic can deadlock"]
+        loop = "a credit loop can form" + (
+            " if all paths use one SL" if found.proof.assumed else ": traffic can deadlock"
+        )
+        bad = [] if part.deadlock_free else [loop]
         bad += [f"{part.unreachable:,} pairs have no path"] if part.unreachable else []
         console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
     console.print()

@@ -35,14 +35,18 @@ LINE_S = 0.5
     metavar="E",
     help="Routing engine of the internal manager or a list of them (default: the file's, else ftree,updn, as report and check have it).",
 )
-@click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: 0).")
+@click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: the file's).")
 @click.option(
     "--partitions", "--Pconfig", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf."
 )
 @click.option("--sm-config", metavar="FILE", help="OpenSM's options file (opensm -c) for the internal manager.")
 @click.option("--sweep", type=click.IntRange(0, 10**6), metavar="S", help="Seconds between its looks at the switches; 0: only after traps (default: 10).")  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0).")
-@click.option("--reassign-lids", is_flag=True, help="Forget the LIDs that ports had when this fabric ran before.")
+@click.option(
+    "--reassign-lids",
+    is_flag=True,
+    help="Forget the LIDs that ports have in the file, or had when this fabric ran before.",
+)
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")

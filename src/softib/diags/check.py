@@ -38,6 +38,7 @@ def check(
     proof: Any = None,
     quality: Any = None,
     graph: Any = None,
+    remedy: Any = None,
     plan: CablingPlan | PlanComparison | None = None,
     sms: Sequence[dict[str, Any]] | None = None,
     records: frozenset[str] | None = None,
@@ -46,12 +47,13 @@ def check(
     """All findings about ``fabric``, the most severe first, else in the order of the checks.
 
     ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
-    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``plan``: compare every cable (or what
-    :func:`~softib.diags.plan_compare.compare` found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
+    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``remedy``: what the tree needs for ftree
+    (``report.remedy.FtreeUnfit``); ``plan``: compare every cable (or what :func:`~softib.diags.plan_compare.compare` found);
+    ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
     bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
     """
     context = _context(
-        fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms
+        fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
     )
     found = [f for function in CHECKS.values() for f in function(context)]
     if plan is not None:

@@ -26,6 +26,7 @@ class Context:
     quality: Any = None
     graph: Any = None
     sms: Sequence[dict[str, Any]] | None = None
+    remedy: Any = None
     seen: dict[str, Any] = field(default_factory=dict)
 
     @cached_property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from softib.diags.finding import Finding, Place, Severity
 from softib.diags.registry import Context, check_function, code, finding
 
@@ -20,6 +22,9 @@ SWITCH_LOOP = code(
 UNEVEN_ROUTES = code(
     "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
     "look for missing links in the tier; compare the engines in the report")  # fmt: skip
+FTREE_UNFIT = code(
+    "ftree-unfit", Severity.WARNING, "the fabric is a tree with a flaw that ftree does not take, and what routes it instead carries less",
+    "mend the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file and --io_guid_file")  # fmt: skip
 
 MIN_PATHS = 16
 """Paths on the worst link below which a tier is too small to call uneven."""
@@ -107,3 +112,21 @@ def imbalance(c: Context) -> Iterator[Finding]:
                       {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
                        "unused_or_least": int(tier.least)},
                       severity=Severity.WARNING if "lfts" in c.view.records else Severity.INFO)  # fmt: skip
+
+
+@check_function
+def unfit(c: Context) -> Iterator[Finding]:
+    """A flaw of a tree costs it its engine: what the GUID files would bring back."""
+    if c.remedy is None:
+        return
+    r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
+    beside = np.isin(c.view.fabric.port_guid, np.array(r.options.io_guids, np.uint64)) & (c.view.fabric.port_guid > 0)
+    nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(beside)])[:MANY]
+    yield finding(
+        FTREE_UNFIT, [c.view.node_place(int(n)) for n in nodes],
+        f"ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "
+        f"{r.with_files:.1%}; the flaw costs {r.cost:.0%}",
+        {"reason": r.reason, "bisection": round(r.bisection, 4), "with_files": round(r.with_files, 4),
+         "cost_percent": round(100 * r.cost, 1), "root_guids": [f"{g:#018x}" for g in r.options.root_guids],
+         "io_guids": [f"{g:#018x}" for g in r.options.io_guids]},
+    )  # fmt: skip

@@ -101,8 +101,8 @@ class SaTables:
             head = np.frombuffer(message[:HEAD_SIZE], types()["softib_umad_head"])[0]
             octets = int(head["length"]) - HEAD_SIZE
             if fds:
-                with open(fds[0], "rb") as whole:
-                    return whole.read(octets)
+                with open(fds[0], "rb") as whole:  # its offset is whose who wrote it
+                    return os.pread(whole.fileno(), octets, 0)
             if head["status"]:
                 raise PeerError("the subnet administration does not answer")
             if octets <= MAD_SIZE:  # longer: the announcement of what comes next

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -34,9 +34,12 @@ def counts_of(result: ReadResult) -> Counts:
     return Counts(**{key: told.get(key, value) for key, value in found.items()})
 
 
-def checked(source: str, result: ReadResult, *, plan: Sequence[str] | str = (), steps: Steps = quietly) -> Report:
+def checked(
+    source: str, result: ReadResult, *, plan: Sequence[str] | str = (),
+    guid_files: Mapping[str, str | None] | None = None, steps: Steps = quietly,
+) -> Report:  # fmt: skip
     """Findings only: what ``softib check`` says."""
-    return build(source, result, plan=plan, steps=steps, predicted=False)
+    return build(source, result, plan=plan, guid_files=guid_files, steps=steps, predicted=False)
 
 
 def build(
@@ -46,13 +49,14 @@ def build(
     plan: Sequence[str] | str = (),
     engine: str | None = None,
     lfts: str | None = None,
+    guid_files: Mapping[str, str | None] | None = None,
     seed: int = 0,
     traffic: str | None = None,
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check, predict, also ``traffic`` (the path of a matrix). ``steps`` is entered with
-    the name of each step.
+    """Bring up (or read tables), prove, check, predict, also ``traffic`` (the path of a matrix). ``guid_files`` are paths by
+    OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of each step.
 
     What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
     Several files in ``plan`` make one plan. Raises :class:`InputError` for a plan, table file or engine that cannot be
@@ -71,9 +75,10 @@ def build(
         [],
         plan=", ".join(plans) or None,
     )
-    found = _route(report, result, engine, lfts, steps)
+    found = _route(report, result, engine, lfts, guid_files, steps)
+    remedy = _remedy(found, engine, lfts, seed, steps)
     with steps("checks"):
-        _check(report, result, wanted, found)
+        _check(report, result, wanted, found, remedy)
     if found is not None and predicted:
         from softib.report.prediction import predict
         from softib.report.traffic import traffic_of
@@ -99,10 +104,11 @@ def build(
 
 
 def _route(
-    report: Report, result: ReadResult, engine: str | None, lfts: str | None, steps: Steps
-) -> routed.Routed | None:
+    report: Report, result: ReadResult, engine: str | None, lfts: str | None,
+    guid_files: Mapping[str, str | None] | None, steps: Steps,
+) -> routed.Routed | None:  # fmt: skip
     try:
-        found = routed.routed(result, engine, lfts, steps)
+        found = routed.routed(result, engine, lfts, steps, guid_files)
     except InputError:
         raise
     except (LimitError, PeerError) as error:
@@ -139,14 +145,24 @@ def _read_plan(plan: str) -> Any:
     return wanted
 
 
-def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None) -> None:
+def _remedy(found: routed.Routed | None, engine: str | None, lfts: str | None, seed: int, steps: Steps) -> Any:
+    """What ftree's GUID files would bring back, where ftree was wanted, or a running fabric is a tree with a flaw."""
+    if found is None or lfts or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
+        return None
+    from softib.report.remedy import ftree_unfit
+
+    with steps("what ftree would carry"):
+        return ftree_unfit(found.fabric, found.graph, found.lft, found.options, seed)
+
+
+def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None, remedy: Any = None) -> None:
     """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
     from softib.diags.check import check_structure
     from softib.diags.structure import summary
 
     routing: dict[str, Any] = {}
     if found is not None:
-        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph}
+        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph, "remedy": remedy}
         if found.bring_up is None:  # the tables were read, not chosen by us
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:

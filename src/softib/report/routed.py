@@ -50,12 +50,15 @@ class Routed:
     problems: list[Problem] = field(default_factory=list)
 
 
-def check_choice(engine: str | None, lfts: str | None) -> None:
-    """Raise :class:`InputError` where both are given, ``UnknownName`` where the engine does not exist."""
+def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
+    """Raise :class:`InputError` where both are given, or GUID files beside tables, ``UnknownName`` where the engine does not
+    exist."""
     from softib.routing.engine import chain
 
     if engine is not None and lfts is not None:
         raise InputError("--engine computes tables and --lfts reads them; give one of the two")
+    if lfts is not None and any((guid_files or {}).values()):
+        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
     if engine is not None:
         chain(engine)
 

@@ -25,7 +25,10 @@ def judge(
     why the paths' SLs are not known ("" = they are)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
     proof.assumed = assumed
-    part = part_of(fabric, graph, proof, engine, origin, notes or [])
+    notes = [*(notes or [])]
+    if proof.switch_loop is not None:
+        notes.append(f"packets to switches' own LIDs alone make a credit loop of {len(proof.switch_loop)} channels")
+    part = part_of(fabric, graph, proof, engine, origin, notes)
     _add_balance(part, fabric, graph, even)
     return part, proof, even
 

@@ -81,8 +81,8 @@ class Proof:
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
     egress ports of switches on the way, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
     CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
-    the first, that packets between CAs make. ``switch_loop`` is one that takes packets from CAs to switches' own LIDs too
-    (management; engines that spread paths over VLs, such as nue, order only those between CAs), where there is no other.
+    the first. ``switch_loop`` is one that takes packets from CAs to switches' own LIDs (management), where those between CAs
+    make none and have several SLs: engines that spread paths over VLs, such as nue, order only the latter.
     ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are). ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
     ``failures`` are the first few of each kind.
     """
@@ -108,7 +108,7 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """Packets between CAs make no cycle of waiting channels."""
+        """No cycle of waiting channels, :attr:`switch_loop` aside."""
         return self.credit_loop is None
 
     @property
@@ -148,7 +148,9 @@ def verify(
     start, targets, used, vls = waits(np.ones(len(lids), np.bool_), dropped)
     loop = switch_loop = None
     if (cycle := find_cycle(start, targets)) is not None:
-        between = find_cycle(*waits(~graph.end_is_switch[ends], np.zeros_like(dropped))[:2])
+        between: np.ndarray | None = cycle
+        if _orders_by_sl(path_sl):
+            between = find_cycle(*waits(~graph.end_is_switch[ends], np.zeros_like(dropped))[:2])
         if between is None:
             switch_loop = _channels(graph, cycle, vls)
         else:
@@ -160,6 +162,12 @@ def verify(
         _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
         int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop,
     )  # fmt: skip
+
+
+def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
+    """Do paths have several SLs? Engines that break cycles so are bound to packets between CAs; where all are alike, those
+    to switches count as any other."""
+    return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 
 def _channels(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:

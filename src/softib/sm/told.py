@@ -53,7 +53,8 @@ def settings_of(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def route_options(told: Mapping[str, Any]) -> RouteOptions:
     """The GUID files that ``told`` names, read."""
-    return RouteOptions(**{field: read_guids(told[key]) for key, field in GUID_FILES.items() if told.get(key)})
+    lists: dict[str, Any] = {field: read_guids(told[key]) for key, field in GUID_FILES.items() if told.get(key)}
+    return RouteOptions(**lists)
 
 
 def read_guids(path: str) -> tuple[int, ...]:

@@ -1,0 +1,65 @@
+"""The finding ``ftree-unfit``: its files work, and its figure is the prediction's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.run import softib
+
+FLAWED = """\
+topology: {kind: fat-tree, radix: 8, levels: 3}
+faults: [{kind: remove-cable, cable: "leaf-3[5]"}]
+"""
+
+
+@pytest.fixture
+def flawed(tmp_path):
+    path = tmp_path / "tree.yaml"
+    path.write_text(FLAWED)
+    return path
+
+
+def finding_of(ran) -> list[dict]:
+    return [f for f in ran.json()["findings"] if f["code"] == "ftree-unfit"]
+
+
+def test_one_missing_cable_and_its_remedy(flawed, tmp_path):
+    (told,) = finding_of(softib("check", flawed, "--json"))
+    evidence = told["evidence"]
+    assert told["severity"] == "warning" and "root_guid_file" in told["message"] and evidence["io_guids"] == []
+    assert evidence["cost_percent"] == pytest.approx(
+        100 * (1 - evidence["bisection"] / evidence["with_files"]), abs=0.1
+    )
+    assert evidence["cost_percent"] >= 2
+    # The figures are those of a report with and without the files.
+    ran = softib("route", flawed, "--guid-files", tmp_path / "guids", "--json")
+    assert ran.json()["tables"] == "ftree" and ran.code == 0
+    roots = (tmp_path / "guids" / "root_guids.conf").read_text().split()
+    assert roots == evidence["root_guids"]
+    reports = [
+        softib("report", flawed, "--json", *words) for words in ((), ("-a", tmp_path / "guids" / "root_guids.conf"))
+    ]
+    assert [len(finding_of(r)) for r in reports] == [1, 0]
+    pairs = [r.json()["prediction"]["effective_bisection"]["relative"] for r in reports]
+    assert pairs == pytest.approx([evidence["bisection"], evidence["with_files"]], abs=1e-3)
+    assert reports[1].json()["routing"]["tables"] == "ftree"
+
+
+def test_a_whole_tree_and_an_engine_of_ones_own_choice_get_none(flawed, tmp_path):
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(FLAWED.splitlines()[0] + "\n")
+    assert finding_of(softib("check", whole, "--json")) == []
+    assert finding_of(softib("report", flawed, "--engine", "updn", "--json")) == []
+    ran = softib("route", whole, "--guid-files", tmp_path / "none")
+    assert "no GUID files written" in ran.err and not (tmp_path / "none").exists()
+
+
+def test_files_stand_for_an_engine_not_beside_tables(flawed, tmp_path):
+    ran = softib("route", flawed, "--lfts", "x", "-a", "y")
+    assert ran.code == 2 and "GUID files are for an engine" in ran.err
+    (tmp_path / "odd").write_text("leaf-1\n")
+    ran = softib("check", flawed, "-a", tmp_path / "odd")
+    assert ran.code == 2 and "odd:1" in ran.err and len(ran.err.strip().splitlines()) == 1
+    assert json.loads(softib("check", flawed, "--json", "-u", tmp_path / "absent").out or "{}") == {}
