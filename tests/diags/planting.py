@@ -333,6 +333,6 @@ def judge(truth: Truth, new: list[Finding]) -> tuple[bool, bool, int]:
         ports = frozenset(f"{p.node}|{p.guid:#x}[{p.portnum}]" for p in f.where if p.portnum is not None)
         told.add(ports)
     named = all(any(cable <= t and len(t) <= len(cable) + CROWD for t in told) for cable in truth.cables)
-    if not named and len(truth.cables) > 1:
-        named = any(every <= t and len(t) <= len(every) + CROWD for t in told)
+    together = frozenset().union(*told)
+    named = named or (every <= together and len(together) <= len(every) + CROWD)
     return bool(near), named, len(new) - len(near)
