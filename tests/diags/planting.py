@@ -184,6 +184,9 @@ def _leaf_and_core(g: Ground, rng: np.random.Generator) -> tuple[Fabric, Truth]:
 
 def _gone(g: Ground, nodes: list[int]) -> tuple[Fabric, Truth]:
     f = g.fabric
+    sharp = _sharp(f)
+    peers = [int(f.port_node[f.port_peer[p]]) for n in nodes for p in f.ports_of(n) if f.port_peer[p] >= 0]
+    nodes = [*nodes, *[n for n in dict.fromkeys(peers) if sharp[n] and n not in nodes]]
     gone = set(nodes)
     free = [int(f.port_peer[p]) for n in nodes for p in f.ports_of(n) if f.port_peer[p] >= 0]
     free = [p for p in free if int(f.port_node[p]) not in gone]
@@ -266,8 +269,6 @@ def _twin_name(g: Ground, rng: np.random.Generator) -> tuple[Fabric, Truth]:
     a, b, f = *_two_of_a_kind(g, rng), g.fabric.copy()
     duplicate_description(f, a, b)
     return f, Truth([_linked_names(f, [a, b])])
-
-
 
 
 def _two_of_a_kind(g: Ground, rng: np.random.Generator) -> tuple[int, int]:

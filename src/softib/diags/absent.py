@@ -135,23 +135,25 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
     edges: tuple[list[int], list[int]] = ([], [])
     for number in range(1, last + 1):
         p, q = int(f.port_peer[f.node_base[before] + number]), int(f.port_peer[f.node_base[after] + number])
-        if p < 0 or q < 0:
-            continue
-        if view.is_switch[before] and not (view.is_switch[f.port_node[p]] and view.is_switch[f.port_node[q]]):
-            continue  # a switch's hosts are gone with it, or have findings of their own
-        if f.port_node[p] == f.port_node[q]:
+        if p >= 0 and q >= 0 and f.port_node[p] == f.port_node[q] and _counts(view, before, p):
             span = int(f.port_num[q]) - int(f.port_num[p])
             if span % gap == 0 and span != 0:
                 between.append(p + span // gap * k)
-        elif not below or (rank[f.port_node[p]] < rank[before] and rank[f.port_node[q]] < rank[after]):
-            for edge, port, steps in ((edges[0], p, k), (edges[1], q, k - gap)):
-                edge.append(port + steps * _cables(view, before if edge is edges[0] else after, int(f.port_node[port])))
+    for edge, node, steps in ((edges[0], before, k), (edges[1], after, k - gap)):
+        for p in f.port_peer[list(f.ports_of(node))].tolist():
+            if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
+                edge.append(p + steps * _cables(view, node, int(f.port_node[p])))
     if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
         _note(view, absent, between)
         return
     whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
     if len(whole) == 1:
         _note(view, absent, whole[0])
+
+
+def _counts(view: FabricView, node: int, far: int) -> bool:
+    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts are gone with it."""
+    return bool(view.is_switch[view.fabric.port_node[far]]) or bool(view.is_host[node])
 
 
 def _host(view: FabricView, node: int) -> str:

@@ -137,7 +137,12 @@ def _lacks(
     what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
     free = f"; free: {', '.join(str(view.place(p)) for p in ports)}" if ports else ""
     rule = f"{agree} hosts of its kind have {usual}" if usual else f"{_between(c, parts[0])} on the hosts beside it"
-    evidence: dict[str, Any] = {"adapters": len(own), "usual": usual, "hosts": agree, "missing": [a.name for a in parts]}
+    evidence: dict[str, Any] = {
+        "adapters": len(own),
+        "usual": usual,
+        "hosts": agree,
+        "missing": [a.name for a in parts],
+    }
     return finding(MISSING_ADAPTER, where, f"{host} has {len(own)} adapters, {rule}{f': without {what}' if what else ''}{free}",
                    evidence)  # fmt: skip
 

@@ -122,7 +122,9 @@ def _of_cable(view: FabricView, port: int, thresholds: dict[str, int]) -> Findin
     ends = [port] if far < 0 or far == port else [port, far]
     told = {str(view.place(p)): _above(view, p, thresholds) for p in ends}
     words = "; ".join(
-        f"{place} {', '.join(f'{name} {value}' for name, value in values.items())}" for place, values in told.items() if values
+        f"{place} {', '.join(f'{name} {value}' for name, value in values.items())}"
+        for place, values in told.items()
+        if values
     )
     places: list[Place] = [view.place(p) for p in ends]
     name = view.link_name(*ends) if len(ends) == 2 else str(places[0])

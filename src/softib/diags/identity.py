@@ -285,4 +285,6 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
                       f"{len(lone)} adapters are listed without any link, {view.said[int(lone[0])]} the first", evidence)  # fmt: skip
         return
     for node in lone.tolist():
-        yield finding(UNLINKED_HCA_PORT, [view.node_place(node)], f"{view.said[node]} is listed without any link", evidence)
+        yield finding(
+            UNLINKED_HCA_PORT, [view.node_place(node)], f"{view.said[node]} is listed without any link", evidence
+        )

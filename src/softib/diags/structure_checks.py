@@ -98,11 +98,28 @@ def missing_cables(c: Context) -> Iterator[Finding]:
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
         yield finding(MISSING_CABLE, [view.node_place(node)],
                       f"{view.said[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
-                      {"missing": len(own), "linked": linked})  # fmt: skip
+                      {"missing": len(own), "linked": linked,
+                       "ports": [str(view.place(a if f.port_node[a] == node else b)) for a, b in own]})  # fmt: skip
     for a, b in left:
-        yield finding(
-            MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one"
-        )
+        obey, of = _obeyed(c, a)
+        yield finding(MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one",
+                      {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.said[int(f.port_node[b])]})  # fmt: skip
+
+
+def _pattern_of(c: Context, port: int) -> str:
+    """The ports that share a rule with ``port``, as people say it: ``[12] of leaf-#``."""
+    labels, f = c.pattern.labels, c.view.fabric
+    return f"[{int(f.port_num[port])}] of {labels.classes[int(labels.class_of[f.port_node[port]])].name}"
+
+
+def _obeyed(c: Context, port: int) -> tuple[int, int]:
+    """(cabled ports of this number, on nodes of the class, that lead where the rule says; all of them that are cabled)."""
+    f, labels = c.view.fabric, c.pattern.labels
+    number = int(f.port_num[port])
+    nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes
+    rows = f.node_base[nodes[f.node_nports[nodes] >= number]] + number
+    rows = rows[f.port_peer[rows] >= 0]
+    return int((c.pattern.expected[rows] == f.port_node[f.port_peer[rows]]).sum()), len(rows)
 
 
 @check_function
@@ -152,14 +169,18 @@ def _told_already(c: Context) -> Repairs:
     for first, second in c.suspects.swapped:
         ends = [int(node[p]) for p in (first.a, first.b, second.a, second.b)]
         gone += [(ends[0], ends[1]), (ends[2], ends[3])]
-        straight = first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
+        straight = (
+            first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
+        )
         belong += [(ends[0], ends[3]), (ends[1], ends[2])] if straight else [(ends[0], ends[2]), (ends[1], ends[3])]
     for m in c.suspects.misplaced:
         gone.append((int(node[m.a]), int(node[m.b])))
         stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
         belong.append((int(node[stays]), wanted))
     switch = c.view.is_switch
-    return Repairs(*(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong)))
+    return Repairs(
+        *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong))
+    )
 
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
@@ -178,7 +199,9 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
     sure = [x for x in odd.lost if len(x.near) == 1 and len(x.far) == 1][:MANY]
     ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.near, *x.far))
     links = ", ".join(view.link_name(x.near[0], x.far[0]) for x in sure)
-    told = f"; no cable in {links}" if sure else "; free: " + ", ".join(str(view.place(p)) for p in ports) if ports else ""
+    told = (
+        f"; no cable in {links}" if sure else "; free: " + ", ".join(str(view.place(p)) for p in ports) if ports else ""
+    )
     where = [view.place(p) for p in ports]
     bare = [p for p in (place, *less) if p.guid not in {w.guid for w in where}]
     return finding(MISSING_UPLINKS, [*where, *bare], f"{place}: {odd.links} uplinks, the others of its kind have "

@@ -169,9 +169,7 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
         finder = _FreePorts(view, switch, expected, members)
         for parent in fewer:
             lost += finder.lost(parent, expected[parent] - row.get(parent, 0))
-    return Uneven(
-        switch, sum(row.values()), sum(expected.values()), len(members), fewer, more, cables, tuple(lost)
-    )
+    return Uneven(switch, sum(row.values()), sum(expected.values()), len(members), fewer, more, cables, tuple(lost))
 
 
 def _odd_cables(
@@ -217,7 +215,9 @@ class _FreePorts:
         votes: Counter[int] = Counter()
         voters = 0
         for x, y in alike:
-            told = [int(f.port_num[p]) for p in f.ports_of(x) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == y]
+            told = [
+                int(f.port_num[p]) for p in f.ports_of(x) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == y
+            ]
             votes.update(told)
             voters += bool(told)
         ranked = sorted((p for p in free if votes[int(f.port_num[p])] > 0), key=lambda p: -votes[int(f.port_num[p])])
