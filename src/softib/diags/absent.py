@@ -218,7 +218,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: se
             continue
         own = rows[kinds[node] == kind]
         pairs = np.unique(f.port_node[own].astype(np.int64) * len(view.names) + f.port_node[f.port_peer[own]])
-        a_pair, left_over = divmod(len(own), len(pairs))
+        a_pair = round(len(own) / len(pairs))
         used = np.bincount(f.port_num[own], minlength=width)
         numbers = np.flatnonzero(used)
         if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
@@ -231,7 +231,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: se
         ]  # fmt: skip
         free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
         flat = [p for ports in free for p in ports]
-        if len(free) == a_pair and not left_over and not told & set(flat):
+        if len(free) == a_pair and not told & set(flat):
             out.append(flat)
     return out
 

@@ -39,19 +39,19 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
-    told: set[int] = {p for pair in c.suspects.missing for p in pair}
+    told = {p for pair in c.suspects.missing for p in pair}
     switches = [a for a in absent if view.is_switch[a.before]]
     for a in switches:
         told.update(a.ports)
         yield _switch(c, a)
-    for ports in free_rows(view, c.structure.rank, told):
-        numbers = sorted({int(n) for n in view.fabric.port_num[ports]})
-        switches = len(set(view.fabric.port_node[ports].tolist()))
+    for row in free_rows(view, c.structure.rank, told):
+        numbers = sorted({int(n) for n in view.fabric.port_num[row]})
+        holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
-        yield finding(ABSENT_SWITCH, map(view.place, ports[:PLACES]),
-                      f"{one} free on all {switches} switches that reach the same ones as "
-                      f"{view.said[int(view.fabric.port_node[ports[0]])]}, and the ports beside in use, as if a switch were not there",
-                      {"ports": numbers, "switches": switches})  # fmt: skip
+        yield finding(ABSENT_SWITCH, map(view.place, row[:PLACES]),
+                      f"{one} free on all {holders} switches that reach the same ones as "
+                      f"{view.said[int(view.fabric.port_node[row[0]])]}, and the ports beside in use, as if a switch were not there",
+                      {"ports": numbers, "switches": holders})  # fmt: skip
     yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
 
 
@@ -98,30 +98,37 @@ def _host(c: Context, host: str, parts: list[Absent]) -> Finding:
 
 def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     """Hosts with fewer adapters than their kind, with the free leaf port where names or the other adapters tell it."""
-    view, f = c.view, c.view.fabric
+    view = c.view
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
     count = np.bincount(system[nodes])
     leader = np.full(len(count), -1, np.int64)
     leader[system[nodes][::-1]] = nodes[::-1]
     kind = c.pattern.labels.class_of[leader]
-    done: set[str] = set()
     for k in np.unique(kind[kind >= 0]).tolist():
         hosts = np.flatnonzero((kind == k) & (leader >= 0))
         usual, agree = mode(count[hosts])
         if len(hosts) < MIN_HOSTS or usual < 2 or agree < SAME * len(hosts):
             continue
-        for host in hosts[count[hosts] < usual].tolist():
-            own = nodes[system[nodes] == host]
+        fewer = hosts[count[hosts] < usual]
+        own_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
+        for own in own_of.values():
             name = _host_name(view.names[int(own[0])])
-            done.add(name)
-            parts = lacking.get(name, [])
+            parts = lacking.pop(name, [])
             ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, own)
             yield _lacks(c, name, own, parts, ports, int(usual), int(agree))
-    for name, parts in lacking.items():
-        if name not in done:
-            own = np.array([n for n in np.flatnonzero(view.is_host) if _host_name(view.names[n]) == name])
-            yield _lacks(c, name, own, parts, [p for a in parts for p in a.ports], 0, 0)
+        if len(fewer) > MANY:
+            yield finding(MISSING_ADAPTER, map(view.node_place, leader[fewer[MANY : 2 * MANY]].tolist()),
+                          f"{len(fewer) - MANY} more hosts have fewer adapters than {agree} of their kind, which have {usual}",
+                          {"hosts": len(fewer) - MANY, "usual": int(usual)})  # fmt: skip
+    rest = dict(list(lacking.items())[:MANY])
+    members: dict[str, list[int]] = {}
+    for n in nodes.tolist() if rest else ():
+        if (name := _host_name(view.names[n])) in rest:
+            members.setdefault(name, []).append(n)
+    for name, own_nodes in members.items():
+        parts = rest[name]
+        yield _lacks(c, name, np.array(own_nodes), parts, [p for a in parts for p in a.ports], 0, 0)
 
 
 def _host_name(name: str) -> str:
