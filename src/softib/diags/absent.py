@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.diags.labels import Labels, NodeClass
-from softib.diags.rails import HCA_NAME
-from softib.diags.view import FabricView
+from softib.diags.view import HCA_NAME, FabricView
 
 __all__ = ["Absent", "free_rows", "missing_names"]
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from softib.diags.absent import Absent, free_rows, missing_names
 from softib.diags.finding import Finding, Severity
-from softib.diags.rails import HCA_NAME, system_of
+from softib.diags.rails import system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.rules import mode
+from softib.diags.view import HCA_NAME
 
 ABSENT_SWITCH = code(
     "absent-switch", Severity.WARNING, "a switch is not there: its neighbours in name or cabling are, its ports on their peers "
@@ -44,7 +45,10 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     for a in switches:
         told.update(a.ports)
         yield _switch(c, a)
-    for row in free_rows(view, c.structure.rank, told):
+    known = np.flatnonzero(
+        (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
+    )  # a node that is there belongs in them
+    for row in free_rows(view, c.structure.rank, told.union(known.tolist())):
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
@@ -72,7 +76,7 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
     hosts: dict[str, list[Absent]] = {}
     for a in absent:
         hosts.setdefault(a.host, []).append(a)
-    known = {m.group("host") for n in np.flatnonzero(view.is_host).tolist() if (m := HCA_NAME.match(view.names[n]))}
+    known = {host for host, _ in view.adapters.values()} if hosts else set()
     gone = {host: parts for host, parts in hosts.items() if host not in known}
     lacking = {host: parts for host, parts in hosts.items() if host in known}
     if len(gone) > MANY:
@@ -111,6 +115,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
         if len(hosts) < MIN_HOSTS or usual < 2 or agree < SAME * len(hosts):
             continue
         fewer = hosts[count[hosts] < usual]
+        if len(fewer) <= int(np.maximum(count[hosts] - usual, 0).sum()):
+            continue  # another host has one too many: an adapter calls itself by another host's name, which is told
         own_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
         for own in own_of.values():
             name = _host_name(view.names[int(own[0])])
