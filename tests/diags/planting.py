@@ -184,6 +184,9 @@ def _leaf_and_core(g: Ground, rng: np.random.Generator) -> tuple[Fabric, Truth]:
 
 def _gone(g: Ground, nodes: list[int]) -> tuple[Fabric, Truth]:
     f = g.fabric
+    sharp = _sharp(f)
+    peers = [int(f.port_node[f.port_peer[p]]) for n in nodes for p in f.ports_of(n) if f.port_peer[p] >= 0]
+    nodes = [*nodes, *[n for n in dict.fromkeys(peers) if sharp[n] and n not in nodes]]
     gone = set(nodes)
     free = [int(f.port_peer[p]) for n in nodes for p in f.ports_of(n) if f.port_peer[p] >= 0]
     free = [p for p in free if int(f.port_node[p]) not in gone]
@@ -331,6 +334,6 @@ def judge(truth: Truth, new: list[Finding]) -> tuple[bool, bool, int]:
         ports = frozenset(f"{p.node}|{p.guid:#x}[{p.portnum}]" for p in f.where if p.portnum is not None)
         told.add(ports)
     named = all(any(cable <= t and len(t) <= len(cable) + CROWD for t in told) for cable in truth.cables)
-    if not named and len(truth.cables) > 1:
-        named = any(every <= t and len(t) <= len(every) + CROWD for t in told)
+    together = frozenset().union(*told)
+    named = named or (every <= together and len(together) <= len(every) + CROWD)
     return bool(near), named, len(new) - len(near)

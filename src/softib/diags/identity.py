@@ -63,8 +63,10 @@ def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(values, kind="stable")
     v = values[order]
     cut = np.flatnonzero(np.concatenate([[True], v[1:] != v[:-1]])) if len(v) else np.zeros(0, int)
-    parts = np.split(rows[order], cut[1:])
-    return sorted((p for p in parts if len(p) > 1), key=lambda p: int(p[0]))
+    size = np.diff(np.concatenate([cut, [len(v)]]))
+    several = np.flatnonzero(size > 1)  # mostly none: no part is made for a value that is alone
+    parts = [rows[order[i : i + n]] for i, n in zip(cut[several].tolist(), size[several].tolist(), strict=True)]
+    return sorted(parts, key=lambda p: int(p[0]))
 
 
 def _linked_places(view: FabricView, nodes: list[int]) -> list[Place]:
@@ -114,7 +116,8 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
     """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one finding."""
     view, f = c.view, c.view.fabric
     told = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
-    keys = np.unique(f.node_desc[told], axis=0, return_inverse=True)[1].reshape(-1) if len(told) else told
+    texts = np.ascontiguousarray(f.node_desc[told]).view("S64").reshape(-1)
+    keys = np.unique(texts, return_inverse=True)[1] if len(told) else told
     for nodes in _groups(keys, told):
         if len(set(f.sys_guid[nodes].tolist())) == 1 and len(set(f.node_guid[nodes].tolist())) > 1:
             continue  # adapters of one host that share its name

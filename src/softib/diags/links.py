@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from softib.diags.finding import Finding, Severity
-from softib.diags.rails import HCA_NAME
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.view import FabricView, speed_text
 from softib.fabric.identity import Stated
@@ -204,10 +203,10 @@ def host_classes(c: Context) -> np.ndarray:
     view, class_of = c.view, c.pattern.labels.class_of
     known: dict[tuple[int, str], int] = {}
     out = np.zeros(len(view.names), np.int64)
-    for node in np.flatnonzero(view.is_host).tolist():
-        match = HCA_NAME.match(view.names[node])
-        key = int(class_of[node]), match.group("hca") if match else ""
-        out[node] = known.setdefault(key, len(known) + 1)
+    hosts, adapters = np.flatnonzero(view.is_host), view.adapters
+    none = ("", "")
+    for node, made in zip(hosts.tolist(), class_of[hosts].tolist(), strict=True):
+        out[node] = known.setdefault((made, adapters.get(node, none)[1]), len(known) + 1)
     return out
 
 

@@ -13,10 +13,8 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.view import FabricView
 
-__all__ = ["HCA_NAME", "OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
+__all__ = ["OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
 
-HCA_NAME = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
-"""``host mlx5_0``: what a host's adapter calls itself."""
 MOST = 0.9
 """Share of hosts, and of adapters of a leaf, that must follow the rail."""
 MIN_UNIT = 3
@@ -51,8 +49,8 @@ def system_of(view: FabricView) -> np.ndarray:
     keys: dict[object, int] = {}
     out = np.full(len(view.names), -1, np.int64)
     for node in np.flatnonzero(view.is_host).tolist():
-        match = HCA_NAME.match(view.names[node])
-        key: object = match.group("host") if match else int(view.fabric.sys_guid[node])
+        adapter = view.adapters.get(node)
+        key: object = adapter[0] if adapter else int(view.fabric.sys_guid[node])
         out[node] = keys.setdefault(key, len(keys))
     return out
 

@@ -61,7 +61,9 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
     only_master_told = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
     if not standby and len(masters) == 1 and not only_master_told:
         yield finding(SM_NO_STANDBY, [p for p in [_place(c, masters[0])] if p],
-                      f"{_name(c, masters[0])} is the only subnet manager, none stands by")  # fmt: skip
+                      f"{_name(c, masters[0])} is the only subnet manager, none stands by",
+                      {"listed": len(sms), "states": sorted(_state(s) for s in sms),
+                       "priority": masters[0].get("priority")})  # fmt: skip
     equal = [s for s in standby if s.get("priority") is not None and s.get("priority") == masters[0].get("priority")]
     if equal and len(masters) == 1:
         both = [masters[0], *equal]
@@ -80,11 +82,14 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     if labels.class_of[node] < 0:
         return
     made = labels.classes[int(labels.class_of[node])]
+    hosts = int(c.view.is_host.sum())
+    if c.view.fabric.source.format == "running":
+        return  # softib up put it there, and nobody reboots these nodes
     if len(made.nodes) >= COMPUTE_CLASS:
         place = _place(c, sm)
         yield finding(SM_ON_COMPUTE_NODE, [place] if place else [],
                       f"the {_state(sm)} subnet manager runs on {_name(c, sm)}, one of {len(made.nodes)} nodes {made.name}",
-                      {"class": made.name, "nodes": len(made.nodes)})  # fmt: skip
+                      {"class": made.name, "nodes": len(made.nodes), "hosts": hosts})  # fmt: skip
 
 
 def _place(c: Context, sm: dict[str, Any]) -> Place | None:

@@ -28,6 +28,8 @@ FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
 MOSTLY = 0.7
 """Share of a class of switches that must be leaves for the others to be leaves too."""
+SPARE = 0.15
+"""Share of leaves, or of a class of names, up to which switches without hosts may be leaves in reserve."""
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
 
@@ -99,7 +101,8 @@ def _ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     rank = np.full(n, 127, np.int64)
     if with_hosts.any():
         many = hosts >= max(1.0, FEW_HOSTS * float(np.median(hosts[with_hosts])))
-        rank[many | _like_leaves(labels, many, a, b)] = 1
+        leaf = many | _like_leaves(labels, many, a, b)
+        rank[leaf | _cabled_like_leaves(view, labels, leaf)] = 1
     else:
         rank[np.unique(np.concatenate([a, b]))] = 1
     while True:
@@ -122,6 +125,32 @@ def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray)
     found[a[leaf[b]]] = False
     found[b[leaf[a]]] = False
     return found
+
+
+def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
+    """bool[nodes]: switches without hosts that have the uplinks of a leaf: as many cables to the same switches as two
+    leaves at least, in port numbers that leaves use for uplinks. Without them an edge switch in reserve is two tiers above
+    the leaves, as a core switch is.
+
+    A row of uplinks is told by the sum of a fixed random word for each cable's far node.
+    """
+    f = view.fabric
+    links = view.between_switches
+    own = np.concatenate([view.port_a[links], view.port_b[links]])
+    near, far = f.port_node[own], f.port_node[f.port_peer[own]]
+    word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
+    row = np.zeros(len(view.names), np.uint64)
+    np.add.at(row, near, word[far])
+    rows, count = np.unique(row[leaf & (row > 0)], return_counts=True)
+    number_used = np.zeros(256, bool)
+    number_used[f.port_num[own[leaf[near]]]] = True
+    elsewhere = np.bincount(near, ~number_used[f.port_num[own]], minlength=len(row)) > 0
+    found = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
+    for made in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
+        if found[made.nodes].mean() > SPARE and len(made.nodes) > 1:
+            found[made.nodes] = False
+    found &= ~view.is_sharp & view.is_switch
+    return found if found.sum() <= max(1, SPARE * leaf.sum()) else np.zeros(len(row), bool)
 
 
 def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> grids.Shape:

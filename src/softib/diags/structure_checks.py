@@ -104,11 +104,28 @@ def missing_cables(c: Context) -> Iterator[Finding]:
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
         yield finding(MISSING_CABLE, [view.node_place(node)],
                       f"{view.said[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
-                      {"missing": len(own), "linked": linked})  # fmt: skip
+                      {"missing": len(own), "linked": linked,
+                       "ports": [str(view.place(a if f.port_node[a] == node else b)) for a, b in own]})  # fmt: skip
     for a, b in left:
-        yield finding(
-            MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one"
-        )
+        obey, of = _obeyed(c, a)
+        yield finding(MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one",
+                      {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.said[int(f.port_node[b])]})  # fmt: skip
+
+
+def _pattern_of(c: Context, port: int) -> str:
+    """The ports that share a rule with ``port``, as people say it: ``[12] of leaf-#``."""
+    labels, f = c.pattern.labels, c.view.fabric
+    return f"[{int(f.port_num[port])}] of {labels.classes[int(labels.class_of[f.port_node[port]])].name}"
+
+
+def _obeyed(c: Context, port: int) -> tuple[int, int]:
+    """(cabled ports of this number, on nodes of the class, that lead where the rule says; all of them that are cabled)."""
+    f, labels = c.view.fabric, c.pattern.labels
+    number = int(f.port_num[port])
+    nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes
+    rows = f.node_base[nodes[f.node_nports[nodes] >= number]] + number
+    rows = rows[f.port_peer[rows] >= 0]
+    return int((c.pattern.expected[rows] == f.port_node[f.port_peer[rows]]).sum()), len(rows)
 
 
 @check_function

@@ -5,6 +5,7 @@ A check judges only what the source recorded (``Source.records``). Generated fab
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cached_property
 
@@ -18,10 +19,13 @@ from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
 from softib.routing.parts import components
 
-__all__ = ["SHARP_MARK", "FabricView", "components"]
+__all__ = ["HCA_NAME", "SHARP_MARK", "FabricView", "components"]
 
 SHARP_MARK = "Aggregation Node"
 """NodeDescription of the SHARP aggregation node inside a switch, on its port beyond the last external one (41, 65)."""
+
+HCA_NAME = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
+"""``host mlx5_0``: what a host's adapter calls itself."""
 
 _LANES = np.zeros(256, np.int64)
 for _bit, _lanes in LANES_BY_BIT.items():
@@ -54,6 +58,12 @@ class FabricView:
         times = Counter(self.names)
         guids = self.fabric.node_guid.tolist()
         return [n if times[n] == 1 else f"{n} ({g:#018x})" for n, g in zip(self.names, guids, strict=True)]
+
+    @cached_property
+    def adapters(self) -> dict[int, tuple[str, str]]:
+        """Node → (host, adapter) of every CA that is called as ``host mlx5_0`` is."""
+        rows = np.flatnonzero(self.is_host).tolist()
+        return {n: (m["host"], m["hca"]) for n in rows if (m := HCA_NAME.match(self.names[n]))}
 
     def place(self, port: int) -> Place:
         """The place of a port row."""

@@ -1,0 +1,251 @@
+"""Nodes that are not there: a gap in a row of names, and free ports at the gap's place.
+
+A dead switch or host is in no dump, and neither are its cables. What it leaves is a number that nobody carries between
+two that are carried, and free ports between the ports that those two are plugged into. Both together are told; a gap in
+the numbers alone (sites leave numbers out) or a free port alone (spare ports) is not.
+
+Switches without telling names leave a port number that is free on every one of their peers, between used ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.diags.labels import Labels, NodeClass
+from softib.diags.view import HCA_NAME, FabricView
+
+__all__ = ["Absent", "free_rows", "missing_names"]
+
+MAX_GAP = 4
+"""Missing numbers in a row: longer gaps are how a site numbers its racks."""
+DENSE = 0.7
+"""Share of a row's numbers that must be carried."""
+MIN_ROW = 4
+"""Members of a row of numbers."""
+ALL_FREE = 0.8
+"""Share of the places of a missing node that must be free."""
+MIN_SWITCH_PORTS = 2
+"""Free ports at the place of a switch: one alone may be any cable."""
+MIN_PEERS = 4
+"""Switches of a kind, and …"""
+MIN_USED = 6
+"""… port numbers in use on all of them, from which a number that all leave free is a gap."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass
+class Absent:
+    """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after`` suggest; ``ports`` are the
+    free port rows at its place, ``places`` how many places it should have."""
+
+    name: str
+    before: int
+    after: int
+    ports: list[int] = field(default_factory=list)
+    places: int = 0
+
+    @property
+    def host(self) -> str:
+        """The host of an adapter (``host mlx5_0``), else the whole name."""
+        match = HCA_NAME.match(self.name)
+        return match.group("host") if match else self.name
+
+
+def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
+    """Nodes that names and free ports tell of, in the order of their classes. ``rank``: tier of each node."""
+    names = set(view.names)
+    found: dict[str, Absent] = {}
+    for made in labels.classes:
+        if len(made.nodes) < MIN_ROW or view.is_sharp[made.nodes[0]]:
+            continue
+        for before, after, step, gap in _gaps(made):
+            name = _name_between(view.names[before], view.names[after], step, gap)
+            if name is None or name in names or name in found:
+                continue
+            absent = Absent(name, before, after)
+            _free_between(view, rank, absent, step, gap)
+            least = MIN_SWITCH_PORTS if view.is_switch[before] else 1
+            if len(absent.ports) >= max(least, ALL_FREE * absent.places):
+                found[name] = absent
+    return list(found.values())
+
+
+def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
+    """(node before, node after, position in the gap, length of the step) of every number that is left out of a row.
+
+    A row are the members that differ in one number only; or, where one number alone tells all members apart, all.
+    """
+    for s in range(made.numbers.shape[1]):
+        x = made.numbers[:, s]
+        alone = len(np.unique(x)) == len(x)
+        others = np.zeros(len(x), np.int64) if alone else made.numbers @ made.stride - x * made.stride[s]
+        order = np.lexsort((x, others))
+        line = np.unique(others, return_inverse=True)[1].reshape(-1)
+        size = np.bincount(line)
+        low, high = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
+        np.minimum.at(low, line, x)
+        np.maximum.at(high, line, x)
+        good = (size >= MIN_ROW) & (size >= DENSE * (high - low + 1))
+        near, far = order[:-1], order[1:]
+        step = x[far] - x[near]
+        gap = (line[near] == line[far]) & (step > 1) & (step <= MAX_GAP + 1) & good[line[near]]
+        for i in np.flatnonzero(gap).tolist():
+            for k in range(1, int(step[i])):
+                yield int(made.nodes[near[i]]), int(made.nodes[far[i]]), k, int(step[i])
+
+
+def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
+    """The name ``k`` of ``gap`` steps from ``before`` to ``after``, None where the numbers do not step alike.
+
+    Numbers that differ otherwise (racks) stay as they are in ``before``.
+    """
+    low, high = _NUMBER.findall(before), _NUMBER.findall(after)
+    stepped = False
+    words = []
+    for a, b in zip(low, high, strict=True):
+        if int(b) - int(a) == gap:
+            words.append(str(int(a) + k).zfill(len(a) if a.startswith("0") or len(a) == len(b) else 0))
+            stepped = True
+        else:
+            words.append(a)
+    if not stepped:
+        return None
+    parts = iter(words)
+    return _NUMBER.sub(lambda _: next(parts), before)
+
+
+def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
+    """Fill the places of ``absent``: where both neighbours have their cables in one node, the port between theirs; where
+    they are on two nodes (the edge of a leaf or a pod), the port after the one or before the other. At an edge the tier
+    below a switch tells, where it has one: pods reach different switches above."""
+    f = view.fabric
+    before, after = absent.before, absent.after
+    below = any(
+        rank[f.port_node[p]] < rank[before] and view.is_switch[f.port_node[p]]
+        for p in f.port_peer[list(f.ports_of(before))].tolist() if p >= 0
+    )  # fmt: skip
+    last = min(int(f.node_nports[before]), int(f.node_nports[after]))
+    between: list[int] = []
+    edges: tuple[list[int], list[int]] = ([], [])
+    for number in range(1, last + 1):
+        p, q = int(f.port_peer[f.node_base[before] + number]), int(f.port_peer[f.node_base[after] + number])
+        if p >= 0 and q >= 0 and f.port_node[p] == f.port_node[q] and _counts(view, before, p):
+            span = int(f.port_num[q]) - int(f.port_num[p])
+            if span % gap == 0 and span != 0:
+                between.append(p + span // gap * k)
+    for edge, node, steps in ((edges[0], before, k), (edges[1], after, k - gap)):
+        for p in f.port_peer[list(f.ports_of(node))].tolist():
+            if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
+                edge.append(p + steps * _cables(view, node, int(f.port_node[p])))
+    if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
+        _note(view, absent, between)
+        return
+    whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
+    if len(whole) == 1:
+        _note(view, absent, whole[0])
+
+
+def _counts(view: FabricView, node: int, far: int) -> bool:
+    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts are gone with it."""
+    return bool(view.is_switch[view.fabric.port_node[far]]) or bool(view.is_host[node])
+
+
+def _host(view: FabricView, node: int) -> str:
+    match = HCA_NAME.match(view.names[node])
+    return match.group("host") if match else view.names[node]
+
+
+def _cables(view: FabricView, node: int, peer: int) -> int:
+    """Cables between two nodes."""
+    f = view.fabric
+    far = f.port_peer[list(f.ports_of(node))]
+    return int((f.port_node[far[far >= 0]] == peer).sum())
+
+
+def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
+    """True where nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged into."""
+    f = view.fabric
+    far = f.port_peer[list(f.ports_of(neighbour))]
+    nodes = set(f.port_node[far[far >= 0]].tolist())
+    free = sum(_is_free(view, p) and int(f.port_node[p]) in nodes for p in ports)
+    return bool(ports) and free >= ALL_FREE * len(ports)
+
+
+def _is_free(view: FabricView, port: int) -> bool:
+    f = view.fabric
+    return 0 <= port < f.sizes.ports and f.port_num[port] > 0 and bool(f.port_cable[port] < 0)
+
+
+def _note(view: FabricView, absent: Absent, ports: list[int]) -> None:
+    absent.places = len(ports)
+    absent.ports = [p for p in ports if _is_free(view, p)]
+
+
+def free_rows(view: FabricView, rank: np.ndarray, told: set[int]) -> list[list[int]]:
+    """Port numbers that are free on all switches of a kind, between used ones: the place of a switch that has no name.
+
+    A kind are switches of one tier that reach the same switches, each by the same number of cables. Each entry are the
+    free port rows of one missing peer; those with a row in ``told`` are left out.
+    """
+    f = view.fabric
+    links = view.between_switches
+    a, b = view.port_a[links], view.port_b[links]
+    near, far = np.concatenate([a, b]), np.concatenate([b, a])
+    out: list[list[int]] = []
+    for sign in (1, -1):
+        rows = near[sign * rank[f.port_node[far]].astype(np.int64) > sign * rank[f.port_node[near]].astype(np.int64)]
+        if len(rows):
+            out += _free_numbers(view, rank, rows, told)
+    return out
+
+
+def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: set[int]) -> list[list[int]]:
+    """Of the ports ``rows`` (towards one direction): numbers that all switches of a kind leave out."""
+    f = view.fabric
+    node = f.port_node[rows]
+    width = int(f.node_nports.max()) + 1
+    kinds = _kinds_by_peers(view, rank, node, f.port_node[f.port_peer[rows]])
+    out = []
+    for kind in np.unique(kinds[node]).tolist():
+        members = np.flatnonzero(kinds == kind)
+        if len(members) < MIN_PEERS:
+            continue
+        own = rows[kinds[node] == kind]
+        pairs = np.unique(f.port_node[own].astype(np.int64) * len(view.names) + f.port_node[f.port_peer[own]])
+        a_pair = round(len(own) / len(pairs))
+        used = np.bincount(f.port_num[own], minlength=width)
+        numbers = np.flatnonzero(used)
+        if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
+            continue  # not one row of ports that all of them fill
+        # The first port counts as a gap, spare ports are at the end.
+        gaps = np.setdiff1d(np.arange(1 if numbers[0] == 2 else numbers[0], numbers[-1] + 1), numbers)
+        has = gaps < f.node_nports[members].min() + 1
+        free = [
+            [int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()
+        ]  # fmt: skip
+        free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
+        flat = [p for ports in free for p in ports]
+        if len(free) == a_pair and not told & set(flat):
+            out.append(flat)
+    return out
+
+
+def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
+    """int64[nodes]: a number for switches of one tier with the same set of peers (-1 without any).
+
+    A set is told by the sum of a fixed random word for each member: two sets share it with probability 2**-64.
+    """
+    word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
+    pair = np.unique(node.astype(np.int64) * len(view.names) + peer)
+    total = np.zeros(len(view.names), np.uint64)
+    np.add.at(total, pair // len(view.names), word[pair % len(view.names)])
+    member = np.unique(node)
+    out = np.full(len(view.names), -1, np.int64)
+    key = np.stack([rank[member].astype(np.uint64), total[member]])
+    out[member] = np.unique(key, axis=1, return_inverse=True)[1].reshape(-1)
+    return out

@@ -1,0 +1,184 @@
+"""What tells of nodes that are not in the source: absent switches, hosts and adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softib.diags.absent import Absent, free_rows, missing_names
+from softib.diags.finding import Finding, Severity
+from softib.diags.rails import system_of
+from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.rules import mode
+from softib.diags.view import HCA_NAME
+
+ABSENT_SWITCH = code(
+    "absent-switch", Severity.WARNING, "a switch is not there: its neighbours in name or cabling are, its ports on their peers "
+    "are free", "look whether it has power, and whether the scan reached it")  # fmt: skip
+ABSENT_HOST = code(
+    "absent-host", Severity.WARNING, "a host is not there: those before and after it in name are, its port between theirs is "
+    "free", "look whether it is switched off, and whether its cable is in")  # fmt: skip
+MISSING_ADAPTER = code(
+    "missing-adapter", Severity.WARNING, "a host has fewer adapters than nearly all hosts of its kind",
+    "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan")  # fmt: skip
+
+MANY = 8
+"""From so many absent hosts on, one finding with the count."""
+PLACES = 128
+"""Places that one finding names."""
+SAME = 0.9
+"""Share of the hosts of a kind that must have one number of adapters."""
+MIN_HOSTS = 5
+
+
+@check_function
+def absent_nodes(c: Context) -> Iterator[Finding]:
+    """Switches and hosts that names, patterns of ports and the numbers of adapters tell of, but the source has not."""
+    view = c.view
+    if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
+        return
+    absent = missing_names(view, c.pattern.labels, c.structure.rank)
+    told = {p for pair in c.suspects.missing for p in pair}
+    switches = [a for a in absent if view.is_switch[a.before]]
+    for a in switches:
+        told.update(a.ports)
+        yield _switch(c, a)
+    known = np.flatnonzero(
+        (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
+    )  # a node that is there belongs in them
+    for row in free_rows(view, c.structure.rank, told.union(known.tolist())):
+        numbers = sorted({int(n) for n in view.fabric.port_num[row]})
+        holders = len(set(view.fabric.port_node[row].tolist()))
+        one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
+        yield finding(ABSENT_SWITCH, map(view.place, row[:PLACES]),
+                      f"{one} free on all {holders} switches that reach the same ones as "
+                      f"{view.said[int(view.fabric.port_node[row[0]])]}, and the ports beside in use, as if a switch were not there",
+                      {"ports": numbers, "switches": holders})  # fmt: skip
+    yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
+
+
+def _between(c: Context, a: Absent) -> str:
+    return f"{c.view.said[a.before]} and {c.view.said[a.after]} exist"
+
+
+def _switch(c: Context, a: Absent) -> Finding:
+    free = f"{len(a.ports)} of {a.places} ports between theirs are free"
+    return finding(ABSENT_SWITCH, map(c.view.place, a.ports[:PLACES]), f"{a.name} is absent: {_between(c, a)}, {free}",
+                   {"name": a.name, "before": c.view.said[a.before], "after": c.view.said[a.after], "free": len(a.ports),
+                    "places": a.places})  # fmt: skip
+
+
+def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
+    """Hosts that are gone as a whole, then adapters that hosts lack."""
+    view = c.view
+    hosts: dict[str, list[Absent]] = {}
+    for a in absent:
+        hosts.setdefault(a.host, []).append(a)
+    known = {host for host, _ in view.adapters.values()} if hosts else set()
+    gone = {host: parts for host, parts in hosts.items() if host not in known}
+    lacking = {host: parts for host, parts in hosts.items() if host in known}
+    if len(gone) > MANY:
+        ports = [p for parts in gone.values() for a in parts for p in a.ports]
+        first = next(iter(gone))
+        yield finding(ABSENT_HOST, map(view.place, ports[:MANY]),
+                      f"{len(gone)} hosts are absent between others of their name, {first} the first; their leaf ports are free",
+                      {"hosts": list(gone), "ports": len(ports)})  # fmt: skip
+    else:
+        for host, parts in gone.items():
+            yield _host(c, host, parts)
+    yield from _fewer(c, lacking)
+
+
+def _host(c: Context, host: str, parts: list[Absent]) -> Finding:
+    view = c.view
+    ports = [p for a in parts for p in a.ports]
+    what = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
+    return finding(ABSENT_HOST, map(view.place, ports), f"{host} is absent: {_between(c, parts[0])}, {what} free",
+                   {"name": host, "before": view.said[parts[0].before], "after": view.said[parts[0].after],
+                    "adapters": [a.name for a in parts]})  # fmt: skip
+
+
+def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
+    """Hosts with fewer adapters than their kind, with the free leaf port where names or the other adapters tell it."""
+    view = c.view
+    system = system_of(view)
+    nodes = np.flatnonzero(system >= 0)
+    count = np.bincount(system[nodes])
+    leader = np.full(len(count), -1, np.int64)
+    leader[system[nodes][::-1]] = nodes[::-1]
+    kind = c.pattern.labels.class_of[leader]
+    for k in np.unique(kind[kind >= 0]).tolist():
+        hosts = np.flatnonzero((kind == k) & (leader >= 0))
+        usual, agree = mode(count[hosts])
+        if len(hosts) < MIN_HOSTS or usual < 2 or agree < SAME * len(hosts):
+            continue
+        fewer = hosts[count[hosts] < usual]
+        if len(fewer) <= int(np.maximum(count[hosts] - usual, 0).sum()):
+            continue  # another host has one too many: an adapter calls itself by another host's name, which is told
+        own_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
+        for own in own_of.values():
+            name = _host_name(view.names[int(own[0])])
+            parts = lacking.pop(name, [])
+            ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, own)
+            yield _lacks(c, name, own, parts, ports, int(usual), int(agree))
+        if len(fewer) > MANY:
+            yield finding(MISSING_ADAPTER, map(view.node_place, leader[fewer[MANY : 2 * MANY]].tolist()),
+                          f"{len(fewer) - MANY} more hosts have fewer adapters than {agree} of their kind, which have {usual}",
+                          {"hosts": len(fewer) - MANY, "usual": int(usual)})  # fmt: skip
+    rest = dict(list(lacking.items())[:MANY])
+    members: dict[str, list[int]] = {}
+    for n in nodes.tolist() if rest else ():
+        if (name := _host_name(view.names[n])) in rest:
+            members.setdefault(name, []).append(n)
+    for name, own_nodes in members.items():
+        parts = rest[name]
+        yield _lacks(c, name, np.array(own_nodes), parts, [p for a in parts for p in a.ports], 0, 0)
+
+
+def _host_name(name: str) -> str:
+    match = HCA_NAME.match(name)
+    return match.group("host") if match else name
+
+
+def _lacks(
+    c: Context, host: str, own: np.ndarray, parts: list[Absent], ports: list[int], usual: int, agree: int
+) -> Finding:  # fmt: skip
+    view = c.view
+    where = [view.place(p) for p in ports] + [view.node_place(n) for n in own[:MANY].tolist()]
+    what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
+    free = f"; free: {', '.join(str(view.place(p)) for p in ports)}" if ports else ""
+    rule = f"{agree} hosts of its kind have {usual}" if usual else f"{_between(c, parts[0])} on the hosts beside it"
+    evidence: dict[str, Any] = {
+        "adapters": len(own),
+        "usual": usual,
+        "hosts": agree,
+        "missing": [a.name for a in parts],
+    }
+    return finding(MISSING_ADAPTER, where, f"{host} has {len(own)} adapters, {rule}{f': without {what}' if what else ''}{free}",
+                   evidence)  # fmt: skip
+
+
+def _port_of_the_others(c: Context, own: np.ndarray) -> list[int]:
+    """The leaf port of an adapter that a host on rails lacks: the number that its other adapters have on their leaves, on
+    the leaf of the rail that it has none on."""
+    view, f, rails = c.view, c.view.fabric, c.structure.rank
+    ports = [p for n in own.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
+    far = f.port_peer[ports]
+    number, agree = mode(f.port_num[far].astype(np.int64))
+    if agree < max(2, len(far) // 2):
+        return []
+    leaves = set(f.port_node[far].tolist())
+    # Leaves of the unit: those that the hosts beside it (in the ports before and after on its leaves) are plugged into.
+    system = system_of(view)
+    beside: set[int] = set()
+    for leaf in leaves:
+        for n in (number - 1, number + 1):
+            if 1 <= n <= f.node_nports[leaf] and (p := int(f.port_peer[f.node_base[leaf] + n])) >= 0:
+                beside.add(int(system[f.port_node[p]]))
+    beside.discard(-1)
+    others = np.flatnonzero(np.isin(system, list(beside)))
+    unit = {int(f.port_node[f.port_peer[p]]) for n in others.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0}
+    lost = [f.node_base[x] + number for x in sorted(unit - leaves) if rails[x] == 1 and f.node_nports[x] >= number]
+    return [int(p) for p in lost if f.port_cable[p] < 0]
