@@ -75,7 +75,10 @@ def test_the_build_says_what_lacks_and_fails(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    (["ibv_devices"], ["/usr/bin/python3", "-c", "import ctypes as c; c.CDLL('libibverbs.so.1').ibv_get_device_list(None)"]),
+    (
+        ["ibv_devices"],
+        ["/usr/bin/python3", "-c", "import ctypes as c; c.CDLL('libibverbs.so.1').ibv_get_device_list(None)"],
+    ),
     ids=("linked", "loaded"),
 )
 def test_without_the_library_one_line_says_so(apps, tmp_path, words):
@@ -87,8 +90,12 @@ def test_without_the_library_one_line_says_so(apps, tmp_path, words):
         f"b.VERBS_LIBRARY = Path({str(tmp_path / 'none.so')!r}); p.PRELOADS = (b.LIBRARY, b.VERBS_LIBRARY)\n"
         "from softib.cli.main import main; sys.exit(main())"
     )
-    done = subprocess.run([sys.executable, "-c", code, "run", "--node", A, "--", *words], env=apps.env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", "--node", A, "--", *words], env=apps.env, capture_output=True, text=True
+    )
     lines = [line for line in done.stderr.splitlines() if "no InfiniBand devices for this program" in line]
     assert len(lines) == 1 and "python -m softib.preload.build" in lines[0], done.stderr
-    quiet = subprocess.run([sys.executable, "-c", code, "run", "--node", A, "--", "true"], env=apps.env, capture_output=True, text=True)
+    quiet = subprocess.run(
+        [sys.executable, "-c", code, "run", "--node", A, "--", "true"], env=apps.env, capture_output=True, text=True
+    )
     assert quiet.stderr == ""

@@ -183,7 +183,9 @@ def test_ten_thousand_killed_programs_leave_nothing(memory, victims):
 @pytest.mark.parametrize("seed", (1, 2))
 def test_what_is_freed_goes_back_while_the_program_lives(memory, seed):
     """Against a model: nothing overlaps, all is zero when it is given; objects, chunks and keys that are free take no memory."""
-    done = subprocess.run([str(program("heap")), str(memory.path.parent), str(seed), "20000"], capture_output=True, text=True)
+    done = subprocess.run(
+        [str(program("heap")), str(memory.path.parent), str(seed), "20000"], capture_output=True, text=True
+    )
     assert done.stdout == "ok\n", done.stderr
 
 

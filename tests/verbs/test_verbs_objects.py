@@ -144,7 +144,9 @@ def test_a_thousand_objects_leave_no_memory(apps):
     assert one.stdout.readline() == "made\n" and heap(apps)[0] > before[0] + 8_000_000
     one.stdin.write("\n")
     one.stdin.flush()
-    assert one.stdout.readline() == "destroyed\n" and heap(apps)[0] < before[0] + 1_500_000  # a chunk of each size, 16 blocks of keys
+    assert (
+        one.stdout.readline() == "destroyed\n" and heap(apps)[0] < before[0] + 1_500_000
+    )  # a chunk of each size, 16 blocks of keys
     one.communicate("\n", timeout=60)
     for _ in range(3):
         victim = apps.begin(A, program("many"), "1000", "stay")

@@ -29,7 +29,14 @@ CLASS_INFINIBAND = 0x020700
 ROOTS = 15
 """Root buses of a domain that have adapters: 10, 20, … f0."""
 
-_SLOTS = (("XDR", "64.0", 16), ("NDR", "32.0", 16), ("HDR", "16.0", 16), ("EDR", "8.0", 16), ("FDR", "8.0", 8), ("QDR", "5.0", 8))
+_SLOTS = (
+    ("XDR", "64.0", 16),
+    ("NDR", "32.0", 16),
+    ("HDR", "16.0", 16),
+    ("EDR", "8.0", 16),
+    ("FDR", "8.0", 8),
+    ("QDR", "5.0", 8),
+)
 """Generation → GT/s of a PCIe lane and lanes: the slot that its adapters are made for, which carries all that the link does."""
 
 

@@ -93,7 +93,9 @@ def run_attached(command: Sequence[str], env: dict[str, str], manner: Manner = P
     leftovers = Leftovers() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     try:
-        child = _start(program, command, {**os.environ, **env, **preload, **_without_verbs(Path(program), manner)}, manner)
+        child = _start(
+            program, command, {**os.environ, **env, **preload, **_without_verbs(Path(program), manner)}, manner
+        )
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             code = _wait(child, manner, leftovers)

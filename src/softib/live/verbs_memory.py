@@ -126,7 +126,9 @@ class VerbsMemory:
         region = define(HEADER, "SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
-            mine = (keys["qpn"] != 0) & (keys["kind"] == region) & (keys["process"] != 0) & np.isin(keys["qpn"], numbers)
+            mine = (
+                (keys["qpn"] != 0) & (keys["kind"] == region) & (keys["process"] != 0) & np.isin(keys["qpn"], numbers)
+            )
             keys["length"][mine] = 0
 
     def tick(self) -> None:

@@ -19,7 +19,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-__all__ = ["LIBRARY", "VERBS_LIBRARY", "compile_library", "compile_verbs", "compiler", "missing_headers", "why_no_verbs"]
+__all__ = [
+    "LIBRARY",
+    "VERBS_LIBRARY",
+    "compile_library",
+    "compile_verbs",
+    "compiler",
+    "missing_headers",
+    "why_no_verbs",
+]
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "umad"
