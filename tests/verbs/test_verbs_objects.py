@@ -122,9 +122,9 @@ def lid(fabric, node: str) -> int:
     return int(re.search(r"^Lid:\.*(\d+)", done.stdout, re.M)[1])
 
 
-@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits"))
+@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows"))
 def test_what_libibverbs_says_beside_the_data(apps, scene):
-    """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, and limits that are kept."""
+    """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows."""
     assert run(apps, A, program("says"), scene) == "ok\n"
 
 

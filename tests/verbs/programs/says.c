@@ -1,6 +1,6 @@
 /*
  * What libibverbs says to an application beside the data: the QP's state in its structure, flags of completions, errno, limits.
- * "says states", "says flags", "says errors", "says limits".
+ * "says states", "says flags", "says errors", "says limits", "says windows".
  */
 #include "rig.h"
 
@@ -114,12 +114,41 @@ static void limits(void)
     MUST(n == says.max_mw && errno == ENOMEM);
 }
 
+/*
+ * A window of type 2: the consumer chooses the last octet of its key, the index is the device's (IBA 10.6.2.1). So two that ask for one
+ * key have two, nothing else is touched, and all can be destroyed.
+ */
+static void windows(void)
+{
+    struct ibv_qp *qps[2];
+    struct ibv_mw *mws[2];
+    struct ibv_mr *region = ibv_reg_mr(pd, buffer, sizeof buffer, ALL | IBV_ACCESS_MW_BIND);
+
+    connect(qps, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+        mws[i] = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+        wr.bind_mw.mw = mws[i];
+        wr.bind_mw.rkey = mr->rkey | 0xFF; /* of somebody else's place */
+        wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ region, (uintptr_t)buffer, 64, IBV_ACCESS_REMOTE_READ };
+        MUST(!ibv_post_send(qps[1], &wr, &bad));
+        MUST(rig_poll(cq).status == IBV_WC_SUCCESS && (mws[i]->rkey & 0xFF) == 0xFF);
+    }
+    MUST(mws[0]->rkey != mws[1]->rkey);
+    for (int i = 0; i < 2; i++)
+        MUST(rig_send(qps[0], cq, IBV_WR_RDMA_READ, (uintptr_t)buffer + 64, 64, mr->lkey, (uintptr_t)buffer, mws[i]->rkey, 0).status ==
+             IBV_WC_SUCCESS);
+    MUST(ibv_dereg_mr(region) == EBUSY); /* 10.6.7.2.6 leaves it to the device; ours holds the region */
+    MUST(!ibv_dealloc_mw(mws[0]) && !ibv_dealloc_mw(mws[1]) && !ibv_dereg_mr(region) && !ibv_dereg_mr(mr));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = { { "states", states }, { "flags", flags }, { "errors", errors }, { "limits", limits } };
+    } scenes[] = { { "states", states }, { "flags", flags }, { "errors", errors }, { "limits", limits }, { "windows", windows } };
 
     context = rig_device();
     pd = ibv_alloc_pd(context);

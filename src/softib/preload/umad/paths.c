@@ -33,11 +33,11 @@ static bool is_bus(const char *path)
     char room[PATH_ROOM];
     size_t name = sizeof BUSES - 1 + strcspn(path + sizeof BUSES - 1, "/");
     int before = errno;
-    bool ours = (size_t)snprintf(room, sizeof room, "%s%.*s", view_folder(), (int)name, path) < sizeof room &&
+    bool there = (size_t)snprintf(room, sizeof room, "%s%.*s", view_folder(), (int)name, path) < sizeof room &&
                 !real()->access(room, F_OK);
 
     errno = before;
-    return ours;
+    return there;
 }
 
 static bool is_ours(const char *path)

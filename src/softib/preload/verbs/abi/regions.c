@@ -242,14 +242,16 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
     if (m->imported || !is_there(mr))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT; /* its pages are another process's to name */
     if (!flags || flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS) ||
-        !sensible(rights) || (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
+        (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
+    if (!sensible(rights)) /* what libibverbs leaves to the kernel to find (libibverbs/verbs.c) */
+        return errno = EINVAL, IBV_REREG_MR_ERR_CMD;
     if (k->users)
-        return errno = EBUSY, IBV_REREG_MR_ERR_INPUT;
+        return errno = EBUSY, IBV_REREG_MR_ERR_CMD;
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
         g = look((uintptr_t)address, (uintptr_t)address + length);
         if (!g.mapped || (rights & IBV_ACCESS_LOCAL_WRITE && !g.writable))
-            return errno = EFAULT, IBV_REREG_MR_ERR_INPUT;
+            return errno = EFAULT, IBV_REREG_MR_ERR_CMD;
     }
     if (!take_away(k, mr->lkey))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
@@ -327,7 +329,7 @@ struct ibv_mw *va_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 int va_dealloc_mw(struct ibv_mw *mw)
 {
-    struct softib_key *k = vm_key(&va_engine.w, mw->rkey);
+    struct softib_key *k = vm_key(&va_engine.w, mw->handle);
 
     k->file = 0; /* the region's */
     if (k->length && k->users)

@@ -105,8 +105,10 @@ static void unbind(struct ve_engine *e, struct softib_key *k, uint32_t next)
 enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, const struct ibv_mw_bind_info *info)
 {
     struct ve_engine *e = q->e;
-    struct softib_key *k = vm_key(&e->w, mw->rkey), *region;
+    struct softib_key *k = vm_key(&e->w, mw->handle), *region;
     struct ve_part part;
+
+    key = (mw->handle & ~0xFFu) | (key & 0xFF); /* the consumer owns the last octet; the index is ours (10.6.2.1) */
 
     if (k->domain != q->s->domain || (mw->type == IBV_MW_TYPE_2 && k->length))
         return IBV_WC_MW_BIND_ERR;

@@ -1,0 +1,83 @@
+/*
+ * What libibverbs exports since rdma-core 45 (IBVERBS_1.15 and later). A program that is linked to it calls these with our contexts,
+ * behind which its own functions would look for a provider that is not there. The structures are declared here, for the headers
+ * may be older.
+ */
+#include "abi.h"
+
+#include <errno.h>
+
+struct mr_init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask;
+    uint64_t iova;
+    void *addr;
+};
+enum { MASK_IOVA = 1, MASK_ADDR = 2 }; /* IBV_REG_MR_MASK_*; files, DMA handles and buffers are others */
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr);
+int ibv_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed);
+
+VA_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
+{
+    unsigned access = (unsigned)attr->access;
+    uint64_t iova = attr->comp_mask & MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
+
+    if (attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR) || !(attr->comp_mask & MASK_ADDR)) {
+        errno = attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR) ? EOPNOTSUPP : EINVAL;
+        return NULL;
+    }
+    return va_make_mr(pd, attr->addr, attr->length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
+}
+
+/* In 100 Mb/s: the lanes' signalling rate, as the kernel counts it (ib_port_attr_to_speed_info). */
+VA_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed)
+{
+    static const uint16_t lane[] = { 25, 50, 100, 100, 140, 250, 500, 1000, 2000 }; /* by the bit of active_speed */
+    static const uint8_t lanes[] = { 1, 4, 8, 12, 2 };                              /* of active_width */
+    struct ibv_port_attr port;
+    unsigned fast, wide;
+
+    if (portnum > 255 || va_query_port(context, (uint8_t)portnum, &port, sizeof port))
+        return errno = EINVAL;
+    fast = port.active_speed ? (unsigned)__builtin_ctz(port.active_speed) : 0;
+    wide = port.active_width ? (unsigned)__builtin_ctz(port.active_width) : 0;
+    *speed = fast < sizeof lane / sizeof *lane && wide < sizeof lanes ? (uint64_t)lane[fast] * lanes[wide] : 0;
+    return 0;
+}
+
+/* -- what is not there: DMA handles, buffers of a device, completion counters -- */
+
+#define NO_POINTER(name)                                                                                                     \
+    void *name(void);                                                                                                        \
+    VA_EXPORT void *name(void)                                                                                               \
+    {                                                                                                                        \
+        errno = EOPNOTSUPP;                                                                                                  \
+        return NULL;                                                                                                         \
+    }
+#define NO(name, result)                                                                                                     \
+    int name(void);                                                                                                          \
+    VA_EXPORT int name(void)                                                                                                 \
+    {                                                                                                                        \
+        errno = EOPNOTSUPP;                                                                                                  \
+        return result;                                                                                                       \
+    }
+
+NO_POINTER(ibv_alloc_dmah)
+NO(ibv_dealloc_dmah, EOPNOTSUPP)
+NO(ibv_dm_export_dmabuf_fd, -1)
+NO_POINTER(ibv_alloc_buf)
+NO_POINTER(ibv_free_buf)
+NO_POINTER(ibv_reg_buf_mr)
+NO(ibv_export_buf_dmabuf_fd, -1)
+NO(_ibv_query_comp_cntr_caps, EOPNOTSUPP)
+NO_POINTER(ibv_create_comp_cntr)
+NO(ibv_destroy_comp_cntr, EOPNOTSUPP)
+NO(ibv_set_comp_cntr, EOPNOTSUPP)
+NO(ibv_set_err_comp_cntr, EOPNOTSUPP)
+NO(ibv_inc_comp_cntr, EOPNOTSUPP)
+NO(ibv_inc_err_comp_cntr, EOPNOTSUPP)
+NO(ibv_read_comp_cntr, EOPNOTSUPP)
+NO(ibv_read_err_comp_cntr, EOPNOTSUPP)
+NO(ibv_qp_attach_comp_cntr, EOPNOTSUPP)
