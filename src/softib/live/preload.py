@@ -135,7 +135,8 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
             enter()
 
     try:
-        return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare)
+        # It inherits what we did, as below any other command: MPICH's ranks speak to their launcher on a descriptor.
+        return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
         words = os.read(told, 1024).decode(errors="replace") if enter else "its start failed"
         raise InputError(
