@@ -20,6 +20,8 @@ __all__ = ["Task", "Worker"]
 SPINS = 200
 """Polls without an event before the thread lets others run for ``NAP_S``."""
 NAP_S = 50e-6
+PROBE_S = 1.0
+"""Without an event for so long, ranks that are waited for are asked whether they live."""
 
 
 def _told(settled: torch.futures.Future) -> object:
@@ -90,7 +92,7 @@ class Worker:
     # -- the thread --
 
     def _run(self) -> None:
-        idle = 0
+        idle, probe_s = 0, time.monotonic() + PROBE_S
         while self._take_new():
             happened = self.wire.progress() if self._queue or self._single else 0
             while self._queue and self._advance(self._queue[0]):
@@ -100,6 +102,11 @@ class Worker:
             idle = 0 if happened else idle + 1
             if idle > SPINS:
                 time.sleep(NAP_S)
+            if idle == 0:
+                probe_s = time.monotonic() + PROBE_S
+            elif time.monotonic() > probe_s:
+                probe_s = time.monotonic() + PROBE_S
+                self.wire.probe()
         gone = PeerError("the process group was closed")
         for task in (*self._queue, *self._single):
             task.settle(gone)
