@@ -56,7 +56,9 @@ class Release(Core):
             self.answer_stray(port, slid, cm_mad(CmAttr.DREP, head.tid, **words))
         elif e in self.releases:
             pass  # asked again
-        elif e.state is State.DREQ_SENT or (e.state in (State.ESTABLISHED, State.REP_SENT) and not self._hold_release(e)):
+        elif e.state is State.DREQ_SENT or (
+            e.state in (State.ESTABLISHED, State.REP_SENT) and not self._hold_release(e)
+        ):
             self._released(e)
         elif e.state is State.TIMEWAIT:
             self._drop(e)
