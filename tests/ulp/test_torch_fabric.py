@@ -113,7 +113,7 @@ def test_a_killed_rank_is_told_to_the_other_node(running, tmp_path):
     try:
         for one in launchers:
             one.communicate(timeout=400)
-        assert "rank 1 is lost" in (tmp_path / "told0").read_text()
+        assert "rank 1 is lost: IBV_WC_RETRY_EXC_ERR" in (tmp_path / "told0").read_text()
     finally:
         for one in launchers:
             stop(one)

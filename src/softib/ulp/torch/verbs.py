@@ -123,7 +123,8 @@ class VerbsLinks:
         link = self.links[peer]
         if not (link.probed or link.dead):
             link.probed = True
-            wr = self.v.wr.SendWR(wr_id=PROBE, opcode=self.e.IBV_WR_RDMA_WRITE, num_sge=0)
+            nothing = self.v.wr.SGE(self._base, 0, self._slots.lkey)  # pyverbs takes no request without one
+            wr = self.v.wr.SendWR(wr_id=PROBE, opcode=self.e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[nothing])
             wr.set_wr_rdma(0, 0)
             self._post_to(peer, link, wr)
 
@@ -139,7 +140,7 @@ class VerbsLinks:
                 if not link.dead:
                     link.dead = True
                     link.backlog.clear()
-                    yield "lost", peer, self.v.cq.wc_status_to_str(wc.status)
+                    yield "lost", peer, self.e.ibv_wc_status(wc.status).name
             elif kind == RECV:
                 at = self._recv_slot(peer, what) - self._base
                 message = self._memory[at : at + wc.byte_len]

@@ -92,6 +92,17 @@ class Worker:
     # -- the thread --
 
     def _run(self) -> None:
+        gone: Exception = PeerError("the process group was closed")
+        try:
+            self._work()
+        except Exception as error:  # of the device: nobody may wait for a thread that is no more
+            gone = error
+            with self._wake:
+                self._closing = True
+        for task in (*self._queue, *self._single, *(task for task, _ in self._new)):
+            task.settle(gone)
+
+    def _work(self) -> None:
         idle, probe_s = 0, time.monotonic() + PROBE_S
         while self._take_new():
             happened = self.wire.progress() if self._queue or self._single else 0
@@ -102,14 +113,10 @@ class Worker:
             idle = 0 if happened else idle + 1
             if idle > SPINS:
                 time.sleep(NAP_S)
-            if idle == 0:
+            if not idle or time.monotonic() > probe_s:
                 probe_s = time.monotonic() + PROBE_S
-            elif time.monotonic() > probe_s:
-                probe_s = time.monotonic() + PROBE_S
-                self.wire.probe()
-        gone = PeerError("the process group was closed")
-        for task in (*self._queue, *self._single):
-            task.settle(gone)
+                if idle:
+                    self.wire.probe()
 
     def _take_new(self) -> bool:
         """False when it is time to end. Sleeps while there is nothing to do."""
