@@ -14,6 +14,8 @@ class FakeLinks:
     def __init__(self, world: dict[int, queue.SimpleQueue], keys: dict[int, tuple[int, int]], rank: int):
         self.world, self.keys, self.rank, self.size = world, keys, rank, len(world)
         self.numbers = itertools.count(rank + 1, self.size)
+        self.silent: set[int] = set()
+        """Ranks that have died."""
 
     def send(self, peer: int, message: bytes) -> None:
         self.world[peer].put(("message", self.rank, message))
@@ -36,6 +38,10 @@ class FakeLinks:
                 events.append(self.world[self.rank].get_nowait())
             except queue.Empty:
                 return events
+
+    def probe(self, peer: int) -> None:
+        if peer in self.silent:
+            self.lose(peer)
 
     def lose(self, peer: int) -> None:
         self.world[self.rank].put(("lost", peer, "transport retry counter exceeded"))

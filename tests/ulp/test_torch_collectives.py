@@ -230,6 +230,28 @@ def test_a_lost_rank_fails_who_waits_for_it():
     group.shutdown()
 
 
+def test_who_only_receives_asks_whether_its_peer_lives():
+    """Nothing is outstanding on its connection, so no timer of an HCA runs: a receiver alone never learns of a death."""
+    links = world(2)
+    links[0].silent.add(1)
+    group = SoftibProcessGroup(0, 2, timedelta(seconds=240), links[0])
+    with pytest.raises(PeerError, match="rank 1 is lost"):
+        group.recv([torch.zeros(4)], 1, 0).wait()
+    group.shutdown()
+
+
+def test_an_error_of_the_device_reaches_who_waits():
+    links = world(2)
+    group = SoftibProcessGroup(0, 2, timedelta(seconds=240), links[0])
+    work = group.recv([torch.zeros(4)], 1, 0)
+    links[0].poll = lambda: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        work.wait()
+    with pytest.raises(PeerError, match="closed"):
+        group.barrier()
+    group.shutdown()
+
+
 def test_a_rank_that_never_comes_is_named_after_the_timeout():
     group = SoftibProcessGroup(0, 2, timedelta(seconds=0.2), world(2)[0])
     with pytest.raises(PeerError, match=r"all_reduce: no end after 0.2 s; waits for a .* rank 1"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs.applications import A, Applications, B
+from tests.verbs.applications import A, Applications, B, stop
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -60,3 +60,60 @@ def test_each_collective_gives_what_gloo_gives(trained, what):
 def test_gradients_went_over_the_fabric(trained):
     """Fifty steps of 19,210 floats: more than a megabyte left each node."""
     assert trained["counters"]["PortXmitData"] * 4 > 1_000_000
+
+
+# -- torchrun --
+
+FSDP = str(Path(__file__).with_name("fsdp_program.py"))
+
+
+def torchrun(fabric: Applications, ranks: int, *words: str) -> list[subprocess.Popen]:
+    """One launcher on each of two nodes, with ``ranks`` each."""
+    port = str(next(fabric.ports))
+    return [
+        subprocess.Popen(
+            fabric.words("run", "--node", node, "--", sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
+                         "--nproc-per-node", str(ranks), "--node-rank", str(i), "--master-addr", "127.0.0.1",
+                         "--master-port", port, FSDP, *words),
+            env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )
+        for i, node in enumerate((A, B))
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def running():
+    if not list(
+        Path("/usr/lib/python3/dist-packages/pyverbs").glob(f"*{sys.implementation.cache_tag.split('-')[1]}*.so")
+    ):
+        pytest.skip("python3-pyverbs is not installed for this Python")
+    made = Applications()
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_torchrun_shards_a_model_over_two_nodes(running, tmp_path):
+    """FSDP: the weights have the same bits on every rank, and are gloo's within rounding."""
+    for backend in ("softib", "gloo"):
+        launchers = torchrun(running, 2, backend, str(tmp_path))
+        said = [one.communicate(timeout=400)[0] for one in launchers]
+        assert [one.returncode for one in launchers] == [0, 0], said
+    ours = [torch.load(tmp_path / f"softib{rank}") for rank in range(SIZE)]
+    assert all(torch.equal(ours[0], weights) for weights in ours)
+    torch.testing.assert_close(ours[0], torch.load(tmp_path / "gloo0"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_killed_rank_is_told_to_the_other_node(running, tmp_path):
+    """The survivor only waits for messages; it hears by its own question, long before the group's timeout (half an hour)."""
+    launchers = torchrun(running, 1, "softib", str(tmp_path), "1")
+    try:
+        for one in launchers:
+            one.communicate(timeout=400)
+        assert "rank 1 is lost: IBV_WC_RETRY_EXC_ERR" in (tmp_path / "told0").read_text()
+    finally:
+        for one in launchers:
+            stop(one)

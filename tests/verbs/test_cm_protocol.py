@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -29,9 +30,11 @@ class Host:
         self.wire, self.lid = wire, lid
         self.events: list[tuple[Endpoint, Event, int, dict]] = []
         self.listener: Endpoint | None = None
+        self.completions: dict[int, int] = {}
+        """Those that the program of a QP has not taken yet."""
         self.protocol = Protocol(
             lambda port, service: self.listener if service == SERVICE else None, self.child, self.tell,
-            lambda port: port * 0x100, timing=timing,
+            lambda port: port * 0x100, timing=timing, unread=self.unread,
         )  # fmt: skip
 
     def listen(self, qp_type: int = QpType.RC, backlog: int = 4) -> Endpoint:
@@ -49,6 +52,9 @@ class Host:
         path = Path.made(sgid=GIDS[self.lid], dgid=GIDS[other], slid=self.lid, dlid=other, pkey=0xFFFF, sl=0, mtu=5,
                          rate=16, life_time=18)  # fmt: skip
         return Endpoint(self, 9, 0, 0x0106, qp_type, port=self.lid, path=path, target_service=SERVICE)
+
+    def unread(self, qpn: int) -> Callable[[], bool] | None:
+        return (lambda: bool(self.completions.get(qpn))) if self.completions.get(qpn) else None
 
     def seen(self) -> list[Event]:
         return [event for _, event, _, _ in self.events]

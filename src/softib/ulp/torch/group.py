@@ -78,6 +78,26 @@ class SoftibProcessGroup(dist.ProcessGroup):
         self._links = links
         self._worker = Worker(Wire(links), timeout.total_seconds(), f"softib-rank-{rank}")
         self._numbers = itertools.count(1)
+        self._name = self._desc = ""
+
+    # torch keeps these in the backends of a group, and this group is its own backend. Meshes of devices look for it by its
+    # name, so without one there is no FSDP and no DTensor.
+
+    def setGroupName(self, name: str) -> None:
+        """What torch calls this group."""
+        self._name = name
+
+    def getGroupName(self) -> str:
+        """See :meth:`setGroupName`."""
+        return self._name
+
+    def setGroupDesc(self, desc: str) -> None:
+        """For people."""
+        self._desc = desc
+
+    def getGroupDesc(self) -> str:
+        """See :meth:`setGroupDesc`."""
+        return self._desc
 
     def getBackendName(self) -> str:
         """What ``torch.distributed.get_backend`` says."""

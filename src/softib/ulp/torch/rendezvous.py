@@ -66,6 +66,9 @@ class Links(Protocol):
     def register(self, address: int, octets: int) -> tuple[Any, int]:
         """Make memory readable and writable by the device: (what keeps it so, rkey)."""
 
+    def probe(self, peer: int) -> None:
+        """Ask ``peer`` for a sign of life: when it does not come, :meth:`poll` says ``("lost", peer, why)``."""
+
     def poll(self) -> list[tuple[str, int, Any]]:
         """What happened since: ``("message", peer, octets)``, ``("read", peer, number)``, ``("lost", peer, why)``."""
 
@@ -146,6 +149,15 @@ class Wire:
         for kind, peer, told in events:
             handlers[kind](peer, told)
         return len(events)
+
+    def probe(self) -> None:
+        """Ask those whom we only wait for whether they live: a connection with nothing outstanding never says that its other
+        end is dead (IBA 9.7.6.1.3 lets the requester notice alone)."""
+        asked = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
+        if any(self._anybody.values()):
+            asked |= set(range(self.links.size)) - {self.links.rank}
+        for peer in sorted(asked - self._lost.keys()):
+            self.links.probe(peer)
 
     # -- what arrives --
 

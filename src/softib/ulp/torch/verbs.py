@@ -24,7 +24,7 @@ PART = 1 << 30
 """Octets of one RDMA READ; a message is 2 GiB at most (IBA 9.7.8)."""
 ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER = 18, 7, 7, 12
 """4.096 µs · 2^18 = 1.07 s a try; RNR NAK timer code 12 = 0.64 ms (IBA table 45)."""
-RECV, SEND, READ = 0, 1, 2
+RECV, SEND, READ, PROBE = 0, 1, 2, 3
 """Kinds of work request: the two lowest bits of wr_id."""
 
 
@@ -36,6 +36,7 @@ class Link:
     free: deque[int] = field(default_factory=lambda: deque(range(SEND_SLOTS)))
     reads: int = 0
     backlog: deque[tuple] = field(default_factory=deque)
+    probed: bool = False
     dead: bool = False
 
 
@@ -52,7 +53,7 @@ class VerbsLinks:
         self.e = v.enums
         self.pd = v.pd.PD(self.device.context)
         self.access = self.e.IBV_ACCESS_LOCAL_WRITE | self.e.IBV_ACCESS_REMOTE_READ
-        depth = size * (RECV_SLOTS + SEND_SLOTS + READS)
+        depth = size * (RECV_SLOTS + SEND_SLOTS + READS + 1)
         self.cq = v.cq.CQ(self.device.context, depth)
         octets = size * (RECV_SLOTS + SEND_SLOTS) * SLOT
         self._memory = ctypes.create_string_buffer(octets)
@@ -67,7 +68,7 @@ class VerbsLinks:
 
     def _make_qp(self) -> Any:
         q = self.v.qp
-        cap = q.QPCap(max_send_wr=SEND_SLOTS + READS, max_recv_wr=RECV_SLOTS, max_send_sge=1, max_recv_sge=1)
+        cap = q.QPCap(max_send_wr=SEND_SLOTS + READS + 1, max_recv_wr=RECV_SLOTS, max_send_sge=1, max_recv_sge=1)
         init = q.QPInitAttr(qp_type=self.e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=cap, sq_sig_all=1)
         attr = q.QPAttr(port_num=self.device.portnum)
         attr.qp_access_flags = self.e.IBV_ACCESS_REMOTE_READ | self.e.IBV_ACCESS_REMOTE_WRITE
@@ -117,6 +118,16 @@ class VerbsLinks:
         region = self.v.mr.MR(self.pd, octets, self.access, address=address)
         return region, region.rkey
 
+    def probe(self, peer: int) -> None:
+        """An RDMA WRITE of nothing: it needs neither key nor receive (IBA C9-88), and only an HCA whose QP lives answers it."""
+        link = self.links[peer]
+        if not (link.probed or link.dead):
+            link.probed = True
+            nothing = self.v.wr.SGE(self._base, 0, self._slots.lkey)  # pyverbs takes no request without one
+            wr = self.v.wr.SendWR(wr_id=PROBE, opcode=self.e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[nothing])
+            wr.set_wr_rdma(0, 0)
+            self._post_to(peer, link, wr)
+
     def poll(self) -> list[tuple[str, int, Any]]:
         """Completions since the last call, as the wire wants them."""
         return list(self._events())
@@ -129,7 +140,7 @@ class VerbsLinks:
                 if not link.dead:
                     link.dead = True
                     link.backlog.clear()
-                    yield "lost", peer, self.v.cq.wc_status_to_str(wc.status)
+                    yield "lost", peer, self.e.ibv_wc_status(wc.status).name
             elif kind == RECV:
                 at = self._recv_slot(peer, what) - self._base
                 message = self._memory[at : at + wc.byte_len]
@@ -138,6 +149,8 @@ class VerbsLinks:
             elif kind == SEND:
                 link.free.append(what)
                 self._go_on(peer)
+            elif kind == PROBE:
+                link.probed = False
             else:
                 link.reads -= 1
                 self._go_on(peer)
@@ -188,11 +201,15 @@ class VerbsLinks:
             sge = w.SGE(address, octets, lkey)
             wr = w.SendWR(wr_id=number << 2 | READ, opcode=self.e.IBV_WR_RDMA_READ, num_sge=1, sg=[sge])
             wr.set_wr_rdma(rkey, remote)
+        self._post_to(peer, link, wr)
+        return True
+
+    @staticmethod
+    def _post_to(peer: int, link: Link, wr: Any) -> None:
         try:
             link.qp.post_send(wr)
         except Exception as error:
             raise PeerError(f"rank {peer}: cannot post a work request: {error}") from None
-        return True
 
     def _recv_slot(self, peer: int, slot: int) -> int:
         return self._base + (peer * RECV_SLOTS + slot) * SLOT

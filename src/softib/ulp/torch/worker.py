@@ -20,6 +20,8 @@ __all__ = ["Task", "Worker"]
 SPINS = 200
 """Polls without an event before the thread lets others run for ``NAP_S``."""
 NAP_S = 50e-6
+PROBE_S = 1.0
+"""Without an event for so long, ranks that are waited for are asked whether they live."""
 
 
 def _told(settled: torch.futures.Future) -> object:
@@ -90,7 +92,18 @@ class Worker:
     # -- the thread --
 
     def _run(self) -> None:
-        idle = 0
+        gone: Exception = PeerError("the process group was closed")
+        try:
+            self._work()
+        except Exception as error:  # of the device: nobody may wait for a thread that is no more
+            gone = error
+            with self._wake:
+                self._closing = True
+        for task in (*self._queue, *self._single, *(task for task, _ in self._new)):
+            task.settle(gone)
+
+    def _work(self) -> None:
+        idle, probe_s = 0, time.monotonic() + PROBE_S
         while self._take_new():
             happened = self.wire.progress() if self._queue or self._single else 0
             while self._queue and self._advance(self._queue[0]):
@@ -100,9 +113,10 @@ class Worker:
             idle = 0 if happened else idle + 1
             if idle > SPINS:
                 time.sleep(NAP_S)
-        gone = PeerError("the process group was closed")
-        for task in (*self._queue, *self._single):
-            task.settle(gone)
+            if not idle or time.monotonic() > probe_s:
+                probe_s = time.monotonic() + PROBE_S
+                if idle:
+                    self.wire.probe()
 
     def _take_new(self) -> bool:
         """False when it is time to end. Sleeps while there is nothing to do."""
