@@ -56,10 +56,10 @@ def test_several_names_are_for_the_ranks(apps, stock, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["--no-tuning", "UCX_TLS"])
+@pytest.mark.parametrize("how", ["--no-tuning", "OMPI_MCA_pml"])
 def test_who_takes_shared_memory_is_told_once(apps, stock, tmp_path, how):
     """Of the two ranks, rank 0 speaks."""
-    options, env = (("--no-tuning",), {}) if how == "--no-tuning" else ((), {"UCX_TLS": "sm,self"})
+    options, env = (("--no-tuning",), {}) if how == "--no-tuning" else ((), {"OMPI_MCA_pml": "ob1"})
     said = started(apps, "openmpi", tmp_path, *options, **env)
     assert said.count(SILENT) == 1 and how in said and "rank 0 of 2" in said
     assert SILENT not in started(apps, "openmpi", tmp_path, *options, SOFTIB_QUIET="1", **env)
