@@ -27,7 +27,7 @@ SHOWN = ("", "text", "csv", "json", "mermaid")
 FENCE = re.compile(
     r"^(?P<fence>```+)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
 )
-COMMENT = re.compile(r"<!--\s*(not run|needs|slow)(?::\s*(.*?))?\s*-->\s*\n?\Z", re.DOTALL)
+COMMENT = re.compile(r"<!--\s*(not run|needs|slow)(?::[ \t]*((?:(?!-->).)*?))?\s*-->[ \t]*\n\Z", re.DOTALL)
 COMMAND = re.compile(r"^ {4}(?:softib|make|pip|python|sudo|apt-get|mpirun|torchrun)\b", re.MULTILINE)
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -94,7 +94,7 @@ def script_of(blocks: list[Block]) -> str:
         """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "$BASH_COMMAND" >> failed' ERR""",
     ]
     for block in blocks:
-        lines += [f"block={shlex.quote(block.name)}", 'echo "== $block"']
+        lines += [f"block={shlex.quote(block.name)}", 'echo "== $block at $SECONDS s"']
         if block.language == "yaml":
             name = re.match(r"# (\S+\.ya?ml)\n", block.text)
             target = name[1] if name else "examples/from-the-page.yaml"

@@ -107,6 +107,13 @@ def test_commands_stand_in_fences(page):
     assert lines == []
 
 
+def test_needs_are_words_and_few_blocks_are_not_run():
+    """A comment that reached too far would leave everything out in silence."""
+    assert {n for b in EVERY for n in b.needs if not re.fullmatch(r"[a-z][\w.:/-]*", n)} == set()
+    assert max(len(b.needs) for b in EVERY) <= 4
+    assert sum(bool(b.not_run) for b in EVERY) <= 5 and len(RUNNABLE) > 20
+
+
 def test_whoever_is_not_run_says_why():
     assert all(len(b.not_run.split()) >= 3 for b in EVERY if b.not_run)
 
