@@ -68,7 +68,15 @@ def command(
     with steps("reading"):
         result = load(source, ibnl, node_name_map)
     report = build(
-        source, result, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, steps=steps
+        source,
+        result,
+        plan=plans,
+        engine=engine,
+        lfts=lfts,
+        guid_files=guid_files,
+        seed=seed,
+        traffic=traffic,
+        steps=steps,
     )
     if html:
         report.made = made
