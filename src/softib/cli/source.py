@@ -35,7 +35,7 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
         beside = Path() if source == STDIN else path.parent
         with plain_copy(source) as copy:
             # What a file of this kind names, or looks for beside it, is beside the original.
-            return named_again(_read(copy, [*ibnl, beside], node_name_map, beside), copy, source)
+            return _noted(source, named_again(_read(copy, [*ibnl, beside], node_name_map, beside), copy, source))
     slot = _running(source)
     if slot is not None and (path.is_dir() or not path.exists()):
         if ibnl or node_name_map:
@@ -49,7 +49,14 @@ def load(source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None
         raise UnreadableFile(f"{source}: this is a directory; give a file")
     if not path.exists():
         raise UnreadableFile(_absent(source))
-    return _read(path, ibnl, node_name_map)
+    return _noted(source, _read(path, ibnl, node_name_map))
+
+
+def _noted(source: str, result: ReadResult) -> ReadResult:
+    """``result``, after its reader's notes went to stderr."""
+    for note in result.notes:
+        click.echo(f"softib: {source}: {note}", err=True)
+    return result
 
 
 def _read(path: Path, ibnl: Sequence[str | Path], node_name_map: str | None, beside: Path | None = None) -> ReadResult:
@@ -60,10 +67,7 @@ def _read(path: Path, ibnl: Sequence[str | Path], node_name_map: str | None, bes
         return spec.load_fabric_yaml(path, ibnl_dirs=ibnl, node_name_map=node_name_map, beside=beside)
     from softib.fabric.formats import registry
 
-    result = registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
-    for note in result.notes:
-        click.echo(f"softib: {source}: {note}", err=True)
-    return result
+    return registry.read(path, ibnl_dirs=ibnl, node_name_map=node_name_map)
 
 
 def _running(source: str) -> Slot | None:
