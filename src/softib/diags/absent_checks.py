@@ -106,6 +106,7 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
     count = np.bincount(system[nodes])
+    twins = len(nodes) - len({view.names[n] for n in nodes.tolist()})
     leader = np.full(len(count), -1, np.int64)
     leader[system[nodes][::-1]] = nodes[::-1]
     kind = c.pattern.labels.class_of[leader]
@@ -115,8 +116,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
         if len(hosts) < MIN_HOSTS or usual < 2 or agree < SAME * len(hosts):
             continue
         fewer = hosts[count[hosts] < usual]
-        if len(fewer) <= int(np.maximum(count[hosts] - usual, 0).sum()):
-            continue  # another host has one too many: an adapter calls itself by another host's name, which is told
+        if len(fewer) <= twins:
+            continue  # an adapter calls itself as another host's does, which is told
         own_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
         for own in own_of.values():
             name = _host_name(view.names[int(own[0])])
