@@ -48,7 +48,9 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
-    for row in free_rows(view, c.structure.rank, told.union(known.tolist())):
+    cabled = np.bincount(view.fabric.port_node[view.fabric.port_cable >= 0], minlength=len(view.names)) > 0
+    dead = bool((view.is_switch & ~cabled).any())  # a listed switch without links leaves such ports: it is told itself
+    for row in free_rows(view, c.structure.rank, told.union(known.tolist())) if not dead else ():
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
@@ -106,6 +108,7 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
     count = np.bincount(system[nodes])
+    twins = len(nodes) - len({view.names[n] for n in nodes.tolist()})
     leader = np.full(len(count), -1, np.int64)
     leader[system[nodes][::-1]] = nodes[::-1]
     kind = c.pattern.labels.class_of[leader]
@@ -115,8 +118,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
         if len(hosts) < MIN_HOSTS or usual < 2 or agree < SAME * len(hosts):
             continue
         fewer = hosts[count[hosts] < usual]
-        if len(fewer) <= int(np.maximum(count[hosts] - usual, 0).sum()):
-            continue  # another host has one too many: an adapter calls itself by another host's name, which is told
+        if len(fewer) <= twins:
+            continue  # an adapter calls itself as another host's does, which is told
         own_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
         for own in own_of.values():
             name = _host_name(view.names[int(own[0])])
