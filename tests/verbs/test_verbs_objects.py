@@ -122,9 +122,9 @@ def lid(fabric, node: str) -> int:
     return int(re.search(r"^Lid:\.*(\d+)", done.stdout, re.M)[1])
 
 
-@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows"))
+@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows", "forks"))
 def test_what_libibverbs_says_beside_the_data(apps, scene):
-    """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows."""
+    """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows; a fork."""
     assert run(apps, A, program("says"), scene) == "ok\n"
 
 

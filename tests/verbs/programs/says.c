@@ -1,8 +1,13 @@
 /*
  * What libibverbs says to an application beside the data: the QP's state in its structure, flags of completions, errno, limits.
- * "says states", "says flags", "says errors", "says limits", "says windows".
+ * "says states", "says flags", "says errors", "says limits", "says windows",
+ * "says forks".
  */
 #include "rig.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -143,13 +148,42 @@ static void windows(void)
     MUST(!ibv_dealloc_mw(mws[0]) && !ibv_dealloc_mw(mws[1]) && !ibv_dereg_mr(region) && !ibv_dereg_mr(mr));
 }
 
+static struct ibv_mr *cached;
+
+static void flush(void)
+{
+    if (cached)
+        MUST(!ibv_dereg_mr(cached));
+    cached = NULL;
+}
+
+/* A registration cache empties itself before a fork, as UCX's does: in a handler that runs after the library's own. */
+static void forks(void)
+{
+    char *page = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int status;
+    pid_t pid;
+
+    memset(page, 42, 65536);
+    cached = ibv_reg_mr(pd, page, 65536, ALL);
+    MUST(cached);
+    pid = fork();
+    if (!pid)
+        _exit(page[65535] == 42 ? 7 : 1);
+    MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7 && !cached);
+    cached = ibv_reg_mr(pd, page, 65536, ALL);
+    flush();
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = { { "states", states }, { "flags", flags }, { "errors", errors }, { "limits", limits }, { "windows", windows } };
+    } scenes[] = { { "states", states }, { "flags", flags }, { "errors", errors }, { "limits", limits }, { "windows", windows },
+                 { "forks", forks } };
 
+    MUST(!pthread_atfork(flush, NULL, NULL));
     context = rig_device();
     pd = ibv_alloc_pd(context);
     cq = ibv_create_cq(context, 64, NULL, NULL, 0);

@@ -30,7 +30,8 @@ struct vm_moved { /* one file; while regions use it */
     struct vm_moved *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Recursive: an application's own handler of pthread_atfork may deregister (UCX's registration cache does) while ours holds it. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct vm_region *regions;
 static struct vm_moved *files;
 static unsigned files_n;
@@ -227,7 +228,7 @@ static void in_child(void)
         close(gate[0]);
         close(gate[1]);
     }
-    pthread_mutex_init(&lock, NULL);
+    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 /* -- moving -- */
