@@ -82,5 +82,9 @@ def test_a_real_directory_of_ibdiagnet(shared_data: Path) -> None:
     result = read(shared_data / "sequoia-ndr-ibdiagnet" / "data__ibdiagnet2__ibdiagnet2.db_csv")
     found = check(result.fabric, records=result.fabric.source.records | {"counters"})
     errors = [f for f in found if f.code == "link-error-counters" and f.severity > Severity.INFO]
-    assert errors[0].evidence["counters"]["is-north-7-compute-27 mlx5_11[1]"] == {"PortRcvErrors": 1436771}
+    assert errors[0].evidence["counters"]["is-north-7-compute-27 mlx5_11[1]"] == {
+        "SymbolErrorCounter": 65535, "PortRcvErrors": 1436771,
+    }  # fmt: skip
+    below = [f for f in found if f.code == "link-error-counters" and "signed number" in f.message]
+    assert len(below) == 1 and "PortRcvErrors reads -40" in below[0].message and below[0].severity == Severity.INFO
     assert 1 < len(errors) <= 17

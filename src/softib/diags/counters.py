@@ -59,6 +59,14 @@ OUTSTANDING = 10
 MANY = 16
 """From so many cables with errors on, one more finding for the rest."""
 BUSIEST = 8
+BELOW_ZERO = 1 << 63
+"""Where 64-bit counters begin that firmware has made negative: no port counts so far in 500 years."""
+
+
+def _count(view: FabricView, name: str) -> np.ndarray:
+    """A counter of every port (uint64[ports]); one that reads below zero counts nothing."""
+    value: np.ndarray = view.fabric.counters[name]
+    return np.where(value < np.uint64(BELOW_ZERO), value, np.uint64(0))
 
 
 @check_function
@@ -74,7 +82,7 @@ def _excess(view: FabricView, thresholds: dict[str, int]) -> np.ndarray:
     """How many times its threshold the worst counter of each port holds; 0 where none passes (float64[ports])."""
     worst = np.zeros(view.fabric.sizes.ports)
     for name, most in thresholds.items():
-        value = view.fabric.counters[name]
+        value = _count(view, name)
         np.maximum(worst, np.where(value > most, value / most, 0.0), out=worst)
     return worst
 
@@ -84,12 +92,20 @@ def _errors(view: FabricView) -> Iterator[Finding]:
     thresholds, common = dict(THRESHOLDS), []
     cabled = max(1, int((f.port_cable >= 0).sum()))
     for name, most in THRESHOLDS.items():
-        above = np.flatnonzero(f.counters[name] > most)
+        count = _count(view, name)
+        above = np.flatnonzero(count > most)
         if len(above) > max(MANY, COMMON * cabled):
-            usual = int(np.median(f.counters[name][above]))
+            usual = int(np.median(count[above]))
             thresholds[name] = OUTSTANDING * usual
             common.append((name, most, above, usual))
     yield from _cables(view, thresholds)
+    for name in THRESHOLDS:
+        below = np.flatnonzero(f.counters[name] >= np.uint64(BELOW_ZERO))
+        if len(below):
+            yield finding(LINK_ERROR_COUNTERS, map(view.place, below[:BUSIEST].tolist()),
+                          f"{SHORT[name]} reads {int(f.counters[name][below[0]]) - (1 << 64)} as a signed number on "
+                          f"{view.place(int(below[0]))}: a mistake of its firmware, not counted",
+                          {"counter": SHORT[name], "ports": len(below)}, severity=Severity.INFO)  # fmt: skip
     for name, most, above, usual in common:
         yield finding(LINK_ERROR_COUNTERS, map(view.place, above[:BUSIEST].tolist()),
                       f"{SHORT[name]} is above {most} on {len(above)} ports, half of them above {usual}: what all ports count "
@@ -134,7 +150,7 @@ def _of_cable(view: FabricView, port: int, thresholds: dict[str, int]) -> Findin
 
 def _above(view: FabricView, port: int, thresholds: dict[str, int]) -> dict[str, int]:
     row = view.fabric.counters[port]
-    return {SHORT[name]: int(row[name]) for name, most in thresholds.items() if row[name] > most}
+    return {SHORT[name]: int(row[name]) for name, most in thresholds.items() if most < row[name] < BELOW_ZERO}
 
 
 def _congestion(view: FabricView) -> Iterator[Finding]:
