@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,7 +109,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
     count = np.bincount(system[nodes])
-    twins = len(nodes) - len({view.names[n] for n in nodes.tolist()})
+    carriers = Counter(view.names)
+    twins = sum(carriers[view.names[n]] == 2 for n in nodes.tolist())  # makers' names are carried by more
     leader = np.full(len(count), -1, np.int64)
     leader[system[nodes][::-1]] = nodes[::-1]
     kind = c.pattern.labels.class_of[leader]
