@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.uniform import OddCable
 from softib.diags.view import FabricView
 
 __all__ = ["exchanged_uplinks"]
@@ -32,6 +31,15 @@ MARGIN = 0.5
 """How much better than the next the cable must fit that is named: ports in no order vote for anything a little."""
 NEAREST = 3
 """Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it are its like."""
+
+
+@dataclass(frozen=True)
+class OddCable:
+    """A cable (port rows ``port`` below, ``far`` above) that should lead to node ``wanted``, where like switches have it."""
+
+    port: int
+    far: int
+    wanted: int
 
 
 @dataclass(frozen=True, order=True)

@@ -9,7 +9,7 @@ majority is, nothing is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.view import FabricView
 
-__all__ = ["OddCable", "Uneven", "uneven"]
+__all__ = ["Uneven", "uneven"]
 
 MIN_KIND = 3
 """Switches with equal rows that make a kind."""
@@ -29,15 +29,6 @@ HANDFUL = 2
 """… but for so many."""
 FEW_HOSTS = 0.5
 """Share of the usual number of hosts below which a leaf that is cabled otherwise serves another purpose."""
-
-
-@dataclass(frozen=True)
-class OddCable:
-    """A cable (port rows ``port`` below, ``far`` above) that should lead to node ``wanted``, where like switches have it."""
-
-    port: int
-    far: int
-    wanted: int
 
 
 @dataclass(frozen=True)
@@ -57,8 +48,7 @@ class Lost:
 class Uneven:
     """``switch`` has ``links`` uplinks, its kind ``usual``; nodes with ``fewer`` or ``more`` links from it than usual.
 
-    ``kind`` switches have the usual row. ``cables`` are those of the surplus ones whose port number leads to one of
-    ``fewer`` on most switches of the kind; ``lost`` are the cables that ``fewer`` lacks.
+    ``kind`` switches have the usual row; ``lost`` are the cables that ``fewer`` lacks.
     """
 
     switch: int
@@ -67,7 +57,6 @@ class Uneven:
     kind: int
     fewer: tuple[int, ...]
     more: tuple[int, ...]
-    cables: tuple[OddCable, ...] = ()
     lost: tuple[Lost, ...] = ()
 
 
@@ -163,29 +152,12 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
     parents = sorted({*row, *expected})
     fewer = tuple(p for p in parents if row.get(p, 0) < expected.get(p, 0))
     more = tuple(p for p in parents if row.get(p, 0) > expected.get(p, 0))
-    cables = tuple(_odd_cables(view, switch, set(fewer), set(more), members))
     lost: list[Lost] = []
     if not more:
         finder = _FreePorts(view, switch, expected, members)
         for parent in fewer:
             lost += finder.lost(parent, expected[parent] - row.get(parent, 0))
-    return Uneven(switch, sum(row.values()), sum(expected.values()), len(members), fewer, more, cables, tuple(lost))
-
-
-def _odd_cables(
-    view: FabricView, switch: int, fewer: set[int], more: set[int], members: list[int]
-) -> Iterator[OddCable]:
-    f = view.fabric
-    for port in f.ports_of(switch):
-        far = int(f.port_peer[port])
-        if far < 0 or int(f.port_node[far]) not in more:
-            continue
-        number = int(f.port_num[port])
-        alike = np.array([f.node_base[m] + number for m in members if f.node_nports[m] >= number], np.int64)
-        peers = f.port_peer[alike]
-        wanted, votes = mode(f.port_node[peers[peers >= 0]])
-        if wanted in fewer and 2 * votes > len(members):
-            yield OddCable(port, far, wanted)
+    return Uneven(switch, sum(row.values()), sum(expected.values()), len(members), fewer, more, tuple(lost))
 
 
 class _FreePorts:
