@@ -10,6 +10,7 @@ from typing import Any
 
 from softib.diags.finding import Finding, Place, Severity
 from softib.diags.registry import Context, check_function, code, finding
+from softib.fabric.managers import state_of
 
 SM_NONE = code(
     "sm-none", Severity.ERROR, "no subnet manager is master",
@@ -27,17 +28,8 @@ SM_ON_COMPUTE_NODE = code(
     "sm-on-compute-node", Severity.INFO, "a subnet manager runs on a node of a class with many members",
     "run it on a management node or a switch: jobs and reboots of compute nodes disturb it")  # fmt: skip
 
-STATES = ("not active", "discovering", "standby", "master")
-"""SMInfo.SMState (IBA 14.2.5.13)."""
 COMPUTE_CLASS = 8
 """Hosts whose names differ only in numbers are compute nodes from this many on."""
-
-
-def _state(sm: dict[str, Any]) -> str:
-    state = sm.get("state")
-    if isinstance(state, int):
-        return STATES[state] if 0 <= state < len(STATES) else "unknown"
-    return str(state or "unknown").lower().removeprefix("sminfo_").replace("_", " ")
 
 
 @check_function
@@ -47,8 +39,8 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
     sms = list(view.fabric.source.sms if c.sms is None else c.sms)
     if c.sms is None and not sms and "sm" not in view.records:
         return
-    masters = [s for s in sms if _state(s) == "master"]
-    standby = [s for s in sms if _state(s) == "standby"]
+    masters = [s for s in sms if state_of(s) == "master"]
+    standby = [s for s in sms if state_of(s) == "standby"]
     if not masters:
         listed = f" ({len(sms)} listed, none of them master)" if sms else ""
         yield finding(
@@ -62,7 +54,7 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
     if not standby and len(masters) == 1 and not only_master_told:
         yield finding(SM_NO_STANDBY, [p for p in [_place(c, masters[0])] if p],
                       f"{_name(c, masters[0])} is the only subnet manager, none stands by",
-                      {"listed": len(sms), "states": sorted(_state(s) for s in sms),
+                      {"listed": len(sms), "states": sorted(state_of(s) for s in sms),
                        "priority": masters[0].get("priority")})  # fmt: skip
     equal = [s for s in standby if s.get("priority") is not None and s.get("priority") == masters[0].get("priority")]
     if equal and len(masters) == 1:
@@ -88,7 +80,7 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     if len(made.nodes) >= COMPUTE_CLASS:
         place = _place(c, sm)
         yield finding(SM_ON_COMPUTE_NODE, [place] if place else [],
-                      f"the {_state(sm)} subnet manager runs on {_name(c, sm)}, one of {len(made.nodes)} nodes {made.name}",
+                      f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {len(made.nodes)} nodes {made.name}",
                       {"class": made.name, "nodes": len(made.nodes), "hosts": hosts})  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.lids import common_lmc, valid_lids
+from softib.fabric.managers import master_of
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -143,14 +144,16 @@ def from_engine(
     fabric = result.fabric.copy()
     fabric.power_on(keep_lids=True)
     with steps("bring-up"):
-        up = bring_up(fabric, node=told.get("node"), config=config)
+        # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
+        master = master_of(result.fabric)
+        up = bring_up(fabric, node=told.get("node", master), config=config)
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
         asked = r.engine if "," in name else name
         part, proof, even = judge(fabric, up.graph, r.lft, asked, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
-    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up), options)
+    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options)
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
@@ -215,11 +218,13 @@ def _without_parts_beside(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list
     return fabric, [f"{int(beside.sum()):,} nodes have no cable to where these tables lead; they are left out"]
 
 
-def bring_up_part(up: BringUp) -> BringUpPart:
-    """What the subnet manager did, in words and numbers."""
+def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
+    """What the subnet manager did, in words and numbers. ``master``: the node of the manager that the source lists."""
     sweep, fabric = up.report, up.fabric
-    facts = [
-        ("Runs on", fabric.port_name(up.port)),
+    place = fabric.port_name(up.port)
+    facts = [] if master is None else [("Master in the source", fabric.node_name(master))]
+    facts += [
+        ("Ours ran on", f"{place}, in the master's place" if fabric.port_node[up.port] == master else place),
         ("Found", f"{sweep.switches:,} switches, {sweep.cas:,} channel adapters, {sweep.links:,} links"),
         ("Addresses given (LIDs)", f"{sweep.lids:,}"),
         ("MADs", f"{sweep.sent:,}, {sweep.sets:,} of them writes"),
