@@ -9,7 +9,7 @@ from softib.report.build import checked
 
 
 def facts(sms: list[dict]) -> dict[str, str]:
-    fabric = generate("fat-tree", nodes=16, radix=8)
+    fabric = generate("fat-tree", hosts=16, radix=8)
     fabric.source.sms = sms
     report = checked("pod", ReadResult(fabric, [], "fabric.yaml"))
     assert report.bring_up is not None
@@ -18,7 +18,9 @@ def facts(sms: list[dict]) -> dict[str, str]:
 
 def test_the_master_of_the_file_is_named_and_stood_in_for():
     told = facts([{"node": 0, "portnum": 0, "state": "SMINFO_STANDBY"}, {"node": 7, "portnum": 1, "state": 3}])
-    assert told["Ours ran on"].startswith(told["Master in the source"]) and told["Ours ran on"].endswith("master's place")
+    assert told["Ours ran on"].startswith(told["Master in the source"]) and told["Ours ran on"].endswith(
+        "master's place"
+    )
 
 
 def test_without_one_master_nothing_is_made_up():
