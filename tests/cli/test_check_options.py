@@ -120,12 +120,12 @@ def one_line_of_last(ran) -> str:
 def test_all_shows_what_is_cut_short_otherwise(tmp_path):
     source = tmp_path / "many.yaml"
     faults = ", ".join(
-        f'{{kind: slow-link, cable: "leaf-{i}[{p}]", speed: EDR}}' for i in range(1, 4) for p in range(5, 9)
+        f'{{cable: "leaf-{i}[{p}]", ber: 1.0e-5}}' for i in range(1, 4) for p in range(5, 9)
     )
     source.write_text(f"topology: {{kind: fat-tree, radix: 8, levels: 2}}\nfaults: [{faults}]\n")
     number = len(softib("check", source, "--json").json()["findings"])
     short, full = softib("check", source), softib("check", source, "--all")
-    assert "more of link-slow" in " ".join(short.out.split())
+    assert "more of link-bit-errors" in " ".join(short.out.split())
     assert "more of" not in " ".join(full.out.split())
     assert sum(line.startswith(("error", "warning", "info")) for line in full.out.splitlines()) == number
 

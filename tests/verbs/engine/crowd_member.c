@@ -249,7 +249,7 @@ static void poll(void)
 
         if (cqe.wr_id >> 63) {
             MUST(cqe.status == IBV_WC_SUCCESS || cqe.status == IBV_WC_LOC_PROT_ERR || cqe.status == IBV_WC_LOC_LEN_ERR ||
-                 cqe.status == IBV_WC_WR_FLUSH_ERR);
+                 cqe.status == IBV_WC_WR_FLUSH_ERR || cqe.status == IBV_WC_LOC_ACCESS_ERR); /* the last: WRITE with immediate, bad R_Key */
             continue;
         }
         MUST(l->first != l->last && l->requests[l->first % (2 * DEPTH)].id == cqe.wr_id); /* in order, once */
