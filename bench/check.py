@@ -7,7 +7,7 @@ import time
 
 from softib.diags.check import check
 from softib.diags.structure import recognise
-from softib.fabric.faults import random_swap
+from softib.fabric.faults.inject import random_swap
 from softib.fabric.topologies.registry import generate
 
 CASES = {

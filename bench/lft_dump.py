@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.formats.lft_dump import read_lfts, write_lfts
+from softib.fabric.formats.lft.dump import read_lfts, write_lfts
 from softib.iba.constants import NodeType
 
 

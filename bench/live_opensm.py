@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from softib.fabric.formats.registry import write
 from softib.fabric.topologies.registry import generate
-from softib.live.preload import stock_library
+from softib.live.launch.preload import stock_library
 
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 LIMIT_S = 900

@@ -20,8 +20,8 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
-from softib.live.remote import ask
-from softib.live.slots import find
+from softib.live.control.client import ask
+from softib.live.instances import find
 from softib.sm.config import SmConfig
 from softib.sm.partitions import parse_partitions
 from softib.sm.subnet_manager import SubnetManager

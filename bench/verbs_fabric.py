@@ -16,17 +16,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.verbs.fabric_library import BoardInC, Label, Leg, Way
+from tests.verbs.fabric_library import Label, Leg, SharedFabricInC, Way
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
-from softib.live.traffic import Traffic
+from softib.live.verbs.traffic import Traffic
 from softib.scenario.bring_up import bring_up
 
 PAIRS, CELLS = 100_000, 10_000
 
 
-def walks(board: BoardInC, rng: np.random.Generator) -> None:
+def walks(board: SharedFabricInC, rng: np.random.Generator) -> None:
     f = board.fabric
     ends = np.flatnonzero(~f.is_switch[f.port_node] & f.linked)
     a, z = rng.choice(ends, (2, PAIRS))
@@ -38,7 +38,7 @@ def walks(board: BoardInC, rng: np.random.Generator) -> None:
           f"{1e9 * min(took) / PAIRS:.0f} ns a walk (first round {1e9 * took[0] / PAIRS:.0f})")  # fmt: skip
 
 
-def cells(board: BoardInC, folder: Path, rng: np.random.Generator) -> None:
+def cells(board: SharedFabricInC, folder: Path, rng: np.random.Generator) -> None:
     f, lib = board.fabric, board.library
     traffic = Traffic(folder / "traffic", AgentPlane(f).tables)
     mine, why = ct.c_void_p(), ct.create_string_buffer(256)
@@ -75,7 +75,7 @@ def main() -> None:
     bring_up(fabric, "ftree")
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        board = BoardInC(Path(folder), fabric)
+        board = SharedFabricInC(Path(folder), fabric)
         walks(board, rng)
         cells(board, Path(folder), rng)
 

@@ -223,7 +223,9 @@ def test_settings_of_numba_that_change_code_change_all(sources, monkeypatch):
 
 def test_every_kernel_freezes_only_what_is_known_by_value():
     """Nothing in softib needs the coarse answer (all sources of the package), so no edit compiles everything."""
-    for path in sorted(jit.functions.PACKAGE.rglob("*kernels.py")):
+    for path in sorted(
+        p for p in jit.functions.PACKAGE.rglob("*.py") if jit.functions.is_kernel_file(p) and p.name != "__init__.py"
+    ):
         relative = path.relative_to(jit.functions.PACKAGE.parent).with_suffix("")
         module = importlib.import_module(".".join(relative.parts))
         for k in [v for v in vars(module).values() if isinstance(v, jit.Kernel)]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softib.agents import flow_kernels
+from softib.agents.kernels import flow_control
 from softib.agents.plane import AgentPlane
 from softib.iba.perf import PortCounters, PortVLXmitFlowCtlUpdateErrors
 from softib.iba.smp import PortInfo
@@ -14,7 +14,7 @@ from .test_notices import sent_where_it_can
 from .test_pma import read
 from .test_routes import program
 
-expiries = flow_kernels.expiries.__wrapped__
+expiries = flow_control.expiries.__wrapped__
 
 
 @pytest.mark.parametrize("lost", [0.3, 0.5, 0.8, 0.99])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from softib.agents.error_kernels import PACKET_OCTETS
+from softib.agents.kernels.ber import PACKET_OCTETS
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate

@@ -10,10 +10,10 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.columns import CableMedium
-from softib.fabric.formats.cabling import CablingPlan, read_plan, write_plan
-from softib.fabric.formats.cabling_csv import parse_cabling
-from softib.fabric.formats.plan_match import match_plan
-from softib.fabric.formats.port_label import PortLabel, portnum_of_label
+from softib.fabric.formats.cabling.csv import parse_cabling
+from softib.fabric.formats.cabling.match import match_plan
+from softib.fabric.formats.cabling.plan import CablingPlan, read_plan, write_plan
+from softib.fabric.formats.cabling.port_label import PortLabel, portnum_of_label
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.rates import SPEED_BY_CODE

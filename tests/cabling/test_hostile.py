@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from softib.errors import SoftibError, UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import node_name_map, registry
-from softib.fabric.formats.cabling import CablingPlan, decode, read_plan, write_plan
-from softib.fabric.formats.cabling_csv import parse_cabling
-from softib.fabric.formats.ibnl import parse_ibnl
-from softib.fabric.formats.ibnl_expand import expand
-from softib.fabric.formats.lft_dump import read_lfts, read_lids, write_lfts
-from softib.fabric.formats.lft_omnet import read_hcas
-from softib.fabric.formats.plan_match import match_plan
-from softib.fabric.formats.topo import read as read_topo
+from softib.fabric.formats.cabling.csv import parse_cabling
+from softib.fabric.formats.cabling.match import match_plan
+from softib.fabric.formats.cabling.plan import CablingPlan, decode, read_plan, write_plan
+from softib.fabric.formats.lft.dump import read_lfts, read_lids, write_lfts
+from softib.fabric.formats.lft.omnet import read_hcas
+from softib.fabric.formats.topo.ibnl import parse_ibnl
+from softib.fabric.formats.topo.ibnl_expand import expand
+from softib.fabric.formats.topo.reader import read as read_topo
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from softib.fabric.formats import registry
-from softib.fabric.formats.ibnl import INSTALLED, SPEED_OF_G, read_ibnl
-from softib.fabric.formats.topo import read as read_topo
+from softib.fabric.formats.topo.ibnl import INSTALLED, SPEED_OF_G, read_ibnl
+from softib.fabric.formats.topo.reader import read as read_topo
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
@@ -88,7 +88,7 @@ def test_every_installed_system_expands_as_in_ibdm(stock, tmp_path: Path) -> Non
 
 
 def first_port(file: Path) -> str:
-    from softib.fabric.formats.ibnl_expand import expand
+    from softib.fabric.formats.topo.ibnl_expand import expand
 
     return next(iter(expand(read_ibnl(file), {}).panel))
 

@@ -14,9 +14,9 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import registry
-from softib.fabric.formats.lft_dump import read_lfts, read_lids, write_lfts
-from softib.fabric.formats.lft_omnet import read_hcas
-from softib.fabric.formats.topo import read as read_topo
+from softib.fabric.formats.lft.dump import read_lfts, read_lids, write_lfts
+from softib.fabric.formats.lft.omnet import read_hcas
+from softib.fabric.formats.topo.reader import read as read_topo
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo

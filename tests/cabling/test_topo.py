@@ -10,10 +10,10 @@ import pytest
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.ibnl import parse_ibnl, read_ibnl
-from softib.fabric.formats.ibnl_expand import expand
-from softib.fabric.formats.topo import looks_like_topo, parse_topo
-from softib.fabric.formats.topo import read as read_topo
+from softib.fabric.formats.topo.ibnl import parse_ibnl, read_ibnl
+from softib.fabric.formats.topo.ibnl_expand import expand
+from softib.fabric.formats.topo.reader import looks_like_topo, parse_topo
+from softib.fabric.formats.topo.reader import read as read_topo
 from tests.conftest import find_shared_data
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.diff import diff
-from softib.fabric.formats.topo import read as read_topo
-from softib.fabric.formats.topo_writer import supported_speed, write
+from softib.fabric.formats.topo.reader import read as read_topo
+from softib.fabric.formats.topo.writer import supported_speed, write
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType

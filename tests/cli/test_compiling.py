@@ -12,7 +12,7 @@ def test_what_is_over_in_a_second_is_not_shown_and_the_rest_not_too_often(monkey
     compiling = Compiling(shown.append)
     for i in range(40):
         now[0] = i * 0.1
-        compiling("softib.agents.kernels.serve", i, 40)
+        compiling("softib.agents.kernels.serve.serve", i, 40)
     assert shown[0] == "compiling kernels, once: 10 of 40 (serve)" and shown[-1].startswith(
         "compiling kernels, once: 3"
     )

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from softib.cli.check import command
-from softib.fabric.faults import remove_cable
+from softib.fabric.faults.inject import remove_cable
 from softib.fabric.formats.registry import write
 from tests.cabling.director import director_fabric, text
 

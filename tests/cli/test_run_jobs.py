@@ -6,17 +6,17 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
-from softib.live.attach import Places
-from softib.live.preload import find_program, search_path
-from softib.live.ranks import TOLD, Job, Ranks, job_of
-from softib.live.silent_hcas import Watch, communicates
-from softib.live.tuning import MARK, tuned
+from softib.live.launch.preload import find_program, search_path
+from softib.live.launch.ranks import TOLD, Job, Ranks, job_of
+from softib.live.launch.silent_hcas import Watch, communicates
+from softib.live.launch.tuning import MARK, tuned
+from softib.live.node_index import NodeFinder
 
 
 @pytest.fixture(scope="module")
 def ranks() -> Ranks:
     """Four nodes of two rails."""
-    return Ranks(Places(generate("rail-optimized", nodes=4, rails=2, radix=8, ufm=False)))
+    return Ranks(NodeFinder(generate("rail-optimized", nodes=4, rails=2, radix=8, ufm=False)))
 
 
 @pytest.mark.parametrize(("rank", "size"), TOLD)
@@ -52,7 +52,7 @@ def test_a_name_with_a_comma_is_a_name():
     row = int(fabric.cas[0])
     fabric.node_desc[row] = 0
     fabric.node_desc[row, :8] = list(b"rack,one")
-    assert Ranks(Places(fabric)).of("rack,one", None) == ("rack,one", None)
+    assert Ranks(NodeFinder(fabric)).of("rack,one", None) == ("rack,one", None)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_sbin_is_searched_last(monkeypatch, tmp_path):
         for name in ("both", folder):
             (tmp_path / folder / name).write_text("#!/bin/sh\n")
             (tmp_path / folder / name).chmod(0o755)
-    monkeypatch.setattr("softib.live.preload.SBIN", (str(tmp_path / "sbin"),))
+    monkeypatch.setattr("softib.live.launch.preload.SBIN", (str(tmp_path / "sbin"),))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert find_program("sbin") == str(tmp_path / "sbin/sbin") and find_program("both") == str(tmp_path / "bin/both")
     assert search_path() == f"{tmp_path}/bin:{tmp_path}/sbin"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.report.endpoints import Endpoints
-from softib.report.traffic_matrix import matrix_of, read_rows, size_of
+from softib.analysis.endpoints import Endpoints
+from softib.analysis.traffic_matrix import matrix_of, read_rows, size_of
 from tests.cli.run import softib
 
 TREE = "name: tree\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2, hosts: 8}\n"

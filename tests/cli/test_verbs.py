@@ -117,7 +117,7 @@ def test_route_prints_the_cycle_of_a_ring(ring):
 def test_route_judges_its_own_dump(tmp_path):
     """A fabric that is up, out to ibnetdiscover and dump_lfts, in again: the same proof."""
     from softib.fabric.formats import registry
-    from softib.fabric.formats.lft_dump import write_lfts
+    from softib.fabric.formats.lft.dump import write_lfts
     from softib.fabric.topologies.registry import generate
     from softib.scenario.bring_up import bring_up
 
@@ -138,7 +138,7 @@ def test_routes_of_more_than_63_hops_arrive(tmp_path):
     """A line of 90 switches, managed from its middle: tables are not bound to the hops of directed routes."""
     from softib.fabric.builder import FabricBuilder
     from softib.fabric.formats import registry
-    from softib.fabric.formats.lft_dump import write_lfts
+    from softib.fabric.formats.lft.dump import write_lfts
     from softib.scenario.bring_up import bring_up
 
     b, n = FabricBuilder("line"), 90

@@ -19,7 +19,7 @@ from softib.diags.check import check
 from softib.diags.finding import Finding
 from softib.diags.structure import recognise
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.faults import duplicate_description, duplicate_guid, remove_cable
+from softib.fabric.faults.inject import duplicate_description, duplicate_guid, remove_cable
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import set_active

@@ -9,7 +9,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.structure import recognise
-from softib.fabric.faults import remove_cable
+from softib.fabric.faults.inject import remove_cable
 from softib.fabric.subset import without_nodes
 from softib.fabric.topologies.registry import generate
 from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure

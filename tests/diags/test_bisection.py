@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softib.analysis.prediction import predict
 from softib.diags.bisection import _searched
 from softib.diags.cuts import SwitchCuts
 from softib.diags.grids import Shape
 from softib.diags.spectral import fiedler
 from softib.diags.structure import recognise, recognise_view, summary
 from softib.diags.view import FabricView
-from softib.fabric import faults
 from softib.fabric.builder import FabricBuilder
+from softib.fabric.faults import inject
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
-from softib.report.prediction import predict
 from softib.routing.engine import route
 from tests.report.samples import with_lids
 from tests.topologies.graphs import flow_gbps
@@ -179,7 +179,7 @@ def test_an_odd_or_thin_tier_is_seen_wherever_it_is() -> None:
     fabric = generate("fat-tree", radix=8, levels=3, generation="EDR")
     cores = [n for n in fabric.node_names() if n.startswith("core")]
     for name in cores[: len(cores) // 2]:
-        faults.dead_switch(fabric, name)
+        inject.dead_switch(fabric, name)
     found = recognise(fabric)
     assert found.bisection.percent == 50.0
     assert found.bisection.part is not None
@@ -187,7 +187,7 @@ def test_an_odd_or_thin_tier_is_seen_wherever_it_is() -> None:
     half = generate("fat-tree", radix=8, levels=3, generation="EDR")
     for leaf in (n for n in half.node_names() if n.startswith("leaf")):
         for portnum in (5, 6):
-            faults.remove_cable(half, f"{leaf}[{portnum}]")
+            inject.remove_cable(half, f"{leaf}[{portnum}]")
     assert recognise(half).bisection.percent == 50.0
 
 
@@ -229,7 +229,7 @@ def test_traffic_gets_at_most_what_the_wiring_allows(kind: str, parameters: dict
         damaged = fabric.copy()
         rng = np.random.default_rng(i)
         for _ in range(4):
-            faults.remove_cable(damaged, int(damaged.cable_port[rng.integers(damaged.sizes.cables), 0]))
+            inject.remove_cable(damaged, int(damaged.cable_port[rng.integers(damaged.sizes.cables), 0]))
         laws(damaged, "updn", seed=i)
 
 

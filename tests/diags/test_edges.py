@@ -7,7 +7,7 @@ import numpy as np
 from softib.diags.check import check
 from softib.diags.structure import recognise, summary
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.faults import swap_cables
+from softib.fabric.faults.inject import swap_cables
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 

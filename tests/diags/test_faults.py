@@ -8,8 +8,8 @@ import pytest
 from softib.diags.check import check
 from softib.diags.finding import Severity
 from softib.errors import InputError
-from softib.fabric.fault_kinds import FAULTS, random_fault
-from softib.fabric.faults import remove_cable, slow_link
+from softib.fabric.faults.inject import remove_cable, slow_link
+from softib.fabric.faults.kinds import FAULTS, random_fault
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 

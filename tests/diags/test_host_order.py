@@ -12,7 +12,7 @@ from softib.diags.finding import Finding, Severity
 from softib.diags.host_order import exchanged_hosts
 from softib.diags.view import FabricView
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.faults import swap_cables
+from softib.fabric.faults.inject import swap_cables
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType

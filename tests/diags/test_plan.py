@@ -7,7 +7,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.plan_compare import STATUSES, compare
-from softib.fabric.faults import (
+from softib.fabric.faults.inject import (
     move_cable,
     random_swap,
     remove_cable,
@@ -15,7 +15,7 @@ from softib.fabric.faults import (
     slow_link,
     swap_cables,
 )
-from softib.fabric.formats.cabling import CablingPlan, read_plan
+from softib.fabric.formats.cabling.plan import CablingPlan, read_plan
 from softib.fabric.plugging import add_cable
 from softib.fabric.topologies.registry import generate
 

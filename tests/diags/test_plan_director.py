@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from softib.diags.plan_compare import PlanComparison, compare
-from softib.fabric.faults import remove_cable, swap_cables
-from softib.fabric.formats.cabling import CablingPlan, join_plans, read_plan
-from softib.fabric.formats.cabling_csv import parse_cabling
+from softib.fabric.faults.inject import remove_cable, swap_cables
+from softib.fabric.formats.cabling.csv import parse_cabling
+from softib.fabric.formats.cabling.plan import CablingPlan, join_plans, read_plan
 from softib.fabric.formats.registry import read
 from tests.cabling.director import NAMELESS, Made, director_fabric, rename, text
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.diags.structure import recognise, summary
-from softib.fabric.faults import random_swap, remove_cable
+from softib.fabric.faults.inject import random_swap, remove_cable
 from softib.fabric.topologies.registry import generate
 
 CASES = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from softib.diags.check import check
 from softib.errors import InputError
-from softib.fabric.faults import random_swap, swap_cables
+from softib.fabric.faults.inject import random_swap, swap_cables
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 

@@ -6,9 +6,9 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.seats import default_port, port_on
+from softib.fabric.default_port import default_port, port_on
 from softib.iba.constants import NodeType
-from softib.live.attach import Places
+from softib.live.node_index import NodeFinder
 from softib.scenario.bring_up import bring_up
 
 
@@ -28,7 +28,7 @@ def fabric(cabled_host: bool = True):
 def test_nobody_sits_on_an_aggregation_node_while_there_is_a_host():
     f = fabric()
     assert f.port_name(default_port(f)) == "host[2]"
-    assert Places(f).port("") == default_port(f), "softib run without --node"
+    assert NodeFinder(f).port("") == default_port(f), "softib run without --node"
     assert bring_up(f).port == default_port(f), "the manager of report, check and route"
     alone = fabric(cabled_host=False)
     assert "Aggregation Node" in alone.port_name(default_port(alone))

@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.fault_places import port_at
+from softib.fabric.faults.places import port_at
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.constants import PortState
 from softib.iba.perf import PortCounters
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.live.faults import FaultDesk
-from softib.live.switchboard import Switchboard
+from softib.live.faults.controller import FaultController
+from softib.live.mad_router import MadRouter
 
 HERE = Path(__file__).resolve().parent
 STORIES = sorted(p.parent for p in HERE.glob("*/live.yaml"))
@@ -53,9 +53,9 @@ def test_live_story(story: Path) -> None:
     SwitchInfo.port_state_change.set(f.switch_info, 0)  # a manager has seen them come up
     plane = AgentPlane(f)
     now = 0
-    desk = FaultDesk(Switchboard(plane), lambda: now)
+    desk = FaultController(MadRouter(plane), lambda: now)
     traps: list[int] = []
-    desk.board.traps = lambda now_ps: traps.extend(n.trap for n in plane.take_notices())
+    desk.router.traps = lambda now_ps: traps.extend(n.trap for n in plane.take_notices())
     orders = {round(o.pop("at_s") * 10): o for o in told["orders"]}
     for tenth in range(round(told["until_s"] * 10) + 1):
         now = tenth * S // 10

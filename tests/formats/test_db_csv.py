@@ -11,7 +11,7 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.db_csv_columns import PORT_INFO
+from softib.fabric.formats.ibdiagnet.db_csv_columns import PORT_INFO
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import SPEED_BY_NAME

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from softib.errors import UnreadableFile
 from softib.fabric.columns import COLUMNS
-from softib.fabric.formats import files, lft_dump, node_name_map, registry
-from softib.fabric.formats.cabling import read_plan
+from softib.fabric.formats import files, node_name_map, registry
+from softib.fabric.formats.cabling.plan import read_plan
+from softib.fabric.formats.lft import dump
 from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
 from tests.formats.test_hostile import SMALL, mutated, read_or_refuse, real
 from tests.formats.test_ibnetdiscover import PAIR
@@ -73,9 +74,9 @@ def test_the_other_readers_too(tmp_path: Path, shared_data: Path) -> None:
     assert node_name_map.read(names).names == {0x2C9: "one"}
     f = registry.read(shared_data / "qnib-net/netlist.clos5").fabric
     f.lft[:, 1:20] = 3
-    lft_dump.write_lfts(f, f.lft, tmp_path / "x.lft")
+    dump.write_lfts(f, f.lft, tmp_path / "x.lft")
     (tmp_path / "x.lft.gz").write_bytes(gzip.compress((tmp_path / "x.lft").read_bytes()))
-    a, b = (lft_dump.read_lfts(tmp_path / n, f)[0] for n in ("x.lft", "x.lft.gz"))
+    a, b = (dump.read_lfts(tmp_path / n, f)[0] for n in ("x.lft", "x.lft.gz"))
     assert (a == b).all() and (a != 255).any()
     plan = sorted((shared_data / "ufm-ndt").glob("*"))
     plan = [p for p in plan if p.is_file() and b"StartDevice" in p.read_bytes()[:4000]]

@@ -8,7 +8,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.fabric.formats import registry
-from softib.fabric.formats.lft_dump import write_lfts
+from softib.fabric.formats.lft.dump import write_lfts
 from softib.scenario.graph_view import graph_of
 from tests.formats.test_db_csv import FILE
 from tests.formats.test_ibnetdiscover import PAIR, PORTS

@@ -18,8 +18,8 @@ import numpy as np
 from softib.fabric.columns import COLUMNS
 from softib.fabric.topologies.registry import generate
 from softib.live.daemon import Daemon, Settings
-from softib.live.slots import claim
-from softib.live.umad_wire import constant, types
+from softib.live.instances import claim
+from softib.live.umad.wire import constant, types
 from softib.scenario.bring_up import bring_up
 from tests.agents.mutants import DECLARED, Mutants
 from tests.live.serving import MAGIC, Raw, mad
@@ -40,7 +40,7 @@ class Running(threading.Thread):
         super().__init__(daemon=True)
         self.daemon_ = Daemon(claim(name), generate("fat-tree", radix=4, levels=2), Settings(sm="none"))
         self.fabric = self.daemon_.fabric
-        bring_up(self.fabric, plane=self.daemon_.board.plane)
+        bring_up(self.fabric, plane=self.daemon_.router.plane)
         self.failure: BaseException | None = None
         self.calls: list[Callable[[], None]] = []
         self.running = True
@@ -73,10 +73,10 @@ class Running(threading.Thread):
     def stop(self) -> None:
         self.running = False
         self.join(60)
-        mishaps, log = self.daemon_.mishaps, self.daemon_.slot.log
+        crash_log, log = self.daemon_.crash_log, self.daemon_.instance.log
         self.daemon_.close()
         assert self.failure is None, self.failure
-        assert mishaps.count == 0, log.read_text()[-3000:]
+        assert crash_log.count == 0, log.read_text()[-3000:]
 
 
 def is_request(m: np.ndarray) -> bool:
@@ -92,7 +92,7 @@ class Frames:
 
     def __init__(self, running: Running, node: int, rng: np.random.Generator):
         f = running.fabric
-        self.raw = Raw(running.daemon_.slot.sockname, f.node_name(node))
+        self.raw = Raw(running.daemon_.instance.sockname, f.node_name(node))
         self.raw.data.setblocking(False)
         self.rng, self.waiting, self.sent, self.next = rng, {}, 0, 0
         self.mutants = Mutants(f, int(f.node_base[node]) + 1, rng)
@@ -195,7 +195,7 @@ class Device:
         s.connect(self.path)
         s.send(message)
         answer = s.recv(1000)
-        told = types()["softib_umad_told"]
+        told = types()["softib_umad_reply"]
         return s, np.frombuffer(answer.ljust(told.itemsize, b"\0")[: told.itemsize], told)[0]
 
     def send(self, m: np.ndarray, dlid: int) -> None:
@@ -283,10 +283,10 @@ def lines(running: Running, total: int, seed: int) -> int:
     values = [None, True, -1, 0, 1, 2**70, 1.5, float("nan"), "", "leaf-1[1]", "leaf-1[1", "host-0001", "\0", "x" * 3000, [], [1], {}, {"a": []},
               "link-down", "link-up", "\ud800", "../../etc", "leaf-9[99]"]  # fmt: skip
     keys = ["op", "kind", "where", "node", "port", "fabric", "extra", ""]
-    ops = [op for op in running.daemon_.door.operations if op != "down"]
+    ops = [op for op in running.daemon_.control.operations if op != "down"]
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     s.settimeout(PATIENCE_S)
-    s.connect(str(running.daemon_.slot.control))
+    s.connect(str(running.daemon_.instance.control))
     file = s.makefile("rb")
     for _ in range(total):
         asked = {k: values[rng.integers(len(values))] for k in rng.choice(keys, rng.integers(0, 5))}
@@ -311,7 +311,7 @@ def lines(running: Running, total: int, seed: int) -> int:
 def control(running: Running, total: int, seed: int) -> int:
     """Messages of ibsim's control channel; each of the right size and magic has an answer of its own type, or a refusal."""
     rng = np.random.default_rng(seed)
-    raw, good = (Raw(running.daemon_.slot.sockname) for _ in range(2))
+    raw, good = (Raw(running.daemon_.instance.sockname) for _ in range(2))
     for _ in range(total):
         message = bytearray(rng.integers(0, 256, 80, np.uint8).tobytes())
         message[:4] = struct.pack("=I", MAGIC if rng.random() < 0.95 else int(rng.integers(0, 1 << 32)))

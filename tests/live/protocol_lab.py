@@ -27,7 +27,7 @@ def up(served):
     """The same with LIDs and routes, as a subnet manager leaves them."""
     from softib.scenario.bring_up import bring_up
 
-    served.do(lambda: bring_up(served.fabric, plane=served.board.plane))
+    served.do(lambda: bring_up(served.fabric, plane=served.router.plane))
     f = served.fabric
     caps = PortInfo.cap_mask.get(f.port_info)
     PortInfo.cap_mask.set(f.port_info, caps & ~np.uint32(CapMask.IS_SM))

@@ -17,9 +17,9 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
-from softib.live.server import IbsimServer
-from softib.live.sockets import UnixDoors
-from softib.live.switchboard import Switchboard
+from softib.live.ibsim.server import IbsimServer
+from softib.live.ibsim.sockets import UnixSockets
+from softib.live.mad_router import MadRouter
 
 PRELOAD = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
 MAGIC = 0xDEADBEEF
@@ -47,11 +47,11 @@ def own_name() -> str:
 class Serving(threading.Thread):
     """Serves ``fabric`` until :meth:`stop`. ``calls`` run in the server's thread."""
 
-    def __init__(self, fabric: Fabric, doors=None, **options):
+    def __init__(self, fabric: Fabric, sockets=None, **options):
         super().__init__(daemon=True)
         self.fabric, self.base = fabric, own_name()
-        self.board = Switchboard(AgentPlane(fabric))
-        self.server = IbsimServer(self.board, doors or UnixDoors(self.base), **options)
+        self.router = MadRouter(AgentPlane(fabric))
+        self.server = IbsimServer(self.router, sockets or UnixSockets(self.base), **options)
         self.calls: list = []
         self.running = True
         self.failure: BaseException | None = None
@@ -60,7 +60,7 @@ class Serving(threading.Thread):
     def run(self) -> None:
         try:
             while self.running:
-                self.server.turn(min(0.02, self.board.repeat(clock_ps())))
+                self.server.turn(min(0.02, self.router.repeat(clock_ps())))
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:
@@ -74,7 +74,7 @@ class Serving(threading.Thread):
         assert done.wait(300), "kernels may have to be compiled first"
 
     def set_link(self, port: int, up: bool) -> None:
-        self.do(lambda: self.board.set_link(port, up, clock_ps()))
+        self.do(lambda: self.router.set_link(port, up, clock_ps()))
 
     def stop(self) -> None:
         self.running = False

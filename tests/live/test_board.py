@@ -13,8 +13,8 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.columns import COLUMNS
 from softib.fabric.topologies.registry import generate
-from softib.live.board import HEADER, Board
 from softib.live.c_header import structures
+from softib.live.shared_fabric import HEADER, SharedFabric
 from tests.live.serving import mad
 
 READER = r"""
@@ -24,16 +24,16 @@ READER = r"""
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <fcntl.h>
-#include "board.h"
+#include "shared_fabric.h"
 int main(int argc, char **argv) {
-    printf("layout %zu %zu %zu %zu %zu\n", sizeof(struct softib_board), offsetof(struct softib_board, epoch),
+    printf("layout %zu %zu %zu %zu %zu\n", sizeof(struct softib_shared_fabric), offsetof(struct softib_shared_fabric, epoch),
            sizeof(struct softib_column), offsetof(struct softib_column, offset), offsetof(struct softib_column, shape));
     struct stat st;
     int fd = open(argv[1], O_RDONLY);
     if (fd < 0 || fstat(fd, &st)) return 1;
     const char *base = mmap(0, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    const struct softib_board *b = (const void *)base;
-    if (memcmp(b->magic, "SOFTIBv", 8) || b->version != SOFTIB_BOARD_VERSION || b->size != (uint64_t)st.st_size) return 2;
+    const struct softib_shared_fabric *b = (const void *)base;
+    if (memcmp(b->magic, "SOFTIBv", 8) || b->version != SOFTIB_SHARED_FABRIC_VERSION || b->size != (uint64_t)st.st_size) return 2;
     const struct softib_column *c = (const void *)(base + b->directory);
     char name[64];
     snprintf(name, sizeof(name), "/proc/%u/fd/%u", b->pid, b->lazy_fd);
@@ -59,13 +59,13 @@ def board(tmp_path):
         "fat-tree", radix=4, levels=2, generation="EDR"
     )  # from HDR on ports have a PortInfoExtended from the start
     f.name = "pod"
-    return Board.create(tmp_path / "board", f), tmp_path / "board"
+    return SharedFabric.create(tmp_path / "board", f), tmp_path / "board"
 
 
 def test_every_column_is_there_and_read_only_elsewhere(board):
     shared, path = board
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    seen = Board.open(path)
+    seen = SharedFabric.open(path)
     for c in COLUMNS:
         a, b = getattr(shared.fabric, c.name), getattr(seen.fabric, c.name)
         assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), c.name
@@ -90,7 +90,7 @@ def test_lazy_columns_cost_what_was_written(board):
     shared.fabric.lane_counters["sync_header_error_counter"][3] = 7
     one = blocks(shared)
     assert 0 < one <= 16
-    copy = Board.snapshot(path)
+    copy = SharedFabric.snapshot(path)
     assert blocks(shared) == one, "a snapshot brings no page to life"
     for c in COLUMNS:
         assert getattr(copy, c.name).tobytes() == getattr(shared.fabric, c.name).tobytes(), c.name
@@ -103,8 +103,8 @@ def test_lazy_columns_cost_what_was_written(board):
 def test_labels_and_systems_are_on_the_board(tmp_path):
     f = generate("fat-tree", radix=4, levels=2)
     f.port_label, f.node_system = {3: "1/2/\u00e4"}, {1: "chassis-7"}
-    Board.create(tmp_path / "b", f)
-    for seen in (Board.open(tmp_path / "b").fabric, Board.snapshot(tmp_path / "b")):
+    SharedFabric.create(tmp_path / "b", f)
+    for seen in (SharedFabric.open(tmp_path / "b").fabric, SharedFabric.snapshot(tmp_path / "b")):
         assert seen.port_label == f.port_label and seen.node_system == f.node_system
         assert seen.source.format == "board"
 
@@ -113,9 +113,9 @@ def test_a_board_without_its_daemon_is_one_line(board):
     shared, path = board
     shared.close()
     with pytest.raises(UnreadableFile, match="is gone"):
-        Board.open(path)
+        SharedFabric.open(path)
     with pytest.raises(UnreadableFile, match="is gone"):
-        Board.snapshot(path)
+        SharedFabric.snapshot(path)
 
 
 def test_a_c_program_reads_the_same(board, tmp_path):
@@ -131,7 +131,7 @@ def test_a_c_program_reads_the_same(board, tmp_path):
     )
     said = subprocess.run([tmp_path / "reader", path], capture_output=True, text=True, check=True).stdout.splitlines()
     types = structures(HEADER)
-    head, column = types["softib_board"], types["softib_column"]
+    head, column = types["softib_shared_fabric"], types["softib_column"]
     assert [int(x) for x in said[0].split()[1:]] == [
         head.itemsize, head.fields["epoch"][1], column.itemsize, column.fields["offset"][1], column.fields["shape"][1],
     ]  # fmt: skip
@@ -151,7 +151,7 @@ def test_mads_write_the_board(board):
     from softib.mad.batch import MadBatch
 
     shared, path = board
-    seen = Board.open(path)
+    seen = SharedFabric.open(path)
     f = shared.fabric
     f.power_on()
     batch = MadBatch.zeros(1)
@@ -170,6 +170,6 @@ def test_what_is_no_board_is_one_line(spoil, board, tmp_path):
     octets = board[1].read_bytes()
     (tmp_path / "spoilt").write_bytes(spoil(octets))
     with pytest.raises(UnreadableFile):
-        Board.open(tmp_path / "spoilt")
+        SharedFabric.open(tmp_path / "spoilt")
     with pytest.raises(UnreadableFile):
-        Board.open(tmp_path / "absent")
+        SharedFabric.open(tmp_path / "absent")

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.live.server import IbsimServer
-from softib.live.sockets import UdpDoors
+from softib.live.ibsim.server import IbsimServer
+from softib.live.ibsim.sockets import UdpSockets
 from softib.scenario.bring_up import bring_up
 from tests.live.serving import PRELOAD, Raw, mad, run, tid_of, wait_for
 from tests.live.umad_serving import UmadServing
@@ -57,7 +57,7 @@ class Crowd(UmadServing):
         super().__init__(fabric, library)
         self.udp = free_ports()
         made: list[IbsimServer] = []
-        self.do(lambda: made.append(IbsimServer(self.board, UdpDoors(port=self.udp), self.server.selector)))
+        self.do(lambda: made.append(IbsimServer(self.router, UdpSockets(port=self.udp), self.server.selector)))
         self.second = made[0]
         turn, first = self.server.turn, self.server
 
@@ -103,7 +103,7 @@ class Program:
 @pytest.fixture
 def crowd(own_library, tmp_path, stock) -> Iterator[Crowd]:
     s = Crowd(generate("fat-tree", radix=8, levels=2), own_library)
-    s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+    s.do(lambda: bring_up(s.fabric, plane=s.router.plane))
     yield s
     s.stop()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from softib.live.board import Board
+from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import PRELOAD, wait_for
 
 FABRIC = "name: {name}\ngeneration: HDR\ntopology: {{kind: fat-tree, radix: 4, levels: 2}}\n"
@@ -81,7 +81,7 @@ def test_up_status_down(softib):
     (one,) = softib.status()
     assert one["name"] == "one" and one["pid"] == up.pid and one["ready"] and one["sm"]["state"] == "MASTER"
     assert one["port_states"] == {"down": 0, "init": 0, "armed": 0, "active": 2 * one["links"]}
-    seen = Board.open(Path(one["board"]))
+    seen = SharedFabric.open(Path(one["board"]))
     assert (seen.fabric.lid[seen.fabric.end_ports()] > 0).all() and seen.epoch == one["epoch"]
     softib("down")
     assert up.wait(120) == 0 and softib.status() == []

@@ -28,7 +28,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def served():
     s = Serving(generate("fat-tree", radix=4, levels=3, generation="HDR"))
-    s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+    s.do(lambda: bring_up(s.fabric, engine="minhop", plane=s.router.plane))
     yield s
     s.stop()
 
@@ -89,15 +89,15 @@ def test_perfquery_plain_and_extended(served, tool):
     assert guid and fields(tool("perfquery", "-a", lid))["PortSelect"] == "255"
     assert len(re.findall("PortSelect", tool("perfquery", "-a", "-l", lid))) == int(f.node_nports[f.port_node[port]])
     assert fields(tool("perfquery", "-r", lid, num))["PortRcvErrors"] == "6"
-    assert not any(f.counters[name][port] for name in PLAIN.values()) and not served.board.bounced
+    assert not any(f.counters[name][port] for name in PLAIN.values()) and not served.router.bounced
 
 
 @pytest.mark.parametrize("option", OPTIONAL)
 def test_perfquery_optional_attributes_answer(option, served, tool):
-    before = served.board.bounced
+    before = served.router.bounced
     lid, num = of_switch(served.fabric, an_uplink(served.fabric))
     shown = fields(tool("perfquery", option, lid, num))
-    assert shown["PortSelect"] == num and len(shown) > 2 and served.board.bounced == before
+    assert shown["PortSelect"] == num and len(shown) > 2 and served.router.bounced == before
     if option != "-c":
         tool("perfquery", "-R", option, lid, num)
 
@@ -147,7 +147,7 @@ def test_smpquery_portinfoextended(stock, tmp_path):
     advertise_fec(f)
     s = Serving(f)
     try:
-        s.do(lambda: bring_up(f, plane=s.board.plane))
+        s.do(lambda: bring_up(f, plane=s.router.plane))
         code, said = run(tmp_path, s.environment(), stock("smpquery"), "-D", "portinfoextended", "0,1", "1")
         assert code == 0 and "FECModeActive" in said.replace(" ", ""), said
     finally:
@@ -281,7 +281,7 @@ def test_speeds_as_ibnetdiscover_and_iblinkinfo_know_them(generation, stock, tmp
     """infiniband-diags 44 names speeds up to NDR; of XDR it knows no code and shows what it falls back to."""
     s = Serving(generate("fat-tree", radix=4, levels=2, generation=generation))
     try:
-        s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+        s.do(lambda: bring_up(s.fabric, plane=s.router.plane))
         code, said = run(tmp_path, s.environment(), stock("ibnetdiscover"))
         named = set(re.findall(r"4x(\w+)", said))
         code2, links = run(tmp_path, s.environment(), stock("iblinkinfo"))

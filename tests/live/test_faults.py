@@ -10,15 +10,15 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.fault_places import port_at
+from softib.fabric.faults.places import port_at
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS
 from softib.iba.smp import PortInfo
-from softib.live.board import Board
-from softib.live.fault_options import KINDS, options_of
-from softib.live.faults import TRAINING_PS, FaultDesk
-from softib.live.switchboard import Switchboard
+from softib.live.faults.controller import TRAINING_PS, FaultController
+from softib.live.faults.options import KINDS, options_of
+from softib.live.mad_router import MadRouter
+from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import wait_for
 from tests.live.test_daemon import softib  # noqa: F401
 
@@ -33,8 +33,8 @@ class Lab:
         self.f = generate("fat-tree", radix=4, levels=2, generation="EDR")
         self.f.power_on()
         self.now = 0
-        self.board = Switchboard(AgentPlane(self.f))
-        self.desk = FaultDesk(self.board, lambda: self.now)
+        self.board = MadRouter(AgentPlane(self.f))
+        self.desk = FaultController(self.board, lambda: self.now)
         self.a = port_at(self.f, LINK)
         self.b = int(self.f.port_peer[self.a])
 
@@ -134,7 +134,7 @@ def test_faults_of_the_file_are_there_from_the_start():
     f.cable_ber[3] = 1e-7
     f.power_on()
     f.port_info_ext[...] = 0
-    desk = FaultDesk(Switchboard(AgentPlane(f)), lambda: 5000 * S)
+    desk = FaultController(MadRouter(AgentPlane(f)), lambda: 5000 * S)
     desk.settle(5001 * S)  # one second of 103.125 Gb/s, not the 5000 before
     assert 10312 - 600 < int(f.counters["symbol_error_counter"][f.cable_port[3, 0]]) < 10312 + 600
     (one,) = desk.do({"kind": "list"})["faults"]
@@ -209,7 +209,7 @@ def test_the_command_line_knows_the_same_kinds():
 
 def test_the_command_line_end_to_end(softib):  # noqa: F811
     up = softib.start("one.yaml")
-    board = Board.open(Path(softib.status()[0]["board"]))
+    board = SharedFabric.open(Path(softib.status()[0]["board"]))
     f = board.fabric
     a = port_at(f, LINK)
     b = int(f.port_peer[a])

@@ -10,8 +10,8 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COLUMNS
 from softib.fabric.topologies.registry import generate
-from softib.live.sockets import UnixDoors
-from softib.live.switchboard import BURST, Switchboard
+from softib.live.ibsim.sockets import UnixSockets
+from softib.live.mad_router import BURST, MadRouter
 from tests.live.serving import MAGIC, Raw, Serving, mad
 
 ATTRIBUTES = (0x02, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1B, 0x20, 0x33, 0xFF90, 0x01, 0x1D, 0x99)
@@ -63,7 +63,7 @@ def test_every_request_has_one_answer(seed):
     from softib.scenario.bring_up import bring_up
 
     f = generate("fat-tree", radix=4, levels=2)
-    board = Switchboard(AgentPlane(f))
+    board = MadRouter(AgentPlane(f))
     bring_up(f, plane=board.plane)
     before = {name: getattr(f, name).copy() for name in HARDWARE}
     port = int(f.node_base[f.cas[2]]) + 1
@@ -125,9 +125,9 @@ def test_noise_on_the_control_channel():
 
 def test_a_second_server_of_the_name_is_refused_in_one_line():
     from softib.errors import InputError
-    from softib.live.server import IbsimServer
+    from softib.live.ibsim.server import IbsimServer
 
     s = Serving(generate("fat-tree", radix=4, levels=2))
     with pytest.raises(InputError, match="another server"):
-        IbsimServer(s.board, UnixDoors(s.base))
+        IbsimServer(s.router, UnixSockets(s.base))
     s.stop()

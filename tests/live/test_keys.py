@@ -11,8 +11,8 @@ import pytest
 from softib.fabric.columns import COLUMNS
 from softib.fabric.model import Fabric
 from softib.iba.smp import PortInfo
-from softib.live.board import Board
-from softib.live.slots import Slot
+from softib.live.instances import Instance
+from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import PRELOAD, wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 
@@ -38,7 +38,7 @@ class Tools:
 
     def fabric(self) -> Fabric:
         folder = self.softib.folder / "run" / "softib" / "one"
-        return Board.snapshot(Slot("one", folder).board)
+        return SharedFabric.snapshot(Instance("one", folder).board)
 
 
 def differs(a: Fabric, b: Fabric) -> set[str]:

@@ -12,8 +12,9 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import SwitchInfo
-from softib.live import switchboard, umad_traffic
-from softib.live.mishap import MOST_TRACEBACKS, Mishaps
+from softib.live import mad_router
+from softib.live.crash_log import MOST_TRACEBACKS, CrashLog
+from softib.live.umad import requests
 from softib.preload.build import LIBRARY
 from tests.live.serving import Raw, Serving, mad, wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
@@ -43,12 +44,12 @@ class Planted:
 def test_requests_that_meet_a_bug_come_back(tmp_path, monkeypatch, capfd):
     """In the burst path and in the pump; the client is served on when the bug is over."""
     s = Serving(generate("fat-tree", radix=4, levels=2))
-    s.board.mishap = log = Mishaps(tmp_path / "log")
+    s.router.report_bug = log = CrashLog(tmp_path / "log")
     c = Raw(s.base)
     for name in ("answer_frames", "pump"):
-        bug = Planted(getattr(switchboard, name))
-        monkeypatch.setattr(switchboard, name, bug)
-        monkeypatch.setattr(s.board, "pumps", name == "pump")
+        bug = Planted(getattr(mad_router, name))
+        monkeypatch.setattr(mad_router, name, bug)
+        monkeypatch.setattr(s.router, "pumps", name == "pump")
         if name == "pump":  # it fails before it received: the frame waits in the socket and is met again and again
             c.send(mad(tid=3))
             assert wait_for(lambda: log.count > 3)
@@ -74,8 +75,8 @@ def test_requests_that_meet_a_bug_come_back(tmp_path, monkeypatch, capfd):
 
 def test_a_trap_that_cannot_be_sent_costs_no_answer(tmp_path, monkeypatch):
     s = Serving(generate("fat-tree", radix=4, levels=2))
-    s.board.mishap = log = Mishaps(tmp_path / "log")
-    monkeypatch.setattr(s.board.plane, "trap", Planted(None))
+    s.router.report_bug = log = CrashLog(tmp_path / "log")
+    monkeypatch.setattr(s.router.plane, "trap", Planted(None))
     c = Raw(s.base)
     SwitchInfo.port_state_change.set(s.fabric.switch_info, 0)
     s.set_link(int(s.fabric.port_peer[s.fabric.node_base[s.fabric.cas[3]] + 1]), False)
@@ -91,10 +92,10 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
     """Its request meets a bug at every try: a timeout, or an error of its device, is what it sees, not a hang."""
     smpquery = stock("smpquery")
     s = UmadServing(generate("fat-tree", radix=4, levels=2), LIBRARY if LIBRARY.is_file() else None)
-    s.board.mishap = log = Mishaps(tmp_path / "log")
-    monkeypatch.setattr(s.board, "pumps", pumps)
-    monkeypatch.setattr(switchboard, "answer_frames", Planted(None))
-    monkeypatch.setattr(umad_traffic, "umad_pump", Planted(None))
+    s.router.report_bug = log = CrashLog(tmp_path / "log")
+    monkeypatch.setattr(s.router, "pumps", pumps)
+    monkeypatch.setattr(mad_router, "answer_frames", Planted(None))
+    monkeypatch.setattr(requests, "umad_pump", Planted(None))
     ask = lambda: subprocess.run([smpquery, "-t", "100", "-D", "nodeinfo", "0"], env=s.environment(), capture_output=True,
                                  text=True, timeout=240)  # fmt: skip
     done = ask()
@@ -116,7 +117,7 @@ def planted(softib: Softib, plant: str, *words: str) -> subprocess.CompletedProc
     ["ZeroDivisionError('x')", "softib.errors.SoftibBug('a broken\\ninvariant')", "KeyError(3)", "RecursionError()"],
 )
 def test_a_bug_of_the_command_line_is_one_line_and_exit_70(softib, error):  # noqa: F811
-    plant = f"import softib.errors, softib.live.slots as s\ndef bug(*a): raise {error}\ns.running = bug"
+    plant = f"import softib.errors, softib.live.instances as s\ndef bug(*a): raise {error}\ns.running = bug"
     softib.env["TMPDIR"] = str(softib.folder)
     done = planted(softib, plant, "status")
     assert done.returncode == 70 and done.stdout == "" and len(done.stderr.splitlines()) == 1, done
@@ -128,7 +129,7 @@ def test_a_bug_of_the_command_line_is_one_line_and_exit_70(softib, error):  # no
 def test_a_bug_in_the_daemon_is_told_and_survived(softib):  # noqa: F811
     """Operations of the control socket and the manager fail; the fabric serves on, status says so."""
     plant = """
-import softib.live.daemon as d, softib.live.manager as m
+import softib.live.daemon as d, softib.live.internal_sm.manager as m
 def bug(self, asked): raise RuntimeError("planted")
 d.Daemon._attach = bug
 def fault(self, asked):
@@ -157,7 +158,7 @@ d.Daemon._fault = fault
 
 
 def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):  # noqa: F811
-    plant = "import softib.live.manager as m\nm.InternalManager.run = lambda *a: 1 / 0"
+    plant = "import softib.live.internal_sm.manager as m\nm.InternalManager.run = lambda *a: 1 / 0"
     softib.env["TMPDIR"] = str(softib.folder)
     done = planted(softib, plant, "up", "one.yaml")
     assert done.returncode == 70 and "ZeroDivisionError" in done.stderr and "Traceback" not in done.stderr
@@ -165,7 +166,7 @@ def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):  # no
 
 
 def test_a_mishap_without_a_log_is_told_still(tmp_path, capfd):
-    log = Mishaps(tmp_path / "absent" / "log")
+    log = CrashLog(tmp_path / "absent" / "log")
     try:
         json.loads("{")
     except ValueError:

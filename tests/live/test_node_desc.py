@@ -75,8 +75,8 @@ def test_nothing_and_the_same_change_nothing(heard):
     lab, f = heard.lab, heard.lab.f
     port = named(f, "host-0004")
     env = lab.environment("own", "host-0004")
-    assert wait_for(lambda: not lab.daemon_.board.trap_queue.pending), "OpenSM represses what it has heard"
-    sent = lab.daemon_.board.trap_queue.counts.sent
+    assert wait_for(lambda: not lab.daemon_.router.trap_queue.pending), "OpenSM represses what it has heard"
+    sent = lab.daemon_.router.trap_queue.counts.sent
     read = lambda: subprocess.run(["cat", FILE], env=env, capture_output=True, text=True).stdout.strip()
     for text in ("", "host-0004"):
         subprocess.run(["sh", "-c", f"printf '%s' '{text}' > {FILE}"], env=env, check=True)
@@ -85,7 +85,7 @@ def test_nothing_and_the_same_change_nothing(heard):
     done = subprocess.run(["sh", "-c", f"echo 7 > {lid}"], env=env, capture_output=True, text=True)
     assert done.returncode != 0 and "ermission denied" in done.stderr, "nothing else can be written"
     assert f.node_name(int(f.port_node[port])) == "host-0004"
-    assert lab.daemon_.board.trap_queue.counts.sent == sent
+    assert lab.daemon_.router.trap_queue.counts.sent == sent
 
 
 @needs_namespace

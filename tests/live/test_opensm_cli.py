@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from softib.fabric.fault_places import port_at
+from softib.fabric.faults.places import port_at
 from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
-from softib.live.board import Board
+from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import PRELOAD, wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 from tests.live.test_opensm_daemon import CONFIG, proves, says
@@ -90,7 +90,7 @@ def served(s: Softib, text: str) -> Fabric:
     """The board of a fabric that runs without a manager."""
     (s.folder / "one.yaml").write_text(text)
     s("up", "one.yaml", "--sm", "external", "--detach")
-    return Board.open(Path(s.status()[0]["board"])).fabric
+    return SharedFabric.open(Path(s.status()[0]["board"])).fabric
 
 
 def ways_into(f: Fabric, port: int) -> int:

@@ -11,9 +11,9 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
-from softib.live.pcap import PcapWriter
-from softib.live.pcap_frames import PACKET_SIZE, icrc, packets
-from softib.live.pcap_kernels import vcrc
+from softib.iba.crc_kernels import vcrc
+from softib.iba.mad_packets import PACKET_SIZE, icrc, packets
+from softib.live.pcap.writer import PcapWriter
 from tests.live.serving import mad, wait_for
 from tests.live.test_daemon import softib  # noqa: F401
 

@@ -18,8 +18,8 @@ def copy(tmp_path, monkeypatch):
     (here / "umad").mkdir(parents=True)
     for name, text in (
         ("umad/rmpp.c", '#include "umad.h"\n'),
-        ("umad/umad.h", '#include "../board.h"\n'),
-        ("board.h", "\n"),
+        ("umad/umad.h", '#include "../shared_fabric.h"\n'),
+        ("shared_fabric.h", "\n"),
     ):
         (here / name).write_text(text)
     monkeypatch.setattr(build, "HERE", here)
@@ -35,7 +35,7 @@ def test_what_is_current_is_not_compiled_again(copy, tmp_path):
     assert to.stat().st_mtime == 0
 
 
-@pytest.mark.parametrize("name", ["umad/rmpp.c", "umad/umad.h", "board.h"])
+@pytest.mark.parametrize("name", ["umad/rmpp.c", "umad/umad.h", "shared_fabric.h"])
 def test_another_content_is_compiled(copy, tmp_path, name):
     to = tmp_path / "libsoftib-umad.so"
     build.compile_library(to)

@@ -11,7 +11,7 @@ import sys
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
-from softib.live.sockets import UdpDoors
+from softib.live.ibsim.sockets import UdpSockets
 from tests.live.protocol_lab import host
 from tests.live.serving import (
     CONNECT,
@@ -90,7 +90,7 @@ def test_udp_mode():
     import socket
 
     base = next(p for p in range(41000, 60000, 300) if free(p))
-    s = Serving(generate("fat-tree", radix=4, levels=2), UdpDoors(port=base))
+    s = Serving(generate("fat-tree", radix=4, levels=2), UdpSockets(port=base))
     ctl, data = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     for one in (ctl, data):
         one.bind(("127.0.0.1", 0))

@@ -7,7 +7,7 @@ import time
 
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.live import waiting
+from softib.live.ibsim import forwarded
 from tests.live.protocol_lab import TIMED_OUT, host
 from tests.live.serving import (
     Raw,
@@ -166,7 +166,7 @@ def test_what_a_program_swallows_comes_back_after_two_seconds_or_when_it_dies(up
     m[3] = 0x81
     sm.send(m, host(up, 4)[2], 1, 1)
     assert asker.receive()[0]["status"] == 0 and asker.silent(2.3), "what was answered does not come back"
-    monkeypatch.setattr(waiting, "TIMEOUT_PS", 3600 * 10**12)  # from now on only a death brings one back
+    monkeypatch.setattr(forwarded, "TIMEOUT_PS", 3600 * 10**12)  # from now on only a death brings one back
     asker.send(mad(0x03, attr=0x11, version=2, tid=4), lid, 1, 1)
     sm.receive()
     sm.close(goodbye=False)

@@ -13,8 +13,8 @@ PERF, SET, GET = 0x04, 2, 1
 
 def test_an_idle_daemon_ends_the_sampling(running):  # noqa: F811
     """What an engine moves after the interval is not in the sample, though no MAD came at its end."""
-    f, board = running.fabric, running.daemon_.board
-    c = Raw(running.daemon_.slot.sockname)
+    f, board = running.fabric, running.daemon_.router
+    c = Raw(running.daemon_.instance.sockname)
     port = int(f.node_base[f.cas[0]]) + 1
 
     def ask(method: int, attr: int, data: bytes = b"") -> np.ndarray:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.live.slots import KEPT
+from softib.live.instances import KEPT
 from tests.live.serving import PRELOAD, wait_for
 from tests.live.test_daemon import Softib, softib  # noqa: F401
 

@@ -145,15 +145,15 @@ def test_144_a_description_and_a_manager_change(heard, far):
     lab, (port, _, lid, _) = heard.lab, far
     f = lab.f
     node = f.node_names().index("leaf-2")
-    lab.do(lambda: (lab.plane.describe(node, "leaf-2", lab.now_ps()), lab.daemon_.board.traps(lab.now_ps())))
+    lab.do(lambda: (lab.plane.describe(node, "leaf-2", lab.now_ps()), lab.daemon_.router.traps(lab.now_ps())))
     told = heard.of(144, lid=lab.lid(int(f.node_base[node])))[0]
     assert told["local_changes"] == "1"
     assert int(told["change_flags"], 0) == 1 and told["prod_type"][0] == "2"
     heard.forget()
-    lab.do(lambda: (lab.plane.set_is_sm(port, True, lab.now_ps()), lab.daemon_.board.traps(lab.now_ps())))
+    lab.do(lambda: (lab.plane.set_is_sm(port, True, lab.now_ps()), lab.daemon_.router.traps(lab.now_ps())))
     told = heard.of(144, lid=lid)[0]
     assert int(told["new_cap_mask"], 16) & int(CapMask.IS_SM), told
-    lab.do(lambda: (lab.plane.set_is_sm(port, False, lab.now_ps()), lab.daemon_.board.traps(lab.now_ps())))
+    lab.do(lambda: (lab.plane.set_is_sm(port, False, lab.now_ps()), lab.daemon_.router.traps(lab.now_ps())))
 
 
 def test_145_a_system_image_guid_changes(heard, far):

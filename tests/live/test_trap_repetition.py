@@ -14,7 +14,7 @@ import pytest
 from softib.agents import trap_queue
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.live.pcap import PcapWriter
+from softib.live.pcap.writer import PcapWriter
 from tests.live.serving import wait_for
 from tests.live.test_tool_traps import Heard, Listener
 from tests.live.tool_answers import named
@@ -44,7 +44,7 @@ def heard(request, tmp_path):
 
 
 def counts(lab: Lab) -> dict[str, int]:
-    return lab.do(lab.daemon_.board.trap_queue.told)
+    return lab.do(lab.daemon_.router.trap_queue.told)
 
 
 def quiet(lab: Lab) -> None:
@@ -94,7 +94,7 @@ def test_the_wire_shows_no_copy_after_the_repression(heard, tmp_path):
     lab, file = heard.lab, tmp_path / "traps.pcap"
     edge = int(lab.f.port_peer[named(lab.f, "host-0008")])
     writer = PcapWriter(str(file), lab.f)
-    lab.do(lambda: (lab.daemon_.board.capture(writer),))
+    lab.do(lambda: (lab.daemon_.router.capture(writer),))
     before = counts(lab)["repressed"]
     lab.fault("link-down", lab.f.port_name(edge))
     assert wait_for(lambda: counts(lab)["repressed"] > before, 60)
@@ -132,7 +132,7 @@ def test_a_program_that_never_represses_gets_ten_copies(library, tmp_path, brisk
         def retire() -> bool:  # in the daemon's thread: the manager would set SubnetTimeOut again
             lab.daemon_.manager_failed = True
             PortInfo.subnet_timeout.set(lab.f.port_info, 0)
-            lab.daemon_.board.leave(lab.daemon_.manager)
+            lab.daemon_.router.leave(lab.daemon_.manager)
             return True
 
         lab.do(retire)

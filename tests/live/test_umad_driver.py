@@ -20,7 +20,7 @@ from tests.live.umad_serving import PROGRAM, UmadServing
 @pytest.fixture
 def served(own_library):
     s = UmadServing(generate("rail-optimized", nodes=2, rails=2, radix=8), own_library)
-    s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+    s.do(lambda: bring_up(s.fabric, plane=s.router.plane))
     caps = PortInfo.cap_mask.get(s.fabric.port_info)
     PortInfo.cap_mask.set(s.fabric.port_info, caps & ~caps.dtype.type(CapMask.IS_SM))
     yield s

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.live.umad_wire import HEAD_SIZE, constant, told, types
+from softib.live.umad.wire import HEAD_SIZE, constant, told, types
 from softib.preload import build
 from tests.live.test_umad_stock import sanitized  # noqa: F401
 

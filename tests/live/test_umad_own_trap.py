@@ -14,7 +14,7 @@ import pytest
 from softib.agents import trap_queue
 from softib.iba.constants import Method, SmpAttr
 from softib.iba.smp import PortInfo
-from softib.live.umad_wire import constant, types
+from softib.live.umad.wire import constant, types
 from tests.live.fuzzing import Device, Running
 from tests.live.serving import mad
 

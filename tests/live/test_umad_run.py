@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from softib.live.board import Board
-from softib.live.executable import look_at
+from softib.live.launch.executable import look_at
+from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import PRELOAD
 from tests.live.test_daemon import softib  # noqa: F401
 
@@ -95,7 +95,7 @@ def executable(path: Path, octets: bytes) -> str:
 def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
     """Its reads are plain system calls: state, rate and counters must be files, true within a second."""
     assert look_at(static_reader).static
-    board = Board.open(Path(one.status("one")[0]["board"]))
+    board = SharedFabric.open(Path(one.status("one")[0]["board"]))
     fabric = board.fabric
     port = int(fabric.ports_of(int(fabric.cas[0]))[0])
     reader = subprocess.Popen(
@@ -138,7 +138,7 @@ def test_a_namespace_without_privilege(one, static_reader):
     folder = Path("/tmp") / f"softib-ns-{os.getpid()}"
     shutil.copytree(tree, folder / "tree", symlinks=True)
     shutil.copy(static_reader, folder / "reader")
-    shutil.copy(SOURCES / "softib/live/namespace.py", folder / "namespace.py")
+    shutil.copy(SOURCES / "softib/live/launch/mount_namespace.py", folder / "namespace.py")
     folder.chmod(0o755)
     for place, folders, _ in os.walk(folder / "tree"):
         for name in (".", *folders):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from softib.iba.smp import PortInfo
-from softib.live.board import Board
+from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import run, wait_for
 from tests.live.test_daemon import softib  # noqa: F401
 from tests.live.umad_serving import PROGRAM
@@ -33,8 +33,10 @@ class Attached:
     def __init__(self, softib, kind: str, sm: str, stock):  # noqa: F811
         self.softib, self.stock, self.folder = softib, stock, softib.folder
         (self.folder / "net.yaml").write_text(f"generation: HDR\ntopology: {NETS[kind]}\n")
-        softib.start("net.yaml", "--name", "net", "--sm", sm)
-        self.f = Board.open(Path(softib.status("net")[0]["board"])).fabric
+        # minhop as stock OpenSM's default: with ftree no path joins two root switches (opensm(8), --connect_roots).
+        engine = ("--engine", "minhop") if sm == "internal" else ()
+        softib.start("net.yaml", "--name", "net", "--sm", sm, *engine)
+        self.f = SharedFabric.open(Path(softib.status("net")[0]["board"])).fabric
         if sm == "external":
             self.opensm()
 

@@ -14,7 +14,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
-from softib.live.sysfs import rate_text
+from softib.live.sysfs.files import rate_text
 from softib.preload import build
 from softib.scenario.bring_up import bring_up
 from tests.live.serving import run, wait_for
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.stock
 @pytest.fixture
 def served(own_library):
     s = UmadServing(generate("rail-optimized", nodes=2, rails=2, radix=8), own_library)
-    s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+    s.do(lambda: bring_up(s.fabric, plane=s.router.plane))
     yield s
     s.stop()
 
@@ -219,7 +219,7 @@ def sanitized(tmp_path_factory):
 def test_under_address_sanitizer(sanitized, stock, tmp_path):
     library, asan = sanitized
     served = UmadServing(generate("rail-optimized", nodes=2, rails=2, radix=8), library, before=asan)
-    served.do(lambda: bring_up(served.fabric, plane=served.board.plane))
+    served.do(lambda: bring_up(served.fabric, plane=served.router.plane))
     options = {"ASAN_OPTIONS": f"detect_leaks=0:log_path={tmp_path}/asan", "UBSAN_OPTIONS": "print_stacktrace=1"}
     try:
         env = {**served.environment("node-001"), **options}

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from softib.fabric.model import Fabric
-from softib.live.attach import default_port
 from softib.live.clock import clock_ps
 from softib.live.daemon import Daemon, Settings
-from softib.live.slots import claim
+from softib.live.instances import claim
+from softib.live.node_index import default_port
 from softib.preload import build
 from softib.sm.config import SmConfig
 from tests.live.serving import PRELOAD, wait_for
@@ -45,15 +45,15 @@ class Lab(threading.Thread):
         told = os.environ.get("XDG_RUNTIME_DIR")
         os.environ["XDG_RUNTIME_DIR"] = self.runtime
         try:
-            slot = claim(f"tools-{os.getpid()}-{next(_NUMBERS)}")  # of its own: two may stand side by side
+            instance = claim(f"tools-{os.getpid()}-{next(_NUMBERS)}")  # of its own: two may stand side by side
         finally:
             if told is None:
                 del os.environ["XDG_RUNTIME_DIR"]
             else:
                 os.environ["XDG_RUNTIME_DIR"] = told
-        self.daemon_ = Daemon(slot, fabric, Settings(sm=sm, config=config or SmConfig()))
+        self.daemon_ = Daemon(instance, fabric, Settings(sm=sm, config=config or SmConfig(engine="minhop")))
         self.f = self.daemon_.fabric
-        self.plane = self.daemon_.board.plane
+        self.plane = self.daemon_.router.plane
         self.calls: list[Any] = []
         self.failure: BaseException | None = None
         self.environments: dict[tuple[str, str], dict[str, str]] = {}
@@ -99,12 +99,12 @@ class Lab(threading.Thread):
     def stop(self) -> None:
         self.running = False
         self.join(60)
-        mishaps, log = self.daemon_.mishaps, self.daemon_.slot.log
+        crash_log, log = self.daemon_.crash_log, self.daemon_.instance.log
         told = log.read_text()[-3000:] if log.is_file() else ""
         self.daemon_.close()
         shutil.rmtree(self.runtime)
         assert self.failure is None, self.failure
-        assert mishaps.count == 0, told
+        assert crash_log.count == 0, told
 
     def environment(self, library: str = "own", node: str = "") -> dict[str, str]:
         """For programs on ``node`` under ``library``: "own" or "stock"."""
@@ -113,14 +113,14 @@ class Lab(threading.Thread):
         return self.environments[library, node]
 
     def _environment(self, library: str, node: str) -> dict[str, str]:
-        port = self.daemon_.server.places.port(node) if node else default_port(self.f)
+        port = self.daemon_.server.finder.port(node) if node else default_port(self.f)
         if library == "stock":
             if not PRELOAD.is_file():
                 pytest.skip("libumad2sim.so (ibsim-utils) is not installed")
             name = self.f.node_name(int(self.f.port_node[port]))
             more = {
                 "LD_PRELOAD": str(PRELOAD),
-                "IBSIM_SOCKNAME": self.daemon_.slot.sockname,
+                "IBSIM_SOCKNAME": self.daemon_.instance.sockname,
                 "SIM_HOST": f"{name}:{int(self.f.port_num[port])}",
             }
         else:

@@ -13,8 +13,8 @@ import pytest
 
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
-from softib.live.umad_server import UmadServer
-from softib.live.views import View
+from softib.live.sysfs.views import View
+from softib.live.umad.server import UmadServer
 from tests.live.serving import Serving
 
 PROGRAM = Path(__file__).with_name("umad_program.py")
@@ -27,11 +27,11 @@ class UmadServing(Serving):
         if library is None:
             pytest.skip("libsoftib-umad.so is not built: no C compiler")
         self.library, self.before = library, before
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"  # as softib.live.slots has it
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"  # as softib.live.instances has it
         self.folder = Path(tempfile.mkdtemp(prefix="softib-", dir=memory))
         self.ready = False
         super().__init__(fabric)
-        self.umads = UmadServer(self.board, self.folder, self.server.selector)
+        self.umads = UmadServer(self.router, self.folder, self.server.selector)
         self.ready = True
 
     def run(self) -> None:
@@ -59,7 +59,7 @@ class UmadServing(Serving):
     def view(self, named: str) -> View:
         """As ``softib run --node NAMED`` shows it."""
         made: list[View] = []
-        port = self.server.places.port(named)
+        port = self.server.finder.port(named)
         self.do(lambda: made.append(self.umads.views.show(named, port)))
         return made[0]
 

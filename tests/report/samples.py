@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from softib.analysis.model import Counts, Report
+from softib.analysis.prediction import predict
+from softib.analysis.routing import judge
 from softib.diags.finding import Finding, Place, Severity
 from softib.diags.structure import recognise
 from softib.fabric.builder import FabricBuilder
@@ -13,9 +16,6 @@ from softib.fabric.formats.base import Problem
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
-from softib.report.model import Counts, Report
-from softib.report.prediction import predict
-from softib.report.routing_part import judge
 from softib.routing.engine import route
 from softib.routing.graph import SwitchGraph
 

@@ -10,7 +10,7 @@ import pytest
 
 from softib.diags.finding import Finding, Severity
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.faults import remove_cable
+from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.report.html import to_html

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from softib.analysis.endpoints import endpoints_of
+from softib.analysis.engines import compare_engines
+from softib.analysis.model import Report
+from softib.analysis.routing import judge
 from softib.fabric.topologies.registry import generate
-from softib.report.endpoints import endpoints_of
-from softib.report.engines import compare_engines
-from softib.report.model import Report
-from softib.report.routing_part import judge
 from softib.report.words import engine_hint
 from softib.routing.engine import ENGINES, route
 from tests.report.samples import report_of, with_lids

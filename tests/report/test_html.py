@@ -9,15 +9,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from softib.analysis.labels import distinct_parts, short_name, with_names
+from softib.analysis.model import Made
+from softib.analysis.tiers import MAX_BOXES, tiers_of
 from softib.diags.finding import Severity
 from softib.diags.structure import recognise
 from softib.fabric.topologies.registry import generate
 from softib.report.bundles import MAX_LINES, bundles, load_class
 from softib.report.glossary import GLOSSARY
 from softib.report.html import to_html
-from softib.report.labels import distinct_parts, short_name, with_names
-from softib.report.model import Made
-from softib.report.tiers import MAX_BOXES, tiers_of
 from softib.sim.static_network import port_gbps
 from tests.report.samples import finding, report_of, tree, with_lids
 
@@ -202,7 +202,7 @@ def test_every_word_of_the_glossary_has_a_sentence():
 def test_a_missing_cable_is_drawn_as_a_dashed_line():
     fabric = generate("fat-tree", radix=8, levels=2)
     from softib.diags.finding import Finding, Place
-    from softib.fabric.faults import remove_cable
+    from softib.fabric.faults.inject import remove_cable
 
     leaf, spine = fabric.find_node("leaf-2"), None
     port = int(fabric.port(leaf, 5))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from softib.analysis.pipeline import checked
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.managers import master_of, state_of
 from softib.fabric.topologies.registry import generate
-from softib.report.build import checked
 
 
 def facts(sms: list[dict]) -> dict[str, str]:

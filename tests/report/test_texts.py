@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from softib.analysis.endpoints import endpoints_of, natural_key
+from softib.analysis.engines import compare_engines
+from softib.analysis.model import RoutingPart
+from softib.analysis.prediction import predict
 from softib.cli.output import plain
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.report.as_json import routing_json, to_json
-from softib.report.endpoints import endpoints_of, natural_key
-from softib.report.engines import compare_engines
-from softib.report.model import RoutingPart
-from softib.report.prediction import predict
 from softib.report.terminal import to_terminal
 from softib.report.words import headline, size_text, tiles, time_text
 from tests.report.samples import finding, report_of, tree, with_lids
@@ -126,7 +126,7 @@ def test_information_is_not_called_no_findings():
 def mixed(slow_every: int) -> Fabric:
     """A tree whose every ``slow_every``-th host has a link of a quarter of the others' rate."""
     fabric = tree(4, 8, 2)
-    from softib.fabric.faults import slow_link
+    from softib.fabric.faults.inject import slow_link
 
     for i in range(0, 32, slow_every):
         slow_link(fabric, f"host-{i}[1]", speed="SDR")

@@ -7,15 +7,15 @@ import csv
 import numpy as np
 import pytest
 
+from softib.analysis.pipeline import quietly
+from softib.analysis.routed import routed
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.lft_dump import write_lfts
+from softib.fabric.formats.lft.dump import write_lfts
 from softib.fabric.formats.registry import read
 from softib.fabric.lids import common_lmc, valid_lids
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.report.build import quietly
-from softib.report.routed import routed
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError, LimitError, MadTimeout, UnknownName
+from softib.fabric.default_port import default_port
 from softib.fabric.formats.registry import read
-from softib.fabric.seats import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo

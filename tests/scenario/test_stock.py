@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from softib.fabric.formats.lft_dump import read_lfts
+from softib.fabric.formats.lft.dump import read_lfts
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate

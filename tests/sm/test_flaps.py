@@ -15,8 +15,8 @@ from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType, PortState
-from softib.live.manager import InternalManager
-from softib.live.switchboard import Switchboard
+from softib.live.internal_sm.manager import InternalManager
+from softib.live.mad_router import MadRouter
 from softib.sm.config import SmConfig
 from softib.sm.state import SmState
 
@@ -32,7 +32,7 @@ class Room:
     def __init__(self, fabric: Fabric, **settings):
         self.f = fabric
         fabric.power_on()
-        self.board = Switchboard(AgentPlane(fabric))
+        self.board = MadRouter(AgentPlane(fabric))
         cas = np.flatnonzero(fabric.node_type == NodeType.CA)
         config = SmConfig(sweep_interval_ps=LOOK_PS, **settings)
         self.manager = InternalManager(self.board, int(fabric.node_base[cas[0]]) + 1, config)
@@ -176,7 +176,7 @@ def test_the_managers_own_link_falls_and_comes_back(down_s):
         pass
     assert room.now - began < S, "of one-millisecond steps"
     assert room.waiting() == [] and sm.state == SmState.MASTER and sm.report.nodes == nodes and not sm.report.problems
-    assert sm.office.subnet is not None and len(sm.office.subnet.end_guid) > nodes - 2
+    assert sm.sa_manager.subnet is not None and len(sm.sa_manager.subnet.end_guid) > nodes - 2
 
 
 @pytest.mark.parametrize("seed", [5, 6])

@@ -13,8 +13,8 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.live.manager_lids import read_lids, write_lids
-from softib.live.manager_settings import ManagerSettings
+from softib.live.internal_sm.guid2lid import read_lids, write_lids
+from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm import link_mgr
 from softib.sm.config import SmConfig
 from softib.sm.options import OPTIONS, read_options

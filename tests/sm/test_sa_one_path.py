@@ -31,7 +31,7 @@ OFTEN = (0.7, 0.7, 0.4, 0.4, 0.3, 0.5, 0.5, 0.05, 0.05, 0.05)
 
 def lone(a: Asked, rng: np.random.Generator) -> MadBatch:
     """A question that is mostly right, and sometimes wrong in one thing or another."""
-    subnet = a.sm.office.subnet
+    subnet = a.sm.sa_manager.subnet
     assert subnet is not None
     ends = rng.integers(0, len(subnet), 2)
     prefix = subnet.config.subnet_prefix
@@ -73,8 +73,8 @@ def told(batch: MadBatch) -> list:
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_it_is_the_columns_answer(kind):
     a = Asked(generate("fat-tree", radix=4, levels=2), **SETTINGS[kind])
-    office, rng = a.sm.office, np.random.default_rng(len(kind))
-    sa, subnet = office.sa, office.subnet
+    sa_manager, rng = a.sm.sa_manager, np.random.default_rng(len(kind))
+    sa, subnet = sa_manager.sa, sa_manager.subnet
     assert subnet is not None and sa.one_path is not None
     if kind == "broken":  # entries that lead nowhere, elsewhere, out of the switch, or round in a circle
         lft = subnet.routing.lft

@@ -30,7 +30,7 @@ def running(switches: int = 2, **config):
     return fabric, plane, sm, int(port)
 
 
-def unasked(method: int, attr: int, klass: int = MgmtClass.SUBN_LID) -> MadBatch:
+def unsolicited(method: int, attr: int, klass: int = MgmtClass.SUBN_LID) -> MadBatch:
     batch = MadBatch.zeros(1)
     H.base_version.set(batch.mad, 1)
     H.class_version.set(batch.mad, 1)
@@ -62,7 +62,7 @@ def test_four_smps_on_the_wire_by_default_and_rest_at_the_end():
 
 def test_sm_info_is_answered():
     _, _, sm, _ = running(priority=5)
-    out, _ = sm.step(10, unasked(Method.GET, SmpAttr.SM_INFO))
+    out, _ = sm.step(10, unsolicited(Method.GET, SmpAttr.SM_INFO))
     assert len(out) == 1 and H.method.get(out.mad) == Method.GET_RESP and H.status.get(out.mad) == 0
     assert H.tid.get(out.mad)[0] == np.uint64(0x0123456789ABCDEF)
     assert (out.dlid[0], out.slid[0]) == (7, 1)
@@ -73,16 +73,16 @@ def test_sm_info_is_answered():
 
 def test_sm_info_by_directed_route_carries_the_direction_bit_and_a_set_of_nothing_is_refused():
     _, _, sm, _ = running()
-    out, _ = sm.step(10, unasked(Method.GET, SmpAttr.SM_INFO, MgmtClass.SUBN_DR))
+    out, _ = sm.step(10, unsolicited(Method.GET, SmpAttr.SM_INFO, MgmtClass.SUBN_DR))
     assert H.status.get(out.mad) == 0x8000
-    out, _ = sm.step(11, unasked(Method.SET, SmpAttr.SM_INFO))
+    out, _ = sm.step(11, unsolicited(Method.SET, SmpAttr.SM_INFO))
     assert H.status.get(out.mad) == 0x001C and sm.state == SmState.MASTER
 
 
 @pytest.mark.parametrize(("trap", "sweeps"), [(128, True), (144, True), (145, True), (256, False), (65, False)])
 def test_a_trap_is_repressed_and_a_changed_link_is_looked_at(trap, sweeps):
     _, plane, sm, port = running()
-    batch = unasked(Method.TRAP, SmpAttr.NOTICE)
+    batch = unsolicited(Method.TRAP, SmpAttr.NOTICE)
     batch.mad[0, 64:128] = Notice.pack(is_generic=1, type=1, producer_type=2, trap_number=trap, issuer_lid=7)
     out, _ = sm.step(5, batch)
     methods = H.method.get(out.mad).tolist()
@@ -96,7 +96,7 @@ def test_a_trap_is_repressed_and_a_changed_link_is_looked_at(trap, sweeps):
 @pytest.mark.parametrize("method", [Method.REPORT, Method.SEND, Method.TRAP_REPRESS, 0x00, 0x7F])
 def test_other_mads_nobody_asked_for_are_left_alone(method):
     _, _, sm, _ = running()
-    out, deadline = sm.step(5, unasked(int(method), SmpAttr.NOTICE))
+    out, deadline = sm.step(5, unsolicited(int(method), SmpAttr.NOTICE))
     assert len(out) == 0 and deadline == NEVER_PS and sm.settled
 
 

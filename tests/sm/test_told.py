@@ -6,14 +6,14 @@ import json
 
 import pytest
 
+from softib.analysis.pipeline import quietly
+from softib.analysis.routed import from_engine
 from softib.errors import InputError, SoftibError
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.fabric.topologies.spec_models import Sm
-from softib.live.manager_settings import ManagerSettings
-from softib.report.build import quietly
-from softib.report.routed import from_engine
+from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig
-from softib.sm.told import ELSEWHERE, PLAIN, WITHOUT_EFFECT, read_guids, settings_of
+from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, WITHOUT_EFFECT, read_guids, settings_of
 from tests.cli.run import softib
 from tests.live.test_daemon import softib as running  # noqa: F401
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.fabric import faults
+from softib.fabric.faults import inject
 from softib.fabric.topologies.registry import generate
 
 from .graphs import max_flow
@@ -44,5 +44,5 @@ def test_oversubscribed_and_damaged_trees_have_less():
     half = len(hosts) // 2
     assert max_flow(f, hosts[:half], hosts[half:]) == half // 2, "2:1 halves what the two ends can exchange"
     g = generate("fat-tree", radix=8, levels=2)
-    faults.dead_switch(g, "spine-1")
+    inject.dead_switch(g, "spine-1")
     assert max_flow(g, g.cas[:16], g.cas[16:]) == 12, "one of four spines gone: three quarters left"

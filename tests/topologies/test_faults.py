@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from softib.errors import SoftibError
-from softib.fabric import faults
 from softib.fabric.columns import COLUMNS
-from softib.fabric.fault_kinds import FAULTS, plant, random_fault
-from softib.fabric.faults import random_swap
+from softib.fabric.faults import inject
+from softib.fabric.faults.inject import random_swap
+from softib.fabric.faults.kinds import FAULTS, plant, random_fault
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
@@ -84,12 +84,12 @@ def test_many_faults_one_after_the_other(pod, seed):
 def test_swapping_twice_is_no_change(pod):
     before = pod.copy()
     a, b = "leaf-3[12]", "leaf-6[16]"
-    faults.swap_cables(pod, a, b)
-    x, y = (faults.port_at(pod, p) for p in (a, b))
+    inject.swap_cables(pod, a, b)
+    x, y = (inject.port_at(pod, p) for p in (a, b))
     assert before.port_peer[x] == pod.port_peer[y]
     assert before.port_peer[y] == pod.port_peer[x]
     assert np.abs(adjacency(pod) - adjacency(before)).sum() == 8, "four cables' worth of ends changed"
-    faults.swap_cables(pod, a, b)
+    inject.swap_cables(pod, a, b)
     assert not changed(before, pod)
 
 
@@ -110,45 +110,45 @@ def test_random_swap_changes_who_is_linked_and_a_parallel_one_does_not(pod, seed
 def test_swap_retrains_links_of_mixed_speed():
     f = generate("fat-tree", radix=8, levels=2, generation="HDR", host_generation="EDR")
     a, b = "leaf-1[1]", "leaf-2[5]"  # an EDR host link and an HDR uplink
-    faults.swap_cables(f, a, b)
+    inject.swap_cables(f, a, b)
     speed = active_speed_codes(f.port_info, f.port_mlnx_speed)
     fresh = speed_named("EDR").code
-    assert speed[faults.port_at(f, b)] == fresh == speed[f.port_peer[faults.port_at(f, b)]]
-    assert speed[faults.port_at(f, a)] == speed_named("HDR").code
+    assert speed[inject.port_at(f, b)] == fresh == speed[f.port_peer[inject.port_at(f, b)]]
+    assert speed[inject.port_at(f, a)] == speed_named("HDR").code
 
 
 def test_slow_link_shows_at_both_ends_only(pod):
     before = pod.copy()
-    planted = faults.slow_link(pod, "leaf-1[9]", speed="HDR")
+    planted = inject.slow_link(pod, "leaf-1[9]", speed="HDR")
     rows = np.flatnonzero((before.port_info != pod.port_info).any(axis=1))
     assert {pod.port_name(r) for r in rows} == set(planted.places)
     assert (active_speed_codes(pod.port_info, pod.port_mlnx_speed)[rows] == speed_named("HDR").code).all()
     assert changed(before, pod) == {"port_info"}
-    faults.slow_link(pod, "leaf-1[10]", lanes=1)
-    port = faults.port_at(pod, "leaf-1[10]")
+    inject.slow_link(pod, "leaf-1[10]", lanes=1)
+    port = inject.port_at(pod, "leaf-1[10]")
     assert PortInfo.link_width_active.get(pod.port_info)[port] == 1
     for bad in ({"speed": "NDR"}, {"speed": "XDR"}, {"lanes": 12}, {"lanes": 4}, {}):
         with pytest.raises(SoftibError) as caught:
-            faults.slow_link(pod, "leaf-1[11]", **bad)
+            inject.slow_link(pod, "leaf-1[11]", **bad)
         assert "\n" not in str(caught.value)
 
 
 def test_ber_changes_nothing_but_the_ber(pod):
     before = pod.copy()
-    faults.set_ber(pod, "leaf-3[10]", 1e-9)
+    inject.set_ber(pod, "leaf-3[10]", 1e-9)
     assert changed(before, pod) == {"cable_ber"}
     assert (pod.cable_ber > 0).sum() == 1
 
 
 def test_removed_cable_and_dead_switch(pod):
     cables, uplinks = pod.sizes.cables, tier_count(pod, "leaf-spine")
-    faults.remove_cable(pod, "leaf-2[9]")
+    inject.remove_cable(pod, "leaf-2[9]")
     assert pod.sizes.cables == cables - 1
     assert tier_count(pod, "leaf-spine") == uplinks - 1
-    port = faults.port_at(pod, "leaf-2[9]")
+    port = inject.port_at(pod, "leaf-2[9]")
     assert PortInfo.port_state.get(pod.port_info)[port] == PortState.DOWN
     held = sum(pod.port_cable[p] >= 0 for p in pod.ports_of(pod.find_node("spine-1")))
-    faults.dead_switch(pod, "spine-1")
+    inject.dead_switch(pod, "spine-1")
     assert pod.sizes.cables == cables - 1 - held
     check_cables(pod)
 
@@ -156,7 +156,7 @@ def test_removed_cable_and_dead_switch(pod):
 def test_removing_then_powering_on_equals_never_having_had_the_cable():
     """The builder is the oracle: a ring without one cable is a line, byte for byte in every port."""
     ring, line = generate("ring", switches=5), generate("mesh", dims=[5])
-    faults.remove_cable(ring, "switch-5[2]")
+    inject.remove_cable(ring, "switch-5[2]")
     ring.power_on()
     assert (ring.port_info == line.port_info).all()
     assert (ring.port_peer == line.port_peer).all()
@@ -164,16 +164,16 @@ def test_removing_then_powering_on_equals_never_having_had_the_cable():
 
 
 def test_lids_are_given_before_one_is_spoilt(pod):
-    faults.duplicate_lid(pod, "leaf-1[0]", "node-001 mlx5_0[1]")
+    inject.duplicate_lid(pod, "leaf-1[0]", "node-001 mlx5_0[1]")
     lids = pod.lid[pod.end_ports()]
     assert len(np.unique(lids)) == len(lids) - 1
     assert "lids" in pod.source.records
-    faults.zero_lid(pod, "leaf-2[0]")
+    inject.zero_lid(pod, "leaf-2[0]")
     assert (pod.lid[pod.end_ports()] == 0).sum() == 1
 
 
 def test_duplicates_take_the_whole_identity(pod):
-    faults.duplicate_guid(pod, "node-001 mlx5_0", "node-002 mlx5_0")
+    inject.duplicate_guid(pod, "node-001 mlx5_0", "node-002 mlx5_0")
     a, b = pod.find_node("node-001 mlx5_0"), pod.find_node("node-002 mlx5_0")
     assert pod.node_guid[a] == pod.node_guid[b]
     pa, pb = pod.port(a, 1), pod.port(b, 1)

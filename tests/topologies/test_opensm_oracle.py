@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.fabric import faults
+from softib.fabric.faults import inject
 from softib.fabric.topologies.registry import generate
 from tests.live.serving import wait_for
 
@@ -121,5 +121,5 @@ def test_opensm_torus_2qos_refuses_a_torus_with_crossed_cables(opensm):
     rng = np.random.default_rng(3)
     for _ in range(3):
         a, b = rng.permutation(np.flatnonzero(f.port_num == 2))[:2]
-        faults.swap_cables(f, int(a), int(b))
+        inject.swap_cables(f, int(a), int(b))
     assert opensm(f, "torus-2QoS")[0] != "torus-2QoS"

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.fabric import fault_kinds
 from softib.fabric.columns import COLUMNS
+from softib.fabric.faults import kinds
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies import registry
 from softib.fabric.topologies.registry import KINDS, generate
@@ -74,7 +74,7 @@ def test_default_radix_is_the_trade_s():
 def test_documentation_is_complete():
     text = (ROOT / "docs" / "topologies.md").read_text()
     assert registry.markdown() in text, "run of the parameter tables is out of date"
-    assert fault_kinds.markdown() in text
+    assert kinds.markdown() in text
     for key in Sm.model_fields:
         assert f"`{key}`" in text
 

@@ -7,12 +7,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+from softib.cm.fields import Timing
+from softib.cm.path import Path as IbPath
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
-from softib.live.cm_address import dotted
-from softib.live.cm_path import Path as IbPath
-from softib.live.cm_server import CmServer
-from softib.live.cm_words import Timing
+from softib.live.rdma_cm.address import dotted
+from softib.live.rdma_cm.server import RdmaCmServer
 from softib.scenario.bring_up import bring_up
 from tests.live.umad_serving import UmadServing
 
@@ -27,13 +27,13 @@ class CmServing(UmadServing):
     """As :class:`UmadServing`, with rdma_cm; the subnet is up. ``library`` is the one of verbs, ``umad`` that of umad."""
 
     def __init__(self, fabric: Fabric, library: Path, umad: Path | None, timing: Timing = QUICK):
-        self.cm: CmServer | None = None
+        self.cm: RdmaCmServer | None = None
         bring_up(fabric)
         super().__init__(fabric, umad, before=str(library))
         self.do(lambda: self._add(timing))
 
     def _add(self, timing: Timing) -> None:
-        self.cm = CmServer(self.board, self.folder, self.server.selector, self.umads.views, timing)
+        self.cm = RdmaCmServer(self.router, self.folder, self.server.selector, self.umads.views, timing)
 
     def run(self) -> None:
         try:
@@ -58,7 +58,7 @@ class CmServing(UmadServing):
         super().stop()
 
     def port(self, node: str) -> int:
-        return self.server.places.port(node)
+        return self.server.finder.port(node)
 
     def ip(self, node: str) -> str:
         assert self.cm

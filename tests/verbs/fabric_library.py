@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from softib.live.board import Board
+from softib.live.shared_fabric import SharedFabric
 from softib.preload import build
 
 SOURCES = Path(build.__file__).parent / "verbs" / "fabric"
@@ -79,8 +79,8 @@ def library_path() -> Path:
 
 def library() -> ct.CDLL:
     made = ct.CDLL(str(library_path()))
-    made.sv_wire_words.restype = Words
-    made.sv_wire_words.argtypes = [ct.c_int, ct.c_uint, ct.c_uint64, ct.c_uint32]
+    made.sv_wire_size_of.restype = Words
+    made.sv_wire_size_of.argtypes = [ct.c_int, ct.c_uint, ct.c_uint64, ct.c_uint32]
     made.probe_walk_many.restype = ct.c_double
     made.sv_cell_new.restype = ct.c_void_p
     made.sv_cell_new.argtypes = [ct.c_void_p, ct.POINTER(Leg * 2), ct.POINTER(Label)]
@@ -92,16 +92,16 @@ def library() -> ct.CDLL:
     return made
 
 
-class BoardInC:
+class SharedFabricInC:
     """A fabric's board as C walks it."""
 
     def __init__(self, folder: Path, fabric) -> None:
         self.library = library()
-        self.shared = Board.create(folder / "board", fabric)
+        self.shared = SharedFabric.create(folder / "board", fabric)
         self.fabric = self.shared.fabric
         self.memory = ct.create_string_buffer(4096)
         why = ct.create_string_buffer(512)
-        error = self.library.sv_board_map(self.memory, str(folder / "board").encode(), why, len(why))
+        error = self.library.sv_shared_fabric_map(self.memory, str(folder / "board").encode(), why, len(why))
         assert error == 0, why.value
 
     def walk(self, port: int, dlid: int, **more: int) -> Path_:

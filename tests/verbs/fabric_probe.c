@@ -1,7 +1,7 @@
 /* What the tests need of preload/verbs/fabric beside its own functions: inline ones, and loops that are timed. */
 #include <time.h>
 
-#include "inner.h"
+#include "internal.h"
 
 static double now(void)
 {
@@ -22,7 +22,7 @@ void probe_count_shared(struct softib_cell *cell, unsigned way, uint64_t packets
 }
 
 /* Seconds of a walk of each of `n` ways; `links` gets how many links they had in all. */
-double probe_walk_many(const struct sv_board *board, const struct sv_way *ways, uint32_t n, uint64_t *links)
+double probe_walk_many(const struct sv_shared_fabric *board, const struct sv_route_key *ways, uint32_t n, uint64_t *links)
 {
     struct sv_path path;
     double begin = now();
@@ -36,7 +36,7 @@ double probe_walk_many(const struct sv_board *board, const struct sv_way *ways, 
 }
 
 /* Walks all ways into columns: what tests compare a whole fabric with. */
-void probe_walk_all(const struct sv_board *board, const struct sv_way *ways, uint32_t n, uint8_t *reason, uint32_t *dest,
+void probe_walk_all(const struct sv_shared_fabric *board, const struct sv_route_key *ways, uint32_t n, uint8_t *reason, uint32_t *dest,
                     uint16_t *links)
 {
     struct sv_path path;
@@ -59,11 +59,11 @@ void probe_count_loop(struct softib_cell *cell, uint64_t rounds, uint64_t words)
 
 uint64_t probe_board_epoch(void)
 {
-    return sv_board_epoch(&sv_board);
+    return sv_shared_fabric_epoch(&sv_shared_fabric);
 }
 
 /* Lanes of the fabric of `board`, whose traffic file is at `traffic`; 0 or -errno. */
-int probe_lanes(const struct sv_board *board, const char *traffic)
+int probe_lanes(const struct sv_shared_fabric *board, const char *traffic)
 {
     static struct sv_cells *cells;
     char why[512];
@@ -72,7 +72,7 @@ int probe_lanes(const struct sv_board *board, const char *traffic)
     if (cells)
         sv_cells_close(cells);
     cells = sv_fabric_cells = NULL;
-    sv_board = *board;
+    sv_shared_fabric = *board;
     error = sv_cells_open(&cells, traffic, 1, why, sizeof why);
     sv_fabric_cells = cells;
     return error;

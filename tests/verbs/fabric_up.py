@@ -15,7 +15,7 @@ from pathlib import Path
 
 from softib.live.clock import clock_ps
 from softib.live.daemon import Daemon, Settings
-from softib.live.slots import Slot, claim
+from softib.live.instances import Instance, claim
 from tests.verbs.fabric_library import library_path
 
 PROGRAM = Path(__file__).with_name("fabric_program.py")
@@ -29,13 +29,13 @@ class FabricUp:
         self.folder = Path(tempfile.mkdtemp(prefix="sv-", dir="/tmp"))
         before, os.environ["XDG_RUNTIME_DIR"] = os.environ.get("XDG_RUNTIME_DIR"), str(self.folder)
         try:
-            self.slot: Slot = claim("t")
+            self.instance: Instance = claim("t")
         finally:
             if before is None:
                 del os.environ["XDG_RUNTIME_DIR"]
             else:
                 os.environ["XDG_RUNTIME_DIR"] = before
-        self.daemon = Daemon(self.slot, fabric, Settings(sm=sm, **more))
+        self.daemon = Daemon(self.instance, fabric, Settings(sm=sm, **more))
         self.fabric, self.paused, self.stopping = self.daemon.fabric, False, False
         self.idle = threading.Event()
         self.calls: list[Callable[[], object]] = []
@@ -52,7 +52,7 @@ class FabricUp:
         """Nothing that the bring-up itself set off (trap 144 of IsSM, the sweep that follows) is on its way: it counts."""
         manager = self.daemon.manager
         assert manager is not None
-        return not self.daemon.board.trap_queue.pending and manager.sm.settled and manager.wait_s(clock_ps()) > 0
+        return not self.daemon.router.trap_queue.pending and manager.sm.settled and manager.wait_s(clock_ps()) > 0
 
     def _run(self) -> None:
         try:

@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
+from softib.cm.early_requests import MOST
+from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
+from softib.cm.fields import Timing
 from softib.fabric.topologies.registry import generate
 from softib.iba.cm import CmAttr
-from softib.live.cm_early import MOST
-from softib.live.cm_endpoint import Endpoint, Event, Param, QpType, State
-from softib.live.cm_words import Timing
 from tests.live.serving import wait_for
 from tests.verbs.applications import NOT_YET, TOO_EARLY, Applications, stop
 from tests.verbs.applications import A as FIRST
@@ -173,7 +173,7 @@ def served(cm_library, own_library):
 
 def test_programs_whose_client_comes_first(served):
     """One client is killed while its request waits; the other's is there when the server listens."""
-    protocol = served.cm.desk.protocol
+    protocol = served.cm.ucma.protocol
     dead, client = (
         served.launch(A, CLIENT + more, port=7, ip=served.ip(B), path=served.path(A, B))
         for more in (

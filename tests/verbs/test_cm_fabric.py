@@ -106,7 +106,7 @@ e = u.expect(DISCONNECTED)
 print(e.uid, e.status)
 """, port=10, ip=served.ip(B), path=served.path(A, B))  # fmt: skip
     assert line(two) == "connected" and line(one) == "established"
-    served.do(lambda: served.board.set_link(served.port(B), False, clock_ps()))
+    served.do(lambda: served.router.set_link(served.port(B), False, clock_ps()))
     two.stdin.write("now\n")
     two.stdin.flush()
     assert ended(two).split() == ["7", str(-errno.ETIMEDOUT)]

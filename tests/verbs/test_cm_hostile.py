@@ -11,7 +11,7 @@ import stat
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.live.cm_wire import _layout, constant
+from softib.live.rdma_cm.wire import _layout, constant
 from tests.live.serving import wait_for
 from tests.verbs.cm_serving import CmServing
 from tests.verbs.test_cm_device import CLIENT, A, B, cm_library
@@ -38,7 +38,7 @@ class Raw:
         """(errno, number)"""
         right = {"magic": constant("MAGIC"), "version": constant("VERSION")}
         self.sock.send(_layout("hello").pack(right | words))
-        told = _layout("told").unpack(self.sock.recv(4096))
+        told = _layout("reply").unpack(self.sock.recv(4096))
         return told.error, told.number
 
 
@@ -96,7 +96,7 @@ def test_any_questions(served, seed):
     raw.sock.close()
     channel.sock.close()
     still_works(served)
-    services = served.cm.desk.services
+    services = served.cm.ucma.services
     assert wait_for(lambda: not services._bound and not services._masked), "something of a dead program is still bound"
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softib.cm.path import cma_header
 from softib.iba import cm
 from softib.iba.frames import mad_packet
-from softib.live.cm_mads import cm_mad, codec, parse_cm
-from softib.live.cm_path import cma_header
-from softib.live.cm_wire import HEADER, _layout
+from softib.iba.mad_codec import cm_mad, codec, parse_cm
+from softib.live.rdma_cm.wire import HEADER, _layout
 from tests.iba.test_tshark import dissect, number
 
 NAMES = {

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
+from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
+from softib.cm.fields import Timing
+from softib.cm.path import Path
+from softib.cm.protocol import Protocol
 from softib.iba.cm import CmAttr
-from softib.live.cm_endpoint import Endpoint, Event, Param, QpType, State
-from softib.live.cm_mads import Head
-from softib.live.cm_path import Path
-from softib.live.cm_protocol import Protocol
-from softib.live.cm_words import Timing
+from softib.iba.mad_codec import Head
 
 MS = 10**9
 SERVICE = 0x0106 << 16 | 7471

@@ -7,12 +7,12 @@ import os
 import numpy as np
 import pytest
 
+from softib.cm.endpoint import Event, Param, State
+from softib.cm.fields import Timing
 from softib.iba.cm import CmAttr
 from softib.live.c_header import define
-from softib.live.cm_endpoint import Event, Param, State
-from softib.live.cm_unread import UnreadCompletions
-from softib.live.cm_words import Timing
-from softib.live.verbs_memory import HEADER, VerbsMemory, constant, types
+from softib.live.rdma_cm.unread_completions import UnreadCompletions
+from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
 from tests.verbs.test_cm_protocol import Wire, connected
 
 PATIENT = Timing(response=20, retries=3)
@@ -114,12 +114,12 @@ def test_the_receiver_may_still_be_establishing():
 
 @pytest.fixture
 def memory(tmp_path):
-    made = VerbsMemory(tmp_path / "verbs")
+    made = SharedHeap(tmp_path / "verbs")
     yield made
     made.close()
 
 
-def put(memory: VerbsMemory, at: int, kind: str, **fields: int) -> int:
+def put(memory: SharedHeap, at: int, kind: str, **fields: int) -> int:
     one = np.zeros(1, types()[kind])
     for name, value in fields.items():
         one[name] = value
@@ -127,7 +127,7 @@ def put(memory: VerbsMemory, at: int, kind: str, **fields: int) -> int:
     return at
 
 
-def queue_pair(memory: VerbsMemory, qpn: int, **fields: int) -> None:
+def queue_pair(memory: SharedHeap, qpn: int, **fields: int) -> None:
     at = put(
         memory, constant("HEAP") + 4096, "softib_qp", **{"is": define(HEADER, "SOFTIB_IS_QP"), "qpn": qpn}, **fields
     )

@@ -47,7 +47,7 @@ def begin(served, node: str, *words: str) -> subprocess.Popen:
 
 def listening(served, service_id: int) -> bool:
     port = served.port(B)
-    return wait_for(lambda: served.cm.desk.services.listener(port, service_id) is not None)
+    return wait_for(lambda: served.cm.ucma.services.listener(port, service_id) is not None)
 
 
 def pair(served, stock, program: str, ps: int, *more: str, port: int = 7471, ip: str = "") -> tuple[str, str]:

@@ -51,7 +51,7 @@ def test_tag_matching(folder, scene, sanitizer):
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 @pytest.mark.parametrize("scene", ("places", "purge", "destroy", "disconnect", "inherits", "members"))
 def test_queue(folder, scene, sanitizer):
-    """Places are freed by polling; reset, destroy and leaving a group while others send and poll."""
+    """NodeFinder are freed by polling; reset, destroy and leaving a group while others send and poll."""
     assert run("queues", sanitizer, folder, scene) == "ok\n"
 
 

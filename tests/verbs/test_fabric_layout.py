@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softib.agents.kernels import app_traffic as k
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.live import traffic_kernels as k
-from softib.live import verbs_door
 from softib.live.c_header import structures
-from softib.live.traffic import HEADER, constant
+from softib.live.verbs import server
+from softib.live.verbs.traffic import HEADER, constant
 
 from .fabric_library import SOURCES
 
@@ -83,7 +83,7 @@ def test_event_numbers_are_those_of_libibverbs():
     seen = 0
     for name in ("DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE",
                  "CLIENT_REREGISTER", "GID_CHANGE"):  # fmt: skip
-        assert verbs_door.constant(f"EVENT_{name}") == order.index(name), name
+        assert server.constant(f"EVENT_{name}") == order.index(name), name
         seen += 1
     assert seen == 8
-    assert verbs_door.types()["softib_event"] == np.dtype([("type", "u4"), ("portnum", "u4"), ("element", "u8")])
+    assert server.types()["softib_event"] == np.dtype([("type", "u4"), ("portnum", "u4"), ("element", "u8")])

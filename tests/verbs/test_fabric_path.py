@@ -13,7 +13,7 @@ from softib.routing.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 
-from .fabric_library import NO_PORT, REASONS, BoardInC, Way, egress, reason
+from .fabric_library import NO_PORT, REASONS, SharedFabricInC, Way, egress, reason
 
 FABRICS = {
     "tree": ("fat-tree", {"radix": 8, "levels": 3}, "ftree", 0),
@@ -82,7 +82,7 @@ def compare(board, rng, n=400):
 
 @pytest.mark.parametrize("name", FABRICS)
 def test_every_way_is_the_one_of_the_tables(tmp_path, name):
-    board, rng = BoardInC(tmp_path, made(name)), np.random.default_rng(3)
+    board, rng = SharedFabricInC(tmp_path, made(name)), np.random.default_rng(3)
     f = board.fabric
     assert compare(board, rng)["ok"] > 100
     # Pull cables and let some links hang in INIT: the tables still lead there.
@@ -102,7 +102,7 @@ def test_every_way_is_the_one_of_the_tables(tmp_path, name):
 def test_as_many_ways_arrive_with_the_hops_that_verify_counts(tmp_path, name):
     """verify looks at tables alone: every pair of CA port and LID, hops = links but the first."""
     f = made(name)
-    board = BoardInC(tmp_path, f)
+    board = SharedFabricInC(tmp_path, f)
     proof = verify(graph_of(f), f.lft)
     cas = np.flatnonzero(~f.is_switch[f.port_node] & f.linked)
     lids = np.concatenate([int(f.lid[p]) + np.arange(1 << int(f.lmc[p])) for p in f.end_ports()])
@@ -124,7 +124,7 @@ def test_the_agents_and_the_walk_agree_which_lids_answer(tmp_path):
     from tests.agents.smps import ask
 
     f = made("torus")
-    board, plane = BoardInC(tmp_path, f), None
+    board, plane = SharedFabricInC(tmp_path, f), None
     plane = AgentPlane(board.fabric)
     rng = np.random.default_rng(5)
     for port in rng.choice(np.flatnonzero(f.linked), 4, replace=False):
@@ -146,7 +146,7 @@ def line(tmp_path, **kw):
 
     f, s, h = chain(2, **kw)
     bring_up(f)
-    board = BoardInC(tmp_path, f)
+    board = SharedFabricInC(tmp_path, f)
     ports = [int(f.port(n, 1)) for n in h]
     return board, board.fabric, s, ports
 
@@ -244,7 +244,7 @@ def test_multicast_reaches_the_members_and_each_link_once(tmp_path):
     members = set(rng.choice(cas, 20, replace=False).tolist())
     # A spanning tree of the switches, from the root's on, and the members' own ports.
     root = min(members)
-    board = BoardInC(tmp_path, f)
+    board = SharedFabricInC(tmp_path, f)
     f = board.fabric
 
     def join(port):

@@ -14,8 +14,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.notice import TrapBadKey
 from softib.iba.perf import PortCountersExtended
 from softib.iba.smp import PortInfo
-from softib.live import verbs_door
-from softib.live.wire import FRAME_SIZE
+from softib.live.ibsim.wire import FRAME_SIZE
+from softib.live.verbs import server
 from softib.mad.batch import MadBatch
 from tests.agents.smps import requests
 
@@ -125,7 +125,7 @@ def test_what_programs_count_is_on_every_port_of_the_way_and_only_once(up):
     assert programs[1].wait(120) == 0
     want = expect(f, sent)
     running.wait(lambda: len(running.daemon.verbs.processes) == 2)
-    running.do(lambda: running.daemon.board.fold(0))
+    running.do(lambda: running.daemon.router.fold(0))
     running.do(lambda: assert_grown(f, before, want))
     # Nothing is counted twice, whatever happens to the cells.
     for program in (programs[0], programs[2]):
@@ -137,7 +137,7 @@ def test_what_programs_count_is_on_every_port_of_the_way_and_only_once(up):
 
 
 def test_a_pma_get_shows_what_was_sent_before_it(up):
-    """Asked through the daemon's own switchboard, in the burst of frames as stock programs send them."""
+    """Asked through the daemon's own router, in the burst of frames as stock programs send them."""
     running = up(tree(2))
     f = running.fabric
     a, z = cas_of(f)[0], cas_of(f)[-1]
@@ -145,7 +145,7 @@ def test_a_pma_get_shows_what_was_sent_before_it(up):
     line_of(program)
 
     def ask():
-        board, answers = running.daemon.board, []
+        board, answers = running.daemon.router, []
         board.fold(0)
         before = int(f.counters["port_rcv_pkts"][z])
         cells = running.daemon.traffic.cells
@@ -204,7 +204,7 @@ def test_partitions_are_counted_and_trapped(up):
     f = running.fabric
     a, z = cas_of(f)[0], cas_of(f)[-1]
     raised = []
-    plane: AgentPlane = running.daemon.board.plane
+    plane: AgentPlane = running.daemon.router.plane
     trap = plane.trap
 
     def watch(notice, tid):
@@ -235,7 +235,7 @@ def next_event(program):
 
 def set_info(running, port, **fields):
     """A Set(PortInfo) by directed route from the port itself, as a manager on it would send."""
-    board, f = running.daemon.board, running.fabric
+    board, f = running.daemon.router, running.fabric
     data = f.port_info[port].copy()
     for name in ("port_state", "port_phys_state", "link_down_default_state"):
         getattr(PortInfo, name).set(data, 0)
@@ -258,14 +258,14 @@ def test_events_of_a_port(up):
         (lambda: set_info(running, port, port_state=3), []),
         (lambda: set_info(running, port, port_state=4), ["PORT_ACTIVE"]),
         (lambda: set_info(running, port, gid_prefix=0xFEC0 << 48), ["GID_CHANGE"]),
-        (lambda: running.daemon.board.set_link(peer, False, 0), ["PORT_ERR"]),
+        (lambda: running.daemon.router.set_link(peer, False, 0), ["PORT_ERR"]),
     ]
     for act, want in steps:
         running.do(act)
         for kind in want:
             assert next_event(program) == (kind, 1)
     pkeys = requests(1, method=2, attr=0x16, data=np.full(64, 0x80, np.uint8))
-    running.do(lambda: running.daemon.board.send(pkeys, port, 0))
+    running.do(lambda: running.daemon.router.send(pkeys, port, 0))
     assert next_event(program) == ("PKEY_CHANGE", 1)
     running.do(lambda: running.daemon.verbs.close())
     assert next_event(program) == ("DEVICE_FATAL", 0)
@@ -332,19 +332,19 @@ def test_another_version_is_refused_with_both_named(up):
     out, err = running.start("fail").communicate(timeout=240)
     assert "version 7" in err and f"version {now}" in err and err.count("\n") == 1 and out == "no devices\n"
     header["version"] = now
-    known = verbs_door.told
-    verbs_door.told = lambda error=0, number=0: known(71)[:4] + struct.pack("<I", 9) + known(71)[8:]
+    known = server.told
+    server.told = lambda error=0, number=0: known(71)[:4] + struct.pack("<I", 9) + known(71)[8:]
     try:
         out, err = running.start("fail").communicate(timeout=240)
     finally:
-        verbs_door.told = known
+        server.told = known
     assert "speaks version 9, this library version 1" in err
 
 
 def test_the_door_survives_what_no_library_would_send(up):
     running = up(tree(2))
     door, rng = running.daemon.verbs, np.random.default_rng(4)
-    hello = np.zeros(1, verbs_door.types()["softib_door_hello"])
+    hello = np.zeros(1, server.types()["softib_server_hello"])
     hello["magic"], hello["version"] = 0x73627276, 1
 
     def connect():

@@ -41,7 +41,7 @@ def packets(name, flags, payload, mtu):
 
 
 def test_the_messages_are_in_this_order():
-    text = (SOURCES / "words.h").read_text()
+    text = (SOURCES / "wire_size.h").read_text()
     body = text[text.index("enum sv_message {") : text.index("SV_MESSAGES")]
     assert tuple(w.strip(",").removeprefix("SV_MSG_") for w in body.split() if w.startswith("SV_MSG_")) == NAMES
 
@@ -53,7 +53,7 @@ def test_words_of_every_message(name):
     for mtu in (256, 512, 1024, 2048, 4096):
         for flags in range(8):
             for payload in sizes:
-                got = lib.sv_wire_words(NAMES.index(name), flags, payload, mtu)
+                got = lib.sv_wire_size_of(NAMES.index(name), flags, payload, mtu)
                 want = packets(name, flags, payload, mtu)
                 assert (got.packets, got.words * 4) == (len(want), sum(want)), (mtu, flags, payload)
 
@@ -61,9 +61,9 @@ def test_words_of_every_message(name):
 def test_published_sizes():
     """The figures that the requirement names: payload + 24, + 16 on FIRST and ONLY, an ACK 28; a gigabyte at once."""
     lib = library()
-    assert lib.sv_wire_words(NAMES.index("WRITE"), 0, 64, 4096).words * 4 == 64 + 24 + 16
-    two = lib.sv_wire_words(NAMES.index("WRITE"), 0, 8192, 4096)
+    assert lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 64, 4096).words * 4 == 64 + 24 + 16
+    two = lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 8192, 4096)
     assert (two.packets, two.words * 4) == (2, 8192 + 2 * 24 + 16)
-    assert lib.sv_wire_words(NAMES.index("ACK"), 0, 0, 4096).words * 4 == 28
-    big = lib.sv_wire_words(NAMES.index("WRITE"), 0, 1 << 40, 256)
+    assert lib.sv_wire_size_of(NAMES.index("ACK"), 0, 0, 4096).words * 4 == 28
+    big = lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 1 << 40, 256)
     assert (big.packets, big.words * 4) == (1 << 32, (1 << 40) + 24 * (1 << 32) + 16)

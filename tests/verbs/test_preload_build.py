@@ -86,7 +86,7 @@ def test_without_the_library_one_line_says_so(apps, tmp_path, words):
     if not shutil.which(words[0], path="/usr/bin:/usr/sbin"):
         pytest.skip(f"{words[0]} is not installed")
     code = (
-        "import sys; from pathlib import Path; import softib.preload.build as b, softib.live.preload as p\n"
+        "import sys; from pathlib import Path; import softib.preload.build as b, softib.live.launch.preload as p\n"
         f"b.VERBS_LIBRARY = Path({str(tmp_path / 'none.so')!r}); p.PRELOADS = (b.LIBRARY, b.VERBS_LIBRARY)\n"
         "from softib.cli.main import main; sys.exit(main())"
     )

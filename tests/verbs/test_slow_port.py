@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from softib.iba.mad_packets import PACKET_SIZE
 from softib.iba.rates import SPEED_BY_NAME
-from softib.live.pcap_frames import PACKET_SIZE
 from tests.verbs.applications import FABRIC, A, Applications, B, wait_for_listener
 from tests.verbs.test_verbs_traffic import write
 

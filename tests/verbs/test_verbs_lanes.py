@@ -12,10 +12,10 @@ from softib.fabric.topologies.cables import apply_cables
 from softib.fabric.topologies.registry import generate
 from softib.iba.rates import SPEEDS, WIDTH_BITS, data_gbps
 from softib.iba.smp import PortInfo
-from softib.live.traffic import Traffic
+from softib.live.verbs.traffic import Traffic
 from softib.scenario.bring_up import bring_up
 
-from .fabric_library import BoardInC, egress
+from .fabric_library import SharedFabricInC, egress
 
 SECOND = 10**9
 START = 5 * SECOND
@@ -31,12 +31,12 @@ class Lanes:
     def __init__(self, folder, fabric, bring=True):
         if bring:
             bring_up(fabric)
-        self.board = BoardInC(folder, fabric)
+        self.board = SharedFabricInC(folder, fabric)
         self.fabric, self.c = self.board.fabric, self.board.library
         self.plane = AgentPlane(self.fabric)
         self.traffic = Traffic(folder / "traffic", self.plane.tables, 4)
-        self.c.sv_track_pass.restype = ct.c_uint64
-        self.c.sv_track_pass.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_uint64]
+        self.c.sv_timed_path_pass.restype = ct.c_uint64
+        self.c.sv_timed_path_pass.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_uint64]
         self.c.sv_link_gbps.restype = ct.c_double
         assert self.c.probe_lanes(self.board.memory, str(folder / "traffic").encode()) == 0
 
@@ -44,12 +44,12 @@ class Lanes:
         f = self.fabric
         path = self.board.walk(port_of(f, src), f.lid[port_of(f, dst)])
         rows, track = egress(path), Track()
-        assert self.c.sv_track_lay(ct.byref(track), (ct.c_uint32 * len(rows))(*rows), len(rows))
+        assert self.c.sv_timed_path_lay(ct.byref(track), (ct.c_uint32 * len(rows))(*rows), len(rows))
         return track
 
     def send(self, track, octets, at=START):
         """When the last of ``octets`` is through."""
-        return self.c.sv_track_pass(ct.byref(track), at, octets)
+        return self.c.sv_timed_path_pass(ct.byref(track), at, octets)
 
 
 def port_of(f, host):

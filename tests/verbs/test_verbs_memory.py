@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.live.verbs_door import process_start
-from softib.live.verbs_memory import HEADER, VerbsMemory, constant, is_running, types
+from softib.live.verbs.server import process_start
+from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, is_running, types
 from softib.preload import build
 from tests.verbs.engine_programs import program
 
@@ -23,7 +23,7 @@ NOTHING = {"programs": 0, "numbers": 0, "members": 0, "keys": 0, "chunks": 0}
 @pytest.fixture
 def memory():
     folder = Path(tempfile.mkdtemp(prefix="svm-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    made = VerbsMemory(folder / "verbs")
+    made = SharedHeap(folder / "verbs")
     yield made
     made.close()
     shutil.rmtree(folder)
@@ -211,7 +211,7 @@ def test_hostile_marks_do_not_hurt(memory):
 
 def test_a_stale_file_is_replaced(memory):
     memory.path.write_bytes(b"old")
-    again = VerbsMemory(memory.path)
+    again = SharedHeap(memory.path)
     assert memory.path.stat().st_size == constant("SIZE") and memory.path.stat().st_mode & 0o777 == 0o600
     again.close()
     assert not memory.path.exists()

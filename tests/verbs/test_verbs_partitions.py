@@ -127,7 +127,7 @@ def test_a_switch_that_can_tells_of_it(up):
     a, z = cas_of(f)[0], cas_of(f)[-1]
     leaf = int(f.port_peer[z])
     end = int(f.node_base[f.port_node[leaf]])
-    plane = running.daemon.board.plane
+    plane = running.daemon.router.plane
     plane.trap, trap = lambda notice, tid: (raised.append(notice), trap(notice, tid))[1], plane.trap
 
     def enforce() -> None:

@@ -29,11 +29,11 @@ COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "
 
 FIRMWARE_FIELDS = (
     *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
-    "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "dice", "overruns",
+    "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "rng_state", "overruns",
 )  # fmt: skip
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
-"""One argument for all kernels. Beside the columns of the fabric:
+"""One argument for all kernels. Ancillary the columns of the fabric:
 
 the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are dear to hand to
 Numba);
@@ -44,11 +44,11 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 ``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each one's end port, port, whether it began;
 ``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
 ``pending`` int64[6] (how many ports, hops on the way, hops of the request, and how a MAD is lost: see
-:mod:`softib.agents.route_kernels`), ``way`` int64[2 (switches + 64)] ports that a
+:mod:`softib.agents.kernels.route`), ``way`` int64[2 (switches + 64)] ports that a
 MAD left;
 ``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
-``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``dice`` uint64[1]: see :mod:`softib.agents.fault_kernels`;
-``overruns`` int64[ports, 2]: see :mod:`softib.agents.flow_kernels`;
+``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
+``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`;
 ``firmware`` uint8[3] softib's version, the firmware's version of every device;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
 """
@@ -77,7 +77,7 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 2))
     columns["overruns"] = np.tile(np.array([-1, 0], np.int64), (ports, 1))
-    columns["dice"] = np.array([DICE_SEED], np.uint64)
+    columns["rng_state"] = np.array([DICE_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
     columns["trained"] = _trained(fabric)

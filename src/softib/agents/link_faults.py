@@ -7,7 +7,7 @@
     faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: and says that it does not
     faults.power(node, False, now_ps)      # a switch without power
 
-Each effect is the specification's (:mod:`softib.agents.error_kernels`, :mod:`softib.agents.port_kernels`) and shows at both
+Each effect is the specification's (:mod:`softib.agents.kernels.ber`, :mod:`softib.agents.kernels.port_info`) and shows at both
 ends. The bit error ratios of a fabric's cables (column ``cable_ber``) are there from the start.
 """
 
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.event_kernels import fail_port, loss_of_ports, set_link, settle_ports
-from softib.agents.fault_kernels import (
+from softib.agents.kernels.fault_columns import (
     BER,
     BITS,
     CUT,
@@ -37,6 +36,7 @@ from softib.agents.fault_kernels import (
     SLOW,
     WAITED,
 )
+from softib.agents.kernels.link_events import fail_port, loss_of_ports, set_link, settle_ports
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_lanes, supported_speed_codes
@@ -198,7 +198,7 @@ class LinkFaults:
 
     def seed(self, seed: int) -> None:
         """Begin the random numbers of bit errors anew; the same seed and the same MADs give the same errors."""
-        self.tables.dice[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
+        self.tables.rng_state[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
 
     # -- inner --
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.agents.event_kernels import sample_until, tell_change, tell_details, tell_local_change, tell_threshold
-from softib.agents.kernels import serve_addressed
+from softib.agents.kernels.link_events import sample_until, tell_change, tell_details, tell_local_change, tell_threshold
+from softib.agents.kernels.serve import serve_addressed
 from softib.agents.layout import tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug

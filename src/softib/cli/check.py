@@ -12,7 +12,7 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
 if TYPE_CHECKING:
     from collections import Counter
 
-    from softib.report.model import Report
+    from softib.analysis.model import Report
 
 FORMATS = ("text", "json", "csv", "sarif", "junit")
 SEVERITIES = ("info", "warning", "error")
@@ -52,11 +52,11 @@ def command(
     Exit 1 when there is a finding of severity warning or error among those told, such as a record that could not be
     read; information alone is exit 0.
     """
-    from softib.cli.source import load
+    from softib.analysis.pipeline import checked
     from softib.diags.baseline import read_baseline
     from softib.diags.baseline import write_baseline as write
     from softib.diags.finding import Severity
-    from softib.report.build import checked
+    from softib.source import load
 
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json and --format {form}: give one of the two")

@@ -22,8 +22,8 @@ def command(
     are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft),
     slurm (topology.conf), graphml (.graphml).
     """
-    from softib.cli.source import load
     from softib.fabric.formats import registry
+    from softib.source import load
 
     result = load(source, ibnl, node_name_map)
     notes = registry.write(result.fabric, dest, to)

@@ -16,8 +16,8 @@ from softib.cli.output import print_json, print_problems, printable, source_opti
 @source_options
 def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None) -> int:
     """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything differs."""
-    from softib.cli.source import load
     from softib.fabric.diff import diff
+    from softib.source import load
 
     before, after = load(a, ibnl, node_name_map), load(b, ibnl, node_name_map)
     changes = diff(before.fabric, after.fabric)

@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from softib.errors import SoftibError
-    from softib.live.slots import Slot
+    from softib.live.instances import Instance
 
 PATIENCE_S = 15.0
 
@@ -19,14 +19,14 @@ PATIENCE_S = 15.0
 @click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
 def command(name: str | None, every: bool) -> int:
     """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send fail."""
-    from softib.live.slots import find, running
+    from softib.live.instances import find, running
 
     if every and name is not None:
         raise click.UsageError(f"down --all stops every fabric; leave out {name!r}, or --all")
-    slots = running() if every else [find(name)]
-    if not slots:
+    instances = running() if every else [find(name)]
+    if not instances:
         click.echo("softib: no fabric is running", err=True)
-    failed = [problem for slot in slots if (problem := _stopped(slot)) is not None]
+    failed = [problem for instance in instances if (problem := _stopped(instance)) is not None]
     for problem in failed[:-1]:
         click.echo(f"softib: {problem}", err=True)
     if failed:
@@ -34,19 +34,19 @@ def command(name: str | None, every: bool) -> int:
     return 0
 
 
-def _stopped(slot: Slot) -> SoftibError | None:
+def _stopped(instance: Instance) -> SoftibError | None:
     """Stop one fabric and wait until it is gone; what was in the way. The others of ``--all`` stop nevertheless."""
     from softib.errors import PeerError, SoftibError
-    from softib.live.remote import ask
+    from softib.live.control.client import ask
 
     try:
-        ask(slot, "down", PATIENCE_S)
+        ask(instance, "down", PATIENCE_S)
     except SoftibError as problem:
         return problem
     until = time.monotonic() + PATIENCE_S
-    while slot.held():
+    while instance.held():
         if time.monotonic() > until:
-            return PeerError(f"the daemon of {slot.name!r} was asked to stop and still runs; see 'softib status'")
+            return PeerError(f"the daemon of {instance.name!r} was asked to stop and still runs; see 'softib status'")
         time.sleep(0.02)
-    click.echo(f"softib: {slot.name} is down", err=True)
+    click.echo(f"softib: {instance.name} is down", err=True)
     return None

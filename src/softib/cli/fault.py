@@ -46,8 +46,8 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     Example: softib fault flap 'leaf-3[40]' --period 1 --count 10
     """
     from softib.errors import InputError
-    from softib.live.remote import ask
-    from softib.live.slots import find
+    from softib.live.control.client import ask
+    from softib.live.instances import find
 
     if rate is not None:
         name = {"ber": "ber", "slow-port": "gbps"}.get(kind)

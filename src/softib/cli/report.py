@@ -11,7 +11,7 @@ from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_problems, printable, source_options
 
 if TYPE_CHECKING:
-    from softib.report.model import Made
+    from softib.analysis.model import Made
 
 
 @click.command()
@@ -56,9 +56,9 @@ def command(
     SOURCE is a file of any known format (ibnetdiscover, ibsim, .topo, .lst, .db_csv) or a fabric.yaml. Findings do not
     change the exit code; ``softib check`` is for that.
     """
-    from softib.cli.source import load
-    from softib.report.build import build
-    from softib.report.routed import check_choice
+    from softib.analysis.pipeline import build
+    from softib.analysis.routed import check_choice
+    from softib.source import load
 
     check_choice(engine, lfts, guid_files)
     if html:
@@ -107,8 +107,8 @@ def _made() -> Made:
     from datetime import UTC, datetime
 
     from softib import __version__
+    from softib.analysis.model import Made
     from softib.errors import InputError
-    from softib.report.model import Made
 
     told = os.environ.get("SOURCE_DATE_EPOCH")
     try:
@@ -132,9 +132,9 @@ def _check_target(html: str) -> None:
 
 
 def _write(report: object, html: str) -> None:
+    from softib.analysis.model import Report
     from softib.errors import InputError
     from softib.report.html import to_html
-    from softib.report.model import Report
 
     assert isinstance(report, Report)
     try:

@@ -12,8 +12,8 @@ from softib.cli.output import Steps, print_json, print_problems, printable, sour
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from softib.analysis.routed import Routed
     from softib.fabric.formats.base import ReadResult
-    from softib.report.routed import Routed
 
 
 @click.command()
@@ -41,9 +41,9 @@ def command(
     Proves that every CA reaches every CA and switch, counts hops, and looks for credit loops (deadlock). Exit 1 when a
     pair has no path or a credit loop can form.
     """
-    from softib.cli.source import load
-    from softib.report import routed as routing
+    from softib.analysis import routed as routing
     from softib.report.as_json import routing_json
+    from softib.source import load
 
     routing.check_choice(engine, lfts, guid_files)
     steps = Steps()
@@ -53,7 +53,7 @@ def command(
     if write_to:
         found = _with_remedy(found, result, write_to, steps)
     if dump:
-        from softib.fabric.formats.lft_dump import write_lfts
+        from softib.fabric.formats.lft.dump import write_lfts
 
         write_lfts(found.fabric, found.lft, dump)
     problems = [*result.problems, *found.problems]
@@ -71,7 +71,7 @@ def command(
 
 def _with_remedy(found: Routed, result: ReadResult, folder: str, steps: Steps) -> Routed:
     """Write the files of ftree's remedy, and route with them."""
-    from softib.report import routed as routing
+    from softib.analysis import routed as routing
     from softib.routing.remedy import remedy
 
     with steps("looking for roots"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from softib.live.slots import Slot
+    from softib.live.instances import Instance
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -79,23 +79,23 @@ def command(
 
 
 def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
-    from softib.live.slots import find
+    from softib.live.instances import find
 
     return _ask(find(fabric), node, port)
 
 
-def _ask(slot: Slot, node: str | None, port: int | None) -> dict[str, Any]:
+def _ask(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
     """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
     :class:`InputError`."""
-    from softib.live.ranks import job_of
-    from softib.live.remote import ask
+    from softib.live.control.client import ask
+    from softib.live.launch.ranks import job_of
 
     if node is not None and not node.strip():
         from softib.errors import InputError
 
         raise InputError("--node is empty; name a node, or leave --node out for the first host")
     job = job_of(os.environ)
-    return ask(slot, "attach", node=node, port=port, rank=None if job is None else job.rank)
+    return ask(instance, "attach", node=node, port=port, rank=None if job is None else job.rank)
 
 
 def attached(
@@ -105,23 +105,23 @@ def attached(
 ) -> int:  # fmt: skip
     """Exit code of ``program`` on that port, with ``more`` in its environment. Raises :class:`SoftibError` in one line."""
     from softib.errors import SoftibError
-    from softib.live.bereaved import living
-    from softib.live.preload import Manner, find_program, run_attached
-    from softib.live.remote import ask
-    from softib.live.seats import seated
-    from softib.live.silent_hcas import Watch, communicates
-    from softib.live.slots import find
-    from softib.live.tuning import tuned
+    from softib.live.control.client import ask
+    from softib.live.instances import find
+    from softib.live.launch.child_watchdog import living
+    from softib.live.launch.port_locks import port_locks
+    from softib.live.launch.preload import Manner, find_program, run_attached
+    from softib.live.launch.silent_hcas import Watch, communicates
+    from softib.live.launch.tuning import tuned
 
-    slot = find(fabric)
-    alive = living(slot)
+    instance = find(fabric)
+    alive = living(instance)
     path = find_program(program[0])
-    told = _ask(slot, node, port)
+    told = _ask(instance, node, port)
     folder = Path(told["env"]["SOFTIB_VIEW"])
 
     def refresh() -> None:
         with contextlib.suppress(SoftibError):  # a daemon that is gone leaves what was true last
-            ask(slot, "refresh", view=folder.name)
+            ask(instance, "refresh", view=folder.name)
 
     env = {**told["env"], **more, "SOFTIB_PLACE": told["place"]}
     if tune and not stock:
@@ -129,7 +129,7 @@ def attached(
     watch = Watch(folder, refresh) if not stock and communicates(Path(path), program, os.environ) else None
     if watch is not None:
         watch.begin()
-    with seated(slot.folder, told, lambda: ask(slot, "status")["clients"], program[0], exclusive):
+    with port_locks(instance.folder, told, lambda: ask(instance, "status")["clients"], program[0], exclusive):
         code = run_attached(path, program, env, Manner(stock, ns, every_s, refresh, alive))
     if watch is not None and code == 0 and alive():
         line = watch.line(told["place"], tune, os.environ)

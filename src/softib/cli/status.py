@@ -14,11 +14,11 @@ from softib.cli.output import print_json, printable
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(name: str | None, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""
-    from softib.live.remote import ask
-    from softib.live.slots import find, running
+    from softib.live.control.client import ask
+    from softib.live.instances import find, running
 
-    slots = running() if name is None else [find(name)]
-    told = [ask(slot, "status") for slot in slots]
+    instances = running() if name is None else [find(name)]
+    told = [ask(instance, "status") for instance in instances]
     if as_json:
         print_json(told)
         return 0

@@ -66,21 +66,21 @@ def command(
     if detach:
         return _detached(sys.argv[1:], _name_of(source) if name is None else name, source)
     began = time.monotonic()
-    from softib.cli.source import load
+    from softib.fabric.default_port import port_named
     from softib.fabric.lids import common_lmc
-    from softib.fabric.seats import port_named
     from softib.jit import on_compiling
     from softib.live.daemon import Daemon, Settings
-    from softib.live.manager_settings import ManagerSettings
-    from softib.live.slots import claim, free
+    from softib.live.instances import claim, free
+    from softib.live.internal_sm.settings import ManagerSettings
     from softib.sm.config import SmConfig
+    from softib.source import load
 
     starter = Starter(os.environ.pop(READY_FD, ""))
     on_compiling(Compiling(starter.tell))
-    slot = free(_name_of(source) if name is None else name)  # fail before the work
+    instance = free(_name_of(source) if name is None else name)  # fail before the work
     result = load(source, ibnl, node_name_map)
     print_problems(result.problems)
-    slot = claim(slot.name)
+    instance = claim(instance.name)
     try:
         given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
                  "sweep_interval_ps": None if sweep is None else sweep * 10**12}  # fmt: skip
@@ -94,13 +94,13 @@ def command(
             click.echo(f"softib: {source}: sm: is for the internal manager; not used with --sm {sm}", err=True)
         node = result.extra.get("sm", {}).get("node")
         port_named(result.fabric, node)  # fail before the work
-        daemon = Daemon(slot, result.fabric, Settings(source, sm, node, config, udp, told.read, pcap, pace), began)
+        daemon = Daemon(instance, result.fabric, Settings(source, sm, node, config, udp, told.read, pcap, pace), began)
         del result  # the board has it all: half the memory
     except BaseException:
-        slot.release()
+        instance.release()
         raise
     daemon.run(Line(starter))
-    click.echo(f"softib: {slot.name} is down", err=True)
+    click.echo(f"softib: {instance.name} is down", err=True)
     return 0
 
 
@@ -147,7 +147,7 @@ class Line:
         if daemon.ready_s is not None and not self.told:
             self.told = True
             f = daemon.fabric
-            text = f"{daemon.slot.name}: {f.sizes.switches} switches, {len(f.cas)} CAs, {f.sizes.cables} cables; ready in {daemon.ready_s:.1f} s"
+            text = f"{daemon.instance.name}: {f.sizes.switches} switches, {len(f.cas)} CAs, {f.sizes.cables} cables; ready in {daemon.ready_s:.1f} s"
             clear = "\r\033[K" if self.live else ""
             click.echo(f"{clear}softib: {printable(text)}", err=True)
             self.starter.ready()
@@ -170,14 +170,14 @@ class Line:
 
 def _detached(arguments: list[str], name: str, source: str) -> int:
     """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
-    from softib.cli.spool import STDIN
-    from softib.live.slots import free
+    from softib.fabric.formats.spool import STDIN
+    from softib.live.instances import free
 
-    slot = free(name)
-    slot.folder.mkdir(mode=0o700, exist_ok=True)
+    instance = free(name)
+    instance.folder.mkdir(mode=0o700, exist_ok=True)
     read, write = os.pipe()
     again = [a for a in arguments if a != "--detach"]
-    with open(slot.log, "wb") as log:
+    with open(instance.log, "wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "softib.cli.main", *again], env={**os.environ, READY_FD: str(write)},
             stdin=None if source == STDIN else subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True,
@@ -191,7 +191,7 @@ def _detached(arguments: list[str], name: str, source: str) -> int:
         raise
     if sys.stderr.isatty():
         click.echo("\r\033[K", nl=False, err=True)
-    said = slot.log.read_text(errors="replace").strip()
+    said = instance.log.read_text(errors="replace").strip()
     if said:
         click.echo(said, err=True)
     return 0 if ready else child.wait() or 1

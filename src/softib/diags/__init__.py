@@ -1,0 +1,1 @@
+"""Checks: functions from a fabric to findings, each with places, evidence and advice."""

@@ -28,7 +28,7 @@ MISSING_ADAPTER = code(
 MANY = 8
 """From so many absent hosts on, one finding with the count."""
 PLACES = 128
-"""Places that one finding names."""
+"""NodeFinder that one finding names."""
 SAME = 0.9
 """Share of the hosts of a kind that must have one number of adapters."""
 MIN_HOSTS = 5

@@ -12,7 +12,7 @@ from softib.diags.plan_compare import PlanComparison, compare
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
 from softib.diags.structure import Structure
 from softib.diags.view import FabricView
-from softib.fabric.formats.cabling import CablingPlan
+from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 
 __all__ = ["CHECKS", "CODES", "check", "check_structure"]

@@ -28,9 +28,9 @@ from softib.diags.finding import Finding, Severity
 from softib.diags.plan_rows import PlanRows
 from softib.diags.registry import code, finding
 from softib.diags.view import FabricView, speed_text
-from softib.fabric.formats.cabling import CablingPlan
-from softib.fabric.formats.node_address import address_of
-from softib.fabric.formats.plan_match import REASONS, UNKNOWN_DEVICE, UNNAMED_ADAPTER, is_unnamed, match_plan
+from softib.fabric.formats.cabling.match import REASONS, UNKNOWN_DEVICE, UNNAMED_ADAPTER, is_unnamed, match_plan
+from softib.fabric.formats.cabling.node_address import address_of
+from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 
 __all__ = ["STATUSES", "PlanComparison", "PlannedCable", "compare"]

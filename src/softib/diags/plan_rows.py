@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.formats.cabling import CablingPlan
+from softib.fabric.formats.cabling.plan import CablingPlan
 
 __all__ = ["PlanRows"]
 

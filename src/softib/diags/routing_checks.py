@@ -88,7 +88,7 @@ def credit_loops(c: Context) -> Iterator[Finding]:
 
 
 def _cycle(c: Context, channels: Any) -> tuple[list[Place], str, dict[str, Any]]:
-    """Places, text and evidence of a cycle."""
+    """NodeFinder, text and evidence of a cycle."""
     cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
     shown = " → ".join(str(place) for place, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
     return [p for p, _ in cycle], shown, {"cycle": [[place.node, place.portnum, vl] for place, vl in cycle]}

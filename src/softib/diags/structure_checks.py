@@ -16,7 +16,7 @@ from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.swaps import Misplaced
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
-from softib.fabric.formats.node_address import address_of
+from softib.fabric.formats.cabling.node_address import address_of
 
 SWAPPED_CABLES = code(
     "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",

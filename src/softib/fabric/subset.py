@@ -1,6 +1,6 @@
 """A fabric without some of its nodes: what a scan finds when they have lost their power.
 
-Faults of :mod:`softib.fabric.faults` leave every row in place. A node that does not answer is not in a dump at all, and
+Faults of :mod:`softib.fabric.faults.inject` leave every row in place. A node that does not answer is not in a dump at all, and
 neither are its cables; the ports at their other ends are free.
 """
 

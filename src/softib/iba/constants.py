@@ -71,6 +71,8 @@ class MgmtClass(IntEnum):
     PERF = 0x04
     BM = 0x05
     DEV_MGT = 0x06
+    DEV_ADM = 0x10
+    BIS = 0x12
     VENDOR_MLNX = 0x0A
     CONG_CTRL = 0x21
 

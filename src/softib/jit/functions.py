@@ -15,17 +15,18 @@ PACKAGE = Path(__file__).resolve().parent.parent
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def is_kernel_file(name: str) -> bool:
-    """True for ``kernels.py`` and ``*_kernels.py``."""
-    return name == "kernels.py" or name.endswith("_kernels.py")
+def is_kernel_file(path: str | Path) -> bool:
+    """True for ``kernels.py``, ``*_kernels.py`` and files of a folder ``kernels``."""
+    path = Path(path)
+    return path.name == "kernels.py" or path.name.endswith("_kernels.py") or path.parent.name == "kernels"
 
 
 class Kernel:
     """A function compiled by Numba, with all kernels that it calls, when Python first calls it."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
-        if not is_kernel_file(Path(function.__code__.co_filename).name):
-            raise TypeError(f"{function.__qualname__}: kernels live in kernels.py or *_kernels.py")
+        if not is_kernel_file(function.__code__.co_filename):
+            raise TypeError(f"{function.__qualname__}: kernels live in kernels.py, *_kernels.py or a folder kernels/")
         self.python = function
         self.options = options
         self._entry: Callable[..., Any] | None = None

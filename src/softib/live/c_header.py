@@ -13,7 +13,10 @@ import numpy as np
 
 from softib.errors import SoftibBug
 
-__all__ = ["define", "structures"]
+__all__ = ["PRELOAD", "define", "structures"]
+
+PRELOAD = Path(__file__).resolve().parent.parent / "preload"
+"""The folder of the C sources, whose headers declare every layout that C and Python share."""
 
 TYPES = {
     f"{sign}int{bits}_t": f"{kind}{bits // 8}" for sign, kind in (("u", "u"), ("", "i")) for bits in (8, 16, 32, 64)

@@ -14,26 +14,26 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
+from softib.fabric.default_port import default_port, port_named
 from softib.fabric.model import Fabric
-from softib.fabric.seats import default_port, port_named
 from softib.iba.constants import PortState
-from softib.live.board import Board
 from softib.live.clock import clock_ps
-from softib.live.cm_server import CmServer
-from softib.live.cm_unread import UnreadCompletions
-from softib.live.door import ControlDoor
-from softib.live.faults import FaultDesk
-from softib.live.manager import InternalManager
-from softib.live.mishap import Mishaps
-from softib.live.pcap import PcapWriter
-from softib.live.ranks import Ranks
-from softib.live.server import IbsimServer
-from softib.live.slots import Slot
-from softib.live.sockets import UdpDoors, UnixDoors
-from softib.live.switchboard import Switchboard
-from softib.live.traffic import Traffic
-from softib.live.umad_server import UmadServer
-from softib.live.verbs_door import VerbsDoor
+from softib.live.control.server import ControlServer
+from softib.live.crash_log import CrashLog
+from softib.live.faults.controller import FaultController
+from softib.live.ibsim.server import IbsimServer
+from softib.live.ibsim.sockets import UdpSockets, UnixSockets
+from softib.live.instances import Instance
+from softib.live.internal_sm.manager import InternalManager
+from softib.live.launch.ranks import Ranks
+from softib.live.mad_router import MadRouter
+from softib.live.pcap.writer import PcapWriter
+from softib.live.rdma_cm.server import RdmaCmServer
+from softib.live.rdma_cm.unread_completions import UnreadCompletions
+from softib.live.shared_fabric import SharedFabric
+from softib.live.umad.server import UmadServer
+from softib.live.verbs.server import VerbsServer
+from softib.live.verbs.traffic import Traffic
 from softib.sm.config import SmConfig
 
 __all__ = ["Daemon", "Settings"]
@@ -46,7 +46,7 @@ IDLE_S = 0.25
 @dataclass(frozen=True)
 class Settings:
     """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``node``: the one that the
-    internal manager sits on (None: :func:`~softib.fabric.seats.default_port`). ``udp``: serve on this
+    internal manager sits on (None: :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this
     UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
     ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what
     programs send takes the wire's time."""
@@ -62,39 +62,39 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``slot`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot
+    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot
     be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
 
-    def __init__(self, slot: Slot, fabric: Fabric, settings: Settings, began: float | None = None):
+    def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
         self.began = time.monotonic() if began is None else began
-        self.slot, self.settings = slot, settings
-        fabric.name = slot.name
+        self.instance, self.settings = instance, settings
+        fabric.name = instance.name
         fabric.power_on(keep_lids=True)  # before: on the board a look at a page that nobody wrote costs it
-        self.shared = Board.create(slot.board, fabric)
+        self.shared = SharedFabric.create(instance.board, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
-        self.traffic = Traffic(slot.traffic, plane.tables)
-        self.board = Switchboard(plane, self.traffic.cells)
-        self.faults = FaultDesk(self.board)
-        self.mishaps = self.board.mishap = Mishaps(slot.log)
+        self.traffic = Traffic(instance.traffic, plane.tables)
+        self.router = MadRouter(plane, self.traffic.cells)
+        self.faults = FaultController(self.router)
+        self.crash_log = self.router.report_bug = CrashLog(instance.log)
         self.selector = selectors.DefaultSelector()
-        doors = UnixDoors(slot.sockname) if settings.udp is None else UdpDoors(port=settings.udp)
-        self.server = IbsimServer(self.board, doors, self.selector)
-        self.ranks = Ranks(self.server.places)
-        self.umads = UmadServer(self.board, slot.folder, self.selector)
-        self.verbs = VerbsDoor(self.board, self.traffic, slot.folder, self.selector, clock_ps)
+        sockets = UnixSockets(instance.sockname) if settings.udp is None else UdpSockets(port=settings.udp)
+        self.server = IbsimServer(self.router, sockets, self.selector)
+        self.ranks = Ranks(self.server.finder)
+        self.umads = UmadServer(self.router, instance.folder, self.selector)
+        self.verbs = VerbsServer(self.router, self.traffic, instance.folder, self.selector, clock_ps)
         unread = UnreadCompletions(self.verbs.memory)
-        self.cm = CmServer(self.board, slot.folder, self.selector, self.umads.views, unread=unread)
-        self.door = ControlDoor(slot.control, self.selector, self._operations(), self.mishaps)
+        self.cm = RdmaCmServer(self.router, instance.folder, self.selector, self.umads.views, unread=unread)
+        self.control = ControlServer(instance.control, self.selector, self._operations(), self.crash_log)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(
-                self.board, port_named(self.fabric, settings.node), settings.config, slot.folder / "guid2lid"
+                self.router, port_named(self.fabric, settings.node), settings.config, instance.folder / "guid2lid"
             )
-            self.manager.cargo = lambda: self.umads.cargo
+            self.manager.payload = lambda: self.umads.payload
         self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None
         if self.pcap is not None:
-            self.board.capture(self.pcap)
+            self.router.capture(self.pcap)
             self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole
         self.ready_s: float | None = None
         self._fold_at = 0.0
@@ -137,13 +137,13 @@ class Daemon:
         try:
             now_ps = clock_ps()
             self.faults.tick(now_ps)
-            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.board.advance(now_ps), self.board.repeat(now_ps),
+            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.router.advance(now_ps), self.router.repeat(now_ps),
                          self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))  # fmt: skip
             self.server.turn(wait_s)
             self.umads.tick(clock_ps())
             self.cm.tick(clock_ps())
         except Exception:
-            self.mishaps("serving")
+            self.crash_log("serving")
             time.sleep(PAUSE_S)  # whatever it is may come again at once
 
     def _manage(self) -> float:
@@ -159,27 +159,27 @@ class Daemon:
         except Exception:
             if self.ready_s is None:
                 raise
-            self.mishaps("managing the subnet")
+            self.crash_log("managing the subnet")
             self.manager_failed = True
-            self.board.leave(self.manager)
+            self.router.leave(self.manager)
             return IDLE_S
 
     def _publish(self) -> None:
         """Tell applications what MADs and faults changed, and count what they sent."""
         try:
-            if self.shared.epoch != self.board.epoch:
+            if self.shared.epoch != self.router.epoch:
                 self.faults.faults.publish()  # a link that trained to another speed has another rate
-                self.shared.epoch = self.board.epoch
+                self.shared.epoch = self.router.epoch
                 self.verbs.tick()
             if time.monotonic() >= self._fold_at:
                 self._fold_at = time.monotonic() + IDLE_S
-                self.board.fold(clock_ps())
+                self.router.fold(clock_ps())
                 self.faults.settle(clock_ps())
                 self.verbs.memory.tick()
                 if self.pcap is not None:
                     self.pcap.flush()
         except Exception:
-            self.mishaps("telling applications")
+            self.crash_log("telling applications")
 
     def stop(self) -> None:
         """Leave :meth:`run` after this turn."""
@@ -192,12 +192,12 @@ class Daemon:
         self.verbs.close()
         self.traffic.close()
         self.cm.close()
-        self.door.close()
+        self.control.close()
         self.selector.close()
         if self.pcap is not None:
             self.pcap.close()
         self.shared.close()
-        self.slot.release()
+        self.instance.release()
 
     # -- what the control socket offers --
 
@@ -224,7 +224,7 @@ class Daemon:
         far. :class:`InputError` where there is none, or a file cannot be used (the manager goes on as before then)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
-                f"{self.slot.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one"
+                f"{self.instance.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one"
             )
         sweeps = self.manager.sm.sweeps
         reread = self.settings.reread if asked.get("reload") else None
@@ -238,19 +238,19 @@ class Daemon:
         node, portnum, rank = asked.get("node") or "", asked.get("port"), asked.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach wants node, a text, and port and rank, numbers")
-        places, f = self.server.places, self.fabric
+        finder, f = self.server.finder, self.fabric
         node, host = self.ranks.of(node, rank)
         if host is not None:
-            port = places.port_on(host, portnum)
+            port = finder.port_on(host, portnum)
         elif portnum is not None:
-            row = places.node(node) if node else int(f.port_node[default_port(f)])
-            port = places.port_on(row, portnum)
+            row = finder.node(node) if node else int(f.port_node[default_port(f)])
+            port = finder.port_on(row, portnum)
         else:
-            port = places.port(node)
+            port = finder.port(node)
         row = int(f.port_node[port])
         env = {"SIM_HOST": f"{int(f.node_guid[row]):#x}:{int(f.port_num[port])}"}
         if self.settings.udp is None:
-            env["IBSIM_SOCKNAME"] = self.slot.sockname
+            env["IBSIM_SOCKNAME"] = self.instance.sockname
         else:
             env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.settings.udp)
         views = self.umads.views
@@ -266,22 +266,22 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """Everything that ``softib status --json`` says."""
-        f, board = self.fabric, self.board
+        f, router = self.fabric, self.router
         states = np.bincount(f.port_state[f.linked], minlength=5)
         clients = [
             {"client": c.number, "pid": c.pid, "node": c.name, "portnum": int(f.port_num[c.port]), "sm": c.issm,
              "waiting": len(c.queue)} for c in (*self.server.clients.values(), *self.umads.files.values())
         ]  # fmt: skip
         return {
-            "name": self.slot.name, "pid": int(self.shared.header["pid"]), "source": self.settings.source,
+            "name": self.instance.name, "pid": int(self.shared.header["pid"]), "source": self.settings.source,
             "ready": self.ready, "ready_s": self.ready_s, "uptime_s": round(time.monotonic() - self.began, 3),
             "nodes": f.sizes.nodes, "switches": f.sizes.switches, "cas": len(f.cas), "links": f.sizes.cables,
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
             "sm": self._manager_status(), "clients": clients,
             "verbs": self.verbs.memory.usage(),
-            "mads": {"answered": board.answered, "forwarded": board.forwarded, "timed_out": board.bounced},
-            "traps": board.trap_queue.told(),
-            "bugs": self.mishaps.count, "log": str(self.slot.log), "epoch": board.epoch, "board": str(self.slot.board), "sockname": self.slot.sockname,
+            "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
+            "traps": router.trap_queue.told(),
+            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.board), "sockname": self.instance.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:

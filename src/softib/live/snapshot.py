@@ -17,10 +17,10 @@ from softib.fabric.model import Fabric, Source
 from softib.fabric.plugging import delete_cables
 from softib.iba.constants import CapMask, PhysState
 from softib.iba.smp import PortInfo
-from softib.live.board import Board
-from softib.live.path_sls import path_sls
-from softib.live.remote import ask
-from softib.live.slots import Slot
+from softib.live.control.client import ask
+from softib.live.instances import Instance
+from softib.live.sa_client.path_sls import path_sls
+from softib.live.shared_fabric import SharedFabric
 
 __all__ = ["FORMAT", "read"]
 
@@ -30,34 +30,34 @@ PATIENCE_S = 15.0
 PAUSE_S = 0.1
 
 
-def read(slot: Slot) -> ReadResult:
-    """The fabric of ``slot``, in memory of its own: tables, states and counters as they stand.
+def read(instance: Instance) -> ReadResult:
+    """The fabric of ``instance``, in memory of its own: tables, states and counters as they stand.
 
     ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends of a graph
-    (:func:`softib.live.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
+    (:func:`softib.live.sa_client.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
     """
-    fabric = _still(slot)
+    fabric = _still(instance)
     told = fabric.source.records & {"lengths"}
-    fabric.source = Source(FORMAT, f"the running fabric {slot.name!r}", RECORDS | told, sms=_managers(fabric))
+    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | told, sms=_managers(fabric))
     delete_cables(fabric, _down(fabric))
-    return ReadResult(fabric, [], FORMAT, extra={"path_sls": partial(path_sls, slot)})
+    return ReadResult(fabric, [], FORMAT, extra={"path_sls": partial(path_sls, instance)})
 
 
-def _still(slot: Slot) -> Fabric:
+def _still(instance: Instance) -> Fabric:
     """A copy during which nothing was configured: the epoch that the daemon tells is the same before and after.
 
     (The one on the board lags a turn of the daemon's loop behind what it writes.)
     """
     until = time.monotonic() + PATIENCE_S
-    before = ask(slot, "status")["epoch"]
+    before = ask(instance, "status")["epoch"]
     while True:
-        fabric = Board.snapshot(slot.board)
-        after = ask(slot, "status")["epoch"]
+        fabric = SharedFabric.snapshot(instance.board)
+        after = ask(instance, "status")["epoch"]
         if before == after:
             return fabric
         if time.monotonic() > until:
             raise PeerError(
-                f"the configuration of {slot.name!r} changes all the time; try again when its subnet manager is done"
+                f"the configuration of {instance.name!r} changes all the time; try again when its subnet manager is done"
             )
         before = after
         time.sleep(PAUSE_S)

@@ -1,0 +1,1 @@
+"""The report as text, JSON and one HTML file."""

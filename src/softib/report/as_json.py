@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from softib.report.model import Report, RoutingPart
-from softib.report.prediction import prediction_json
-from softib.report.traffic import traffic_json
+from softib.analysis.model import Report, RoutingPart
+from softib.analysis.prediction import prediction_json
+from softib.analysis.traffic import traffic_json
 
 __all__ = ["findings_json", "routing_json", "to_json"]
 

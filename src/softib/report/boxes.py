@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from softib.report.labels import distinct_parts
-from softib.report.tiers import Tiers
+from softib.analysis.labels import distinct_parts
+from softib.analysis.tiers import Tiers
 
 __all__ = ["LETTER", "MARGIN", "WIDTH", "Box", "place_boxes", "who"]
 

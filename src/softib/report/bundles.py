@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.report.tiers import Tiers
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["LOAD_STEPS", "MAX_LINES", "Bundle", "bundles", "ghosts", "load_class", "node_severity"]

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import numpy as np
 from markupsafe import escape
 
+from softib.analysis.labels import short_name
+from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
 from softib.report.boxes import LETTER, MARGIN, WIDTH, Box, place_boxes, who
 from softib.report.bundles import MAX_LINES, Bundle, load_class, node_severity
-from softib.report.labels import short_name
-from softib.report.tiers import Tiers
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["draw"]

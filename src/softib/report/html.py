@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from softib.analysis.labels import short_name
+from softib.analysis.model import Report
+from softib.analysis.tiers import Tiers, tiers_of
 from softib.diags.check import CODES
 from softib.diags.finding import Severity
 from softib.diags.registry import Code
@@ -20,10 +23,7 @@ from softib.report import charts
 from softib.report.bundles import LOAD_STEPS, Bundle, bundles, ghosts
 from softib.report.drawing import draw
 from softib.report.glossary import GLOSSARY
-from softib.report.labels import short_name
-from softib.report.model import Report
 from softib.report.page_data import page_data, places, script_json
-from softib.report.tiers import Tiers, tiers_of
 from softib.report.words import engine_hint, headline, size_text, structure_facts, tiles, time_text
 from softib.sim.static_network import port_gbps
 
@@ -123,7 +123,7 @@ def _tiers(report: Report) -> Tiers | None:
 
 def host_counts(report: Report) -> np.ndarray:
     """CA ports of each switch (int64[switches]), SHARP aggregation nodes left out."""
-    from softib.report.endpoints import endpoints_of
+    from softib.analysis.endpoints import endpoints_of
 
     g = report.graph
     assert g is not None

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from softib.analysis.model import Report
+from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.diags.tiers import UNTIERED, tier_name
 from softib.diags.view import SHARP_MARK, speed_text
@@ -19,8 +21,6 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
-from softib.report.model import Report
-from softib.report.tiers import Tiers
 from softib.sim.static_network import port_gbps
 
 __all__ = ["MAX_CABLES", "page_data", "places", "script_json"]

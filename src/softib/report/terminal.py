@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from softib.analysis.model import Report, RoutingPart
 from softib.diags.finding import Severity
-from softib.report.model import Report, RoutingPart
 from softib.report.plan_part import plan_facts
 from softib.report.words import bytes_text, engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from softib.analysis.model import Report
 from softib.diags.finding import Severity
 from softib.diags.tiers import TREES, tier_text
-from softib.report.model import Report
 
 if TYPE_CHECKING:
-    from softib.report.prediction import Prediction
+    from softib.analysis.prediction import Prediction
 
 __all__ = [
     "Tile",

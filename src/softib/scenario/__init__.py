@@ -1,0 +1,1 @@
+"""A fabric, its agents and a subnet manager on one virtual clock."""

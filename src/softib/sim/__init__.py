@@ -1,0 +1,1 @@
+"""Prediction: loads of every link under a traffic pattern."""

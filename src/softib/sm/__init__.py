@@ -1,0 +1,1 @@
+"""Subnet manager and administrator: it knows the fabric only by MADs."""

@@ -1,6 +1,6 @@
 """The subnet manager's state machine as a table (IBA 14.4.1).
 
-Who raises the events: ``election`` (who outranks whom), ``unasked`` (Set(SMInfo) of others) and the sweeps themselves.
+Who raises the events: ``election`` (who outranks whom), ``unsolicited`` (Set(SMInfo) of others) and the sweeps themselves.
 """
 
 from __future__ import annotations

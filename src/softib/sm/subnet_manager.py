@@ -7,8 +7,8 @@
 
 A sweep is a list of phases; each puts requests into the queue when it is entered, the next is entered when all are answered
 or given up. The first starts with the first ``step``, another with a trap or :meth:`request_sweep`: it looks at everything anew,
-keeps LIDs, and sends only what is not as wanted. Between sweeps the manager runs ``errands``; as a master it is the subnet
-administrator too (``office``).
+keeps LIDs, and sends only what is not as wanted. Between sweeps the manager runs ``light_sweep``; as a master it is the subnet
+administrator too (``sa_manager``).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Completed, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm import ucast_mgr, unasked
+from softib.sm import ucast_mgr, unsolicited
 from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.election import EVENT_OF, Election, SmControl
-from softib.sm.errands import Errands
 from softib.sm.lid_mgr import Lids
-from softib.sm.office import Office
+from softib.sm.light_sweep import LightSweep
 from softib.sm.report import PS_PER_S, SweepReport
+from softib.sm.sa_manager import SaManager
 from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.sweep import PHASES, Sweep
 
@@ -45,7 +45,7 @@ class SubnetManager:
     """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and administers it.
 
     Public: ``database`` (what MADs told), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
-    before the first routing), ``phase`` (name, or "" between sweeps), ``office`` (subnet administration), ``election``,
+    before the first routing), ``phase`` (name, or "" between sweeps), ``sa_manager`` (subnet administration), ``election``,
     ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before the first step to give known ports theirs).
     """
 
@@ -53,7 +53,7 @@ class SubnetManager:
         self.config = config or SmConfig()
         self.state = SmState.DISCOVERING
         self.transactor = Transactor(self.config.window, self.config.timeout_ps, self.config.retries)
-        self.office = Office(self.config)
+        self.sa_manager = SaManager(self.config)
         self.election = Election(self.config.priority, self.config.sm_key)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
@@ -64,15 +64,15 @@ class SubnetManager:
         self._to_tell: list[tuple[int, SmControl]] = []
         self._store = ucast_mgr.LftStore()
         self.lids: Lids = {}
-        self._errands = Errands(self.election, self.office.groups)
+        self._errands = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
         self._before = (0, 0, 0)
 
     def _new_sweep(self, master: bool = False) -> Sweep:
-        subnet = self.office.subnet
+        subnet = self.sa_manager.subnet
         known = None if subnet is None else subnet.end_guid
-        return Sweep(self.config, self._store, self.office.groups, self.election, known, self.lids, master)
+        return Sweep(self.config, self._store, self.sa_manager.groups, self.election, known, self.lids, master)
 
     @property
     def database(self) -> Database:
@@ -104,7 +104,7 @@ class SubnetManager:
         if inbox is not None and len(inbox):
             acknowledged = inbox.mad[:, 1] == MgmtClass.SUBN_ADM
             if acknowledged.any():
-                self.office.acknowledged(now_ps, inbox[acknowledged])
+                self.sa_manager.acknowledged(now_ps, inbox[acknowledged])
                 inbox = inbox[~acknowledged]
         self.transactor.receive(now_ps, inbox)
         try:
@@ -120,7 +120,7 @@ class SubnetManager:
             deadline_ps = now_ps  # the next phase: each starts in a step of its own, so that its time is its own
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
-        more, office_ps = self.office.send(now_ps)
+        more, office_ps = self.sa_manager.send(now_ps)
         full = [b for b in (replies, more, outbox) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, office_ps)
 
@@ -131,7 +131,7 @@ class SubnetManager:
     def reconfigure(self, config: SmConfig) -> None:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
         self.config = config
-        self.office.reconfigure(config)
+        self.sa_manager.reconfigure(config)
         self.request_sweep()
 
     @property
@@ -154,8 +154,8 @@ class SubnetManager:
             return ""
         if self._sweep_wanted:
             return PHASES[0]
-        if self.state == SmState.MASTER and self.office.subnet is not None:
-            return "groups" if self.office.groups.changed else "read" if self.office.waiting else ""
+        if self.state == SmState.MASTER and self.sa_manager.subnet is not None:
+            return "groups" if self.sa_manager.groups.changed else "read" if self.sa_manager.waiting else ""
         return ""
 
     def _due_ps(self) -> int:
@@ -232,24 +232,24 @@ class SubnetManager:
             return
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
-        self.office.open(sweep.subnet, sweep.members())
+        self.sa_manager.open(sweep.subnet, sweep.members())
         if (heir := self.election.heir(sweep.own_guid)) >= 0:
             self._to_tell.append((heir, SmControl.HANDOVER))
 
-    # -- errands --
+    # -- light_sweep --
 
     def _run(self, now_ps: int, errand: str) -> None:
         self.phase, self._phase_since = errand, now_ps
-        db, work, office = self.database, self._errands, self.office
+        db, work, sa_manager = self.database, self._errands, self.sa_manager
         self._queue = queue = RequestQueue(db.routes, self.config.mkey)
         if errand == "tell":
             port, what = self._to_tell.pop(0)
             self.election.polled = port if what == SmControl.HANDOVER else self.election.polled
             work.tell(db, queue, port, what, self._sm_info())
-        elif errand == "groups" and office.subnet is not None:
-            work.program(office.subnet, queue)
-        elif errand == "read" and office.subnet is not None:
-            work.reading(office.subnet, queue, office.waiting[0].need)
+        elif errand == "groups" and sa_manager.subnet is not None:
+            work.program(sa_manager.subnet, queue)
+        elif errand == "read" and sa_manager.subnet is not None:
+            work.reading(sa_manager.subnet, queue, sa_manager.waiting[0].need)
         elif errand == "poll":
             work.poll(db, queue)
         else:
@@ -258,7 +258,7 @@ class SubnetManager:
     def _errand_done(self) -> None:
         errand, self.phase, work = self.phase, "", self._errands
         if errand == "read" and work.read is not None:
-            self.office.was_read(self.office.waiting[0].need, work.read.table)
+            self.sa_manager.was_read(self.sa_manager.waiting[0].need, work.read.table)
         if work.changed:
             self._sweep_wanted, work.changed = True, False
         if errand == "tell" and work.told == SmControl.HANDOVER:
@@ -305,19 +305,19 @@ class SubnetManager:
         """Answers to requests and traps. Who is no master is no administrator."""
         to_sa = asked.mad[:, 1] == MgmtClass.SUBN_ADM
         if to_sa.all() and self.state == SmState.MASTER:
-            self.office.sm_info(self._sm_info, self.election.others)
-            return self.office.answer(asked, now_ps)
-        told = unasked.answer(asked[~to_sa], self._sm_info(), self.config.mkey)
+            self.sa_manager.sm_info(self._sm_info, self.election.others)
+            return self.sa_manager.answer(asked, now_ps)
+        told = unsolicited.answer(asked[~to_sa], self._sm_info(), self.config.mkey)
         self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
         for modifier, info in told.controls:
             if int(SMInfo.sm_key.get(info)) == self.config.sm_key:
                 self._control(SmControl(modifier), info)
         if self.state == SmState.MASTER:
             for notice in told.notices:
-                self.office.forward(notice)
+                self.sa_manager.forward(notice)
             if to_sa.any():
-                self.office.sm_info(self._sm_info, self.election.others)
-                return MadBatch.concat([told.replies, self.office.answer(asked[to_sa], now_ps)])
+                self.sa_manager.sm_info(self._sm_info, self.election.others)
+                return MadBatch.concat([told.replies, self.sa_manager.answer(asked[to_sa], now_ps)])
         return told.replies
 
     def _control(self, what: SmControl, info: np.ndarray) -> None:
@@ -338,12 +338,12 @@ class SubnetManager:
         if before == SmState.MASTER:
             self._give_up()
             self._store.tables.clear()  # another master writes them from now on
-            self.office.close()
+            self.sa_manager.close()
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
         self._sweep_wanted = wanted if event == SmEvent.OWN_PORT_DOWN else self.state in SWEEPS_IN
         if event == SmEvent.HANDOVER:
-            self.office.close()  # a new master: everybody subscribes and joins anew
+            self.sa_manager.close()  # a new master: everybody subscribes and joins anew
 
     def _sm_info(self) -> np.ndarray:
         """SMInfo (IBA 14.2.5.13). All are told the SM_Key: OpenSM leaves alone who does not show it, and asks without its own."""

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     MUST(argc == 4);
     world_open(&a, argv[1], 1, 0);
     world_open(&b, argv[1], 2, 1);
-    for (unsigned i = 0; i < strtoul(argv[2], NULL, 10); i++) /* other QPNs, other dice */
+    for (unsigned i = 0; i < strtoul(argv[2], NULL, 10); i++) /* other QPNs, other rng_state */
         MUST(vm_number_take(&a.e.w, 64));
     stub_loss[0] = -log(1 - 0.02);
     stub_loss[1] = -log(1 - 0.2);

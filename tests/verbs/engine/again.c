@@ -1,6 +1,6 @@
 /*
  * "again FOLDER SEED STEPS short|long": small writes to where the last went while everything that they depend on changes between
- * them. "long" never takes the short way (engine/again.c). Says what became of all: both ways must say the same.
+ * them. "long" never takes the short way (engine/write_fastpath.c). Says what became of all: both ways must say the same.
  */
 #include "world.h"
 #include "chance.h"
@@ -164,7 +164,7 @@ static bool write_some(uint32_t step, bool is_long)
     memset(data, (int)some(256), sizeof data);
     wr.remote = k->iova + (some(3) ? some((uint32_t)room) : some(2) ? room + some(3) - 1 : (uint64_t)0 - some(2));
     wr.sges += is_long; /* a part without octets */
-    again = ve_is_again(a, &wr);
+    again = ve_is_write_fast(a, &wr);
     MUST(!again || !is_long);
     if (cut)
         stub_cut(true);

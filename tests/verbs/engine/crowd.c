@@ -32,7 +32,7 @@ static void begin(uint32_t i)
 }
 
 /* What the daemon does when a program is gone: nobody finds any more what it had. */
-static void reap(struct vm_world *w, uint32_t number)
+static void reap(struct vm_heap *w, uint32_t number)
 {
     const uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS);
 
@@ -63,7 +63,7 @@ static void ended(uint32_t i, bool killed, uint32_t limit_ms)
 int main(int argc, char **argv)
 {
     uint64_t random, end;
-    struct vm_world w;
+    struct vm_heap w;
     uint32_t posted = 0, good = 0, bad = 0;
 
     MUST(argc == 4);

@@ -22,7 +22,7 @@
 static const size_t sizes[] = { 64, 192, 280, 320, 1024, 4096, 33000, 65472, 65536, 200000 };
 #define SIZES (sizeof sizes / sizeof *sizes)
 
-static struct vm_world w;
+static struct vm_heap w;
 static struct object {
     uint64_t at;
     size_t octets;

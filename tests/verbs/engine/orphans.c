@@ -178,7 +178,7 @@ static void one_round(uint32_t number)
 static void between(uint32_t number, bool settled)
 {
     struct softib_tags *tags = vm_at(&va_engine.w, pool.s->tags);
-    struct softib_owed *owed = vm_at(&va_engine.w, tags->owed);
+    struct softib_rndv_record *owed = vm_at(&va_engine.w, tags->owed);
     struct ve_engine ghost = va_engine;
     struct softib_cqe end = { .opcode = IBV_WC_TM_RECV, .flags = IBV_WC_TM_DATA_VALID };
     uint32_t before = incomplete;
@@ -201,12 +201,12 @@ static void between(uint32_t number, bool settled)
     if (settled) { /* it has completed the request, and not closed the record */
         end.wr_id = owed->wr_id;
         end.qpn = end.owner = owed->qpn;
-        ve_owed_settling(&ghost, pool.s, owed);
+        ve_rndv_log_settling(&ghost, pool.s, owed);
         ve_complete(&ghost, pool.s->cq, &end, false);
     } else { /* it has written a record, and not taken the tag */
         const struct softib_tag *entry = ve_tag_entry(&va_engine, tags, tags->head);
 
-        MUST(ve_owed_open(&ghost, pool.s, &(struct softib_owed){ .handle = entry->handle, .wr_id = entry->wr_id,
+        MUST(ve_rndv_log_open(&ghost, pool.s, &(struct softib_rndv_record){ .handle = entry->handle, .wr_id = entry->wr_id,
                                                                  .qpn = b->s->qpn, .src_qp = meeting->qpn }));
     }
     kill_it(pid);

@@ -36,15 +36,15 @@ static void places(void)
 {
     struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
     struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
-    uint64_t dice = 88172645463325252ull, posted = 0, freed = 0, refused = 0, seen = 0;
+    uint64_t rng_state = 88172645463325252ull, posted = 0, freed = 0, refused = 0, seen = 0;
     struct softib_cqe cqe;
 
     world_connect(a, b, &plain);
     for (int step = 0; step < 20000; step++) {
-        dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
-        if (dice % 4) {
+        rng_state ^= rng_state << 13, rng_state ^= rng_state >> 7, rng_state ^= rng_state << 17;
+        if (rng_state % 4) {
             bool last = posted - freed == DEPTH - 1; /* else nobody would ever free a place */
-            int error = post(a, IBV_WR_RDMA_WRITE, posted, last || dice % 8 == 1);
+            int error = post(a, IBV_WR_RDMA_WRITE, posted, last || rng_state % 8 == 1);
 
             MUST(error == (posted - freed == DEPTH ? ENOMEM : 0));
             refused += error == ENOMEM;
@@ -228,11 +228,11 @@ static void inherited(uint32_t from)
 
         s->lock = round % 4 ? 9 | 1 << 16 : 0; /* of a process that does not live */
         if (round % 4 > 1)
-            memset(at, 'x', offsetof(struct softib_cqe, turn));
+            memset(at, 'x', offsetof(struct softib_cqe, seq));
         if (round % 4 == 3) {
             at->wr_id = added++;
             at->opcode = IBV_WC_RECV;
-            __atomic_store_n(&at->turn, ve_turn(s->producer), __ATOMIC_RELEASE);
+            __atomic_store_n(&at->seq, ve_cqe_seq(s->producer), __ATOMIC_RELEASE);
         }
         if (round % 3 == 0) {
             MUST(world_poll(&c, &cqe, 0) == (round % 4 == 3));

@@ -408,7 +408,7 @@ static void descriptors(void)
 static void mappings(void)
 {
     char folder[] = "/dev/shm/svr-XXXXXX", name[80], *at = fresh(16 * PAGE), *mapped;
-    struct vm_world owner, peer;
+    struct vm_heap owner, peer;
     struct softib_file file = { 0 };
     struct softib_key *k;
     struct vm_region r;

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-static struct softib_board head;
+static struct softib_shared_fabric head;
 static uint8_t info[2][64] = {
     { [SV_LID_AT + 1] = 1, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
     { [SV_LID_AT + 1] = 2, [SV_NEIGHBOR_MTU_AT] = 5 << 4 },
 };
-struct sv_board sv_board = { .head = &head, .port_info = &info[0][0] };
+struct sv_shared_fabric sv_shared_fabric = { .head = &head, .port_info = &info[0][0] };
 double stub_loss[2];
 uint32_t stub_qkeys, stub_pkeys, stub_packets;
 static bool cut;
@@ -20,7 +20,7 @@ void stub_cut(bool yes)
     __atomic_fetch_add(&head.epoch, 1, __ATOMIC_SEQ_CST);
 }
 
-static enum sv_reason way_of(const struct sv_way *way, uint32_t *dest)
+static enum sv_reason way_of(const struct sv_route_key *way, uint32_t *dest)
 {
     bool there = way->dlid >= 1 && way->dlid <= 2 && !__atomic_load_n(&cut, __ATOMIC_SEQ_CST);
 
@@ -28,30 +28,30 @@ static enum sv_reason way_of(const struct sv_way *way, uint32_t *dest)
     return there ? SV_OK : SV_NO_ROUTE;
 }
 
-enum sv_reason sv_path_walk(const struct sv_board *board, const struct sv_way *way, struct sv_path *path)
+enum sv_reason sv_path_walk(const struct sv_shared_fabric *board, const struct sv_route_key *way, struct sv_path *path)
 {
     (void)board;
     memset(path, 0, sizeof *path);
     return path->reason = way_of(way, &path->dest);
 }
 
-int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2])
+int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2])
 {
     uint32_t none;
 
     (void)qp;
     flow->loss[0][0] = stub_loss[0];
     flow->loss[1][0] = stub_loss[1];
-    flow->epoch = sv_board_epoch(&sv_board);
+    flow->epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
     flow->reason[0] = (uint8_t)way_of(forward, &flow->dest);
     flow->reason[1] = (uint8_t)(back ? way_of(back, &none) : SV_OK);
     return 0;
 }
 
-int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_way *way, const uint32_t qp[2])
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *way, const uint32_t qp[2])
 {
     (void)tree, (void)way, (void)qp;
-    flow->epoch = sv_board_epoch(&sv_board);
+    flow->epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
     return 0;
 }
 
@@ -60,7 +60,7 @@ void sv_flow_end(struct sv_flow *flow)
     (void)flow;
 }
 
-int sv_tree_walk(const struct sv_board *board, const struct sv_way *way, struct sv_tree *tree)
+int sv_tree_walk(const struct sv_shared_fabric *board, const struct sv_route_key *way, struct sv_tree *tree)
 {
     static uint32_t everybody[] = { 0, 1 };
 
@@ -97,39 +97,39 @@ uint32_t sv_port_row(const struct sv_device *device, unsigned portnum)
     return portnum == 1 ? device->node : SV_NO_PORT;
 }
 
-void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2])
+void sv_qkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t qkey, const uint32_t qp[2])
 {
     (void)port, (void)way, (void)qkey, (void)qp;
     __atomic_fetch_add(&stub_qkeys, 1, __ATOMIC_RELAXED);
 }
 
-void sv_pkey_violation(uint32_t port, const struct sv_way *way, uint32_t pkey, const uint32_t qp[2])
+void sv_pkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t pkey, const uint32_t qp[2])
 {
     (void)port, (void)way, (void)pkey, (void)qp;
     __atomic_fetch_add(&stub_pkeys, 1, __ATOMIC_RELAXED);
 }
 
 /* Not the right ones (test_fabric_words.py has those): some for each message, and its payload. */
-struct sv_words sv_wire_words(enum sv_message message, unsigned flags, uint64_t length, uint32_t mtu)
+struct sv_wire_size sv_wire_size_of(enum sv_message message, unsigned flags, uint64_t length, uint32_t mtu)
 {
     (void)mtu;
     __atomic_fetch_add(&stub_packets, 1, __ATOMIC_RELAXED);
-    return (struct sv_words){ 1, 1 + message + flags + (message < SV_MSG_READ_REQUEST ? (length + 3) / 4 : 0) };
+    return (struct sv_wire_size){ 1, 1 + message + flags + (message < SV_MSG_READ_REQUEST ? (length + 3) / 4 : 0) };
 }
 
 /* No lanes: nothing is paced. */
-bool sv_track_lay(struct sv_track *track, const uint32_t *egress, unsigned links)
+bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links)
 {
     (void)track, (void)egress, (void)links;
     return false;
 }
 
-void sv_track_free(struct sv_track *track)
+void sv_timed_path_free(struct sv_timed_path *track)
 {
     (void)track;
 }
 
-uint64_t sv_track_pass(const struct sv_track *track, uint64_t now, uint64_t octets)
+uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets)
 {
     (void)track, (void)octets;
     return now;

@@ -241,20 +241,20 @@ static void model(void)
 {
     struct { uint64_t tag, mask, id; uint32_t handle; } entry[16];
     uint32_t n = 0, armed = 0, unexpected = 0, posted = 0, taken = 0;
-    uint64_t dice = 88172645463325252ull;
+    uint64_t rng_state = 88172645463325252ull;
 
     for (uint64_t step = 0; step < 60000; step++) {
         struct softib_cqe cqe;
         struct ibv_ops_wr wr;
         uint32_t i = 0;
 
-        dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
+        rng_state ^= rng_state << 13, rng_state ^= rng_state >> 7, rng_state ^= rng_state << 17;
         while (posted - taken < 8)
             MUST(!world_srq_recv(&pool, 1000000 + posted++, dst, 100, k2));
-        if (dice % 8 < 3) {
-            uint64_t mask = (dice >> 8) % 4 ? 7 : 3, tag = (dice >> 16) & mask;
+        if (rng_state % 8 < 3) {
+            uint64_t mask = (rng_state >> 8) % 4 ? 7 : 3, tag = (rng_state >> 16) & mask;
             uint32_t handle;
-            int error = add(step, tag, mask, 100, dice >> 24 & 1, &handle);
+            int error = add(step, tag, mask, 100, rng_state >> 24 & 1, &handle);
 
             MUST(error == (n == 10 ? ENOMEM : 0));
             if (error)
@@ -262,8 +262,8 @@ static void model(void)
             entry[n].tag = tag, entry[n].mask = mask, entry[n].id = step, entry[n++].handle = handle;
             armed = ((struct softib_tags *)vm_at(&va_engine.w, pool.s->tags))->handled == unexpected % 0x10000 ? n : armed;
             expect(&c2, IBV_WC_TM_ADD, step, IBV_WC_SUCCESS, armed == n ? 0 : IBV_WC_TM_SYNC_REQ);
-        } else if (dice % 8 == 3 && n) {
-            i = (uint32_t)(dice >> 8) % n;
+        } else if (rng_state % 8 == 3 && n) {
+            i = (uint32_t)(rng_state >> 8) % n;
             wr = ops(IBV_WR_TAG_DEL, step, false);
             wr.tm.handle = entry[i].handle;
             MUST(!change(&wr));
@@ -272,14 +272,14 @@ static void model(void)
             memmove(&entry[i], &entry[i + 1], (--n - i) * sizeof entry[0]);
             armed -= i < armed;
             armed = cqe.flags ? armed : n;
-        } else if (dice % 8 == 4) {
+        } else if (rng_state % 8 == 4) {
             seen = (uint16_t)unexpected;
             wr = ops(IBV_WR_TAG_SYNC, step, true);
             MUST(!change(&wr));
             expect(&c2, IBV_WC_TM_SYNC, step, IBV_WC_SUCCESS, 0);
             armed = n;
         } else {
-            uint64_t tag = (dice >> 8) & 7;
+            uint64_t tag = (rng_state >> 8) & 7;
 
             MUST(!send_tagged(IBV_TMH_EAGER, tag, 4, 7));
             sent();

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void wake_socket(const struct vm_world *w, int n)
+static void wake_socket(const struct vm_heap *w, int n)
 {
     struct sockaddr_un at = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -25,7 +25,7 @@ static void wake_socket(const struct vm_world *w, int n)
         abort();
 }
 
-static void member(struct vm_world *w, uint32_t qpn)
+static void member(struct vm_heap *w, uint32_t qpn)
 {
     struct softib_verbs *head = vm_head(w);
     struct softib_member *m = vm_members(w);
@@ -41,7 +41,7 @@ static void member(struct vm_world *w, uint32_t qpn)
     vm_unlock(&head->member_lock);
 }
 
-static void take(struct vm_world *w, int amount)
+static void take(struct vm_heap *w, int amount)
 {
     static const size_t sizes[] = { 64, 100, 4096, 65536, 200000 };
     uint32_t key;
@@ -67,7 +67,7 @@ static void take(struct vm_world *w, int amount)
 
 static int victim(const char *folder, uint32_t number, uint32_t child, int amount, int tell)
 {
-    static struct vm_world w;
+    static struct vm_heap w;
 
     if (vm_open(&w, folder, number, 0))
         return 1;
@@ -115,7 +115,7 @@ static void kill_one(const char *folder, uint32_t number, uint32_t child, int am
 
 int main(int argc, char **argv)
 {
-    static struct vm_world own;
+    static struct vm_heap own;
     uint64_t *hazard = NULL;
     char line[100];
     unsigned number, other, amount;

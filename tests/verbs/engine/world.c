@@ -9,7 +9,7 @@ void world_open(struct world *w, const char *folder, uint32_t number, uint32_t r
     memset(w, 0, sizeof *w);
     MUST(!vm_open(&w->e.w, folder, number, 0));
     pthread_mutex_init(&w->e.lock, NULL);
-    ve_own_begin(&w->e);
+    ve_quiesce_begin(&w->e);
     w->device.node = row;
     w->device.ports = 1;
 }
@@ -115,19 +115,19 @@ struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *
     q->ex.qp_base.qp_num = q->s->qpn;
     q->state = IBV_QPS_RESET;
     ve_spin_init(&q->lock);
-    ve_own_add(q);
+    ve_quiesce_add(q);
     return q;
 }
 
 void world_destroy(struct ve_qp *q)
 {
-    struct vm_world *w = &q->e->w;
+    struct vm_heap *w = &q->e->w;
     struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
 
     MUST(!ve_modify(q, &a, IBV_QP_STATE));
     vm_number_give(w, q->s->qpn);
     ve_unlist(q);
-    ve_own_drop(q);
+    ve_quiesce_drop(q);
     vm_quiesce(w);
     if (q->send_cq)
         ve_purge(q->e, q->send_cq, q->s->qpn);
@@ -200,7 +200,7 @@ void world_datagrams(struct ve_qp *q)
     MUST(!ve_modify(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN));
 }
 
-static void write_receive(struct vm_world *w, uint64_t ring_at, uint32_t place, uint64_t id, void *to, uint32_t length,
+static void write_receive(struct vm_heap *w, uint64_t ring_at, uint32_t place, uint64_t id, void *to, uint32_t length,
                           uint32_t lkey)
 {
     struct softib_receive *r = vm_at(w, ring_at + place * ring(1, 1));
@@ -210,7 +210,7 @@ static void write_receive(struct vm_world *w, uint64_t ring_at, uint32_t place, 
     *(struct softib_sge *)(void *)(r + 1) = (struct softib_sge){ (uintptr_t)to, length, lkey };
 }
 
-static void wake(struct vm_world *w, uint16_t *waiter)
+static void wake(struct vm_heap *w, uint16_t *waiter)
 {
     uint16_t who = __atomic_load_n(waiter, __ATOMIC_SEQ_CST) ? __atomic_exchange_n(waiter, 0, __ATOMIC_SEQ_CST) : 0;
 
@@ -274,7 +274,7 @@ static bool take(const struct cq *c, struct softib_cqe *cqe)
     there = ve_next_completion(&c->w->e, s);
     if (there) {
         *cqe = *there;
-        ve_free_places(cqe);
+        ve_sq_free(cqe);
         __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
     }
     vm_unlock(&s->polling);

@@ -236,7 +236,7 @@ def _beside(folder: Path, name: str) -> Path:
 def _plant(file: Path, fabric: Fabric, entries: list[dict[str, Any]], lines: Any) -> list[Any]:
     if not entries:
         return []
-    from softib.fabric.fault_kinds import plant
+    from softib.fabric.faults.kinds import plant
 
     planted = []
     for i, entry in enumerate(entries):

@@ -1,5 +1,5 @@
 /* Questions to the daemon: each is a connection of its own, so a forked or threaded program needs no lock for them. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static int connected(void)
     return fd;
 }
 
-int ask(struct softib_umad_ask *question, struct softib_umad_told *told, bool keep)
+int ask(struct softib_umad_ask *question, struct softib_umad_reply *told, bool keep)
 {
     struct timeval forever = { 0 };
     ssize_t n;

@@ -1,5 +1,5 @@
 /* Calls on descriptors that we stand before: only those whose meaning differs between a socket and a umad device. */
-#include "inner.h"
+#include "internal.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

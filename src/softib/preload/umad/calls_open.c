@@ -1,5 +1,5 @@
 /* Calls that open something by its path. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

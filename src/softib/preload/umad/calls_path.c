@@ -1,5 +1,5 @@
 /* Calls that look at a path without opening a file: the path is exchanged, nothing else. */
-#include "inner.h"
+#include "internal.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

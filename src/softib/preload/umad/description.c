@@ -2,7 +2,7 @@
  * node_desc of sysfs as a stream: what one write hands over is all that the file says, as a kernel's store has it, whatever
  * stood there. (rdma-ndd opens it "r+", reads the old text and writes the new one over it.)
  */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -49,7 +49,7 @@ static struct file *fresh(void)
 int file_open(char kind, unsigned number, int flags)
 {
     struct softib_umad_ask question = { .op = kind == 'u' ? SOFTIB_UMAD_OPEN : SOFTIB_UMAD_ISSM };
-    struct softib_umad_told told;
+    struct softib_umad_reply told;
     struct file *file;
     int fd;
 

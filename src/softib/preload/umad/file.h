@@ -2,7 +2,7 @@
 #ifndef SOFTIB_FILE_H
 #define SOFTIB_FILE_H
 
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <sys/uio.h>

@@ -9,7 +9,7 @@ enum { OUI_MAX = 0xffffff };
 
 static int add_agent(struct file *file, struct softib_umad_ask *question, uint32_t *id)
 {
-    struct softib_umad_told told;
+    struct softib_umad_reply told;
 
     question->op = SOFTIB_UMAD_REGISTER;
     question->handle = file->handle;
@@ -66,7 +66,7 @@ static int register_agent2(struct file *file, struct ib_user_mad_reg_req2 *asked
 static int unregister_agent(struct file *file, uint32_t id)
 {
     struct softib_umad_ask question = { .op = SOFTIB_UMAD_UNREGISTER, .handle = file->handle, .agent = id };
-    struct softib_umad_told told;
+    struct softib_umad_reply told;
 
     if (id >= SOFTIB_UMAD_AGENTS || !file->agents[id].used)
         return fail(EINVAL);

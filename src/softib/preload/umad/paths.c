@@ -2,7 +2,7 @@
  * Which paths are the fabric's: below /sys/class/infiniband, /sys/class/infiniband_mad and /dev/infiniband, and below the PCI buses
  * of /sys/devices that the view's adapters sit on, where the links of these classes lead.
  */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,7 +114,7 @@ static void refresh(const char *path)
 {
     const char *part = below(path, view_folder());
     struct softib_umad_ask question = { .op = SOFTIB_UMAD_REFRESH };
-    struct softib_umad_told told;
+    struct softib_umad_reply told;
 
     if (!part || *part != '/' || strlen(part) >= sizeof question.path)
         return;

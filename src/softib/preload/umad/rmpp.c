@@ -1,5 +1,5 @@
 /* RMPP headers (IBA 13.6.2). The daemon carries an RMPP message whole; programs see it as the kernel shows it. */
-#include "inner.h"
+#include "internal.h"
 
 #include <string.h>
 

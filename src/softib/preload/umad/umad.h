@@ -1,9 +1,9 @@
 /*
  * What libsoftib-umad.so and the daemon of a running fabric say to each other. This header is the only declaration;
- * softib.live.umad_wire reads it into NumPy dtypes.
+ * softib.live.umad.wire reads it into NumPy dtypes.
  *
  * The daemon listens on a SOCK_SEQPACKET socket in the fabric's directory. Every connection starts with one
- * softib_umad_ask, which gets one softib_umad_told.
+ * softib_umad_ask, which gets one softib_umad_reply.
  *
  * - OPEN turns the connection into a umad file: from then on each message, both ways, is a softib_umad_head (the layout
  *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
@@ -76,7 +76,7 @@ struct softib_umad_ask {
     char path[256];         /* OPEN, ISSM: number of the device; REFRESH: file below the view's directory */
 };
 
-struct softib_umad_told {
+struct softib_umad_reply {
     uint32_t magic;
     uint32_t version;
     uint32_t error;         /* errno, 0 = done */

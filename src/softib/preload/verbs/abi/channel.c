@@ -111,8 +111,8 @@ static bool is_empty(int fd)
 static void send_unsent(struct va_channel *ch)
 {
     for (struct va_cq *c = ch->cqs; c; c = c->next) {
-        if (__atomic_load_n(&c->s->unsent, __ATOMIC_SEQ_CST) && is_empty(ch->channel.fd) && ve_owes_knock(c->s)) {
-            ve_knock_channel(&va_engine, c->s);
+        if (__atomic_load_n(&c->s->unsent, __ATOMIC_SEQ_CST) && is_empty(ch->channel.fd) && ve_owes_notification(c->s)) {
+            ve_notify_channel(&va_engine, c->s);
             return;
         }
     }

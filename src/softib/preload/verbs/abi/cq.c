@@ -1,7 +1,7 @@
 /* Completion queues: making, polling, arming. Channels: channel.c. */
 #include "abi.h"
 
-#include "../engine/batch.h"
+#include "../engine/poll_batch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -212,7 +212,7 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         fill(&wc[got], cqe);
         if (ve_modes && cqe->status && ve_is_strict())
             ve_scramble_wc(&wc[got]);
-        ve_free_places(cqe);
+        ve_sq_free(cqe);
         taken(c);
     }
     vm_unlock(&c->s->polling);
@@ -242,7 +242,7 @@ static int look(struct va_cq *c)
     if (!cqe)
         return ENOENT;
     c->now = *cqe;
-    ve_free_places(cqe);
+    ve_sq_free(cqe);
     taken(c);
     if (ve_modes && c->now.status && ve_is_strict())
         ve_scramble(&c->now);
@@ -325,7 +325,7 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
     return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
 }
 
-/* Of the first completion of a message that matched; of any other it is 0 (engine/tags.c). */
+/* Of the first completion of a message that matched; of any other it is 0 (engine/tag_matching.c). */
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
     const struct softib_cqe *now = &((struct va_cq *)ex)->now;

@@ -28,7 +28,7 @@ static void forget(void)
     va_engine.tagged = NULL;
     va_engine.timer_runs = false;
     pthread_mutex_init(&va_engine.lock, NULL);
-    ve_own_begin(&va_engine);
+    ve_quiesce_begin(&va_engine);
     vm_renumber(&va_engine.w, sv_fabric_process(), started());
 }
 
@@ -65,7 +65,7 @@ static int join(void)
         return error;
     }
     pthread_mutex_init(&va_engine.lock, NULL);
-    ve_own_begin(&va_engine);
+    ve_quiesce_begin(&va_engine);
     ve_modes_read();
     sv_fabric_at_fork(forget);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* peers copy from and to this memory; one user's only */

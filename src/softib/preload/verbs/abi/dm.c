@@ -52,7 +52,7 @@ static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
 /* The memory begins on a page, as its address in a region does. */
 static bool make(struct va_dm *d, size_t length)
 {
-    struct vm_world *w = &va_engine.w;
+    struct vm_heap *w = &va_engine.w;
     uint64_t at = vm_alloc(w, sizeof *d->s), memory = vm_alloc(w, (length + PAGE - 1) / PAGE * PAGE + PAGE);
 
     d->s = at ? vm_at(w, at) : NULL;
@@ -118,7 +118,7 @@ VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
 /* Regions of living processes are made of it. */
 static bool has_regions(uint32_t handle)
 {
-    struct vm_world *w = &va_engine.w;
+    struct vm_heap *w = &va_engine.w;
     const uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS);
     uint32_t n = __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_SEQ_CST) * SOFTIB_VERBS_BLOCK_KEYS;
 

@@ -165,7 +165,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     hold_on(q, 1);
     if (ve_is_strict())
         ve_strict_made(q);
-    ve_own_add(q);
+    ve_quiesce_add(q);
     va_enroll(q);
     return &q->ex.qp_base;
 }
@@ -289,7 +289,7 @@ static void end(struct va_qp *v)
         q->s->user = 0; /* its events are nobody's here any more */
     }
     ve_unlist(q);
-    ve_own_drop(q);
+    ve_quiesce_drop(q);
     vm_quiesce(&va_engine.w);
     if (q->send_cq)
         ve_purge(q->e, q->send_cq, q->s->qpn); /* of who was just in the middle */

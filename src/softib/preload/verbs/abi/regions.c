@@ -1,7 +1,7 @@
 /* Memory regions, windows, device memory. */
 #include "abi.h"
 
-#include "../memory/ground.h"
+#include "../memory/vma.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct ground {
     char path[240];
 };
 
-static bool look_at(const struct vm_ground *of, void *to_fill)
+static bool look_at(const struct vm_vma *of, void *to_fill)
 {
     struct ground *g = to_fill;
 
@@ -44,7 +44,7 @@ static struct ground look(uint64_t from, uint64_t to)
 {
     struct ground g = { .from = from, .to = to, .covered = from, .writable = true };
 
-    g.mapped = !vm_grounds_between(from, to, look_at, &g) || g.covered >= to;
+    g.mapped = !vm_vmas_between(from, to, look_at, &g) || g.covered >= to;
     return g;
 }
 

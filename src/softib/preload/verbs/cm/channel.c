@@ -101,12 +101,12 @@ void cm_dup(int from, int to)
 /* -- events -- */
 
 /* Whose count of events `event` moves. */
-static struct cm_id *counted(const struct softib_cm_told *event)
+static struct cm_id *counted(const struct softib_cm_reply *event)
 {
     return cm_by_number(event->event == CM_CONNECT_REQUEST ? event->listener : event->number);
 }
 
-int cm_take(struct cm_channel *channel, int fd, struct softib_cm_told *event)
+int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event)
 {
     ssize_t n = recv(fd, event, sizeof *event, MSG_DONTWAIT);
 
@@ -123,13 +123,13 @@ int cm_take(struct cm_channel *channel, int fd, struct softib_cm_told *event)
 
 /* Back to the end of a channel's queue: what the process cannot put there itself, the daemon sends again. It is there
  * when this returns. */
-static void post(const struct softib_cm_told *event, uint32_t channel)
+static void post(const struct softib_cm_reply *event, uint32_t channel)
 {
     struct {
         struct softib_cm_ask ask;
-        struct softib_cm_told event;
+        struct softib_cm_reply event;
     } question;
-    struct softib_cm_told answer;
+    struct softib_cm_reply answer;
 
     memset(&question.ask, 0, sizeof question.ask);
     question.ask.op = SOFTIB_CM_POST;
@@ -147,14 +147,14 @@ static void reject_child(uint32_t number)
 
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to)
 {
-    struct softib_cm_told *kept = NULL, event;
+    struct softib_cm_reply *kept = NULL, event;
     size_t n = 0;
     struct cm_channel *channel = id->channel;
 
     if (id->received == sent)
         return;
     while (id->received != sent && !cm_take(channel, channel->fd, &event)) {
-        struct softib_cm_told *more = realloc(kept, (n + 1) * sizeof *kept);
+        struct softib_cm_reply *more = realloc(kept, (n + 1) * sizeof *kept);
         if (!more)
             break;
         kept = more;
@@ -162,7 +162,7 @@ void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to)
     }
     /* What was behind the last event of `id` still lies in the socket: it must come after what goes back. */
     while (n && !cm_take(channel, channel->fd, &event)) {
-        struct softib_cm_told *more = realloc(kept, (n + 1) * sizeof *kept);
+        struct softib_cm_reply *more = realloc(kept, (n + 1) * sizeof *kept);
         if (!more)
             break;
         kept = more;

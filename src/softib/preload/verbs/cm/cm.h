@@ -54,7 +54,7 @@ struct cm_id {
     uint32_t psn;               /* where this side starts */
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
     bool has_peer;              /* remote: QP number and PSN of the other side are known */
-    struct softib_cm_told at;   /* addresses, device, path and the other side, as last told */
+    struct softib_cm_reply at;   /* addresses, device, path and the other side, as last told */
 };
 
 void cm_lock(void);
@@ -62,9 +62,9 @@ void cm_unlock(void);
 
 /* link.c */
 /* Sends `question`; with `answer` not NULL waits for it. Returns 0 or -errno (the daemon's own, too). */
-int cm_tell(struct softib_cm_ask *question, struct softib_cm_told *answer);
+int cm_tell(struct softib_cm_ask *question, struct softib_cm_reply *answer);
 /* The same with something behind the question: `octets` in all. */
-int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_told *answer);
+int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer);
 /* A connection that gets the events of a channel; -errno. */
 int cm_connect_channel(struct cm_channel *channel);
 /* Counts up when this process got another connection (after a fork): what was made before is void. */
@@ -84,7 +84,7 @@ int cm_open(int flags);
 void cm_close(int fd);
 void cm_dup(int from, int to);
 /* The next event; 0, -EAGAIN, or -EIO when the daemon is gone. */
-int cm_take(struct cm_channel *channel, int fd, struct softib_cm_told *event);
+int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event);
 /* All events of `id` that are on their way are dropped, or go to channel `to`. */
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to);
 
@@ -124,6 +124,6 @@ struct cm_path {
     uint8_t mtu_selector, rate_selector, life_time_selector;
 };
 void cm_read_path(const uint8_t record[64], struct cm_path *path);
-void cm_fill_ah(const struct softib_cm_told *at, struct ib_uverbs_ah_attr *ah);
+void cm_fill_ah(const struct softib_cm_reply *at, struct ib_uverbs_ah_attr *ah);
 
 #endif

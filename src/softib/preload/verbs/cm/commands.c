@@ -23,7 +23,7 @@ void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op)
     question->tos = id->tos;
 }
 
-static int tell(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_told *answer)
+static int tell(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer)
 {
     id->told = true;
     return cm_tell(question, answer);
@@ -65,7 +65,7 @@ static int destroy_id(struct cm_call *call)
         return -ENOENT;
     if (id->told) {
         struct softib_cm_ask question;
-        struct softib_cm_told told;
+        struct softib_cm_reply told;
         cm_fill(id, &question, SOFTIB_CM_DESTROY);
         if (!cm_tell(&question, &told))
             cm_sweep(id, told.sent, NULL);
@@ -90,7 +90,7 @@ static int bind_to(struct cm_call *call, uint32_t handle, const void *address)
 {
     struct cm_id *id = cm_find(call->channel, handle);
     struct softib_cm_ask question;
-    struct softib_cm_told told;
+    struct softib_cm_reply told;
 
     if (!id)
         return -ENOENT;
@@ -180,7 +180,7 @@ static int listen_on(struct cm_call *call)
     const struct rdma_ucm_listen *c = call->command;
     struct cm_id *id = cm_find(call->channel, c->id);
     struct softib_cm_ask question;
-    struct softib_cm_told told;
+    struct softib_cm_reply told;
 
     if (!id)
         return -ENOENT;

@@ -11,7 +11,7 @@
 
 enum { GONE_US = 100000 };
 
-static void fill_conn(const struct softib_cm_told *e, struct rdma_ucm_conn_param *p)
+static void fill_conn(const struct softib_cm_reply *e, struct rdma_ucm_conn_param *p)
 {
     p->qp_num = e->qpn;
     p->qkey = e->qkey;
@@ -25,7 +25,7 @@ static void fill_conn(const struct softib_cm_told *e, struct rdma_ucm_conn_param
     memcpy(p->private_data, e->private_data, e->private_length);
 }
 
-static void fill_ud(const struct softib_cm_told *e, struct rdma_ucm_ud_param *p)
+static void fill_ud(const struct softib_cm_reply *e, struct rdma_ucm_ud_param *p)
 {
     p->qp_num = e->qpn;
     p->qkey = e->qkey;
@@ -36,7 +36,7 @@ static void fill_ud(const struct softib_cm_told *e, struct rdma_ucm_ud_param *p)
 }
 
 /* What the id keeps of an event. */
-static void learn(struct cm_id *id, const struct softib_cm_told *e)
+static void learn(struct cm_id *id, const struct softib_cm_reply *e)
 {
     switch (e->event) {
     case CM_ADDR_RESOLVED:
@@ -69,13 +69,13 @@ static void learn(struct cm_id *id, const struct softib_cm_told *e)
     }
 }
 
-static bool is_multicast(const struct softib_cm_told *e)
+static bool is_multicast(const struct softib_cm_reply *e)
 {
     return e->event == CM_MULTICAST_JOIN || e->event == CM_MULTICAST_ERROR;
 }
 
 /* One event for the program. 0; -ENOENT: it was for nobody any more; -errno. */
-static int hand_over(struct cm_call *call, const struct softib_cm_told *e)
+static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
 {
     const struct rdma_ucm_get_event *c = call->command;
     struct rdma_ucm_event_resp answer;
@@ -117,7 +117,7 @@ static int removal(struct cm_call *call)
     for (struct cm_id *id = cm_next_of(call->channel, NULL); id; id = cm_next_of(call->channel, id)) {
         if (id->parent || !id->at.devices || id->removed || !id->uid)
             continue;
-        struct softib_cm_told event = { .number = id->number, .event = CM_DEVICE_REMOVAL };
+        struct softib_cm_reply event = { .number = id->number, .event = CM_DEVICE_REMOVAL };
         id->removed = true;
         return hand_over(call, &event);
     }
@@ -143,7 +143,7 @@ int cm_get_event(struct cm_call *call)
     if (call->out < offsetof(struct rdma_ucm_event_resp, reserved))
         return -ENOSPC;
     for (;;) {
-        struct softib_cm_told event;
+        struct softib_cm_reply event;
 
         cm_lock();
         bool open = call->channel->users && call->channel->number == number; /* a closed one is used again for another */

@@ -37,7 +37,7 @@ static int open_socket(void)
     return fd;
 }
 
-static int hear(int fd, struct softib_cm_told *told)
+static int hear(int fd, struct softib_cm_reply *told)
 {
     ssize_t n;
 
@@ -49,7 +49,7 @@ static int hear(int fd, struct softib_cm_told *told)
 
 static int greet(int fd, struct softib_cm_hello *hello, uint32_t *number)
 {
-    struct softib_cm_told told;
+    struct softib_cm_reply told;
     const char *view = getenv("SOFTIB_VIEW");
     int error;
 
@@ -127,12 +127,12 @@ static int say(const void *message, size_t octets)
     return 0;
 }
 
-int cm_tell(struct softib_cm_ask *question, struct softib_cm_told *answer)
+int cm_tell(struct softib_cm_ask *question, struct softib_cm_reply *answer)
 {
     return cm_tell_more(question, sizeof *question, answer);
 }
 
-int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_told *answer)
+int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer)
 {
     int error;
 

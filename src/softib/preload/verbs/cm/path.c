@@ -30,7 +30,7 @@ void cm_read_path(const uint8_t r[64], struct cm_path *path)
     path->preference = r[57];
 }
 
-void cm_fill_ah(const struct softib_cm_told *at, struct ib_uverbs_ah_attr *ah)
+void cm_fill_ah(const struct softib_cm_reply *at, struct ib_uverbs_ah_attr *ah)
 {
     struct cm_path path;
 

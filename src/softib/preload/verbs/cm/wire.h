@@ -1,14 +1,14 @@
 /*
  * What the rdma_cm device of libsoftib-verbs.so and the daemon say to each other. This header is the only declaration;
- * softib.live.cm_wire reads it.
+ * softib.live.rdma_cm.wire reads it.
  *
  * The daemon listens on the SOCK_SEQPACKET socket `rdma_cm` in the fabric's directory. Every connection starts with a
- * softib_cm_hello, which gets one softib_cm_told (`error`, `number`).
+ * softib_cm_hello, which gets one softib_cm_reply (`error`, `number`).
  *
  * - PROCESS: one a process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
- *   softib_cm_told. Who closes it, or dies, has destroyed all its ids.
+ *   softib_cm_reply. Who closes it, or dies, has destroyed all its ids.
  * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this connection, so poll, epoll,
- *   fcntl, dup and close work without us. The daemon sends the events of its ids: a softib_cm_told each.
+ *   fcntl, dup and close work without us. The daemon sends the events of its ids: a softib_cm_reply each.
  *
  * `number` names an id or a multicast membership: the process numbers what it creates below SOFTIB_CM_CHILD, the daemon
  * numbers the ids of connection requests above. Integers are the machine's own; GIDs, paths and socket addresses are as
@@ -87,7 +87,7 @@ struct softib_cm_ask {
     uint8_t private_data[256];
 };
 
-struct softib_cm_told {
+struct softib_cm_reply {
     uint32_t error;         /* answers: errno; events: status (a negative errno, or a reason of the CM) */
     uint32_t number;
     uint32_t event;         /* enum rdma_cm_event_type */

@@ -1,7 +1,7 @@
 /* Completions and events, in whosever process they belong to. */
 #include "engine.h"
 
-#include "batch.h"
+#include "poll_batch.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,7 +28,7 @@ static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
     return fd;
 }
 
-bool ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets)
+bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets)
 {
     int fd = writer(e, process, number);
     bool full = fd >= 0 && send(fd, message, octets, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EAGAIN;
@@ -48,7 +48,7 @@ static bool has_room(struct ve_engine *e, uint32_t process, uint32_t number)
     return room;
 }
 
-bool ve_owes_knock(struct softib_cq *cq)
+bool ve_owes_notification(struct softib_cq *cq)
 {
     uint32_t n = __atomic_load_n(&cq->unsent, __ATOMIC_SEQ_CST);
 
@@ -61,11 +61,11 @@ bool ve_owes_knock(struct softib_cq *cq)
  * An event and a datagram, one for one: poll(2) must not call a channel readable that has no event. Who reads sends what was
  * owed when the socket is empty. It may have been read empty just before we said so: then it has room again.
  */
-void ve_knock_channel(struct ve_engine *e, struct softib_cq *cq)
+void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
 {
-    while (!ve_knock(e, cq->process, cq->channel, "", 1)) {
+    while (!ve_notify(e, cq->process, cq->channel, "", 1)) {
         __atomic_fetch_add(&cq->unsent, 1, __ATOMIC_SEQ_CST);
-        if (!has_room(e, cq->process, cq->channel) || !ve_owes_knock(cq))
+        if (!has_room(e, cq->process, cq->channel) || !ve_owes_notification(cq))
             return;
     }
 }
@@ -78,17 +78,17 @@ void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
     if (!vm_lock(&e->w, &cq->lock))
         return;
     ring = vm_at(&e->w, cq->ring);
-    if (__atomic_load_n(&ring[cq->producer & (cq->size - 1)].turn, __ATOMIC_ACQUIRE) == ve_turn(cq->producer))
+    if (__atomic_load_n(&ring[cq->producer & (cq->size - 1)].seq, __ATOMIC_ACQUIRE) == ve_cqe_seq(cq->producer))
         __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
 /* `turn` comes last; the place has an old one, or none, until then. */
 static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const struct softib_cqe *cqe)
 {
-    memcpy(to, cqe, offsetof(struct softib_cqe, turn));
+    memcpy(to, cqe, offsetof(struct softib_cqe, seq));
     if (cq->stamps)
         to->stamp = ve_now_ns();
-    __atomic_store_n(&to->turn, ve_turn(cq->producer), __ATOMIC_RELEASE);
+    __atomic_store_n(&to->seq, ve_cqe_seq(cq->producer), __ATOMIC_RELEASE);
     __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
@@ -128,7 +128,7 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     }
     vm_unlock(&cq->lock);
     if (event)
-        ve_knock_channel(e, cq);
+        ve_notify_channel(e, cq);
     if (lost)
         ve_event(e, cq->process, cq->async, IBV_EVENT_CQ_ERR, cq->user);
 }
@@ -150,7 +150,7 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
     for (uint32_t i = cq->producer; i != cq->consumer; i--) {
         if (ring[(i - 1) & (cq->size - 1)].owner != qpn && --to != i - 1) {
             ring[to & (cq->size - 1)] = ring[(i - 1) & (cq->size - 1)];
-            ring[to & (cq->size - 1)].turn = ve_turn(to);
+            ring[to & (cq->size - 1)].seq = ve_cqe_seq(to);
         }
     }
     __atomic_store_n(&cq->consumer, to, __ATOMIC_RELEASE);

@@ -35,10 +35,10 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     uint64_t room;
     struct softib_cqe cqe = {
         .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = (uint32_t)length, .src_qp = q->s->qpn,
-        .slid = (uint16_t)(sv_lid(&sv_board, q->s->port) | wr->ah->attr.src_path_bits), .sl = wr->ah->attr.sl,
+        .slid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | wr->ah->attr.src_path_bits), .sl = wr->ah->attr.sl,
         .flags = wr->ah->attr.is_global ? IBV_WC_GRH : 0, .pkey_index = peer->pkey_index,
         .path_bits = (uint8_t)(wr->ah->attr.dlid < SV_LID_MCAST_MIN
-                                   ? wr->ah->attr.dlid & ((1u << sv_lmc(&sv_board, peer->port)) - 1) : 0),
+                                   ? wr->ah->attr.dlid & ((1u << sv_lmc(&sv_shared_fabric, peer->port)) - 1) : 0),
     };
 
     if (wr->opcode == IBV_WR_SEND_WITH_IMM) {
@@ -120,7 +120,7 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
 
 static void walk(struct ve_qp *q, struct ve_ah *ah)
 {
-    struct sv_way way = {
+    struct sv_route_key way = {
         .port = q->s->port, .dlid = ah->attr.dlid, .sl = ah->attr.sl, .is_global = ah->attr.is_global,
     };
     uint32_t qp[2] = { q->s->qpn, 0 };
@@ -133,7 +133,7 @@ static void walk(struct ve_qp *q, struct ve_ah *ah)
         return;
     if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE) {
         sv_tree_free(&ah->tree);
-        if (!sv_tree_walk(&sv_board, &way, &ah->tree))
+        if (!sv_tree_walk(&sv_shared_fabric, &way, &ah->tree))
             sv_flow_tree(&ah->flow, &ah->tree, &way, qp);
     } else {
         sv_flow_walk(&ah->flow, &way, NULL, qp);
@@ -148,9 +148,9 @@ static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
     unsigned n;
     uint64_t length;
     struct ve_ah *ah = wr->ah;
-    struct sv_words words;
+    struct sv_wire_size words;
     enum ibv_wc_status status = ve_gather(q, wr, 0, iov + 1, &n, &length);
-    uint32_t mtu = 128u << (sv_port_info(&sv_board, q->s->port)[SV_NEIGHBOR_MTU_AT] >> 4);
+    uint32_t mtu = 128u << (sv_port_info(&sv_shared_fabric, q->s->port)[SV_NEIGHBOR_MTU_AT] >> 4);
 
     if (status != IBV_WC_SUCCESS)
         return ve_done(status);
@@ -158,14 +158,14 @@ static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(IBV_WC_LOC_LEN_ERR);
     pthread_mutex_lock(&ah->lock);
     walk(q, ah);
-    words = sv_wire_words(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
+    words = sv_wire_size_of(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
                           SV_WIRE_UD | (ah->attr.is_global ? SV_WIRE_GRH : 0), length, 4096);
     sv_flow_count(&ah->flow, 0, words);
     fill_grh(ah, length, grh);
     iov[0] = (struct iovec){ grh, GRH };
     if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE)
         to_group(q, wr, iov, n + 1, length + GRH);
-    else if (ah->flow.reason[0] == SV_OK && !ve_spoiled(q, &ah->flow, 0, words))
+    else if (ah->flow.reason[0] == SV_OK && !ve_corrupted(q, &ah->flow, 0, words))
         to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
     pthread_mutex_unlock(&ah->lock);
     return ve_done(IBV_WC_SUCCESS);
@@ -176,6 +176,6 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
     struct ve_outcome outcome = datagram(q, wr);
 
     if (q->foreign)
-        ve_give_back(q, false);
+        ve_bounce_out(q, false);
     return outcome;
 }

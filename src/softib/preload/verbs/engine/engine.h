@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 #include "../fabric/fabric.h"
-#include "late.h"
+#include "sq_sched.h"
 #include "spin.h"
 #include "strict.h"
 
@@ -20,17 +20,17 @@
 #define VE_INLINE 1024
 
 struct ve_engine {
-    struct vm_world w;
+    struct vm_heap w;
     pthread_mutex_t lock;           /* of `waiting` */
     struct ve_qp *waiting;          /* QPs with work that waits */
     bool timer_runs;
     bool stop;
     pthread_t timer;
-    uint64_t due_ns, polled_ns, awake_ns; /* late.c: nothing is due before; somebody polled; the timer thread wakes up */
+    uint64_t due_ns, polled_ns, awake_ns; /* sq_sched.c: nothing is due before; somebody polled; the timer thread wakes up */
     uint32_t polls;
     pthread_mutex_t own_lock;       /* of `own` */
-    struct ve_qp *own;              /* own.c: QPs that may be copying */
-    struct ve_tagged_srq *tagged;   /* owed.c: SRQs with lists of tags; `lock` */
+    struct ve_qp *own;              /* quiesce.c: QPs that may be copying */
+    struct ve_tagged_srq *tagged;   /* tm_rndv_log.c: SRQs with lists of tags; `lock` */
 };
 
 struct ve_context; /* abi.h */
@@ -69,7 +69,7 @@ struct ve_slot {                    /* a request that waits, with what it points
     char *data;
 };
 
-struct ve_again {                   /* again.c: where the last write went */
+struct ve_write_target {                   /* write_fastpath.c: where the last write went */
     uint32_t rkey;                  /* 0: nowhere that is remembered */
     uint32_t domain, qpn, mtu;
     uint64_t version;               /* of the key */
@@ -88,7 +88,7 @@ struct ve_qp {
     const struct sv_device *device;
     struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
-    struct sv_way way, back;
+    struct sv_route_key way, back;
     uint64_t send_cq;
     uint32_t sq_psn;
     uint32_t max_send, max_sges, max_inline, max_recv;
@@ -105,23 +105,23 @@ struct ve_qp {
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: when it last found no receive */
     uint64_t looked_ns;             /* VE_RNR: when it was last looked whether the responder lives */
-    bool spoiled;                   /* VE_LOST: by a bit error */
+    bool corrupted;                   /* VE_LOST: by a bit error */
     uint8_t resends;                /* for that reason */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* of ibv_wr_*; abi/ */
-    uint64_t dice;                  /* loss.c */
+    uint64_t rng_state;                  /* loss.c */
     bool executed;                  /* the first that waits: its ACK was lost, not the request; what the ACK would say: */
-    struct sv_words sent, answer;
+    struct sv_wire_size sent, answer;
     uint32_t answer_len;
     uint16_t moves;                 /* of s->moves, those that `attr` and `way` know */
-    struct ve_late *late;           /* late.c; NULL: nothing was ever late */
+    struct ve_late *late;           /* sq_sched.c; NULL: nothing was ever late */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
-    struct ve_foreign *foreign;     /* foreign.c: of the request in hand */
+    struct ve_sge_bounce *foreign;     /* sge_bounce.c: of the request in hand */
     struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
     struct ve_qp *own_next;         /* of e->own */
-    struct ve_again again;
+    struct ve_write_target write_target;
 };
 
 enum ve_wait { VE_NONE, VE_RNR, VE_LOST };
@@ -132,7 +132,7 @@ struct ve_outcome {
     enum ibv_wc_status status;
     uint32_t byte_len;
     uint8_t rnr_timer;              /* VE_RNR: the responder's code */
-    bool spoiled;                   /* VE_LOST: a bit error; the timer must expire first */
+    bool corrupted;                   /* VE_LOST: a bit error; the timer must expire first */
 };
 
 static inline struct ve_outcome ve_done(enum ibv_wc_status status)
@@ -141,20 +141,20 @@ static inline struct ve_outcome ve_done(enum ibv_wc_status status)
 }
 
 /* The completion of a request leads back to its QP, in whose process it is polled. */
-static inline void ve_mark_places(struct softib_cqe *cqe, struct ve_qp *q)
+static inline void ve_sq_mark(struct softib_cqe *cqe, struct ve_qp *q)
 {
     cqe->imm = q->completed;
     memcpy((char *)cqe + offsetof(struct softib_cqe, sl), &q, sizeof q);
 }
 
 /* Requests that wait, and those whose completion was not polled yet. */
-static inline uint32_t ve_places_taken(const struct ve_qp *q)
+static inline uint32_t ve_sq_used(const struct ve_qp *q)
 {
     return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);
 }
 
 /* It is polled: its place in the send queue is free, and those of all before it (IBA 10.8.5.1). The CQ's `polling` is held. */
-static inline void ve_free_places(const struct softib_cqe *cqe)
+static inline void ve_sq_free(const struct softib_cqe *cqe)
 {
     struct ve_qp *q;
 
@@ -170,7 +170,7 @@ static inline struct softib_cq *ve_cq(struct ve_engine *e, uint64_t at)
 }
 
 /* What `turn` says in completion number `at`. */
-static inline uint32_t ve_turn(uint32_t at)
+static inline uint32_t ve_cqe_seq(uint32_t at)
 {
     return (at + 1) | SOFTIB_CQE_THERE;
 }
@@ -232,18 +232,18 @@ static inline const struct softib_cqe *ve_next_completion(struct ve_engine *e, c
 {
     const struct softib_cqe *ring = vm_at(&e->w, cq->ring), *cqe = &ring[cq->consumer & (cq->size - 1)];
 
-    return __atomic_load_n(&cqe->turn, __ATOMIC_ACQUIRE) == ve_turn(cq->consumer) ? cqe : NULL;
+    return __atomic_load_n(&cqe->seq, __ATOMIC_ACQUIRE) == ve_cqe_seq(cq->consumer) ? cqe : NULL;
 }
 /* Adds a completion; an overrun is the CQ's end. */
 void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
 /* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */
 void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 /* A datagram to socket `number` of `process`. False: the socket is full; one that is gone takes everything. */
-bool ve_knock(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
-/* A datagram for an event of `cq` that is pending: now, or when its owner has made room by reading (ve_owes_knock). */
-void ve_knock_channel(struct ve_engine *e, struct softib_cq *cq);
+bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
+/* A datagram for an event of `cq` that is pending: now, or when its owner has made room by reading (ve_owes_notification). */
+void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq);
 /* An event of `cq` has no datagram, and it is the caller's now to send one. */
-bool ve_owes_knock(struct softib_cq *cq);
+bool ve_owes_notification(struct softib_cq *cq);
 /* Completions of `qpn` in `cq` do not exist any more, and nobody is polling one. No lock of a QP is held. */
 void ve_purge(struct ve_engine *e, uint64_t cq, uint32_t qpn);
 
@@ -261,7 +261,7 @@ bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib
 void ve_break_receiver(struct ve_engine *e, struct softib_qp *peer);
 struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer);
 
-/* -- tags.c: tag matching at the responder; the SRQ is locked -- */
+/* -- tag_matching.c: tag matching at the responder; the SRQ is locked -- */
 
 enum ve_tagged { VE_NO_TAG, VE_UNEXPECTED, VE_MATCHED };
 
@@ -278,25 +278,25 @@ void ve_unexpected(struct ve_engine *e, struct softib_srq *srq);
 /* How many have, modulo 2^16. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
 
-/* -- rendezvous.c: what the responder of a matched rendezvous does, done by the requester; `q->lock` is held -- */
+/* -- tm_rendezvous.c: what the responder of a matched rendezvous does, done by the requester; `q->lock` is held -- */
 
 /* The data of `header` will be fetched to the buffer of `entry`, which `peer` takes from `srq`'s list. ENOMEM. */
-int ve_owe(struct ve_qp *q, const struct softib_qp *peer, struct softib_srq *srq, const struct softib_tag *entry,
+int ve_rndv_begin(struct ve_qp *q, const struct softib_qp *peer, struct softib_srq *srq, const struct softib_tag *entry,
            const char header[32]);
 /* Fetches, answers with FIN and completes, as far as it can go now. */
-void ve_pay(struct ve_qp *q);
+void ve_rndv_fetch(struct ve_qp *q);
 /* The connection ended before: what is open is completed as incomplete. */
-void ve_write_off(struct ve_qp *q);
+void ve_rndv_abort(struct ve_qp *q);
 
-/* -- owed.c: what remains of a rendezvous when its sender is killed -- */
+/* -- tm_rndv_log.c: what remains of a rendezvous when its sender is killed -- */
 
 /* A record of `what` (but its owner); NULL: there is no room. */
-struct softib_owed *ve_owed_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_owed *what);
+struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what);
 /* It will be completed now, and then closed. Nothing happens without a record. */
-void ve_owed_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_owed *owed);
-void ve_owed_close(struct softib_owed *owed);
+void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *owed);
+void ve_rndv_log_close(struct softib_rndv_record *owed);
 /* Completes what the dead owe to this process; true: the living owe some. `e->lock` is held. */
-bool ve_owed_look(struct ve_engine *e);
+bool ve_rndv_log_look(struct ve_engine *e);
 /* An SRQ of this process has a list of tags; the timer thread looks after it. ENOMEM. */
 int ve_tagged_begin(struct ve_engine *e, uint64_t srq);
 void ve_tagged_end(struct ve_engine *e, uint64_t srq);
@@ -312,16 +312,16 @@ static inline bool ve_may_lose(const struct sv_flow *flow, unsigned way)
 }
 
 /* Is one of the packets lost for good (UC, UD)? */
-bool ve_spoiled(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_words words);
+bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_wire_size words);
 /* RC: sends what is lost again, and counts it. */
-enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_words words);
+enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_wire_size words);
 
 /*
  * A request was executed: `answer` goes back, and may be lost. Then the requester's timer expires, and ve_resend sends the
  * request again: the responder sees by its PSN that it is a duplicate, does not execute it again, and answers as before
  * (9.7.5.1.1; atomics from what it remembers).
  */
-struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_words sent, struct sv_words answer);
+struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_wire_size sent, struct sv_wire_size answer);
 struct ve_outcome ve_resend(struct ve_qp *q);
 
 /* -- request.c, datagram.c: one request -- */
@@ -332,20 +332,20 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr);
 enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
 
-/* -- foreign.c: local memory that is another process's and not mapped here -- */
+/* -- sge_bounce.c: local memory that is another process's and not mapped here -- */
 
-enum ibv_wc_status ve_borrow(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
+enum ibv_wc_status ve_bounce_in(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length);
-enum ibv_wc_status ve_give_back(struct ve_qp *q, bool changed);
+enum ibv_wc_status ve_bounce_out(struct ve_qp *q, bool changed);
 
-/* -- own.c: local memory that requests of this process copy from and to -- */
+/* -- quiesce.c: local memory that requests of this process copy from and to -- */
 
 extern bool ve_fences;
 
 /* Before the first QP, and in a forked child. */
-void ve_own_begin(struct ve_engine *e);
-void ve_own_add(struct ve_qp *q);
-void ve_own_drop(struct ve_qp *q);
+void ve_quiesce_begin(struct ve_engine *e);
+void ve_quiesce_add(struct ve_qp *q);
+void ve_quiesce_drop(struct ve_qp *q);
 /*
  * Returns when nobody, of this process or another, uses any more what was taken out of reach before the call. Not for who
  * executes a request: vm_quiesce.
@@ -369,12 +369,12 @@ static inline void ve_copies_end(struct ve_qp *q)
     __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELEASE);
 }
 
-/* -- again.c: small writes to where the last one went -- */
+/* -- write_fastpath.c: small writes to where the last one went -- */
 
-bool ve_write_again(struct ve_qp *q, const struct ve_wr *wr);
-static inline bool ve_is_again(const struct ve_qp *q, const struct ve_wr *wr)
+bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr);
+static inline bool ve_is_write_fast(const struct ve_qp *q, const struct ve_wr *wr)
 {
-    return wr->opcode == IBV_WR_RDMA_WRITE && wr->flags & IBV_SEND_INLINE && wr->sges == 1 && q->again.rkey && wr->rkey == q->again.rkey;
+    return wr->opcode == IBV_WR_RDMA_WRITE && wr->flags & IBV_SEND_INLINE && wr->sges == 1 && q->write_target.rkey && wr->rkey == q->write_target.rkey;
 }
 
 /* -- migrate.c: alternate paths -- */

@@ -31,7 +31,7 @@ static void settle(struct ve_engine *e, uint32_t process, struct softib_events *
 
         if (late->socket != socket)
             continue;
-        if (!forget && !ve_knock(e, process, socket, &event, sizeof event))
+        if (!forget && !ve_notify(e, process, socket, &event, sizeof event))
             break;
         __atomic_store_n(&late->socket, 0, __ATOMIC_RELEASE);
     }
@@ -47,7 +47,7 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
     if (!list) { /* it could not get the memory */
         const struct softib_event event = { .type = type, .element = element };
 
-        ve_knock(e, process, socket, &event, sizeof event);
+        ve_notify(e, process, socket, &event, sizeof event);
         return;
     }
     vm_lock(&e->w, &list->lock);

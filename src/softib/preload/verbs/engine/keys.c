@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Where [address, address + length) of another process is mapped here; NULL where not (then the kernel copies). */
-static char *here_too(struct vm_world *w, const struct softib_key *k, uint32_t key, uint64_t address, uint64_t length)
+static char *here_too(struct vm_heap *w, const struct softib_key *k, uint32_t key, uint64_t address, uint64_t length)
 {
     const struct softib_file *file = vm_at(w, k->file);
     char *mapped;

@@ -10,29 +10,29 @@
 /* xorshift64 (Marsaglia, 2003), seeded by the QPN: the same program loses the same packets. */
 static double roll(struct ve_qp *q)
 {
-    uint64_t x = q->dice ? q->dice : 0x9E3779B97F4A7C15u ^ ((uint64_t)q->s->qpn << 20);
+    uint64_t x = q->rng_state ? q->rng_state : 0x9E3779B97F4A7C15u ^ ((uint64_t)q->s->qpn << 20);
 
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
-    q->dice = x;
+    q->rng_state = x;
     return (double)(x >> 11) * 0x1p-53;
 }
 
-static double per_packet(const struct sv_flow *flow, unsigned way, struct sv_words words)
+static double per_packet(const struct sv_flow *flow, unsigned way, struct sv_wire_size words)
 {
     double octets = 4.0 * (double)words.words / (double)words.packets + 2; /* with the VCRC */
 
     return flow->loss[way][0] + flow->loss[way][1] * octets;
 }
 
-/* One packet is spoiled, and so many more as can be expected: `more`, rounded up or down by chance. */
+/* One packet is corrupted, and so many more as can be expected: `more`, rounded up or down by chance. */
 static void spoil(struct ve_qp *q, const struct sv_flow *flow, unsigned way, double more)
 {
-    sv_flow_spoil(flow, way, 1 + (uint32_t)fmin(more + roll(q), 1e9));
+    sv_flow_corrupt(flow, way, 1 + (uint32_t)fmin(more + roll(q), 1e9));
 }
 
-bool ve_spoiled(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_words words)
+bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_wire_size words)
 {
     double mean, all;
 
@@ -46,16 +46,16 @@ bool ve_spoiled(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struc
     return true;
 }
 
-enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_words words)
+enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_wire_size words)
 {
     double mean = per_packet(&q->flow, way, words);
     uint64_t left = words.packets;
     unsigned again = 0;
 
     for (;;) {
-        /* Packets before the first that is spoiled: geometric. */
+        /* Packets before the first that is corrupted: geometric. */
         double intact = floor(-log(1 - roll(q)) / mean);
-        struct sv_words rest;
+        struct sv_wire_size rest;
 
         if (intact >= (double)left)
             return VE_ARRIVED;
@@ -66,20 +66,20 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_word
         if (again > q->retry_cnt)
             return VE_TIMES_OUT;
         left -= (uint64_t)intact;
-        rest = (struct sv_words){ left, words.words * left / words.packets };
+        rest = (struct sv_wire_size){ left, words.words * left / words.packets };
         sv_flow_count(&q->flow, way, rest);
-        sv_flow_count(&q->flow, !way, sv_wire_words(SV_MSG_ACK, 0, 0, 4096)); /* the NAK */
+        sv_flow_count(&q->flow, !way, sv_wire_size_of(SV_MSG_ACK, 0, 0, 4096)); /* the NAK */
     }
 }
 
 static struct ve_outcome silence(void)
 {
-    return (struct ve_outcome){ .wait = VE_LOST, .spoiled = true };
+    return (struct ve_outcome){ .wait = VE_LOST, .corrupted = true };
 }
 
-struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_words sent, struct sv_words answer)
+struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_wire_size sent, struct sv_wire_size answer)
 {
-    if (!ve_spoiled(q, &q->flow, 1, answer))
+    if (!ve_corrupted(q, &q->flow, 1, answer))
         return outcome;
     q->executed = true;
     q->sent = sent;
@@ -116,7 +116,7 @@ struct ve_outcome ve_resend(struct ve_qp *q)
     if (ve_may_lose(&q->flow, 0) && ve_deliver_packets(q, 0, q->sent) == VE_TIMES_OUT)
         return silence();
     sv_flow_count(&q->flow, 1, q->answer);
-    if (ve_spoiled(q, &q->flow, 1, q->answer))
+    if (ve_corrupted(q, &q->flow, 1, q->answer))
         return silence();
     q->executed = false;
     return outcome;

@@ -31,8 +31,8 @@ static inline struct ve_outcome ve_lost(void)
     return (struct ve_outcome){ .wait = VE_LOST };
 }
 
-/* A write of `part` is done; the next may go there again (ve_write_again). m->peer is locked. */
-void ve_remember(struct message *m, const struct ve_part *part);
+/* A write of `part` is done; the next may go there again (ve_write_fast). m->peer is locked. */
+void ve_write_target_keep(struct message *m, const struct ve_part *part);
 /* What the responder's HCA does with it: moves the octets, completes the receive. m->peer and m->srq are locked. */
 struct ve_outcome ve_respond(struct message *m);
 /* The responder finds the request wrong: its QP breaks, the requester is told `status`. */

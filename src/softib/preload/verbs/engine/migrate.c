@@ -64,7 +64,7 @@ static void arm(struct softib_qp *s)
 bool ve_migration(struct ve_qp *q, struct softib_qp *peer)
 {
     uint8_t mine = __atomic_load_n(&q->s->mig, __ATOMIC_RELAXED), its = __atomic_load_n(&peer->mig, __ATOMIC_RELAXED);
-    uint16_t lid = sv_lid(&sv_board, q->s->port), within = (uint16_t)((1u << sv_lmc(&sv_board, q->s->port)) - 1);
+    uint16_t lid = sv_lid(&sv_shared_fabric, q->s->port), within = (uint16_t)((1u << sv_lmc(&sv_shared_fabric, q->s->port)) - 1);
 
     if (mine == IBV_MIG_MIGRATED && its == IBV_MIG_ARMED) { /* MigReq = 1 */
         if (q->flow.dest == peer->alt_port && (uint16_t)(peer->alt_lid - lid) <= within) {

@@ -198,7 +198,7 @@ static void reset(struct ve_qp *q)
     s->mig = IBV_MIG_MIGRATED;
     q->head = q->tail = 0;
     ve_late_forget(q);
-    ve_write_off(q);
+    ve_rndv_abort(q);
     q->waits = VE_NONE;
     q->early = q->executed = false;
     sv_flow_end(&q->flow);
@@ -221,15 +221,15 @@ int ve_qp_walk(struct ve_qp *q)
     struct sv_path path;
     uint32_t qp[2] = { s->qpn, s->dest_qpn };
 
-    q->again.rkey = 0;
+    q->write_target.rkey = 0;
     sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* an SM may have changed the table */
     q->way.port = s->port;
     q->way.pkey = s->pkey;
-    if (s->type == IBV_QPT_UC || sv_path_walk(&sv_board, &q->way, &path) != SV_OK)
+    if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->way, &path) != SV_OK)
         return sv_flow_walk(&q->flow, &q->way, NULL, qp);
     q->back = q->way;
     q->back.port = path.dest; /* who answers */
-    q->back.dlid = (uint16_t)(sv_lid(&sv_board, s->port) | q->attr.ah_attr.src_path_bits);
+    q->back.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, s->port) | q->attr.ah_attr.src_path_bits);
     q->back.is_global = false;
     return sv_flow_walk(&q->flow, &q->way, &q->back, qp);
 }
@@ -243,7 +243,7 @@ static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_att
     if (to == IBV_QPS_RTS && q->head != q->tail)
         ve_list(q);
     if (to == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify)
-        ve_knock(q->e, q->e->w.process, q->s->async, &drained, sizeof drained);
+        ve_notify(q->e, q->e->w.process, q->s->async, &drained, sizeof drained);
 }
 
 void ve_catch_up(struct ve_qp *q)

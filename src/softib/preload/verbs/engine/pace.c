@@ -5,7 +5,7 @@
  * The way back is charged when the request is posted, too: a link that was promised to a message of the future would stand
  * still until then. What is sent again (RNR, bit errors) is charged once.
  */
-#include "late_inner.h"
+#include "sq_sched_internal.h"
 
 static const struct { uint8_t there, back; bool reads; } kinds[] = {
     [IBV_WR_SEND] = { SV_MSG_SEND, SV_MSG_ACK, false },
@@ -22,19 +22,19 @@ static const struct { uint8_t there, back; bool reads; } kinds[] = {
 /* Octets on the wire: the VCRC of each packet takes time, though PortXmitData does not count it. */
 static uint64_t octets_of(unsigned message, unsigned flags, uint64_t payload, uint32_t mtu)
 {
-    struct sv_words words = sv_wire_words(message, flags, payload, mtu);
+    struct sv_wire_size words = sv_wire_size_of(message, flags, payload, mtu);
 
     return 4 * words.words + 2 * words.packets;
 }
 
-static bool lay_one(struct sv_track *track, const struct sv_way *way, uint32_t *dest)
+static bool lay_one(struct sv_timed_path *track, const struct sv_route_key *way, uint32_t *dest)
 {
     struct sv_path path;
 
-    if (sv_path_walk(&sv_board, way, &path) != SV_OK)
+    if (sv_path_walk(&sv_shared_fabric, way, &path) != SV_OK)
         return false;
     *dest = path.dest;
-    return sv_track_lay(track, path.egress, path.links);
+    return sv_timed_path_lay(track, path.egress, path.links);
 }
 
 /* Multicast: the sender's own link alone. */
@@ -42,20 +42,20 @@ static bool lay_group(struct ve_qp *q, struct ve_late *l)
 {
     uint32_t egress[1] = { q->s->port };
 
-    sv_track_free(&l->tracks[1]);
-    return sv_track_lay(&l->tracks[0], egress, 1);
+    sv_timed_path_free(&l->tracks[1]);
+    return sv_timed_path_lay(&l->tracks[0], egress, 1);
 }
 
 static bool lay(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
 {
     bool datagram = q->s->type == IBV_QPT_UD;
-    struct sv_way way = q->way;
+    struct sv_route_key way = q->way;
     uint32_t dest, none;
 
     way.port = q->s->port;
     way.pkey = q->s->pkey;
     if (datagram) {
-        way = (struct sv_way){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
+        way = (struct sv_route_key){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
     }
     l->dlid = way.dlid;
     l->sl = way.sl;
@@ -66,7 +66,7 @@ static bool lay(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
     if (datagram || q->s->type == IBV_QPT_UC)
         return true;
     way.port = dest;
-    way.dlid = (uint16_t)(sv_lid(&sv_board, q->s->port) | q->attr.ah_attr.src_path_bits);
+    way.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | q->attr.ah_attr.src_path_bits);
     way.is_global = false;
     return lay_one(&l->tracks[1], &way, &none);
 }
@@ -74,7 +74,7 @@ static bool lay(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
 /* The way as it is now; false: there is none, which the request will find out itself. */
 static bool tracks(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
 {
-    uint64_t epoch = sv_board_epoch(&sv_board);
+    uint64_t epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
     uint16_t dlid = wr->ah ? wr->ah->attr.dlid : q->way.dlid;
     uint8_t sl = wr->ah ? wr->ah->attr.sl : q->way.sl;
 
@@ -98,12 +98,12 @@ void ve_pace(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr, struct 
     if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV || !tracks(q, l, wr))
         return;
     when->octets = payload;
-    when->run = sv_track_pass(&l->tracks[0], when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
+    when->run = sv_timed_path_pass(&l->tracks[0], when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
                 l->tracks[0].latency_ns;
     when->done = when->run;
     if (!reliable)
         return;
-    back = sv_track_pass(&l->tracks[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->tracks[0].latency_ns;
+    back = sv_timed_path_pass(&l->tracks[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->tracks[0].latency_ns;
     when->done = (back > when->run ? back : when->run) + l->tracks[1].latency_ns;
     if (kinds[wr->opcode].reads)
         when->run = when->done; /* the data is here */

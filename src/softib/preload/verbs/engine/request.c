@@ -36,7 +36,7 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
                                              q->e->w.process, 0, &part))
             return IBV_WC_LOC_PROT_ERR;
         if (wr->sge[i].length && (!part.here || part.key)) /* another process's */
-            return ve_borrow(q, wr, access, iov, n, length);
+            return ve_bounce_in(q, wr, access, iov, n, length);
         iov[i] = (struct iovec){ wr->sge[i].length ? part.here : NULL, wr->sge[i].length };
         *length += wr->sge[i].length;
     }
@@ -49,20 +49,20 @@ static unsigned wire_flags(const struct message *m)
     return (m->q->way.is_global ? SV_WIRE_GRH : 0) | (m->q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
 }
 
-static struct sv_words request_words(const struct message *m)
+static struct sv_wire_size request_words(const struct message *m)
 {
-    return sv_wire_words(m->kind->message, wire_flags(m), m->length, 128u << m->q->way.mtu);
+    return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->way.mtu);
 }
 
 /* What comes back when all is well. */
-static struct sv_words answer_words(const struct message *m)
+static struct sv_wire_size answer_words(const struct message *m)
 {
     unsigned flags = wire_flags(m) & SV_WIRE_GRH;
     uint32_t mtu = 128u << m->q->way.mtu;
 
     if (m->kind->reads)
-        return sv_wire_words(SV_MSG_READ_RESPONSE, flags, m->length, mtu);
-    return sv_wire_words(m->kind->atomic ? SV_MSG_ATOMIC_RESPONSE : SV_MSG_ACK, flags, 8, mtu);
+        return sv_wire_size_of(SV_MSG_READ_RESPONSE, flags, m->length, mtu);
+    return sv_wire_size_of(m->kind->atomic ? SV_MSG_ATOMIC_RESPONSE : SV_MSG_ACK, flags, 8, mtu);
 }
 
 /* Counts the message and what comes back, as docs/verbs.md says. */
@@ -76,7 +76,7 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     sv_flow_count(flow, 0, request_words(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
-    sv_flow_count(flow, 1, right ? answer_words(m) : sv_wire_words(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
+    sv_flow_count(flow, 1, right ? answer_words(m) : sv_wire_size_of(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
 }
 
 /* Bit errors on the way there, and for data that comes back on the way back. False: `outcome` says what became of it. */
@@ -86,9 +86,9 @@ static bool survives(struct message *m, struct ve_outcome *outcome)
 
     if (q->s->type == IBV_QPT_UC) {
         *outcome = ve_done(IBV_WC_SUCCESS); /* nobody is told */
-        return !ve_spoiled(q, &q->flow, 0, request_words(m));
+        return !ve_corrupted(q, &q->flow, 0, request_words(m));
     }
-    *outcome = (struct ve_outcome){ .wait = VE_LOST, .spoiled = true };
+    *outcome = (struct ve_outcome){ .wait = VE_LOST, .corrupted = true };
     if (ve_may_lose(&q->flow, 0) && ve_deliver_packets(q, 0, request_words(m)) == VE_TIMES_OUT)
         return false;
     return !m->kind->reads || !ve_may_lose(&q->flow, 1) || ve_deliver_packets(q, 1, answer_words(m)) == VE_ARRIVED;
@@ -259,7 +259,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     if (m.unwelcome)
         return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
-    /* READ responses were looked at before. What is copied once more behind this (foreign.c) is let alone. */
+    /* READ responses were looked at before. What is copied once more behind this (sge_bounce.c) is let alone. */
     if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->foreign)
         return ve_answer(q, outcome, request_words(&m), answer_words(&m));
     return outcome;
@@ -271,7 +271,7 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
 
     if (q->foreign) {
         const struct kind *kind = &kinds[wr->opcode];
-        enum ibv_wc_status status = ve_give_back(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
+        enum ibv_wc_status status = ve_bounce_out(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
                                                         (kind->reads || kind->atomic));
 
         if (status != IBV_WC_SUCCESS)

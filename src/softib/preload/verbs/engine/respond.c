@@ -99,7 +99,7 @@ static struct ve_outcome deliver(struct message *m)
     uint64_t room;
     struct softib_cqe cqe = {
         .status = IBV_WC_SUCCESS, .opcode = m->kind->recv_opcode, .byte_len = (uint32_t)m->length, .src_qp = m->q->s->qpn,
-        .slid = m->q->way.dlid ? sv_lid(&sv_board, m->q->way.port) : 0, .sl = m->q->way.sl,
+        .slid = m->q->way.dlid ? sv_lid(&sv_shared_fabric, m->q->way.port) : 0, .sl = m->q->way.sl,
         .pkey_index = m->peer->pkey_index,
     }; /* IBV_WC_GRH is for UD alone (ibv_poll_cq(3)) */
     struct ve_outcome outcome;
@@ -172,7 +172,7 @@ static struct ve_outcome write_or_send(struct message *m)
         if (error)
             return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
         if (m->length && m->wr->flags & IBV_SEND_INLINE)
-            ve_remember(m, &part);
+            ve_write_target_keep(m, &part);
     }
     return m->kind->receives ? deliver(m) : ve_done(IBV_WC_SUCCESS);
 }

@@ -29,7 +29,7 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
     q->completed++;
     if (status == IBV_WC_SUCCESS && !(wr->flags & IBV_SEND_SIGNALED) && !q->s->signal_all)
         return;
-    ve_mark_places(&cqe, q);
+    ve_sq_mark(&cqe, q);
     if (!ve_modes || !ve_hold_back(q, &cqe))
         ve_complete(q->e, q->send_cq, &cqe, false);
 }
@@ -40,7 +40,7 @@ static void flush(struct ve_qp *q)
         complete(q, &q->slots[q->head % q->max_send].wr, IBV_WC_WR_FLUSH_ERR, 0);
     q->waits = VE_NONE;
     q->early = q->executed = false;
-    ve_write_off(q);
+    ve_rndv_abort(q);
 }
 
 void ve_break(struct ve_qp *q)
@@ -101,12 +101,12 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         *status = IBV_WC_RETRY_EXC_ERR;
         if (first)
             q->deadline_ns = q->timeout ? now + (q->retry_cnt + 1ull) * t : UINT64_MAX; /* 0: for ever */
-        q->resends = first ? 0 : q->resends + outcome->spoiled;
+        q->resends = first ? 0 : q->resends + outcome->corrupted;
         if (first || now >= q->next_ns)
-            q->next_ns = q->timeout || outcome->spoiled ? now + t : UINT64_MAX;
-        q->spoiled = outcome->spoiled;
+            q->next_ns = q->timeout || outcome->corrupted ? now + t : UINT64_MAX;
+        q->corrupted = outcome->corrupted;
         /* What bit errors spoil is sent again so often (a late timer is no loss); a way that does not work waits so long. */
-        return q->spoiled ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
+        return q->corrupted ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
     q->tried_ns = now;
@@ -152,7 +152,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
     if (q->owed)
-        ve_pay(q);
+        ve_rndv_fetch(q);
     return true;
 }
 
@@ -163,16 +163,16 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     if (ve_modes)
         ve_let_go(q, now);
     if (q->owed)
-        ve_pay(q);
+        ve_rndv_fetch(q);
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;
 
-        /* What bit errors spoiled waits for the timer; a way that may be back is looked for at once. */
-        if (now < q->next_ns && ((q->waits == VE_LOST && q->spoiled) || (q->waits == VE_RNR && !woken)))
+        /* What bit errors corrupted waits for the timer; a way that may be back is looked for at once. */
+        if (now < q->next_ns && ((q->waits == VE_LOST && q->corrupted) || (q->waits == VE_RNR && !woken)))
             return;
         if (ve_modes && !ve_is_due(q, now))
             return;
-        q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && !q->spoiled && now >= q->deadline_ns));
+        q->early = q->waits && (now < q->next_ns || (q->waits == VE_LOST && !q->corrupted && now >= q->deadline_ns));
         q->head++; /* a failure flushes those behind it */
         done = attempt(q, &q->slots[(q->head - 1) % q->max_send].wr, now);
         if (ve_modes)
@@ -221,13 +221,13 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
     enum ibv_qp_state state = q->state;
     int error;
 
-    if (ve_places_taken(q) >= q->max_send)
+    if (ve_sq_used(q) >= q->max_send)
         return ENOMEM;
     if (state == IBV_QPS_RTS && q->head == q->tail) {
         if (__atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR) {
             ve_follow(q);
             state = IBV_QPS_ERR;
-        } else if (!ve_modes && ve_is_again(q, wr) && ve_write_again(q, wr)) {
+        } else if (!ve_modes && ve_is_write_fast(q, wr) && ve_write_fast(q, wr)) {
             complete(q, wr, IBV_WC_SUCCESS, 0);
             return 0;
         } else if (!ve_modes && attempt(q, wr, 0)) {

@@ -1,5 +1,5 @@
-/* SOFTIB_STRICT: scrambled fields, shuffled receives, and the voice of the warnings. Pitfalls: pitfalls.c. */
-#include "late_inner.h"
+/* SOFTIB_STRICT: scrambled fields, shuffled receives, and the voice of the warnings. Pitfalls: strict_checks.c. */
+#include "sq_sched_internal.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -12,7 +12,7 @@
 #define FRAMES 24
 #define PLACES 256 /* warnings that are told apart; those beyond are told again */
 
-static uint64_t dice, seed;
+static uint64_t rng_state, seed;
 static char own[1];
 
 void ve_strict_begin(void)
@@ -21,7 +21,7 @@ void ve_strict_begin(void)
     void *frame[1];
 
     seed = told ? strtoull(told, NULL, 0) : 0;
-    dice = seed * 0x9E3779B97F4A7C15u;
+    rng_state = seed * 0x9E3779B97F4A7C15u;
     backtrace(frame, 1); /* it loads a library at its first call: now, while no lock is held */
 }
 
@@ -35,7 +35,7 @@ static uint32_t mixed(uint64_t x)
 
 uint32_t ve_strict_roll(void)
 {
-    return mixed(__atomic_add_fetch(&dice, 0x9E3779B97F4A7C15u, __ATOMIC_RELAXED));
+    return mixed(__atomic_add_fetch(&rng_state, 0x9E3779B97F4A7C15u, __ATOMIC_RELAXED));
 }
 
 /* -- warnings -- */

@@ -5,7 +5,7 @@
 #ifndef SOFTIB_VERBS_STRICT_H
 #define SOFTIB_VERBS_STRICT_H
 
-#include "late.h"
+#include "sq_sched.h"
 
 #include <infiniband/verbs.h>
 

@@ -136,7 +136,7 @@ static void *run(void *argument)
             continue;
         }
         pthread_mutex_lock(&e->lock);
-        owed = e->tagged && ve_owed_look(e);
+        owed = e->tagged && ve_rndv_log_look(e);
         if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, ve_now_ns(), woken, false) && idle && !e->tagged)) {
             e->timer_runs = false;
             pthread_mutex_unlock(&e->lock);

@@ -59,8 +59,8 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
     if (size >= SOFTIB_CHUNK_OCTETS)
         head = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (head == MAP_FAILED || memcmp(head->magic, MAGIC, sizeof head->magic) || head->size != size ||
-        head->chunks > size / SOFTIB_CHUNK_OCTETS - 1 || head->lanes_at > size ||
-        head->lanes > (size - head->lanes_at) / sizeof(struct softib_lane)) {
+        head->chunks > size / SOFTIB_CHUNK_OCTETS - 1 || head->link_clocks_at > size ||
+        head->lanes > (size - head->link_clocks_at) / sizeof(struct softib_link_clock)) {
         snprintf(why, room, "%s is no traffic file", path);
         goto fail;
     }
@@ -89,10 +89,10 @@ fail:
     return -error;
 }
 
-struct softib_lane *sv_cells_lanes(struct sv_cells *c)
+struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *c)
 {
     __atomic_store_n(&c->head->paced, 1, __ATOMIC_RELEASE);
-    return (void *)(c->base + c->head->lanes_at);
+    return (void *)(c->base + c->head->link_clocks_at);
 }
 
 void sv_cells_renumber(struct sv_cells *c, uint32_t process)
@@ -195,12 +195,12 @@ static void give_back(struct sv_cells *c, struct softib_cell *cell)
     }
 }
 
-static uint32_t egress_of(const struct sv_leg legs[2], uint32_t i)
+static uint32_t egress_of(const struct sv_direction legs[2], uint32_t i)
 {
     return i < legs[0].links ? legs[0].egress[i] : legs[1].egress[i - legs[0].links];
 }
 
-struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_leg legs[2], const struct sv_label *label)
+struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_direction legs[2], const struct sv_label *label)
 {
     uint32_t n = legs[0].links + legs[1].links;
     struct softib_cell *first = take(c), *cell = first;
@@ -227,7 +227,7 @@ struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_leg legs[2],
         first->counter[way] = legs[way].counter;
         first->qp[way] = label->qp[way];
         first->packets[way] = first->words[way] = 0;
-        first->spoiled[way] = 0;
+        first->corrupted[way] = 0;
     }
     first->key = label->key;
     first->slid = label->slid;
@@ -238,7 +238,7 @@ struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_leg legs[2],
     return first;
 }
 
-bool sv_cell_is_on(struct sv_cells *c, const struct softib_cell *cell, const struct sv_leg legs[2])
+bool sv_cell_is_on(struct sv_cells *c, const struct softib_cell *cell, const struct sv_direction legs[2])
 {
     for (int way = 0; way < 2; way++)
         if (cell->links[way] != legs[way].links || cell->drop[way] != legs[way].drop ||

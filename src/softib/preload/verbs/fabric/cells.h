@@ -8,7 +8,7 @@
 #include "traffic.h"
 
 _Static_assert(sizeof(struct softib_cell) == SOFTIB_CELL_OCTETS, "a cell has its size");
-_Static_assert(sizeof(struct softib_lane) == 64, "a lane fills a cache line");
+_Static_assert(sizeof(struct softib_link_clock) == 64, "a lane fills a cache line");
 _Static_assert(SOFTIB_CELL_OCTETS * SOFTIB_CHUNK_CELLS == SOFTIB_CHUNK_OCTETS, "a chunk is full of cells");
 
 struct sv_cells; /* the mapping, and which chunks are this process's */
@@ -19,10 +19,10 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);
 /* The lanes of all ports; from now on the daemon looks at them. */
-struct softib_lane *sv_cells_lanes(struct sv_cells *cells);
+struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *cells);
 
 /* What a cell is made of: the ports of a direction, and what becomes of its packets. */
-struct sv_leg {
+struct sv_direction {
     const uint32_t *egress;
     uint32_t links, drop;
     uint8_t counter;
@@ -36,9 +36,9 @@ struct sv_label { /* for traps */
 };
 
 /* A LIVE cell with counts of 0. NULL: the file, or its file system, is full (errno ENOSPC). Threads may call it. */
-struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_leg legs[2], const struct sv_label *label);
+struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction legs[2], const struct sv_label *label);
 /* Says whether `cell` counts on just these ways. */
-bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_leg legs[2]);
+bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction legs[2]);
 /* The owner counts no more; what it counted stays. */
 void sv_cell_retire(struct softib_cell *cell);
 
@@ -59,9 +59,9 @@ static inline void sv_cell_count(struct softib_cell *cell, unsigned way, uint64_
 }
 
 /* `packets` in direction `way` arrived with bit errors. One thread at a time. */
-static inline void sv_cell_spoil(struct softib_cell *cell, unsigned way, uint32_t packets)
+static inline void sv_cell_corrupt(struct softib_cell *cell, unsigned way, uint32_t packets)
 {
-    __atomic_store_n(&cell->spoiled[way], cell->spoiled[way] + packets, __ATOMIC_RELEASE);
+    __atomic_store_n(&cell->corrupted[way], cell->corrupted[way] + packets, __ATOMIC_RELEASE);
     sv_cell_touch(cell);
 }
 

@@ -1,5 +1,5 @@
 /* The HCAs that this program sees: the file `devices` of its view, which the daemon writes, and the board. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@ static bool parse(char *line, struct sv_device *d)
     strcpy(d->name, name);
     strcpy(d->fw, fw);
     d->node = (uint32_t)strtoul(node, &end, 10);
-    if (*end || d->node >= sv_board.nodes)
+    if (*end || d->node >= sv_shared_fabric.nodes)
         return false;
     for (char *word; (word = strtok_r(NULL, " \n", &rest));) {
         unsigned long portnum = strtoul(word, &end, 10);
 
-        if (*end || portnum > sv_board.node_nports[d->node] || d->portnums_n == sizeof d->portnums)
+        if (*end || portnum > sv_shared_fabric.node_nports[d->node] || d->portnums_n == sizeof d->portnums)
             return false;
         d->portnums[d->portnums_n++] = (uint8_t)portnum;
     }
@@ -35,7 +35,7 @@ static bool parse(char *line, struct sv_device *d)
 
 static void describe(struct sv_device *d)
 {
-    const struct sv_board *b = &sv_board;
+    const struct sv_shared_fabric *b = &sv_shared_fabric;
     uint32_t node = d->node;
 
     d->node_guid = b->node_guid[node];
@@ -96,7 +96,7 @@ unsigned sv_devices(const struct sv_device **list)
 
 uint32_t sv_port_row(const struct sv_device *d, unsigned portnum)
 {
-    const struct sv_board *b = &sv_board;
+    const struct sv_shared_fabric *b = &sv_shared_fabric;
 
     if (portnum > b->node_nports[d->node] || (!portnum && !sv_is_switch(b, d->node)))
         return SV_NO_PORT;

@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 #include "cells.h"
-#include "door.h"
-#include "lanes.h"
+#include "server.h"
+#include "link_pacing.h"
 #include "map.h"
 #include "path.h"
-#include "words.h"
+#include "wire_size.h"
 
 /* -- the connection -- */
 
@@ -26,7 +26,7 @@
  */
 int sv_fabric_join(void);
 /* The board, NULL before sv_fabric_join. */
-extern struct sv_board sv_board;
+extern struct sv_shared_fabric sv_shared_fabric;
 /* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
 const char *sv_fabric_folder(void);
@@ -96,37 +96,37 @@ struct sv_flow {
  * Walks again. `back` is NULL for datagrams. The cell is kept where the way is the same; else the old one is retired and
  * a new one counts. 0, or -ENOSPC: the flow works, but is not counted.
  */
-int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2]);
+int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2]);
 /* Multicast: the flow counts on every link of `tree`. */
-int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_way *way, const uint32_t qp[2]);
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *way, const uint32_t qp[2]);
 /* The flow is not used any more. */
 void sv_flow_end(struct sv_flow *flow);
 
 /* Must the flow be walked again? */
 static inline bool sv_flow_is_stale(const struct sv_flow *flow)
 {
-    return flow->epoch != sv_board_epoch(&sv_board);
+    return flow->epoch != sv_shared_fabric_epoch(&sv_shared_fabric);
 }
 
 /* A message passes (or is lost on the way, where the flow says so): direction 0 forward, 1 back. */
-static inline void sv_flow_count(struct sv_flow *flow, unsigned way, struct sv_words words)
+static inline void sv_flow_count(struct sv_flow *flow, unsigned way, struct sv_wire_size words)
 {
     if (flow->cell)
         sv_cell_count(flow->cell, way, words.packets, words.words);
 }
 
-/* Bit errors spoiled `packets` of what was counted. */
-static inline void sv_flow_spoil(const struct sv_flow *flow, unsigned way, uint32_t packets)
+/* Bit errors corrupted `packets` of what was counted. */
+static inline void sv_flow_corrupt(const struct sv_flow *flow, unsigned way, uint32_t packets)
 {
     if (flow->cell)
-        sv_cell_spoil(flow->cell, way, packets);
+        sv_cell_corrupt(flow->cell, way, packets);
 }
 
 /* -- violation.c: packets that reached `port`, and that no QP of it may take -- */
 
 /* With a Q_Key that the QP does not have: QKeyViolations and trap 258 (IBA 10.2.5, 14.2.5.9). */
-void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2]);
+void sv_qkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t qkey, const uint32_t qp[2]);
 /* With a P_Key that matches some entry of the port's table, but not the QP's: PKeyViolations and trap 257 (10.9.4). */
-void sv_pkey_violation(uint32_t port, const struct sv_way *way, uint32_t pkey, const uint32_t qp[2]);
+void sv_pkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t pkey, const uint32_t qp[2]);
 
 #endif

@@ -1,16 +1,16 @@
 /* A way and the cell that counts on it. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-static struct sv_leg leg_of(const struct sv_path *path)
+static struct sv_direction leg_of(const struct sv_path *path)
 {
-    return (struct sv_leg){ path->egress, path->links, path->drop, path->counter };
+    return (struct sv_direction){ path->egress, path->links, path->drop, path->counter };
 }
 
 /* Puts the flow on a cell that counts on `legs`. */
-static int settle(struct sv_flow *flow, const struct sv_leg legs[2], const struct sv_label *label)
+static int settle(struct sv_flow *flow, const struct sv_direction legs[2], const struct sv_label *label)
 {
     if (flow->cell && sv_cell_is_on(sv_fabric_cells, flow->cell, legs))
         return 0;
@@ -24,32 +24,32 @@ static void add_losses(const struct sv_path *path, double loss[2])
 {
     loss[0] = loss[1] = 0;
     for (unsigned i = 0; i < path->links; i++) {
-        int32_t ingress = sv_board.port_peer[path->egress[i]];
+        int32_t ingress = sv_shared_fabric.port_peer[path->egress[i]];
 
         if (ingress < 0)
             continue;
-        loss[0] += sv_board.port_loss[2 * (size_t)ingress];
-        loss[1] += sv_board.port_loss[2 * (size_t)ingress + 1];
+        loss[0] += sv_shared_fabric.port_loss[2 * (size_t)ingress];
+        loss[1] += sv_shared_fabric.port_loss[2 * (size_t)ingress + 1];
     }
 }
 
-int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struct sv_way *back, const uint32_t qp[2])
+int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2])
 {
     struct sv_path paths[2];
-    struct sv_leg legs[2] = { 0 };
+    struct sv_direction legs[2] = { 0 };
     struct sv_label label = {
-        .key = forward->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, forward->port), .dlid = forward->dlid,
+        .key = forward->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, forward->port), .dlid = forward->dlid,
         .sl = forward->sl,
     };
 
-    sv_path_walk(&sv_board, forward, &paths[0]);
+    sv_path_walk(&sv_shared_fabric, forward, &paths[0]);
     flow->epoch = paths[0].epoch;
     flow->dest = paths[0].dest;
     flow->mtu = paths[0].mtu;
     flow->vl = paths[0].vl;
     legs[0] = leg_of(&paths[0]);
     if (back) {
-        sv_path_walk(&sv_board, back, &paths[1]);
+        sv_path_walk(&sv_shared_fabric, back, &paths[1]);
         legs[1] = leg_of(&paths[1]);
     } else {
         legs[1].drop = SV_NO_PORT;
@@ -63,12 +63,12 @@ int sv_flow_walk(struct sv_flow *flow, const struct sv_way *forward, const struc
     return settle(flow, legs, &label);
 }
 
-int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_way *way, const uint32_t qp[2])
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *way, const uint32_t qp[2])
 {
-    struct sv_leg legs[2] = { { tree->egress, tree->links_n, SV_NO_PORT, SOFTIB_DROP_NONE },
+    struct sv_direction legs[2] = { { tree->egress, tree->links_n, SV_NO_PORT, SOFTIB_DROP_NONE },
                               { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
     struct sv_label label = {
-        .key = way->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, way->port), .dlid = way->dlid,
+        .key = way->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, way->port), .dlid = way->dlid,
         .sl = way->sl, .multicast = true,
     };
 

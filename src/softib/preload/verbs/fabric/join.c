@@ -1,5 +1,5 @@
 /* This process becomes one of the fabric's: once, and once more in each forked child. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct sv_board sv_board;
+struct sv_shared_fabric sv_shared_fabric;
 struct sv_cells *sv_fabric_cells;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,9 +68,9 @@ static int join(char *why, size_t room)
     fd = sv_link_open(path, strrchr(view, '/') + 1, &process, why, room);
     if (fd < 0)
         return fd;
-    if (!sv_board.head) {
+    if (!sv_shared_fabric.head) {
         snprintf(path, sizeof path, "%s/board", folder);
-        error = sv_board_map(&sv_board, path, why, room);
+        error = sv_shared_fabric_map(&sv_shared_fabric, path, why, room);
     }
     if (!error)
         error = sv_devices_read(view, why, room);
@@ -142,7 +142,7 @@ bool sv_fabric_lives(void)
     return link_fd >= 0 && recv(link_fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static int ask(const struct softib_door_ask *question, int with)
+static int ask(const struct softib_server_ask *question, int with)
 {
     int error = sv_fabric_join();
 
@@ -156,10 +156,10 @@ static int ask(const struct softib_door_ask *question, int with)
 
 int sv_fabric_fold(void)
 {
-    return ask(&(struct softib_door_ask){ .op = SOFTIB_DOOR_FOLD }, -1);
+    return ask(&(struct softib_server_ask){ .op = SOFTIB_SERVER_FOLD }, -1);
 }
 
 int sv_device_events(const struct sv_device *device, int fd)
 {
-    return ask(&(struct softib_door_ask){ .op = SOFTIB_DOOR_SUBSCRIBE, .node = device->node }, fd);
+    return ask(&(struct softib_server_ask){ .op = SOFTIB_SERVER_SUBSCRIBE, .node = device->node }, fd);
 }

@@ -1,5 +1,5 @@
 /* Talks to the daemon's door. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static uint64_t started(void)
     return ticks;
 }
 
-static int hear(int socket, struct softib_door_told *told)
+static int hear(int socket, struct softib_server_reply *told)
 {
     ssize_t n;
 
@@ -40,16 +40,16 @@ static int hear(int socket, struct softib_door_told *told)
     while (n < 0 && errno == EINTR);
     if (n != sizeof *told)
         return n < 0 ? -errno : -ENODEV;
-    return told->magic == SOFTIB_DOOR_MAGIC ? 0 : -EPROTO;
+    return told->magic == SOFTIB_SERVER_MAGIC ? 0 : -EPROTO;
 }
 
 static int greet(int fd, const char *view, uint32_t *process, char *why, size_t room)
 {
-    struct softib_door_hello hello = {
-        .magic = SOFTIB_DOOR_MAGIC, .version = SOFTIB_DOOR_VERSION, .board = SOFTIB_BOARD_VERSION,
+    struct softib_server_hello hello = {
+        .magic = SOFTIB_SERVER_MAGIC, .version = SOFTIB_SERVER_VERSION, .board = SOFTIB_SHARED_FABRIC_VERSION,
         .pid = (uint32_t)getpid(), .started = started(),
     };
-    struct softib_door_told told;
+    struct softib_server_reply told;
     int error;
 
     snprintf(hello.view, sizeof hello.view, "%s", view);
@@ -57,9 +57,9 @@ static int greet(int fd, const char *view, uint32_t *process, char *why, size_t 
         error = -errno;
     else
         error = hear(fd, &told);
-    if (!error && told.version != SOFTIB_DOOR_VERSION) {
+    if (!error && told.version != SOFTIB_SERVER_VERSION) {
         snprintf(why, room, "the fabric's daemon speaks version %u, this library version %u; use the library of the "
-                 "softib that runs the fabric", told.version, SOFTIB_DOOR_VERSION);
+                 "softib that runs the fabric", told.version, SOFTIB_SERVER_VERSION);
         return -EPROTO;
     }
     if (!error)
@@ -94,12 +94,12 @@ int sv_link_open(const char *path, const char *view, uint32_t *process, char *wh
     return error;
 }
 
-int sv_link_ask(int socket, const struct softib_door_ask *ask, int with)
+int sv_link_ask(int socket, const struct softib_server_ask *ask, int with)
 {
     union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } beside;
     struct iovec part = { (void *)(uintptr_t)ask, sizeof *ask };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-    struct softib_door_told told;
+    struct softib_server_reply told;
 
     if (with >= 0) {
         memset(&beside, 0, sizeof beside);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../board.h"
+#include "../../shared_fabric.h"
 #include "attributes.h"
 
 /* X(C type of an element, name, dtype, octets of an element after the first dimension, which dimension is `rows`). */
@@ -42,8 +42,8 @@
     X(uint64_t, guids, "<u8", guids) \
     X(uint8_t, sl2vl, "|u1", sl2vl_rows)
 
-struct sv_board {
-    const struct softib_board *head;
+struct sv_shared_fabric {
+    const struct softib_shared_fabric *head;
     uint64_t nodes, ports, cables, switches, pkeys_n, guids_n, sl2vl_rows;
     uint64_t lft_cap, mlids, mft_positions;
 #define X(type, name, dtype, rows) const type *name;
@@ -52,22 +52,22 @@ struct sv_board {
 };
 
 /* Maps the file at `path`. Returns 0, or -errno with a line in `why` that says what is wrong (EPROTO: another version). */
-int sv_board_map(struct sv_board *board, const char *path, char *why, size_t room);
-void sv_board_unmap(struct sv_board *board);
+int sv_shared_fabric_map(struct sv_shared_fabric *board, const char *path, char *why, size_t room);
+void sv_shared_fabric_unmap(struct sv_shared_fabric *board);
 
 /*
  * Changes of the configuration so far. Whoever caches a path keeps the epoch that he read BEFORE he walked it, and walks
  * again when it moved. The daemon writes tables first and the epoch behind them, in the same turn: what a walk sees in
  * between is what packets meet while tables are being written, old entries beside new ones, and it is walked again.
  */
-static inline uint64_t sv_board_epoch(const struct sv_board *board)
+static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *board)
 {
     return __atomic_load_n(&board->head->epoch, __ATOMIC_ACQUIRE);
 }
 
 /* -- PortInfo, SwitchInfo: wire images, big endian -- */
 
-static inline const uint8_t *sv_port_info(const struct sv_board *b, uint32_t port)
+static inline const uint8_t *sv_port_info(const struct sv_shared_fabric *b, uint32_t port)
 {
     return b->port_info + 64 * (size_t)port;
 }
@@ -87,35 +87,35 @@ static inline uint64_t sv_get64(const uint8_t *at)
     return (uint64_t)sv_get32(at) << 32 | sv_get32(at + 4);
 }
 
-static inline uint16_t sv_lid(const struct sv_board *b, uint32_t port)
+static inline uint16_t sv_lid(const struct sv_shared_fabric *b, uint32_t port)
 {
     return sv_get16(sv_port_info(b, port) + SV_LID_AT);
 }
 
-static inline unsigned sv_lmc(const struct sv_board *b, uint32_t port)
+static inline unsigned sv_lmc(const struct sv_shared_fabric *b, uint32_t port)
 {
     return sv_port_info(b, port)[SV_LMC_AT] & 7;
 }
 
-static inline unsigned sv_state(const struct sv_board *b, uint32_t port)
+static inline unsigned sv_state(const struct sv_shared_fabric *b, uint32_t port)
 {
     return sv_port_info(b, port)[SV_STATE_AT] & 15;
 }
 
-static inline unsigned sv_phys_state(const struct sv_board *b, uint32_t port)
+static inline unsigned sv_phys_state(const struct sv_shared_fabric *b, uint32_t port)
 {
     return sv_port_info(b, port)[SV_PHYS_STATE_AT] >> 4;
 }
 
 /* Is `lid` one of the 2^LMC LIDs of an end port (IBA 4.1.3)? */
-static inline int sv_owns(const struct sv_board *b, uint32_t port, unsigned lid)
+static inline int sv_owns(const struct sv_shared_fabric *b, uint32_t port, unsigned lid)
 {
     unsigned base = sv_lid(b, port);
 
     return base && base <= lid && lid < base + (1u << sv_lmc(b, port));
 }
 
-static inline int sv_is_switch(const struct sv_board *b, uint32_t node)
+static inline int sv_is_switch(const struct sv_shared_fabric *b, uint32_t node)
 {
     return b->node_type[node] == SV_NODE_SWITCH;
 }

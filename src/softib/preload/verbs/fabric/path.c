@@ -5,7 +5,7 @@
 
 #include "traffic.h"
 
-bool sv_port_has_pkey(const struct sv_board *b, uint32_t port, unsigned pkey)
+bool sv_port_has_pkey(const struct sv_shared_fabric *b, uint32_t port, unsigned pkey)
 {
     const uint16_t *entry = b->pkeys + b->pkey_base[port];
 
@@ -15,7 +15,7 @@ bool sv_port_has_pkey(const struct sv_board *b, uint32_t port, unsigned pkey)
     return false;
 }
 
-bool sv_port_has_gid(const struct sv_board *b, uint32_t port, const uint8_t gid[16])
+bool sv_port_has_gid(const struct sv_shared_fabric *b, uint32_t port, const uint8_t gid[16])
 {
     const uint8_t *info = sv_port_info(b, port);
     uint64_t prefix = sv_get64(gid), guid = sv_get64(gid + 8);
@@ -48,7 +48,7 @@ static unsigned data_vls(const uint8_t *info)
 }
 
 /* VL of `sl` on the link behind `egress`, for a packet that came in by portnum `in` of a switch (CA: 0). */
-static unsigned vl_of(const struct sv_board *b, uint32_t egress, unsigned in, unsigned sl)
+static unsigned vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl)
 {
     uint64_t row = (uint64_t)b->sl2vl_base[egress];
 
@@ -63,9 +63,9 @@ static unsigned vl_of(const struct sv_board *b, uint32_t egress, unsigned in, un
 /*
  * Does a switch port that enforces partitions on `way` refuse `pkey`? Subnet managers copy a host's table to the switch
  * port before it: a limited member's packets come in with the very entry, limited, that stands there. So membership is
- * compared on the way out alone (as softib.agents.pkey_kernels does for MADs).
+ * compared on the way out alone (as softib.agents.kernels.pkey does for MADs).
  */
-static bool refuses(const struct sv_board *b, uint32_t port, unsigned pkey, unsigned way)
+static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pkey, unsigned way)
 {
     if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & way) || !b->port_num[port] ||
         !sv_is_switch(b, (uint32_t)b->port_node[port]))
@@ -79,7 +79,7 @@ static bool refuses(const struct sv_board *b, uint32_t port, unsigned pkey, unsi
  * How long may a packet wait at `egress` for the receiver's credits, in ps? A switch discards it after HOQLife, 4.096 us
  * times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
  */
-static double patience(const struct sv_board *b, uint32_t egress)
+static double patience(const struct sv_shared_fabric *b, uint32_t egress)
 {
     unsigned life = sv_port_info(b, egress)[SV_HOQ_LIFE_AT] & 31;
 
@@ -89,7 +89,7 @@ static double patience(const struct sv_board *b, uint32_t egress)
 }
 
 /* Does a port that drains slowly (fault slow-port) let packets of the path's size die before it? */
-static bool too_slow(const struct sv_board *b, uint32_t egress, uint32_t peer, struct sv_path *path)
+static bool too_slow(const struct sv_shared_fabric *b, uint32_t egress, uint32_t peer, struct sv_path *path)
 {
     double drain = b->port_drain[peer], most = patience(b, egress);
 
@@ -99,12 +99,12 @@ static bool too_slow(const struct sv_board *b, uint32_t egress, uint32_t peer, s
 }
 
 /* Does `port`, which drains nothing, grant credits all the same (fault slow-port --overrun: a negative drain)? */
-static bool overruns(const struct sv_board *b, uint32_t port)
+static bool overruns(const struct sv_shared_fabric *b, uint32_t port)
 {
     return isinf(b->port_drain[port]) && b->port_drain[port] < 0;
 }
 
-bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egress, uint32_t in, struct sv_path *path)
+bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *way, uint32_t egress, uint32_t in, struct sv_path *path)
 {
     int64_t peer = b->port_peer[egress];
     bool from_switch = sv_is_switch(b, (uint32_t)b->port_node[egress]);
@@ -142,7 +142,7 @@ bool sv_cross(const struct sv_board *b, const struct sv_way *way, uint32_t egres
 }
 
 /* Port by which switch `node` forwards `lid`, SV_NO_PORT: nowhere. */
-static uint32_t lookup(const struct sv_board *b, uint32_t node, unsigned lid)
+static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, unsigned lid)
 {
     uint32_t row = (uint32_t)b->switch_of_node[node];
     unsigned out;
@@ -154,7 +154,7 @@ static uint32_t lookup(const struct sv_board *b, uint32_t node, unsigned lid)
 }
 
 /* From `way->port` to the port that owns the DLID. */
-static bool travel(const struct sv_board *b, const struct sv_way *way, struct sv_path *path)
+static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *way, struct sv_path *path)
 {
     uint32_t at = way->port, node = (uint32_t)b->port_node[at], in = SV_NO_PORT, egress = at;
 
@@ -191,9 +191,9 @@ static bool travel(const struct sv_board *b, const struct sv_way *way, struct sv
     }
 }
 
-enum sv_reason sv_path_walk(const struct sv_board *b, const struct sv_way *way, struct sv_path *path)
+enum sv_reason sv_path_walk(const struct sv_shared_fabric *b, const struct sv_route_key *way, struct sv_path *path)
 {
-    path->epoch = sv_board_epoch(b);
+    path->epoch = sv_shared_fabric_epoch(b);
     path->reason = SV_OK;
     path->dest = path->drop = SV_NO_PORT;
     path->counter = SOFTIB_DROP_NONE;

@@ -1,5 +1,5 @@
 /* What a port is at this moment, read from the board. */
-#include "inner.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,12 +25,12 @@ static uint16_t gids_of(const uint8_t *info)
 
 void sv_port_read(uint32_t port, struct sv_port *p)
 {
-    const uint8_t *info = sv_port_info(&sv_board, port);
+    const uint8_t *info = sv_port_info(&sv_shared_fabric, port);
 
     memset(p, 0, sizeof *p);
     p->lid = sv_get16(info + SV_LID_AT);
     p->sm_lid = sv_get16(info + SV_MASTER_SM_LID_AT);
-    p->pkey_tbl_len = sv_board.pkey_cap[port];
+    p->pkey_tbl_len = sv_shared_fabric.pkey_cap[port];
     p->gid_tbl_len = gids_of(info);
     p->bad_pkeys = sv_get16(info + SV_PKEY_VIOLATIONS_AT);
     p->bad_qkeys = sv_get16(info + SV_QKEY_VIOLATIONS_AT);
@@ -46,20 +46,20 @@ void sv_port_read(uint32_t port, struct sv_port *p)
     p->max_mtu = info[SV_INIT_TYPE_REPLY_AT] & 15;
     p->active_mtu = info[SV_NEIGHBOR_MTU_AT] >> 4;
     p->active_width = info[SV_LINK_WIDTH_ACTIVE_AT];
-    p->active_speed = sv_board.port_mlnx_speed[3 * (size_t)port + 2] & 1 ? 8 : speed_of(info);
+    p->active_speed = sv_shared_fabric.port_mlnx_speed[3 * (size_t)port + 2] & 1 ? 8 : speed_of(info);
 }
 
 int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])
 {
-    const uint8_t *info = sv_port_info(&sv_board, port);
-    uint64_t at = (uint64_t)sv_board.guid_base[port] + index;
+    const uint8_t *info = sv_port_info(&sv_shared_fabric, port);
+    uint64_t at = (uint64_t)sv_shared_fabric.guid_base[port] + index;
 
     memset(gid, 0, 16);
     if (index >= gids_of(info))
         return -EINVAL;
-    if (at >= sv_board.guids_n || !sv_board.guids[at])
+    if (at >= sv_shared_fabric.guids_n || !sv_shared_fabric.guids[at])
         return 0;
-    uint64_t guid = __builtin_bswap64(sv_board.guids[at]);
+    uint64_t guid = __builtin_bswap64(sv_shared_fabric.guids[at]);
 
     memcpy(gid, info + SV_GID_PREFIX_AT, 8);
     memcpy(gid + 8, &guid, 8);
@@ -68,9 +68,9 @@ int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16])
 
 int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey)
 {
-    if (index >= sv_board.pkey_cap[port])
+    if (index >= sv_shared_fabric.pkey_cap[port])
         return -EINVAL;
-    *pkey = sv_board.pkeys[sv_board.pkey_base[port] + (int32_t)index];
+    *pkey = sv_shared_fabric.pkeys[sv_shared_fabric.pkey_base[port] + (int32_t)index];
     return 0;
 }
 
@@ -83,8 +83,8 @@ uint32_t sv_port_of_addr(uint32_t address)
 {
     uint32_t port = address - NETWORK - 1;
 
-    if (port >= sv_board.ports || !sv_board.port_num[port] ||
-        sv_is_switch(&sv_board, (uint32_t)sv_board.port_node[port]))
+    if (port >= sv_shared_fabric.ports || !sv_shared_fabric.port_num[port] ||
+        sv_is_switch(&sv_shared_fabric, (uint32_t)sv_shared_fabric.port_node[port]))
         return SV_NO_PORT;
     return port;
 }

@@ -1,6 +1,6 @@
 /*
  * The file `traffic` of a running fabric: what applications have sent, on which ways. This header is the only declaration
- * of its layout; softib.live.traffic reads it into NumPy dtypes.
+ * of its layout; softib.live.verbs.traffic reads it into NumPy dtypes.
  *
  * A softib_traffic fills the first SOFTIB_CHUNK_OCTETS. Chunks of SOFTIB_CHUNK_CELLS cells of SOFTIB_CELL_OCTETS follow;
  * cell 0 of each is its softib_chunk. A chunk belongs to one process, which claims it with a compare-and-swap of `owner`
@@ -15,9 +15,9 @@
  * `egress` are the port rows that packets leave, forward ones first; each peer (port_peer of the board) receives. Where a
  * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
  * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
- * counter moves too. `spoiled` of them arrived with bit errors, at links whose column port_loss says that there are any.
+ * counter moves too. `corrupted` of them arrived with bit errors, at links whose column port_loss says that there are any.
  *
- * Behind the chunks stand softib_lanes, one a port row.
+ * Behind the chunks stand softib_link_clocks, one a port row.
  */
 #ifndef SOFTIB_TRAFFIC_H
 #define SOFTIB_TRAFFIC_H
@@ -70,13 +70,13 @@ struct softib_traffic {
     uint64_t size;          /* octets of the file */
     uint32_t high;          /* chunks that were ever claimed, at least: those behind it are untouched */
     uint32_t pid;           /* process of the daemon */
-    uint64_t lanes_at;      /* offset of the first softib_lane */
+    uint64_t link_clocks_at;      /* offset of the first softib_link_clock */
     uint32_t lanes;         /* one for each port row */
     uint32_t paced;         /* 1: a program moves them */
 };
 
-/* What the link behind a port has to send, where programs take the wire's time (lanes.h). Times are CLOCK_MONOTONIC, ns / 64. */
-struct softib_lane {
+/* What the link behind a port has to send, where programs take the wire's time (link_pacing.h). Times are CLOCK_MONOTONIC, ns / 64. */
+struct softib_link_clock {
     uint64_t busy;          /* until when */
     uint64_t wait;          /* ticks of PortXmitWait so far, of ten bit times of a lane each (16.1.3.5) */
     uint64_t lag;           /* longest wait in this busy time */
@@ -103,7 +103,7 @@ struct softib_cell {
     uint32_t key;           /* P_Key or Q_Key, for traps */
     uint32_t qp[2];         /* of sender and receiver, for traps */
     uint32_t reserved[2];
-    uint32_t spoiled[2];    /* packets that bit errors spoiled on one of the links, modulo 2^32 */
+    uint32_t corrupted[2];    /* packets that bit errors corrupted on one of the links, modulo 2^32 */
     uint64_t packets[2];
     uint64_t words[2];      /* of 4 octets, LRH to ICRC */
     uint32_t egress[40];    /* SOFTIB_CELL_LINKS */

@@ -26,8 +26,8 @@ static bool push(struct list *list, uint32_t row)
 }
 
 struct walk {
-    const struct sv_board *b;
-    const struct sv_way *way;
+    const struct sv_shared_fabric *b;
+    const struct sv_route_key *way;
     struct sv_path *scratch;
     struct list dests, links, at; /* `at`: ports by which a copy entered a switch */
     uint8_t *seen;                /* a bit for each switch */
@@ -60,7 +60,7 @@ static bool send(struct walk *w, uint32_t egress, uint32_t in)
 /* Switch of `in` forwards: every port of the mask but the one that the copy came in by. */
 static bool forward(struct walk *w, uint32_t in)
 {
-    const struct sv_board *b = w->b;
+    const struct sv_shared_fabric *b = w->b;
     uint32_t node = (uint32_t)b->port_node[in], row = (uint32_t)b->switch_of_node[node];
     unsigned mlid = w->way->dlid - SV_LID_MCAST_MIN;
     const uint8_t *info = b->switch_info + 64 * (size_t)row;
@@ -85,14 +85,14 @@ static bool forward(struct walk *w, uint32_t in)
     return true;
 }
 
-int sv_tree_walk(const struct sv_board *b, const struct sv_way *way, struct sv_tree *tree)
+int sv_tree_walk(const struct sv_shared_fabric *b, const struct sv_route_key *way, struct sv_tree *tree)
 {
     struct sv_path scratch = { .reason = SV_OK, .mtu = 5 };
     struct walk w = { .b = b, .way = way, .scratch = &scratch };
     bool fine;
 
     memset(tree, 0, sizeof *tree);
-    tree->epoch = sv_board_epoch(b);
+    tree->epoch = sv_shared_fabric_epoch(b);
     if (way->dlid < SV_LID_MCAST_MIN || way->dlid == SV_LID_PERMISSIVE) {
         tree->reason = SV_NO_ROUTE;
         return 0;

@@ -1,8 +1,8 @@
 /*
  * Violations of keys at the end of a way: a cell of this process for each port and kind, which moves nothing but the
- * counter of its kind; the daemon raises the trap (live/traffic_kernels.py).
+ * counter of its kind; the daemon raises the trap (agents/kernels/app_traffic.py).
  */
-#include "inner.h"
+#include "internal.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bool names(const struct softib_cell *cell, const struct sv_label *label)
 static void count(uint8_t kind, uint32_t port, const struct sv_label *label)
 {
     struct place *at = &places[(port * 2 + kind) % PLACES];
-    struct sv_leg legs[2] = { { NULL, 0, port, kind }, { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
+    struct sv_direction legs[2] = { { NULL, 0, port, kind }, { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
 
     if (owner != sv_fabric_process()) /* a forked child does not write the parent's cells */
         memset(places, 0, sizeof places);
@@ -55,10 +55,10 @@ static void count(uint8_t kind, uint32_t port, const struct sv_label *label)
         sv_cell_count(at->cell, 0, 1, 0);
 }
 
-static void violation(uint8_t kind, uint32_t port, const struct sv_way *way, uint32_t key, const uint32_t qp[2])
+static void violation(uint8_t kind, uint32_t port, const struct sv_route_key *way, uint32_t key, const uint32_t qp[2])
 {
     struct sv_label label = {
-        .key = key, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_board, way->port), .dlid = way->dlid, .sl = way->sl,
+        .key = key, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, way->port), .dlid = way->dlid, .sl = way->sl,
     };
 
     pthread_mutex_lock(&lock);
@@ -66,12 +66,12 @@ static void violation(uint8_t kind, uint32_t port, const struct sv_way *way, uin
     pthread_mutex_unlock(&lock);
 }
 
-void sv_qkey_violation(uint32_t port, const struct sv_way *way, uint32_t qkey, const uint32_t qp[2])
+void sv_qkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t qkey, const uint32_t qp[2])
 {
     violation(SOFTIB_DROP_QKEY, port, way, qkey, qp);
 }
 
-void sv_pkey_violation(uint32_t port, const struct sv_way *way, uint32_t pkey, const uint32_t qp[2])
+void sv_pkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t pkey, const uint32_t qp[2])
 {
     violation(SOFTIB_DROP_PKEY, port, way, pkey, qp);
 }

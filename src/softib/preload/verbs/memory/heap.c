@@ -11,13 +11,13 @@
 
 #define CHUNKS ((SOFTIB_VERBS_SIZE - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK)
 
-static uint32_t *owner_of(struct vm_world *w, uint64_t chunk)
+static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
 {
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
 }
 
 /* Claims chunks first .. first + n - 1. Returns how many there were before one of somebody else: then none is claimed. */
-static uint64_t claim(struct vm_world *w, uint64_t first, uint64_t n)
+static uint64_t claim(struct vm_heap *w, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         uint32_t none = 0;
@@ -31,7 +31,7 @@ static uint64_t claim(struct vm_world *w, uint64_t first, uint64_t n)
     return n;
 }
 
-static uint64_t claim_between(struct vm_world *w, uint64_t from, uint64_t to, uint64_t n)
+static uint64_t claim_between(struct vm_heap *w, uint64_t from, uint64_t to, uint64_t n)
 {
     while (from + n <= to) {
         uint64_t got = __atomic_load_n(owner_of(w, from), __ATOMIC_RELAXED) ? 0 : claim(w, from, n);
@@ -43,7 +43,7 @@ static uint64_t claim_between(struct vm_world *w, uint64_t from, uint64_t to, ui
     return CHUNKS;
 }
 
-static uint64_t take_chunks(struct vm_world *w, uint64_t n)
+static uint64_t take_chunks(struct vm_heap *w, uint64_t n)
 {
     struct softib_verbs *head = vm_head(w);
     uint64_t hint = __atomic_load_n(&head->chunk_hint, __ATOMIC_ACQUIRE), high, first;
@@ -65,7 +65,7 @@ static uint64_t take_chunks(struct vm_world *w, uint64_t n)
 }
 
 /* Their memory goes back and is zero for who takes them next. */
-static void give_chunks(struct vm_world *w, uint64_t offset, uint64_t n)
+static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 {
     struct softib_verbs *head = vm_head(w);
     uint64_t first = (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK, hint;
@@ -92,7 +92,7 @@ struct slab {
 _Static_assert(sizeof(struct slab) == 64, "objects begin with a cache line");
 _Static_assert(sizeof(struct slab) + (VM_CLASSES - 1) * 64 <= SOFTIB_VERBS_CHUNK, "one of the largest fits");
 
-static struct slab *slab_at(struct vm_world *w, uint64_t at)
+static struct slab *slab_at(struct vm_heap *w, uint64_t at)
 {
     return vm_at(w, at);
 }
@@ -102,7 +102,7 @@ static bool has_room(const struct slab *s, size_t octets)
     return s->free || s->used + octets <= SOFTIB_VERBS_CHUNK;
 }
 
-static void enlist(struct vm_world *w, uint64_t at, size_t class)
+static void enlist(struct vm_heap *w, uint64_t at, size_t class)
 {
     struct slab *s = slab_at(w, at);
 
@@ -113,7 +113,7 @@ static void enlist(struct vm_world *w, uint64_t at, size_t class)
     w->slabs[class] = at;
 }
 
-static void strike(struct vm_world *w, uint64_t at, size_t class)
+static void strike(struct vm_heap *w, uint64_t at, size_t class)
 {
     struct slab *s = slab_at(w, at);
 
@@ -125,7 +125,7 @@ static void strike(struct vm_world *w, uint64_t at, size_t class)
         slab_at(w, s->next)->before = s->before;
 }
 
-static uint64_t take(struct vm_world *w, size_t class)
+static uint64_t take(struct vm_heap *w, size_t class)
 {
     uint64_t chunk = w->slabs[class], at;
     struct slab *s;
@@ -149,7 +149,7 @@ static uint64_t take(struct vm_world *w, size_t class)
     return at;
 }
 
-static void give(struct vm_world *w, uint64_t at, size_t class)
+static void give(struct vm_heap *w, uint64_t at, size_t class)
 {
     uint64_t chunk = at / SOFTIB_VERBS_CHUNK * SOFTIB_VERBS_CHUNK;
     struct slab *s = slab_at(w, chunk);
@@ -166,7 +166,7 @@ static void give(struct vm_world *w, uint64_t at, size_t class)
     }
 }
 
-uint64_t vm_alloc(struct vm_world *w, size_t octets)
+uint64_t vm_alloc(struct vm_heap *w, size_t octets)
 {
     size_t class = octets ? (octets + 63) / 64 : 1;
     uint64_t at;
@@ -181,7 +181,7 @@ uint64_t vm_alloc(struct vm_world *w, size_t octets)
     return at;
 }
 
-void vm_free(struct vm_world *w, uint64_t offset, size_t octets)
+void vm_free(struct vm_heap *w, uint64_t offset, size_t octets)
 {
     size_t class = octets ? (octets + 63) / 64 : 1;
 

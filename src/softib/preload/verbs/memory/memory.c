@@ -41,7 +41,7 @@ static void raise_to(uint32_t *high, uint32_t to)
         ;
 }
 
-static void enter(struct vm_world *w, uint32_t number, uint64_t started)
+static void enter(struct vm_heap *w, uint32_t number, uint64_t started)
 {
     struct softib_process *p = vm_process(w, number);
     uint32_t generation = p->generation % 0xFFFF + 1;
@@ -56,7 +56,7 @@ static void enter(struct vm_world *w, uint32_t number, uint64_t started)
     raise_to(&vm_head(w)->process_high, number);
 }
 
-int vm_open(struct vm_world *w, const char *folder, uint32_t number, uint64_t started)
+int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t started)
 {
     char path[300];
     bool made;
@@ -122,7 +122,7 @@ uint32_t vm_version(const char *folder)
     return head.version;
 }
 
-void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started)
+void vm_renumber(struct vm_heap *w, uint32_t number, uint64_t started)
 {
     memset(w->slabs, 0, sizeof w->slabs);
     w->blocks_n = w->key_cursor = 0; /* the parent's */
@@ -130,7 +130,7 @@ void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started)
     enter(w, number, started);
 }
 
-void vm_close(struct vm_world *w)
+void vm_close(struct vm_heap *w)
 {
     __atomic_store_n(&vm_process(w, w->process)->alive, 0, __ATOMIC_RELEASE);
     munmap(w->base, SOFTIB_VERBS_SIZE);
@@ -144,7 +144,7 @@ void vm_close(struct vm_world *w)
 /* Numbers go round, so that one is not taken again soon, but in a part of the table: it takes memory where it was used. */
 #define ROUND 0x100000
 
-uint32_t vm_number_take(struct vm_world *w, uint64_t object)
+uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
 {
     uint64_t value = (uint64_t)w->process << VM_NUMBER_PROCESS | object;
     uint32_t start = __atomic_fetch_add(&vm_head(w)->number_next, 1, __ATOMIC_RELAXED) % ROUND;
@@ -162,7 +162,7 @@ uint32_t vm_number_take(struct vm_world *w, uint64_t object)
     return 0;
 }
 
-static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, enum vm_level level)
+static void *hold(struct vm_heap *w, uint32_t number, uint64_t **hazard, enum vm_level level)
 {
     uint64_t *at = vm_number(w, number), value;
     uint32_t process;
@@ -181,17 +181,17 @@ static void *hold(struct vm_world *w, uint32_t number, uint64_t **hazard, enum v
     return vm_at(w, value & ((1ull << VM_NUMBER_PROCESS) - 1));
 }
 
-void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard)
+void *vm_number_hold(struct vm_heap *w, uint32_t number, uint64_t **hazard)
 {
     return hold(w, number, hazard, VM_FIRST);
 }
 
-void *vm_number_hold_too(struct vm_world *w, uint32_t number, uint64_t **hazard)
+void *vm_number_hold_too(struct vm_heap *w, uint32_t number, uint64_t **hazard)
 {
     return hold(w, number, hazard, VM_SECOND);
 }
 
-void vm_number_give(struct vm_world *w, uint32_t number)
+void vm_number_give(struct vm_heap *w, uint32_t number)
 {
     __atomic_store_n(vm_number(w, number), 0, __ATOMIC_SEQ_CST);
 }
@@ -199,7 +199,7 @@ void vm_number_give(struct vm_world *w, uint32_t number)
 /* -- keys -- */
 
 /* Keys of who had the block before open nothing for a while, and what remembers a version of theirs sees that it is another. */
-static void begin_block(struct vm_world *w, uint32_t block)
+static void begin_block(struct vm_heap *w, uint32_t block)
 {
     struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
     uint64_t turn = __atomic_add_fetch(&vm_head(w)->block_turn, 1, __ATOMIC_RELAXED);
@@ -211,7 +211,7 @@ static void begin_block(struct vm_world *w, uint32_t block)
 }
 
 /* One more block for this process. False: none left, or no memory. */
-static bool take_block(struct vm_world *w)
+static bool take_block(struct vm_heap *w)
 {
     struct softib_verbs *head = vm_head(w);
     uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS), hint = __atomic_load_n(&head->block_hint, __ATOMIC_ACQUIRE);
@@ -243,7 +243,7 @@ static bool take_block(struct vm_world *w)
 }
 
 /* A free one among the next of our own, by turns: what was given back is not taken again at once. */
-static struct softib_key *free_key(struct vm_world *w, uint32_t *index)
+static struct softib_key *free_key(struct vm_heap *w, uint32_t *index)
 {
     uint32_t n = w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS;
 
@@ -259,7 +259,7 @@ static struct softib_key *free_key(struct vm_world *w, uint32_t *index)
     return NULL;
 }
 
-struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key)
+struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key)
 {
     struct softib_key *entry;
     uint32_t index = 0;
@@ -292,7 +292,7 @@ void vm_key_give(struct softib_key *entry)
 #define KEPT 16     /* empty blocks that a process keeps */
 #define LOOKS 4096  /* it is looked for empty ones when so many keys were given back, or half of all */
 
-static bool is_empty(struct vm_world *w, uint32_t block)
+static bool is_empty(struct vm_heap *w, uint32_t block)
 {
     const struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
 
@@ -302,7 +302,7 @@ static bool is_empty(struct vm_world *w, uint32_t block)
     return true;
 }
 
-static void give_block(struct vm_world *w, uint32_t block)
+static void give_block(struct vm_heap *w, uint32_t block)
 {
     uint32_t *owners = vm_at(w, SOFTIB_VERBS_BLOCKS), *at = &vm_head(w)->block_hint, hint;
 
@@ -316,7 +316,7 @@ static void give_block(struct vm_world *w, uint32_t block)
 }
 
 /* `w->lock` is held. */
-static void give_empty_blocks(struct vm_world *w)
+static void give_empty_blocks(struct vm_heap *w)
 {
     uint32_t stay = 0, empty = 0;
 
@@ -330,7 +330,7 @@ static void give_empty_blocks(struct vm_world *w)
     w->key_cursor = 0;
 }
 
-void vm_key_left(struct vm_world *w, struct softib_key *entry)
+void vm_key_left(struct vm_heap *w, struct softib_key *entry)
 {
     __atomic_store_n(&entry->process, 0, __ATOMIC_RELEASE);
     pthread_mutex_lock(&w->lock);

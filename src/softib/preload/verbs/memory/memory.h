@@ -1,4 +1,4 @@
-/* The shared memory of verbs, as one process sees it. A struct vm_world is one process's: a test may have two in one. */
+/* The shared memory of verbs, as one process sees it. A struct vm_heap is one process's: a test may have two in one. */
 #ifndef SOFTIB_VERBS_MEMORY_H
 #define SOFTIB_VERBS_MEMORY_H
 
@@ -37,7 +37,7 @@ struct vm_map { /* a file of another process, mapped here: softib_file */
 
 struct vm_old;
 
-struct vm_world {
+struct vm_heap {
     char *base;
     int fd;
     uint32_t process;
@@ -55,67 +55,67 @@ struct vm_world {
 
 #define VM_MAPS 4096
 
-static inline void *vm_at(const struct vm_world *w, uint64_t offset)
+static inline void *vm_at(const struct vm_heap *w, uint64_t offset)
 {
     return w->base + offset;
 }
 
-static inline struct softib_verbs *vm_head(const struct vm_world *w)
+static inline struct softib_verbs *vm_head(const struct vm_heap *w)
 {
     return (struct softib_verbs *)w->base;
 }
 
-static inline struct softib_process *vm_process(const struct vm_world *w, uint32_t number)
+static inline struct softib_process *vm_process(const struct vm_heap *w, uint32_t number)
 {
     return (struct softib_process *)(w->base + SOFTIB_VERBS_PROCESSES) + number;
 }
 
-static inline uint64_t *vm_number(const struct vm_world *w, uint32_t number)
+static inline uint64_t *vm_number(const struct vm_heap *w, uint32_t number)
 {
     return (uint64_t *)(w->base + SOFTIB_VERBS_NUMBERS) + (number & (SOFTIB_VERBS_NUMBERS_N - 1));
 }
 
-static inline struct softib_key *vm_key(const struct vm_world *w, uint32_t key)
+static inline struct softib_key *vm_key(const struct vm_heap *w, uint32_t key)
 {
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
 }
 
 /* Was its place ever anybody's? Behind that a look alone would take memory: the file is sparse. */
-static inline bool vm_key_is_there(const struct vm_world *w, uint32_t key)
+static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
 {
     return (key >> 8) / SOFTIB_VERBS_BLOCK_KEYS < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED);
 }
 
-static inline struct softib_member *vm_members(const struct vm_world *w)
+static inline struct softib_member *vm_members(const struct vm_heap *w)
 {
     return (struct softib_member *)(w->base + SOFTIB_VERBS_MEMBERS);
 }
 
 /* Maps `folder`/verbs, making it where it is not, as process `number`. 0 or -errno. */
-int vm_open(struct vm_world *w, const char *folder, uint32_t number, uint64_t started);
+int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t started);
 /* The version that the head of `folder`/verbs names; 0: it cannot be read. */
 uint32_t vm_version(const char *folder);
 /* After a fork: the child is `number` and owns nothing of what is there. */
-void vm_renumber(struct vm_world *w, uint32_t number, uint64_t started);
-void vm_close(struct vm_world *w);
+void vm_renumber(struct vm_heap *w, uint32_t number, uint64_t started);
+void vm_close(struct vm_heap *w);
 
 /* Zeroed memory in the heap; 0: none left. */
-uint64_t vm_alloc(struct vm_world *w, size_t octets);
-void vm_free(struct vm_world *w, uint64_t offset, size_t octets);
+uint64_t vm_alloc(struct vm_heap *w, size_t octets);
+void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
 
 /* The table of numbers holds process << 48 | offset: whose hazard to raise is known before the object is looked at. */
 #define VM_NUMBER_PROCESS 48
 
 /* A number (QPN, SRQN) that leads to `object` of this process; 0: none left. Never 0, 1 or the multicast QPN. */
-uint32_t vm_number_take(struct vm_world *w, uint64_t object);
+uint32_t vm_number_take(struct vm_heap *w, uint64_t object);
 /*
  * The object that `number` leads to, NULL where there is none or its process is dead. Its process's objects are held until
  * vm_hazard_end(*hazard).
  */
-void *vm_number_hold(struct vm_world *w, uint32_t number, uint64_t **hazard);
+void *vm_number_hold(struct vm_heap *w, uint32_t number, uint64_t **hazard);
 /* The same for who holds one already. */
-void *vm_number_hold_too(struct vm_world *w, uint32_t number, uint64_t **hazard);
-void vm_number_give(struct vm_world *w, uint32_t number);
+void *vm_number_hold_too(struct vm_heap *w, uint32_t number, uint64_t **hazard);
+void vm_number_give(struct vm_heap *w, uint32_t number);
 /* Whose object an entry of the table leads to. */
 static inline uint32_t vm_number_process(uint64_t entry)
 {
@@ -123,21 +123,21 @@ static inline uint32_t vm_number_process(uint64_t entry)
 }
 
 /* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
-struct softib_key *vm_key_take(struct vm_world *w, uint32_t *key);
+struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
 void vm_key_publish(struct softib_key *entry, uint32_t key);
 /* From now on nobody finds it; see vm_quiesce. */
 void vm_key_give(struct softib_key *entry);
 /* One of this process's own is free again: now and then blocks of free keys go back, and their pages to the system. */
-void vm_key_left(struct vm_world *w, struct softib_key *entry);
+void vm_key_left(struct vm_heap *w, struct softib_key *entry);
 
-/* -- maps.c: files of other processes -- */
+/* -- peer_mappings.c: files of other processes -- */
 
 /* `file` of a key of another process, mapped here, from its `from` on; NULL where that cannot be. The process is held. */
-char *vm_map_of(struct vm_world *w, const struct softib_file *file, uint32_t key);
-void vm_maps_tidy_slow(struct vm_world *w);
+char *vm_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key);
+void vm_maps_tidy_slow(struct vm_heap *w);
 
 /* Unmaps what belongs to keys that are gone. */
-static inline void vm_maps_tidy(struct vm_world *w)
+static inline void vm_maps_tidy(struct vm_heap *w)
 {
     if ((w->maps_n && w->drops != __atomic_load_n(&vm_head(w)->drops, __ATOMIC_RELAXED)) || w->old)
         vm_maps_tidy_slow(w);
@@ -145,13 +145,13 @@ static inline void vm_maps_tidy(struct vm_world *w)
 
 /* -- locks -- */
 
-bool vm_lives(struct vm_world *w, uint32_t process);
+bool vm_lives(struct vm_heap *w, uint32_t process);
 /* Of who holds a lock. */
-bool vm_owner_lives(struct vm_world *w, uint32_t owner);
-bool vm_lock_slow(struct vm_world *w, uint32_t *lock);
+bool vm_owner_lives(struct vm_heap *w, uint32_t owner);
+bool vm_lock_slow(struct vm_heap *w, uint32_t *lock);
 
 /* True: it was taken over from one that died with it, who may have done half of what it guards. */
-static inline bool vm_lock(struct vm_world *w, uint32_t *lock)
+static inline bool vm_lock(struct vm_heap *w, uint32_t *lock)
 {
     uint32_t none = 0;
 
@@ -186,7 +186,7 @@ static inline void vm_soon(uintptr_t at)
 
 /* Who holds one takes one of a later level only: each has slots of its own, so nobody waits for those behind him. */
 enum vm_level { VM_FIRST, VM_SECOND, VM_THIRD };
-uint64_t *vm_hazard(struct vm_world *w, uint32_t target, enum vm_level level);
+uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level);
 
 static inline void vm_hazard_end(uint64_t *slot)
 {
@@ -194,20 +194,20 @@ static inline void vm_hazard_end(uint64_t *slot)
 }
 
 /* Returns when nobody uses any more what was taken out of reach before the call: of this process, or of another. */
-void vm_quiesce(struct vm_world *w);
-void vm_quiesce_of(struct vm_world *w, uint32_t process);
+void vm_quiesce(struct vm_heap *w);
+void vm_quiesce_of(struct vm_heap *w, uint32_t process);
 
 /* -- waking -- */
 
 /* Work that waits in `process` may go on. */
-void vm_wake(struct vm_world *w, uint32_t process);
+void vm_wake(struct vm_heap *w, uint32_t process);
 /* The same in this process, also where it dozes. */
-void vm_rouse(struct vm_world *w);
+void vm_rouse(struct vm_heap *w);
 /* What vm_wake moves. Read it before looking for work, and nothing is missed. */
-uint32_t vm_wakes(struct vm_world *w);
+uint32_t vm_wakes(struct vm_heap *w);
 /* Sleeps until they are not `seen` any more, or until `ns` have passed. */
-void vm_sleep(struct vm_world *w, uint32_t seen, uint64_t ns, const bool *stop);
+void vm_sleep(struct vm_heap *w, uint32_t seen, uint64_t ns, const bool *stop);
 /* The same, but nobody takes the trouble to wake it: another thread does its work. */
-void vm_doze(struct vm_world *w, uint32_t seen, uint64_t ns);
+void vm_doze(struct vm_heap *w, uint32_t seen, uint64_t ns);
 
 #endif

@@ -4,8 +4,8 @@
 #endif
 #include "remap.h"
 
-#include "ground.h"
-#include "keep.h"
+#include "vma.h"
+#include "memory_policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,7 @@ static void add_private(struct search *s, uint64_t from, uint64_t to, bool again
     s->now.again = s->now.again || again;
 }
 
-static struct vm_moved *file_of(const struct vm_ground *g)
+static struct vm_moved *file_of(const struct vm_vma *g)
 {
     for (struct vm_moved *m = files; m; m = m->next)
         if (m->device == g->device && m->inode == g->inode && m->from + g->offset == g->start)
@@ -102,7 +102,7 @@ static struct vm_moved *file_of(const struct vm_ground *g)
 }
 
 /* Who maps these moves data by itself, to pages that it holds, whatever is mapped later. */
-static bool pins(const struct vm_ground *g, void *found)
+static bool pins(const struct vm_vma *g, void *found)
 {
     static const char *const known[] = { "anon_inode:[io_uring]", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/vfio/" };
 
@@ -119,7 +119,7 @@ static bool is_pinned(void)
     return !vm_shared_files(files ? files->device : 0, pins, &found) || found;
 }
 
-static bool classify(const struct vm_ground *g, void *of)
+static bool classify(const struct vm_vma *g, void *of)
 {
     struct search *s = of;
     uint64_t from = g->start > s->from ? g->start : s->from, to = g->end < s->to ? g->end : s->to;
@@ -285,7 +285,7 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     struct search s = { .from = (r->from + page - 1) / page * page, .to = r->to / page * page };
 
     vm_memory_path(s.path, (int)getpid());
-    if (s.from >= s.to || !vm_grounds_between(s.from, s.to, classify, &s))
+    if (s.from >= s.to || !vm_vmas_between(s.from, s.to, classify, &s))
         return;
     end_run(&s);
     if (s.best.from == s.best.to)

@@ -32,7 +32,7 @@ void vm_region_writes(struct vm_region *r, bool writes);
 /* It is no region any more: nobody copies there. Its pages stay what they are. */
 void vm_region_drop(struct vm_region *r);
 
-/* -- between remap.c, moving.c, advice.c and private.c -- */
+/* -- between remap.c, page_migration.c, madvise.c and fork_unshare.c -- */
 
 #define VM_MEMORY_NAME "softib-memory-%d" /* of the files; with the process's number */
 

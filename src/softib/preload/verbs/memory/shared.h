@@ -1,6 +1,6 @@
 /*
  * The file `verbs` of a running fabric: queue pairs, completion queues and memory keys of every program on it, mapped whole
- * by each. This header is the only declaration of its layout; softib.live.verbs_memory reads it into NumPy dtypes.
+ * by each. This header is the only declaration of its layout; softib.live.verbs.shared_heap reads it into NumPy dtypes.
  *
  * The file is sparse. A softib_verbs fills its first octets; the tables stand at fixed places; behind SOFTIB_VERBS_HEAP
  * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects name
@@ -153,7 +153,7 @@ struct softib_cqe {
     uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
     uint8_t path_bits;
     uint8_t reserved[6];
-    uint32_t turn;          /* written last: its number in the queue, counted from 1, | SOFTIB_CQE_THERE */
+    uint32_t seq;           /* written last: its number in the queue, counted from 1, | SOFTIB_CQE_THERE */
 };
 
 #define SOFTIB_CQE_THERE 0x80000000 /* never 0, so that a completion that is half written is nobody's turn */
@@ -229,12 +229,12 @@ struct softib_tags {
     uint32_t handled;       /* unexpected messages that the owner says it has seen, modulo 2^16 */
     uint64_t unexpected;    /* that came: count << 48 | 1 << 32 and the SRQ's head that one more waits for */
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
-    uint64_t owed;          /* softib_owed[size] */
+    uint64_t owed;          /* softib_rndv_record[size] */
     uint32_t owed_high;     /* those behind it were never used */
     uint32_t spare;
 };
 
-struct softib_owed {        /* a rendezvous that matched; its sender has data and FIN still to deliver */
+struct softib_rndv_record {        /* a rendezvous that matched; its sender has data and FIN still to deliver */
     uint32_t owner;         /* the sender, as in a lock; 0 = free */
     uint32_t handle;        /* of the tag that it matched */
     uint64_t wr_id;
@@ -310,7 +310,7 @@ struct softib_qp {
     uint32_t rq_tail;
     uint16_t waiter;
     uint8_t owners[58];
-    uint32_t copies;        /* engine/own.c: odd while a request is executed */
+    uint32_t copies;        /* engine/quiesce.c: odd while a request is executed */
     uint8_t executors[60];
 };
 

@@ -1,0 +1,142 @@
+# mypy: ignore-errors
+"""What happens to a MAD at its destination: which agent it is for, and what goes back (IBA 13.4, 14.2.1, 16.1)."""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import get16, get32, inner
+from softib.agents.kernels.cc import REFUSED, cc_agent
+from softib.agents.kernels.mkey import admit
+from softib.agents.kernels.pma import perf_agent
+from softib.agents.kernels.port_info import get_port_info, set_port_info
+from softib.agents.kernels.route import end_port, turn
+from softib.agents.kernels.sma import (
+    guid_info,
+    linear_fdb,
+    mlnx_ext_port_info,
+    multicast_fdb,
+    node_description,
+    node_info,
+    pkey_table,
+    port_info_extended,
+    sl_to_vl,
+    switch_info,
+    vl_arbitration,
+)  # fmt: skip
+from softib.agents.kernels.vendor import vendor_agent
+from softib.iba import constants as c
+
+A = c.SmpAttr
+NODE_DESC, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO = (
+    int(A.NODE_DESC), int(A.NODE_INFO), int(A.SWITCH_INFO), int(A.GUID_INFO), int(A.PORT_INFO),
+)  # fmt: skip
+PKEY_TABLE, SL2VL, VL_ARB, LFT, MFT, SM_INFO, MLNX, PORT_INFO_EXT = (
+    int(A.PKEY_TABLE), int(A.SL2VL), int(A.VL_ARB), int(A.LFT), int(A.MFT), int(A.SM_INFO),
+    int(A.MLNX_EXT_PORT_INFO), int(A.PORT_INFO_EXT),
+)  # fmt: skip
+SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
+VENDOR, CONG_CTRL = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL)
+GET, SET, TRAP_REPRESS = int(c.Method.GET), int(c.Method.SET), int(c.Method.TRAP_REPRESS)
+TRAP, REPORT, SEND = int(c.Method.TRAP), int(c.Method.REPORT), int(c.Method.SEND)
+BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
+    int(c.MadStatus.BAD_VERSION), int(c.MadStatus.BAD_METHOD), int(c.MadStatus.BAD_ATTRIBUTE),
+)  # fmt: skip
+NOTICE, MELLANOX = int(A.NOTICE), 0x2C9
+
+SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
+
+
+@inner(inline="always")
+def subnet_agent(t, m, ingress, now):
+    """Answer Get or Set of one attribute; returns the status."""
+    attribute, modifier = get16(m, 16), get32(m, 20)
+    is_set = m[3] == SET
+    if attribute == LFT:
+        return linear_fdb(t, m, ingress, modifier, is_set)
+    if attribute == PORT_INFO:
+        # Bit 31 says that the SM knows extended speeds.
+        if is_set:
+            return set_port_info(t, m, ingress, modifier & 0x7FFFFFFF, now)
+        return get_port_info(t, m, ingress, modifier & 0x7FFFFFFF)
+    if attribute == NODE_INFO:
+        return node_info(t, m, ingress, modifier, is_set)
+    if attribute == NODE_DESC:
+        return node_description(t, m, ingress, modifier, is_set, now)
+    if attribute == SWITCH_INFO:
+        return switch_info(t, m, ingress, modifier, is_set)
+    if attribute == PKEY_TABLE:
+        return pkey_table(t, m, ingress, modifier, is_set)
+    if attribute == SL2VL:
+        return sl_to_vl(t, m, ingress, modifier, is_set)
+    if attribute == VL_ARB:
+        return vl_arbitration(t, m, ingress, modifier, is_set)
+    if attribute == MFT:
+        return multicast_fdb(t, m, ingress, modifier, is_set)
+    if attribute == GUID_INFO:
+        return guid_info(t, m, ingress, modifier, is_set)
+    if attribute == PORT_INFO_EXT:
+        return port_info_extended(t, m, ingress, modifier, is_set)
+    if attribute == MLNX:
+        return mlnx_ext_port_info(t, m, ingress, modifier, is_set)
+    return BAD_ATTRIBUTE
+
+
+@inner
+def arrive_gmp(t, m, ingress, now):
+    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class."""
+    klass, method = m[1], m[3]
+    is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
+    if (klass != PERF and klass != CONG_CTRL and not is_vendor) or method & 0x80:
+        return FOR_CLIENT
+    if method == TRAP_REPRESS:
+        return SILENT
+    if m[2] != (2 if klass == CONG_CTRL else 1):
+        turn(m, BAD_VERSION, False)
+        return ANSWERED
+    if method != GET and method != SET:
+        turn(m, BAD_METHOD, False)
+        return ANSWERED
+    if klass == PERF:
+        status = np.int64(perf_agent(t, m, ingress, now))
+    elif klass == CONG_CTRL:
+        status = np.int64(cc_agent(t, m, ingress, now))
+    else:
+        status = np.int64(vendor_agent(t, m, ingress, now))
+    if status == REFUSED:
+        return SILENT
+    turn(m, status, False)
+    return ANSWERED
+
+
+@inner(inline="always")
+def arrive(t, m, ingress, now, slid):
+    """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
+
+    ``slid`` is the source LID as the packet carries it.
+    """
+    klass, method = m[1], m[3]
+    is_smp = klass == SUBN_LID or klass == SUBN_DR
+    if not is_smp:
+        return arrive_gmp(t, m, ingress, now)
+    if method & 0x80:
+        return FOR_CLIENT
+    if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
+        # Its M_Key is looked at as that of a Set (14.2.4.2; hfi1 does so, and OpenSM fills it in).
+        if get16(m, 16) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
+            return SILENT
+        return FOR_CLIENT
+    if m[2] != 1:
+        turn(m, BAD_VERSION, klass == SUBN_DR)
+        return ANSWERED
+    if is_smp:
+        attribute = get16(m, 16)
+        # The subnet manager on that node answers for itself; traps and reports are addressed to it.
+        if attribute == SM_INFO or method == TRAP or method == REPORT or method == SEND:
+            return FOR_CLIENT
+        if method != GET and method != SET:
+            turn(m, BAD_METHOD, klass == SUBN_DR)
+            return ANSWERED
+        if not admit(t, m, end_port(t, ingress), now, slid):
+            return SILENT
+        turn_status = subnet_agent(t, m, ingress, now)
+        turn(m, turn_status, klass == SUBN_DR)
+        return ANSWERED

@@ -1,0 +1,72 @@
+# mypy: ignore-errors
+"""What no MAD asks for: links that fail and train, time that passes, traps that the hardware or the host raises."""
+
+from softib.agents.kernels.ber import rates_of_loss, settle
+from softib.agents.kernels.big_endian import copy
+from softib.agents.kernels.notice import local_change, notice, threshold
+from softib.agents.kernels.port_info import drop, fail, train
+from softib.agents.kernels.samples import advance
+from softib.agents.kernels.sma import describe
+from softib.jit import kernel
+
+
+@kernel(_nrt=False)
+def set_link(t, port, up, now):
+    """Hardware's doing: the link at ``port`` fails, or trains again."""
+    if up:
+        train(t, port, now)
+    else:
+        drop(t, port, now)
+
+
+@kernel(_nrt=False)
+def fail_port(t, port, now):
+    """Hardware's doing: the far end of the link at ``port`` has gone; this end goes down."""
+    fail(t, port, now)
+
+
+@kernel(_nrt=False)
+def settle_ports(t, ports, now):
+    """Let time pass for the counters of ``ports`` (int64[n])."""
+    for i in range(ports.shape[0]):
+        settle(t, ports[i], now)
+
+
+@kernel(_nrt=False)
+def loss_of_ports(t, ports, loss):
+    """Write how packets into ``ports`` are lost to bit errors into rows of ``loss`` (float64[all ports, 2])."""
+    for i in range(ports.shape[0]):
+        port = ports[i]
+        loss[port, 0], loss[port, 1] = rates_of_loss(t, port)
+
+
+@kernel(_nrt=False)
+def sample_until(t, now):
+    """Let time pass for the sampling mechanisms."""
+    advance(t, now)
+
+
+@kernel(_nrt=False)
+def tell_change(t, node, flags, now):
+    """Trap 144 of every end port of ``node``; flags 1 = NodeDescription, 0 = CapabilityMask."""
+    describe(t, node, now, flags)
+
+
+@kernel(_nrt=False)
+def tell_local_change(t, end, flags, now):
+    """Trap 144 of one end port."""
+    local_change(t, now, end, flags)
+
+
+@kernel(_nrt=False)
+def tell_details(t, end, trap, number, data, now):
+    """Any trap, with its 54 octets of DataDetails."""
+    row = notice(t, now, end, trap, number)
+    if row >= 0:
+        copy(t.notice_data[row], 0, data, 0, 54)
+
+
+@kernel(_nrt=False)
+def tell_threshold(t, end, trap, number, now):
+    """Trap 129, 130 or 131 of port ``number`` of the node of end port ``end``."""
+    threshold(t, now, end, trap, number)

@@ -1,0 +1,88 @@
+# mypy: ignore-errors
+"""MADs count where they pass, as every packet does (IBA 16.1.3.5: all VLs, VL15 included).
+
+The hop counts of a call collect in ``passed`` (one word a port, so a batch stays in the cache) and ``touched`` lists
+the ports that have any; :func:`fold` adds them to the counters.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import inner
+from softib.fabric.columns import COUNTER_NAMES, SL_COUNTERS
+
+MAD_WORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
+"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters do not count."""
+XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
+    COUNTER_NAMES.index(n)
+    for n in ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_unicast_xmit_pkts",
+              "port_unicast_rcv_pkts")
+)  # fmt: skip
+XMIT_SL, RCV_SL = (SL_COUNTERS.fields[n][1] // 8 for n in ("xmit_data_sl", "rcv_data_sl"))
+SENT, RECEIVED = np.uint64(1), np.uint64(1) << np.uint64(32)
+BOTH = SENT | RECEIVED
+LOW, ALL_ONES = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@inner
+def add(row, column, n):
+    """A counter grows and stops at its maximum."""
+    row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
+
+
+@inner
+def pass_port(t, port, what):
+    """Remember that packets went through ``port``."""
+    before = t.passed[port]
+    if before == np.uint64(0):
+        n = t.pending[0]
+        t.touched[n] = port
+        t.pending[0] = n + 1
+    t.passed[port] = before + what
+
+
+@inner
+def count_way(t, first, last, there_and_back):
+    """Count one MAD on the hops ``first``…``last`` - 1 of ``way`` (rows of the ports that it left), or a request and
+    its answer on the same links."""
+    for i in range(first, last):
+        egress = t.way[i]
+        ingress = np.int64(t.port_peer[egress])
+        pass_port(t, egress, BOTH if there_and_back else SENT)
+        pass_port(t, ingress, BOTH if there_and_back else RECEIVED)
+
+
+@inner
+def count_level(t, first, last, level):
+    """The words of one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of ``way``;
+    ``level`` -1: it is on VL15, which no SL leads to (IBA 7.6.5)."""
+    if level < 0:
+        return
+    for i in range(first, last):
+        egress = np.int64(t.way[i])
+        add(t.sl_counters[egress], XMIT_SL + level, MAD_WORDS)
+        add(t.sl_counters[np.int64(t.port_peer[egress])], RCV_SL + level, MAD_WORDS)
+
+
+@inner
+def count_back(t, first, last):
+    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request came."""
+    for i in range(first, last):
+        pass_port(t, np.int64(t.port_peer[t.way[i]]), SENT)
+        pass_port(t, t.way[i], RECEIVED)
+
+
+@inner
+def fold(t):
+    """Add what is pending to the counters."""
+    for i in range(t.pending[0]):
+        port = t.touched[i]
+        sent, received = t.passed[port] & LOW, t.passed[port] >> np.uint64(32)
+        t.passed[port] = np.uint64(0)
+        row = t.counters[port]
+        add(row, XMIT_DATA, sent * MAD_WORDS)
+        add(row, XMIT_PKTS, sent)
+        add(row, UNICAST_XMIT, sent)
+        add(row, RCV_DATA, received * MAD_WORDS)
+        add(row, RCV_PKTS, received)
+        add(row, UNICAST_RCV, received)
+    t.pending[0] = 0

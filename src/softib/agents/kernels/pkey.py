@@ -1,0 +1,161 @@
+# mypy: ignore-errors
+"""Partitions: which GMPs reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
+
+A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it when any entry of
+its own table matches: the same low 15 bits, and one of the two a full member. Switch ports with partition enforcement
+apply the same rule with their own table to what comes in or goes out.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
+from softib.agents.kernels.notice import notice
+from softib.agents.kernels.route import FORWARD, HOPS, end_port
+from softib.fabric.columns import COUNTER_NAMES
+from softib.iba import constants as c
+from softib.iba.notice import TrapBadKey as B
+from softib.iba.notice import TrapBadSwitchPKey as W
+from softib.iba.smp import PortInfo as P
+
+SWITCH = int(c.NodeType.SWITCH)
+MEMBER, PARTITION = 0x8000, 0x7FFF
+ENFORCE_AT, CAP_MASK_AT, VIOLATIONS_AT, LID_AT = (
+    P.partition_enforcement_inbound.byte, P.cap_mask.byte, P.pkey_violations.byte, P.lid.byte,
+)  # fmt: skip
+ENFORCE_IN = 1 << (7 - P.partition_enforcement_inbound.offset % 8)
+ENFORCE_OUT = 1 << (7 - P.partition_enforcement_outbound.offset % 8)
+SWITCH_TRAP = int(c.CapMask.PKEY_EXT_PORT_TRAP)
+XMIT_CONSTRAINT, RCV_CONSTRAINT = (
+    COUNTER_NAMES.index(n) for n in ("port_xmit_constraint_errors", "port_rcv_constraint_errors")
+)
+BAD_PKEY, BAD_SWITCH_PKEY = 257, 259
+B_LID1_AT, B_LID2_AT, B_KEY_AT, B_SL_AT, B_QP2_AT = B.lid1.byte, B.lid2.byte, B.key.byte, B.sl.byte, B.qp2.byte
+W_VALID_AT, W_LID1_AT, W_LID2_AT, W_PKEY_AT, W_SL_AT, W_QP2_AT, W_LID_AT, W_PORT_AT = (
+    W.data_valid.byte, W.lid1.byte, W.lid2.byte, W.pkey.byte, W.sl.byte, W.qp2.byte, W.switch_lid.byte, W.portnum.byte,
+)  # fmt: skip
+ALL_BUT_GIDS = 0x3F
+"""DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not (bits in the order of the fields, lowest first)."""
+GSI = 1
+
+
+@inner
+def matching(t, port, pkey):
+    """The entry of the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none; partition 0 is invalid."""
+    if not pkey & PARTITION:
+        return np.int64(0)
+    base = np.int64(t.pkey_base[port])
+    for i in range(np.int64(t.pkey_cap[port])):
+        entry = np.int64(t.pkeys[base + i])
+        if not (entry ^ pkey) & PARTITION and (entry | pkey) & MEMBER:
+            return entry
+    return np.int64(0)
+
+
+@inner
+def in_partition(t, port, pkey):
+    """True when ``port`` has an entry of the partition of ``pkey``, full or limited."""
+    base = np.int64(t.pkey_base[port])
+    for i in range(np.int64(t.pkey_cap[port])):
+        if pkey & PARTITION and not (np.int64(t.pkeys[base + i]) ^ pkey) & PARTITION:
+            return True
+    return False
+
+
+@inner
+def refuses(t, port, pkey, way):
+    """True when ``port`` is a switch's external port that enforces partitions on ``way`` (in or out) and does not know
+    the P_Key.
+
+    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a limited member sends
+    comes in with the very entry, limited, that stands there, so membership is compared on the way out alone: there
+    limited to limited ends.
+    """
+    if not t.port_info[port, ENFORCE_AT] & way or t.node_type[t.port_node[port]] != SWITCH or t.port_num[port] == 0:
+        return False
+    if way == ENFORCE_IN:
+        return not in_partition(t, port, pkey)
+    return matching(t, port, pkey) == 0
+
+
+@inner
+def tell_switch(t, port, pkey, slid, dlid, sl, now):
+    """Trap 259, where the switch has it."""
+    end = end_port(t, port)
+    if not get32(t.port_info[end], CAP_MASK_AT) & SWITCH_TRAP:
+        return
+    row = notice(t, now, end, BAD_SWITCH_PKEY, np.int64(t.port_num[port]))
+    if row < 0:
+        return
+    data = t.notice_data[row]
+    put16(data, W_VALID_AT, ALL_BUT_GIDS)
+    put16(data, W_LID1_AT, slid)
+    put16(data, W_LID2_AT, dlid)
+    put16(data, W_PKEY_AT, pkey)
+    # SL (4 bits), reserved, and source QP share a word; then eight reserved bits and the destination QP.
+    put32(data, W_SL_AT, (sl << 28) | GSI)
+    put32(data, W_QP2_AT - 1, GSI)
+    put16(data, W_LID_AT, get16(t.port_info[end], LID_AT))
+    data[W_PORT_AT] = t.port_num[port]
+
+
+@inner
+def tell_end(t, end, pkey, slid, dlid, sl, now):
+    """Count a P_Key violation of end port ``end`` and raise trap 257."""
+    info = t.port_info[end]
+    violations = get16(info, VIOLATIONS_AT)
+    if violations < 0xFFFF:
+        put16(info, VIOLATIONS_AT, violations + 1)
+    row = notice(t, now, end, BAD_PKEY, 0)
+    if row < 0:
+        return
+    data = t.notice_data[row]
+    put16(data, B_LID1_AT, slid)
+    put16(data, B_LID2_AT, dlid)
+    put32(data, B_KEY_AT, pkey)
+    put32(data, B_SL_AT, (sl << 28) | GSI)
+    put32(data, B_QP2_AT - 1, GSI)
+
+
+@inner
+def enforced(t, first, last, pkey, slid, dlid, sl, now):
+    """The hop of ``way`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted, and told.
+
+    A packet that is refused as it leaves did not take that hop; one refused as it arrives did.
+    """
+    for i in range(first, last):
+        egress = t.way[i]
+        ingress = np.int64(t.port_peer[egress])
+        if refuses(t, egress, pkey, ENFORCE_OUT):
+            t.counters[egress, XMIT_CONSTRAINT] += np.uint64(1)
+            tell_switch(t, egress, pkey, slid, dlid, sl, now)
+            return np.int64(i)
+        if refuses(t, ingress, pkey, ENFORCE_IN):
+            t.counters[ingress, RCV_CONSTRAINT] += np.uint64(1)
+            tell_switch(t, ingress, pkey, slid, dlid, sl, now)
+            return np.int64(i + 1)
+    return np.int64(-1)
+
+
+@inner
+def partitioned(t, port, at, index, sl, dlid, now):
+    """Number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
+
+    The way back is asked too, with the entry of the responder's table that its answer carries: a request whose answer a
+    switch would refuse is not carried out.
+    """
+    home, end = end_port(t, port), end_port(t, at)
+    if index >= np.int64(t.pkey_cap[home]):
+        return np.int64(0)
+    pkey = np.int64(t.pkeys[np.int64(t.pkey_base[home]) + index])
+    slid = get16(t.port_info[home], LID_AT)
+    forward, hops = t.pending[FORWARD], t.pending[HOPS]
+    refused = enforced(t, 0, forward, pkey, slid, dlid, sl, now)
+    if refused >= 0:
+        return refused
+    own = matching(t, end, pkey)
+    if end != home and own == 0:
+        tell_end(t, end, pkey, slid, dlid, sl, now)
+        return forward
+    if enforced(t, forward, hops, own, dlid, slid, sl, now) >= 0:
+        return forward
+    return np.int64(-1)

@@ -1,0 +1,184 @@
+# mypy: ignore-errors
+"""The performance management agent: every attribute that counts (IBA 16.1, A10). Sampling: :mod:`sample_kernels`.
+
+The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and PortCountersExtended
+show one register, so what a Set writes in one of them the other shows too. (The specification does not say; Linux'
+qib driver keeps one offset for both, and OpenSM's performance manager expects it: it leaves the data counters alone
+when it clears PortCounters on a device that has the extended ones.)
+"""
+
+import numpy as np
+
+from softib.agents.kernels.ber import settle
+from softib.agents.kernels.big_endian import clear, copy, get16, get32, get64, inner, put16, put32
+from softib.agents.kernels.counters import counters_of
+from softib.agents.kernels.mad_traffic import fold
+from softib.agents.kernels.route import end_port
+from softib.agents.kernels.samples import samples_control, samples_result
+from softib.fabric import columns
+from softib.iba import constants as c
+from softib.iba import perf
+
+SWITCH = int(c.NodeType.SWITCH)
+SET = int(c.Method.SET)
+OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
+DATA = c.SMP_DATA
+ALL_PORTS = perf.ALL_PORTS
+CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION = (
+    perf.ClassPortInfo.attr, perf.PortCounters.attr, perf.PortCountersExtended.attr,
+    perf.PortExtendedSpeedsCounters.attr, perf.SwPortVLCongestion.attr,
+)  # fmt: skip
+SAMPLES_CONTROL, SAMPLES_RESULT = perf.PortSamplesControl.attr, perf.PortSamplesResult.attr
+CAP_MASK_AT, CAP_MASK2_AT = perf.ClassPortInfo.cap_mask.byte, perf.ClassPortInfo.cap_mask2.byte
+CAPABILITIES = int(
+    perf.CapMask.ALL_PORT_SELECT | perf.CapMask.EXTENDED_WIDTH | perf.CapMask.PORT_XMIT_WAIT
+    | perf.CapMask.RSFEC_COUNTERS
+)  # fmt: skip
+QP1_DROPPED = int(perf.CapMask.QP1_DROPPED)
+ADDITIONAL = int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS)
+RESP_TIME = 18  # 1.07 s, as adapters report
+TRAP_AT, TRAP_OCTETS = perf.ClassPortInfo.trap_gid.byte, 32
+PORT_SELECT_AT = DATA + perf.PortCounters.port_select.byte
+SELECT_AT = DATA + perf.PortCounters.counter_select.byte
+SELECT2_AT = DATA + perf.PortCounters.counter_select2.byte
+EXT_SELECT2_AT = DATA + perf.PortCountersExtended.counter_select2.byte
+EXT_SPEEDS_SELECT_AT = DATA + perf.PortExtendedSpeedsCounters.counter_select.byte
+
+_SELECTED = (
+    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
+    "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards",
+    "port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors", "vl15_dropped", "port_xmit_data", "port_rcv_data", "port_xmit_pkts",
+    "port_rcv_pkts", "port_xmit_wait", "qp1_dropped",
+)  # fmt: skip
+"""Counters by bit of CounterSelect (0-15) and CounterSelect2 (16: its bit 0, 17: its bit 1); IBA 16.1.3.5."""
+
+_EXT_SELECTED = (
+    "port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_unicast_xmit_pkts",
+    "port_unicast_rcv_pkts", "port_multicast_xmit_pkts", "port_multicast_rcv_pkts",
+    # CounterSelect2 from here on.
+    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
+    "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards",
+    "port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors", "vl15_dropped", "port_xmit_wait", "qp1_dropped",
+)  # fmt: skip
+EXT_BASIC = 8
+
+GROUPS = (columns.COUNTERS, columns.DETAIL_COUNTERS, columns.VL_COUNTERS, columns.SL_COUNTERS, columns.LANE_COUNTERS)
+"""Where counters live: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``, ``lane_counters``."""
+NO_OP_CODE = -1
+
+_ATTRIBUTES = (
+    (perf.PortCounters, _SELECTED),
+    (perf.PortCountersExtended, _EXT_SELECTED),
+    *((s, None) for s in (
+        perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortOpRcvCounters, perf.PortFlowCtlCounters,
+        perf.PortVLOpPackets, perf.PortVLOpData, perf.PortVLXmitFlowCtlUpdateErrors, perf.PortVLXmitWaitCounters,
+        perf.PortExtendedSpeedsCounters, perf.SwPortVLCongestion, perf.PortRcvConCtrl, perf.PortSLRcvFECN,
+        perf.PortSLRcvBECN, perf.PortXmitConCtrl, perf.PortVLXmitTimeCong, perf.PortXmitDataSL, perf.PortRcvDataSL,
+    )),
+)  # fmt: skip
+"""Every attribute that counts, with its counters in the order of its CounterSelect (None: wire order)."""
+
+
+def _tables():
+    """NodeFinder int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
+    attributes int64[n, 5]: ID, group, first and last place, which ``op_code`` it counts."""
+    places, attributes = [], []
+    for struct, names in _ATTRIBUTES:
+        known = {n for g in GROUPS for n in g.names}
+        names = names or [f.name for f in struct.named() if f.name in known]
+        group = next(i for i, g in enumerate(GROUPS) if names[0] in g.names)
+        begin = len(places)
+        for name in names:
+            f, column = struct.fields[name], GROUPS[group].fields[name][1] // 8
+            places += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
+        op = (perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData)
+        attributes.append((struct.attr, group, begin, len(places), op.index(struct) if struct in op else NO_OP_CODE))
+    return np.array(places, np.int64), np.array(attributes, np.int64)
+
+
+PLACES, ATTRIBUTES = _tables()
+
+
+@inner
+def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
+    """ClassPortInfo of a GSI class; a Set keeps where its traps go (13.4.8.1). ``which`` row of ``class_traps``."""
+    if is_set:
+        copy(t.class_traps[end, which], 0, m, DATA + TRAP_AT, TRAP_OCTETS)
+    clear(m, DATA, 192)
+    m[DATA] = 1
+    m[DATA + 1] = version
+    put16(m, DATA + CAP_MASK_AT, cap_mask)
+    put32(m, DATA + CAP_MASK2_AT, (cap_mask2 << 5) | RESP_TIME)
+    copy(m, DATA + TRAP_AT, t.class_traps[end, which], 0, TRAP_OCTETS)
+    return OK
+
+
+@inner
+def selection(m, attribute):
+    """Bit mask over an attribute's counters: which of them a Set writes."""
+    if attribute == EXT_SPEEDS:
+        return get64(m, EXT_SPEEDS_SELECT_AT)
+    select = get16(m, SELECT_AT)
+    if attribute == PORT_COUNTERS:
+        select |= np.int64(m[SELECT2_AT]) << 16
+    elif attribute == PORT_COUNTERS_EXT:
+        select = (select & ((1 << EXT_BASIC) - 1)) | (get32(m, EXT_SELECT2_AT) << EXT_BASIC)
+    return np.uint64(select)
+
+
+@inner
+def counting(t, m, row, first, last, is_set):
+    """Get or Set of one attribute of ``ATTRIBUTES`` on ports ``first``…``last``."""
+    group, begin, end, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 3], ATTRIBUTES[row, 4]
+    selected = selection(m, ATTRIBUTES[row, 0])
+    if op != NO_OP_CODE:
+        if is_set:
+            for port in range(first, last + 1):
+                t.op_code[port, op] = m[DATA]
+        m[DATA] = t.op_code[first, op]
+    if group == 0:
+        counters_of(t.counters, m, first, last, PLACES, begin, end, selected, is_set)
+    elif group == 1:
+        counters_of(t.detail_counters, m, first, last, PLACES, begin, end, selected, is_set)
+    elif group == 2:
+        counters_of(t.vl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+    elif group == 3:
+        counters_of(t.sl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+    else:
+        counters_of(t.lane_counters, m, first, last, PLACES, begin, end, selected, is_set)
+
+
+@inner
+def perf_agent(t, m, ingress, now):
+    """Answer Get or Set of one PerfMgt attribute; returns the status."""
+    attribute, is_set = get16(m, 16), m[3] == SET
+    node, end = t.port_node[ingress], end_port(t, ingress)
+    is_switch = t.node_type[node] == SWITCH
+    fold(t)
+    if attribute == CLASS_PORT_INFO:
+        more = t.options[1] != 0
+        cap_mask = CAPABILITIES | (QP1_DROPPED if more else 0)
+        return class_port_info(t, m, end, 0, 1, cap_mask, ADDITIONAL if more else 0, is_set)
+    if attribute == SAMPLES_RESULT:
+        return BAD_ATTRIBUTE if is_set else samples_result(t, m, end, now)
+    row = -1
+    for i in range(ATTRIBUTES.shape[0]):
+        if ATTRIBUTES[i, 0] == attribute:
+            row = i
+    if (row < 0 and attribute != SAMPLES_CONTROL) or (attribute == SW_VL_CONGESTION and not is_switch):
+        return BAD_ATTRIBUTE
+    base, n = np.int64(t.node_base[node]), np.int64(t.node_nports[node])
+    number = np.int64(m[PORT_SELECT_AT])
+    first, last = base + number, base + number
+    if number == ALL_PORTS and row >= 0:
+        first, last = base + 1, base + n
+    elif number > n or (number == 0 and not is_switch):
+        return BAD_FIELD
+    for port in range(first, last + 1):
+        settle(t, port, now)
+    if row < 0:
+        return samples_control(t, m, end, first, now, is_set)
+    counting(t, m, row, first, last, is_set)
+    return OK

@@ -1,0 +1,300 @@
+# mypy: ignore-errors
+"""PortInfo: Get, Set, and what a Set does to the link (IBA 14.2.5.6, 7.2.7)."""
+
+import numpy as np
+
+from softib.agents.kernels.ber import settle
+from softib.agents.kernels.big_endian import clear, copy, get16, inner, octet, same
+from softib.agents.kernels.fault_columns import BITS, CUT, DEAD
+from softib.agents.kernels.notice import notice
+from softib.agents.kernels.training import agree
+from softib.fabric.columns import COUNTER_NAMES
+from softib.iba import constants as c
+from softib.iba.port_states import INVALID, STATE_AFTER_SET
+from softib.iba.smp import PortInfo as P
+from softib.iba.smp import SwitchInfo
+
+SWITCH = int(c.NodeType.SWITCH)
+DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortState.ACTIVE)
+POLLING, DISABLED, LINK_UP = int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
+OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
+LID_MCAST_MIN = c.LID_MCAST_MIN
+DATA, SMP_MKEY_AT = c.SMP_DATA, 24
+TRAP_LINK_STATE = 128
+LINK_DOWNED = COUNTER_NAMES.index("link_downed_counter")
+
+LID_AT, SM_LID_AT = P.lid.byte, P.master_sm_lid.byte
+LOCAL_PORT_AT = P.local_port_num.byte
+WIDTH_ENABLED_AT, WIDTH_SUPPORTED_AT = P.link_width_enabled.byte, P.link_width_supported.byte
+STATE_AT, PHYS_AT = P.port_state.byte, P.port_phys_state.byte  # speed supported + state; physical + down default
+LMC_AT, SPEED_ENABLED_AT = P.lmc.byte, P.link_speed_enabled.byte
+MTU_AT, MTU_CAP_AT, VL_CAP_AT, OPER_VLS_AT = P.neighbor_mtu.byte, P.mtu_cap.byte, P.vl_cap.byte, P.operational_vls.byte
+VIOLATIONS_AT, REREGISTER_AT = P.mkey_violations.byte, P.client_reregister.byte
+EXT2_AT, EXT_SUPPORTED_AT, EXT_ENABLED_AT = (
+    P.link_speed_ext2_enabled.byte, P.link_speed_ext_supported.byte, P.link_speed_ext_enabled.byte,
+)  # fmt: skip
+STATE_CHANGE_AT = SwitchInfo.port_state_change.byte
+STATE_CHANGE_BIT = 1 << (7 - SwitchInfo.port_state_change.offset % 8)
+EXT_NONE, EXT_ALL = 30, 31
+
+
+def _mask(*fields):
+    mask = np.zeros(P.size, np.uint8)
+    for f in fields:
+        f.set(mask, f.mask)
+    return mask
+
+
+_END = (P.mkey, P.gid_prefix, P.lid, P.master_sm_lid, P.mkey_lease_period, P.mkey_protect, P.lmc, P.master_sm_sl,
+        P.init_type, P.subnet_timeout, P.mcast_pkey_trap_suppression)  # fmt: skip
+_LINK = (P.vl_high_limit, P.vl_stall_count, P.hoq_life, P.local_phy_errors, P.overrun_errors)
+_ENFORCE = (P.partition_enforcement_inbound, P.partition_enforcement_outbound,
+            P.filter_raw_inbound, P.filter_raw_outbound)  # fmt: skip
+WRITABLE = np.stack([_mask(*_END, *_LINK), _mask(*_END, *_LINK), _mask(*_LINK, *_ENFORCE)])
+"""uint8[3, 64]: bits that a Set stores as they come, on a CA port, a switch's port 0, a switch's external port. The
+others are read-only or need a rule of their own below."""
+
+CA_PORT, PORT0, EXTERNAL = 0, 1, 2
+
+
+@inner
+def kind_of(t, port):
+    """CA_PORT, PORT0 or EXTERNAL."""
+    if t.node_type[t.port_node[port]] != SWITCH:
+        return CA_PORT
+    return PORT0 if t.port_num[port] == 0 else EXTERNAL
+
+
+@inner
+def selected_port(t, ingress, number):
+    """Row of port ``number`` of the node that ``ingress`` belongs to; 0 on a CA is the ingress port; -1 = no such port."""
+    node = t.port_node[ingress]
+    if number > t.node_nports[node]:
+        return np.int64(-1)
+    if number == 0 and t.node_type[node] != SWITCH:
+        return np.int64(ingress)
+    return np.int64(t.node_base[node]) + number
+
+
+@inner
+def get_port_info(t, m, ingress, number):
+    """Write PortInfo of port ``number`` into the MAD; returns the status.
+
+    With MKeyProtectBits 1 only who knows the M_Key reads it (14.2.4.1).
+    """
+    port = selected_port(t, ingress, number)
+    if port < 0:
+        return BAD_FIELD
+    hide_mkey = octet(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, SMP_MKEY_AT, 8)
+    copy(m, DATA, t.port_info[port], 0, 64)
+    m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    if hide_mkey:
+        clear(m, DATA, 8)
+    return OK
+
+
+@inner
+def set_port_info(t, m, ingress, number, now):
+    """Set(PortInfo): all of it, or (status BAD_FIELD) nothing. The answer carries what the port reads afterwards."""
+    port = selected_port(t, ingress, number)
+    if port < 0:
+        return BAD_FIELD
+    kind = kind_of(t, port)
+    status = BAD_FIELD
+    if (kind != CA_PORT or port == ingress) and valid(t, m[DATA : DATA + 64], t.port_info[port], kind):
+        apply(t, m[DATA : DATA + 64], port, kind, now)
+        status = OK
+    reregister = m[DATA + REREGISTER_AT] & 0x80
+    copy(m, DATA, t.port_info[port], 0, 64)
+    m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    if status == OK and kind != EXTERNAL:
+        m[DATA + REREGISTER_AT] |= reregister
+        if reregister:
+            t.reregisters[port] += np.uint32(1)
+    return status
+
+
+@inner
+def enabled_ok(request, supported, everything):
+    """A request for enabled widths or speeds: no change, everything, or a subset of what is supported."""
+    return request == 0 or request == everything or (request & ~supported) == 0
+
+
+@inner
+def unicast(new, old, at):
+    """True when the LID at ``at`` can be set: unicast, or 0 as it was before any manager came.
+
+    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their ``subn_set_portinfo``), as 14.2.5.6 asks;
+    0 on a port that has none is what ibportstate writes back on a subnet without a manager. Low bits that the LMC covers
+    are ignored where packets are matched (4.1.3), not refused.
+    """
+    lid = get16(new, at)
+    return lid < LID_MCAST_MIN and (lid != 0 or get16(old, at) == 0)
+
+
+@inner
+def valid(t, new, old, kind):
+    """True when every component of the request ``new`` is legal for a port that reads ``old``."""
+    state, phys = octet(new, STATE_AT) & 15, octet(new, PHYS_AT) >> 4
+    if kind != EXTERNAL:
+        if not unicast(new, old, LID_AT) or not unicast(new, old, SM_LID_AT):
+            return False
+    if kind != PORT0:
+        if STATE_AFTER_SET[octet(old, STATE_AT) & 15, state] == INVALID:
+            return False
+        # A physical state can be asked for with PortState "no change" or "down" only.
+        if phys > DISABLED or (phys != 0 and state > DOWN):
+            return False
+        if (octet(new, PHYS_AT) & 15) > POLLING:
+            return False
+        if not enabled_ok(octet(new, WIDTH_ENABLED_AT), octet(old, WIDTH_SUPPORTED_AT), 0xFF):
+            return False
+        if not enabled_ok(octet(new, SPEED_ENABLED_AT) & 15, octet(old, STATE_AT) >> 4, 15):
+            return False
+        ext = octet(new, EXT_ENABLED_AT) & 31
+        if ext != EXT_NONE and not enabled_ok(ext, octet(old, EXT_SUPPORTED_AT) & 15, EXT_ALL):
+            return False
+        if not enabled_ok(octet(new, EXT2_AT) & 7, (octet(old, EXT2_AT) >> 3) & 3, 7):
+            return False
+    if has_mtu(old, kind) and (octet(new, MTU_AT) >> 4) > (octet(old, MTU_CAP_AT) & 15):
+        return False
+    return not has_vls(old, kind) or (octet(new, OPER_VLS_AT) >> 4) <= (octet(old, VL_CAP_AT) >> 4)
+
+
+@inner
+def has_mtu(old, kind):
+    """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's components of one are unused
+    there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of them, and take what a manager writes there all the same.
+    """
+    return kind != PORT0 or (octet(old, MTU_CAP_AT) & 15) != 0
+
+
+@inner
+def has_vls(old, kind):
+    """False for a port 0 that reads VLCap 0, as :func:`has_mtu`."""
+    return kind != PORT0 or (octet(old, VL_CAP_AT) >> 4) != 0
+
+
+@inner
+def apply(t, new, port, kind, now):
+    """Store a legal request and let the link follow."""
+    info = t.port_info[port]
+    for i in range(64):
+        mask = np.int64(WRITABLE[kind, i])
+        info[i] = (octet(info, i) & ~mask) | (octet(new, i) & mask)
+    if octet(new, MTU_AT) >> 4 and has_mtu(info, kind):
+        info[MTU_AT] = (octet(info, MTU_AT) & 0x0F) | (octet(new, MTU_AT) & 0xF0)
+    if octet(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):
+        info[OPER_VLS_AT] = (octet(info, OPER_VLS_AT) & 0x0F) | (octet(new, OPER_VLS_AT) & 0xF0)
+    if kind != EXTERNAL:
+        # Violation counters stop at their maximum; writing 0 clears them, anything else is ignored.
+        for i in range(VIOLATIONS_AT, VIOLATIONS_AT + 6, 2):
+            if get16(new, i) == 0:
+                clear(info, i, 2)
+    if kind != PORT0:
+        enable(new, info)
+        if octet(new, PHYS_AT) & 15:
+            info[PHYS_AT] = (octet(info, PHYS_AT) & 0xF0) | (octet(new, PHYS_AT) & 0x0F)
+        change_state(t, port, (octet(new, STATE_AT) & 15), (octet(new, PHYS_AT) >> 4), now)
+
+
+@inner
+def enable(new, info):
+    """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means all that is supported."""
+    width = octet(new, WIDTH_ENABLED_AT)
+    if width:
+        info[WIDTH_ENABLED_AT] = octet(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
+    speed = octet(new, SPEED_ENABLED_AT) & 15
+    if speed:
+        speed = octet(info, STATE_AT) >> 4 if speed == 15 else speed
+        info[SPEED_ENABLED_AT] = (octet(info, SPEED_ENABLED_AT) & 0xF0) | speed
+    ext = octet(new, EXT_ENABLED_AT) & 31
+    if ext:
+        ext = octet(info, EXT_SUPPORTED_AT) & 15 if ext == EXT_ALL else ext
+        info[EXT_ENABLED_AT] = (octet(info, EXT_ENABLED_AT) & 0xE0) | ext
+    ext2 = octet(new, EXT2_AT) & 7
+    if ext2:
+        ext2 = (octet(info, EXT2_AT) >> 3) & 3 if ext2 == 7 else ext2
+        info[EXT2_AT] = (octet(info, EXT2_AT) & 0xF8) | ext2
+
+
+@inner
+def change_state(t, port, state, phys, now):
+    """Follow the state table; going down drops the link, which then trains anew unless it is disabled."""
+    old = octet(t.port_info[port], STATE_AT) & 15
+    target = np.int64(STATE_AFTER_SET[old, state])
+    if phys == 0 and state != DOWN:
+        if target != old:
+            t.port_info[port, STATE_AT] = (octet(t.port_info[port], STATE_AT) & 0xF0) | target
+        return
+    if phys == 0:
+        # "Down" alone leaves a disabled port disabled; otherwise LinkDownDefaultState says what follows. A sleeping
+        # port wakes when its peer polls, so it trains as well.
+        if octet(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
+            return
+        phys = octet(t.port_info[port], PHYS_AT) & 15
+        if phys == 0:
+            phys = POLLING
+    put_state(t, port, DOWN, phys, True, now)
+    peer = np.int64(t.port_peer[port])
+    if peer < 0:
+        return
+    if (octet(t.port_info[peer], PHYS_AT) >> 4) != DISABLED:
+        put_state(t, peer, DOWN, POLLING, False, now)
+    train(t, port, now)
+
+
+@inner
+def train(t, port, now):
+    """Both ends reach LinkUp and INIT when a cable joins them that carries a signal, neither is disabled or without
+    power, and they agree on width and speed."""
+    peer = np.int64(t.port_peer[port])
+    if peer < 0:
+        return
+    if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED or (octet(t.port_info[peer], PHYS_AT) >> 4) == DISABLED:
+        return
+    if (t.fault[port, BITS] | t.fault[peer, BITS]) & (CUT | DEAD):
+        return
+    if not agree(t, np.int64(port), peer):
+        return
+    put_state(t, port, INIT, LINK_UP, False, now)
+    put_state(t, peer, INIT, LINK_UP, False, now)
+
+
+@inner
+def drop(t, port, now):
+    """The link at ``port`` fails (cable pulled, far end without power): both ends go down, count it and poll."""
+    fail(t, port, now)
+    peer = np.int64(t.port_peer[port])
+    if peer >= 0:
+        fail(t, peer, now)
+
+
+@inner
+def fail(t, port, now):
+    """One end of a link that fails; LinkDownedCounter counts only what was up."""
+    if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
+        return
+    if (octet(t.port_info[port], STATE_AT) & 15) != DOWN:
+        t.counters[port, LINK_DOWNED] += np.uint64(1)
+    put_state(t, port, DOWN, POLLING, False, now)
+
+
+@inner
+def put_state(t, port, state, phys, by_set, now):
+    """Write both states. A change between down and not down that no Set asked for raises PortStateChange of the
+    switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
+    settle(t, port, now)
+    info = t.port_info[port]
+    old = octet(info, STATE_AT) & 15
+    info[STATE_AT] = (octet(info, STATE_AT) & 0xF0) | state
+    info[PHYS_AT] = (octet(info, PHYS_AT) & 0x0F) | (phys << 4)
+    if by_set or (old == DOWN) == (state == DOWN):
+        return
+    node = t.port_node[port]
+    if t.node_type[node] != SWITCH:
+        return
+    switch = t.switch_of_node[node]
+    if not octet(t.switch_info[switch], STATE_CHANGE_AT) & STATE_CHANGE_BIT:
+        t.switch_info[switch, STATE_CHANGE_AT] |= STATE_CHANGE_BIT
+        notice(t, now, np.int64(t.node_base[node]), TRAP_LINK_STATE, np.int64(t.port_num[port]))

@@ -1,0 +1,221 @@
+# mypy: ignore-errors
+"""How a MAD finds its device: directed hop by hop, or by LID through the forwarding tables.
+
+Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
+by LID: its port 0), or -1 when it is lost on the way. The ports by which it left the nodes on its way are appended to
+``way``; ``pending[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``pending[LOSS]`` and
+``pending[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import get16, inner, put16
+from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.iba import constants as c
+from softib.iba.smp import PortInfo, SwitchInfo
+
+SWITCH = int(c.NodeType.SWITCH)
+LINK_UP = int(c.PhysState.LINK_UP)
+ARMED, ACTIVE, INIT = int(c.PortState.ARMED), int(c.PortState.ACTIVE), int(c.PortState.INIT)
+PERMISSIVE, MCAST_MIN = c.LID_PERMISSIVE, c.LID_MCAST_MIN
+MAX_HOPS = c.MAX_HOPS
+INITIAL_PATH, RETURN_PATH = c.SMP_INITIAL_PATH, c.SMP_RETURN_PATH
+LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
+    PortInfo.lid.byte, PortInfo.lmc.byte, PortInfo.port_state.byte, PortInfo.port_phys_state.byte,
+)  # fmt: skip
+TOP_AT = SwitchInfo.linear_fdb_top.byte
+DR_SLID_AT, DR_DLID_AT = 32, 34
+RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
+DLID_MAPPING, LOOPING, INACTIVE = (
+    DETAIL_COUNTERS.names.index(n)
+    for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
+)
+HOPS, FORWARD, LOSS, LOSS_AT, ANSWER_LOST = 1, 2, 3, 4, 5
+"""Elements of ``pending``: hops in ``way``, and how many of them the request took; why and where a MAD is lost; 1 = it is
+not the request but its answer."""
+NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
+
+
+@inner
+def link_up(t, port):
+    """True when the physical link of ``port`` carries packets (both ends in LinkUp)."""
+    peer = t.port_peer[port]
+    return peer >= 0 and (t.port_info[port, PHYS_AT] >> 4) == LINK_UP and (t.port_info[peer, PHYS_AT] >> 4) == LINK_UP
+
+
+@inner
+def owns(t, port, lid):
+    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are equal (IBA 4.1.3)."""
+    base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
+    return base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0
+
+
+@inner
+def directed(t, m, port):
+    """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA 14.2.2.2)."""
+    count = np.int64(m[7])
+    if count > MAX_HOPS:
+        return -1
+    at = np.int64(port)
+    hops = t.pending[HOPS]
+    m[RETURN_PATH] = t.port_num[at]
+    for i in range(1, count + 1):
+        node = t.port_node[at]
+        out = np.int64(m[INITIAL_PATH + i])
+        if out < 1 or out > t.node_nports[node]:
+            return -1
+        # Only switches pass directed SMPs on; a CA sends them through the port that its path names.
+        if t.node_type[node] != SWITCH and (i > 1 or out != t.port_num[at]):
+            return -1
+        egress = t.node_base[node] + out
+        if not link_up(t, egress):
+            return lose(t, PORT_DOWN, egress)
+        t.way[hops] = egress
+        hops += 1
+        t.pending[HOPS] = hops
+        at = np.int64(t.port_peer[egress])
+        m[RETURN_PATH + i] = t.port_num[at]
+    return at
+
+
+@inner
+def directed_back(t, m, port):
+    """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
+    count = np.int64(m[7])
+    if count > MAX_HOPS:
+        return -1
+    at = np.int64(port)
+    hops = t.pending[HOPS]
+    for i in range(count, 0, -1):
+        node = t.port_node[at]
+        out = np.int64(m[RETURN_PATH + i])
+        if out < 1 or out > t.node_nports[node]:
+            return -1
+        if t.node_type[node] != SWITCH and (i < count or out != t.port_num[at]):
+            return -1
+        egress = t.node_base[node] + out
+        if not link_up(t, egress):
+            return lose(t, PORT_DOWN, egress)
+        t.way[hops] = egress
+        hops += 1
+        t.pending[HOPS] = hops
+        at = np.int64(t.port_peer[egress])
+    return at
+
+
+@inner
+def by_lid(t, port, lid, is_smp):
+    """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA 18.2.4.3).
+
+    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE where it leaves and ARMED where it
+    enters (IBA 7.2.7).
+    """
+    if lid == 0 or lid >= MCAST_MIN:
+        return -1
+    at = np.int64(port)
+    if owns(t, at, lid):
+        return at
+    node = t.port_node[at]
+    if t.node_type[node] == SWITCH:
+        egress = lookup(t, node, lid)
+    else:
+        egress = at
+    hops = t.pending[HOPS]
+    if t.node_type[node] != SWITCH:
+        at = np.int64(-1)  # a CA's port sends; nothing came in by it
+    # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
+    for _ in range(t.lft.shape[0] + 1):
+        if egress < 0:
+            return lose(t, NO_ROUTE, at)
+        if egress == at:
+            return lose(t, LOOP, at)
+        if not link_up(t, egress) or t.port_info[egress, STATE_AT] & 15 < (INIT if is_smp else ACTIVE):
+            return lose(t, PORT_DOWN, egress)
+        at = np.int64(t.port_peer[egress])
+        t.way[hops] = egress
+        hops += 1
+        t.pending[HOPS] = hops
+        if t.port_info[at, STATE_AT] & 15 < (INIT if is_smp else ARMED):
+            return np.int64(-1)
+        node = t.port_node[at]
+        if t.node_type[node] != SWITCH:
+            return at if owns(t, at, lid) else np.int64(-1)
+        egress = lookup(t, node, lid)
+        if egress == t.node_base[node]:
+            return egress if owns(t, egress, lid) else np.int64(-1)
+    return np.int64(-1)
+
+
+@inner
+def lose(t, why, port):
+    """Remember why a MAD is lost at ``port``; returns -1."""
+    t.pending[LOSS], t.pending[LOSS_AT] = why, port
+    return np.int64(-1)
+
+
+@inner
+def blame(t):
+    """Count the loss that was remembered: at the port by which a packet came in that a switch cannot forward (no route,
+    or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
+    why, port = t.pending[LOSS], t.pending[LOSS_AT]
+    t.pending[LOSS] = NO_LOSS
+    if why == PORT_DOWN:
+        t.counters[port, XMIT_DISCARDS] += np.uint64(1)
+        t.detail_counters[port, INACTIVE] += np.uint64(1)
+    elif why != NO_LOSS and t.port_num[port]:
+        t.counters[port, RELAY_ERRORS] += np.uint64(1)
+        t.detail_counters[port, LOOPING if why == LOOP else DLID_MAPPING] += np.uint64(1)
+
+
+@inner
+def lookup(t, node, lid):
+    """Port by which switch ``node`` forwards ``lid`` (its port 0: the switch itself), -1 = dropped."""
+    switch = t.switch_of_node[node]
+    if lid > get16(t.switch_info[switch], TOP_AT) or lid >= t.lft.shape[1]:
+        return np.int64(-1)
+    out = t.lft[switch, lid]
+    if out > t.node_nports[node]:
+        return np.int64(-1)
+    return np.int64(t.node_base[node]) + np.int64(out)
+
+
+@inner
+def route_smp(t, m, port, dlid):
+    """Way of a directed-route request: LID-routed before and after its directed part where it says so.
+
+    IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive = it ends at
+    the responder.
+    """
+    at = np.int64(port)
+    if get16(m, DR_SLID_AT) != PERMISSIVE:
+        at = by_lid(t, at, dlid, True)
+        if at < 0:
+            return at
+        if m[7] > 0 and t.node_type[t.port_node[at]] != SWITCH:
+            return np.int64(-1)
+    at = directed(t, m, at)
+    target = get16(m, DR_DLID_AT)
+    if at >= 0 and target != PERMISSIVE:
+        node = t.port_node[at]
+        if t.node_type[node] == SWITCH:
+            at = by_lid(t, np.int64(t.node_base[node]), target, True)
+        elif not owns(t, at, target):
+            return np.int64(-1)
+    return at
+
+
+@inner
+def end_port(t, port):
+    """The port that owns LID and M_Key where a MAD entered by ``port``: itself, or port 0 of the switch."""
+    node = t.port_node[port]
+    if t.node_type[node] == SWITCH:
+        return np.int64(t.node_base[node])
+    return np.int64(port)
+
+
+@inner
+def turn(m, status, is_directed):
+    """Make a request its own response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
+    m[3] = 0x81
+    put16(m, 4, (status & 0x7FFF) | (0x8000 if is_directed else 0))
+    m[6] = 0 if is_directed else m[6]

@@ -1,0 +1,150 @@
+# mypy: ignore-errors
+"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two moments of MAD time.
+
+One sampling mechanism an end port (a switch has one, at its port 0). A Set while it is done arms it::
+
+    DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
+
+A Set while it is not done changes nothing. Nothing runs in the background: :func:`advance` moves every armed mechanism
+to the time it is called with, so counts are taken at the first MAD (or ``AgentPlane.advance``) at or after the moment.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, octet, put16, put32
+from softib.agents.kernels.mad_traffic import fold
+from softib.fabric.columns import COUNTER_NAMES
+from softib.iba import constants as c
+from softib.iba.perf import PortSamplesControl as S
+from softib.iba.perf import PortSamplesResult as R
+from softib.iba.perf import SampleStatus
+from softib.iba.rates import SPEEDS
+from softib.iba.smp import PortInfo as P
+
+OK = int(c.MadStatus.OK)
+DATA = c.SMP_DATA
+DONE, STARTED, RUNNING = int(SampleStatus.DONE), int(SampleStatus.STARTED), int(SampleStatus.RUNNING)
+SELECT_AT, TICK_AT, WIDTH_AT, MASK_AT, MASK2_AT = (
+    S.port_select.byte, S.tick.byte, S.counter_width.byte, S.counter_mask0.byte, S.counter_masks_10to14.byte,
+)  # fmt: skip
+MECHANISMS_AT, STATUS_AT, START_AT, INTERVAL_AT, TAG_AT, COUNTERS_AT = (
+    S.sample_mechanisms.byte, S.sample_status.byte, S.sample_start.byte, S.sample_interval.byte, S.tag.byte,
+    S.counter_select.byte,
+)  # fmt: skip
+KEPT = COUNTERS_AT + 2 * S.counter_select.count - START_AT
+R_TAG_AT, R_STATUS_AT, R_COUNTER_AT = R.tag.byte, R.sample_status.byte, R.counter.byte
+COUNTERS = S.counter_select.count
+WIDTH_32 = 4
+# Each of the 15 counters can count every mandatory quantity (bit 0 of its 3-bit mask), and nothing else.
+MASKS_0_TO_9, MASKS_10_TO_14 = 0o1111111111, 0o11111
+QUANTITIES = np.array(
+    [COUNTER_NAMES.index(n) for n in (
+        "port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")], np.int64
+)  # fmt: skip
+"""Columns of CounterSelect 1 to 5 (16.1.3.3)."""
+TICK = 0
+TICK_FS = np.array([4_000_000, *(round(10e6 / s.lane_gbps) for s in SPEEDS)], np.int64)
+"""Femtoseconds of tick 0 (ten bit times of a lane) by speed code."""
+FS_PER_PS = 1000
+PLAIN_AT, EXT_AT, EXT2_AT = P.link_speed_active.byte, P.link_speed_ext_active.byte, P.link_speed_ext2_active.byte
+SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEEDS], np.int64)
+
+
+@inner
+def speed_code(t, port):
+    """Code of the active speed of ``port``, 0 = unknown."""
+    info = t.port_info[port]
+    plain, ext, ext2 = octet(info, PLAIN_AT) >> 4, octet(info, EXT_AT) >> 4, (octet(info, EXT2_AT) >> 5) & 3
+    mlnx = octet(t.port_mlnx_speed[port], 2)
+    code = np.int64(0)
+    for i in range(SPEED_BITS.shape[0]):
+        b = SPEED_BITS[i]
+        if b[3]:
+            hit = ext2 & b[3]
+        elif b[2]:
+            hit = ext & b[2]
+        elif b[4]:
+            hit = mlnx & b[4]
+        else:
+            hit = plain & b[1]
+        if hit:
+            code = b[0]
+    return code
+
+
+@inner
+def status_at(t, end, now):
+    """SampleStatus of the mechanism of end port ``end``."""
+    begin, until = t.sample_ps[end, 0], t.sample_ps[end, 1]
+    if until == 0 or now >= until:
+        return DONE
+    return RUNNING if now >= begin else STARTED
+
+
+@inner
+def advance(t, now):
+    """Take the counts of every armed mechanism whose moment has come. ``samplers``: row 0 their number, then per
+    mechanism end port, sampled port, 1 = the begin is taken."""
+    n, kept = t.samplers[0, 0], 0
+    for i in range(1, n + 1):
+        end, port, begun = t.samplers[i, 0], t.samplers[i, 1], t.samplers[i, 2]
+        if not begun and now >= t.sample_ps[end, 0]:
+            fold(t)
+            for q in range(QUANTITIES.shape[0]):
+                t.sample_count[end, q] = t.counters[port, QUANTITIES[q]]
+            begun = np.int64(1)
+        if now >= t.sample_ps[end, 1]:
+            fold(t)
+            for q in range(QUANTITIES.shape[0]):
+                here, before = t.counters[port, QUANTITIES[q]], t.sample_count[end, q]
+                # Somebody cleared the counter meanwhile.
+                t.sample_count[end, q] = here - before if here >= before else here
+            continue
+        kept += 1
+        t.samplers[kept, 0], t.samplers[kept, 1], t.samplers[kept, 2] = end, port, begun
+    t.samplers[0, 0] = kept
+
+
+@inner
+def samples_control(t, m, end, port, now, is_set):
+    """Get, or Set: arm the mechanism of ``end`` for ``port``."""
+    kept = t.sample_control[end]
+    n = t.samplers[0, 0]
+    if is_set and status_at(t, end, now) == DONE and n + 1 < t.samplers.shape[0]:
+        copy(kept, START_AT, m, DATA + START_AT, KEPT)
+        kept[SELECT_AT] = m[DATA + SELECT_AT]
+        fs = TICK_FS[speed_code(t, port)]
+        begin = now + get32(m, DATA + START_AT) * fs // FS_PER_PS
+        until = begin + max(get32(m, DATA + INTERVAL_AT) * fs // FS_PER_PS, 1)
+        t.sample_ps[end, 0], t.sample_ps[end, 1] = begin, until
+        t.samplers[n + 1, 0], t.samplers[n + 1, 1], t.samplers[n + 1, 2] = end, port, 0
+        t.samplers[0, 0] = n + 1
+        advance(t, now)
+    number = m[DATA + SELECT_AT]
+    clear(m, DATA, 192)
+    m[DATA + SELECT_AT], m[DATA + TICK_AT], m[DATA + WIDTH_AT] = number, TICK, WIDTH_32
+    put32(m, DATA + MASK_AT, MASKS_0_TO_9)
+    put16(m, DATA + MASK2_AT, MASKS_10_TO_14)
+    m[DATA + STATUS_AT] = status_at(t, end, now)
+    copy(m, DATA + START_AT, kept, START_AT, KEPT)
+    return OK
+
+
+@inner
+def samples_result(t, m, end, now):
+    """What was counted; before the end, what is counted so far."""
+    clear(m, DATA, 192)
+    kept, status = t.sample_control[end], status_at(t, end, now)
+    put16(m, DATA + R_TAG_AT, get16(kept, TAG_AT))
+    m[DATA + R_STATUS_AT] = status
+    port = np.int64(t.node_base[t.port_node[end]]) + octet(kept, SELECT_AT)
+    for i in range(COUNTERS):
+        what = get16(kept, COUNTERS_AT + 2 * i)
+        if what < 1 or what > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:
+            continue
+        value = t.sample_count[end, what - 1]
+        if status == RUNNING:
+            here = t.counters[port, QUANTITIES[what - 1]]
+            value = here - value if here >= value else here
+        put32(m, DATA + R_COUNTER_AT + 4 * i, min(np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF)), 0xFFFFFFFF))
+    return OK

@@ -1,0 +1,343 @@
+# mypy: ignore-errors
+"""The subnet management agent: one function an attribute, ``(t, m, ingress, modifier, is_set) -> status``.
+
+``m`` is the MAD that becomes the answer; its attribute is at octet 64. A request that is refused (status not OK)
+changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import clear, copy, get16, inner, put16, put32, put64, same
+from softib.agents.kernels.notice import DESC_CHANGED, local_change
+from softib.iba import constants as c
+from softib.iba import smp
+from softib.iba.devices import AGGREGATION_NODE_ID, DEVICES
+
+SWITCH = int(c.NodeType.SWITCH)
+OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
+DATA = c.SMP_DATA
+MELLANOX = 0x2C9
+MELLANOX_PARTS = np.array(sorted({*DEVICES, AGGREGATION_NODE_ID}), np.int64)
+S, N, P, X = smp.SwitchInfo, smp.NodeInfo, smp.PortInfo, smp.MlnxExtPortInfo
+LFDB_CAP_AT, MFDB_CAP_AT, LFDB_TOP_AT, MFDB_TOP_AT = (
+    S.linear_fdb_cap.byte, S.mcast_fdb_cap.byte, S.linear_fdb_top.byte, S.mcast_fdb_top.byte,
+)  # fmt: skip
+SYS_GUID_AT, NODE_GUID_AT, PORT_GUID_AT = N.sys_guid.byte, N.node_guid.byte, N.port_guid.byte
+PARTITION_CAP_AT, DEVICE_AT, REVISION_AT = N.partition_cap.byte, N.device_id.byte, N.revision.byte
+LOCAL_PORT_AT = N.local_port_num.byte
+X_CHANGE_AT, X_SUPPORTED_AT, X_ENABLED_AT, X_ACTIVE_AT = (
+    X.state_change_enable.byte, X.link_speed_supported.byte, X.link_speed_enabled.byte, X.link_speed_active.byte,
+)  # fmt: skip
+LIFE_AT = S.life_time_value.byte  # LifeTimeValue(5), PortStateChange(1), OptimizedSLtoVLMapping(2)
+CAP_MASK_AT, CAP_MASK2_AT, GUID_CAP_AT = P.cap_mask.byte, P.cap_mask2.byte, P.guid_cap.byte
+HIGH_CAP_AT, LOW_CAP_AT = P.vl_arb_high_cap.byte, P.vl_arb_low_cap.byte
+MCAST_TOP_BIT = 0x40  # CapabilityMask bit 30, in its first octet
+SET_DESC_BIT = 0x01  # CapabilityMask2 bit 0, in its second octet
+PORT_INFO_EXT_BIT, NO_FEC = 0x02, 1
+E = smp.PortInfoExtended
+FEC_ENABLED_AT = np.array([
+    E.fdr_fec_mode_enabled.byte, E.edr_fec_mode_enabled.byte, E.hdr_fec_mode_enabled.byte, E.ndr_fec_mode_enabled.byte,
+], np.int64)  # fmt: skip
+"""Each stands behind what is supported at that speed."""
+LID_MCAST_MIN, LFT_NO_ROUTE = c.LID_MCAST_MIN, c.LFT_NO_ROUTE
+NO_MCAST_TOP = LID_MCAST_MIN - 1
+ALL_OUTPUTS, ALL_INPUTS = 0x10000, 0x20000
+
+
+@inner
+def node_info(t, m, ingress, modifier, is_set):
+    """NodeInfo is read-only; LocalPortNum is the port that the SMP entered (14.2.5.3)."""
+    if is_set:
+        return BAD_ATTRIBUTE
+    node = t.port_node[ingress]
+    clear(m, DATA, 64)
+    m[DATA] = 1
+    m[DATA + 1] = 1
+    m[DATA + 2] = t.node_type[node]
+    m[DATA + 3] = t.node_nports[node]
+    put64(m, DATA + SYS_GUID_AT, t.sys_guid[node])
+    put64(m, DATA + NODE_GUID_AT, t.node_guid[node])
+    put64(m, DATA + PORT_GUID_AT, t.port_guid[ingress])
+    end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
+    put16(m, DATA + PARTITION_CAP_AT, np.int64(t.pkey_cap[end]))
+    put16(m, DATA + DEVICE_AT, np.int64(t.device_id[node]))
+    put32(m, DATA + REVISION_AT, np.int64(t.revision[node]))
+    # LocalPortNum (8 bits) and VendorID (24 bits) share a word.
+    put32(m, DATA + LOCAL_PORT_AT, (np.int64(t.port_num[ingress]) << 24) | np.int64(t.vendor_id[node]))
+    return OK
+
+
+@inner
+def node_description(t, m, ingress, modifier, is_set, now):
+    """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2). A change raises trap 144 on every end port."""
+    node = t.port_node[ingress]
+    if is_set:
+        end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
+        if not t.port_info[end, CAP_MASK2_AT + 1] & SET_DESC_BIT:
+            return BAD_ATTRIBUTE
+        if not same(t.node_desc[node], 0, m, DATA, 64):
+            copy(t.node_desc[node], 0, m, DATA, 64)
+            describe(t, node, now, DESC_CHANGED)
+    else:
+        copy(m, DATA, t.node_desc[node], 0, 64)
+    return OK
+
+
+@inner
+def describe(t, node, now, flags):
+    """Tell the SM what ``flags`` say of ``node``: trap 144 of each of its end ports."""
+    base = np.int64(t.node_base[node])
+    if t.node_type[node] == SWITCH:
+        local_change(t, now, base, flags)
+        return
+    for port in range(base + 1, base + np.int64(t.node_nports[node]) + 1):
+        if t.port_peer[port] >= 0:
+            local_change(t, now, port, flags)
+
+
+@inner
+def port_info_extended(t, m, ingress, modifier, is_set):
+    """PortInfoExtended, where CapabilityMask2 has bit 1: a Set keeps the enabled modes (14.2.5.19).
+
+    Only modes that are supported can be enabled; "no FEC" is always possible.
+    """
+    node = t.port_node[ingress]
+    number = modifier & 0x7FFFFFFF
+    if number > t.node_nports[node]:
+        return BAD_FIELD
+    end = np.int64(t.node_base[node]) if t.node_type[node] == SWITCH else np.int64(ingress)
+    if not t.port_info[end, CAP_MASK2_AT + 1] & PORT_INFO_EXT_BIT:
+        return BAD_ATTRIBUTE
+    port = np.int64(ingress)
+    if number > 0 or t.node_type[node] == SWITCH:
+        port = np.int64(t.node_base[node]) + number
+    image, status = t.port_info_ext[port], OK
+    if is_set:
+        for at in FEC_ENABLED_AT:
+            if get16(m, DATA + at) & ~(get16(image, at - 2) | NO_FEC):
+                status = BAD_FIELD
+        if status == OK:
+            for at in FEC_ENABLED_AT:
+                copy(image, at, m, DATA + at, 2)
+    clear(m, DATA, 64)
+    copy(m, DATA, image, 0, 24)
+    return status
+
+
+@inner
+def switch_info(t, m, ingress, modifier, is_set):
+    """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are kept; PortStateChange is cleared by writing 1."""
+    node = t.port_node[ingress]
+    switch = t.switch_of_node[node]
+    if switch < 0:
+        return BAD_ATTRIBUTE
+    info = t.switch_info[switch]
+    status = OK
+    if is_set:
+        top = get16(m, DATA + LFDB_TOP_AT)
+        mcast_top = get16(m, DATA + MFDB_TOP_AT)
+        has_mcast_top = t.port_info[t.node_base[node], CAP_MASK_AT] & MCAST_TOP_BIT != 0
+        legal_mcast = mcast_top == 0 or NO_MCAST_TOP <= mcast_top < LID_MCAST_MIN + get16(info, MFDB_CAP_AT)
+        if (top > 0 and top >= get16(info, LFDB_CAP_AT)) or (has_mcast_top and not legal_mcast):
+            status = BAD_FIELD
+        else:
+            put16(info, LFDB_TOP_AT, top)
+            if has_mcast_top:
+                put16(info, MFDB_TOP_AT, mcast_top)
+            kept = info[LIFE_AT] & (0x07 & ~(m[DATA + LIFE_AT] & 0x04))
+            info[LIFE_AT] = (m[DATA + LIFE_AT] & 0xF8) | kept
+    copy(m, DATA, info, 0, 64)
+    return status
+
+
+@inner
+def guid_info(t, m, ingress, modifier, is_set):
+    """A block of eight GUIDs of the end port; entry 0 is the PortGUID and read-only (14.2.5.5)."""
+    node = t.port_node[ingress]
+    end = np.int64(t.node_base[node]) if t.node_type[node] == SWITCH else np.int64(ingress)
+    first, cap = modifier * 8, np.int64(t.port_info[end, GUID_CAP_AT])
+    if first >= cap:
+        return BAD_FIELD
+    base = np.int64(t.guid_base[end]) + first
+    for i in range(8):
+        at = DATA + 8 * i
+        if first + i < cap and base + i < t.guids.shape[0]:
+            if is_set and first + i > 0:
+                v = np.uint64(0)
+                for j in range(8):
+                    v = (v << np.uint64(8)) | np.uint64(m[at + j])
+                t.guids[base + i] = v
+            put64(m, at, t.guids[base + i])
+        else:
+            clear(m, at, 8)
+    return OK
+
+
+@inner
+def pkey_table(t, m, ingress, modifier, is_set):
+    """A block of 32 P_Keys; on a switch the upper half of the modifier selects the port (14.2.5.7)."""
+    node = t.port_node[ingress]
+    port = np.int64(ingress)
+    if t.node_type[node] == SWITCH:
+        number = modifier >> 16
+        if number > t.node_nports[node]:
+            return BAD_FIELD
+        port = np.int64(t.node_base[node]) + number
+    first, cap = (modifier & 0xFFFF) * 32, np.int64(t.pkey_cap[port])
+    if first >= cap:
+        return BAD_FIELD
+    base = np.int64(t.pkey_base[port]) + first
+    for i in range(32):
+        at = DATA + 2 * i
+        if first + i < cap:
+            if is_set:
+                t.pkeys[base + i] = get16(m, at)
+            else:
+                put16(m, at, np.int64(t.pkeys[base + i]))
+        else:
+            clear(m, at, 2)
+    return OK
+
+
+@inner
+def sl_to_vl(t, m, ingress, modifier, is_set):
+    """SL→VL of an input and an output port of a switch, or of a CA port (14.2.5.8).
+
+    Switches with OptimizedSLtoVLMappingProgramming take a Set for all output ports (bit 16) or all input ports
+    (bit 17) at once.
+    """
+    node = t.port_node[ingress]
+    if t.node_type[node] != SWITCH:
+        row = t.sl2vl[t.sl2vl_base[ingress]]
+        if is_set:
+            copy(row, 0, m, DATA, 8)
+        copy(m, DATA, row, 0, 8)
+        clear(m, DATA + 8, 56)
+        return OK
+    n, base = np.int64(t.node_nports[node]), np.int64(t.node_base[node])
+    first_out, first_in = modifier & 0xFF, (modifier >> 8) & 0xFF
+    last_out, last_in = first_out, first_in
+    wild = modifier & (ALL_OUTPUTS | ALL_INPUTS)
+    optimized = t.switch_info[t.switch_of_node[node], LIFE_AT] & 3
+    if (modifier >> 18) or (wild and not (optimized and is_set)):
+        return BAD_FIELD
+    if modifier & ALL_OUTPUTS:
+        first_out, last_out = 1, n
+    if modifier & ALL_INPUTS:
+        first_in, last_in = 0, n
+    if last_out > n or last_in > n:
+        return BAD_FIELD
+    for out in range(first_out, last_out + 1):
+        for into in range(first_in, last_in + 1):
+            row = t.sl2vl[t.sl2vl_base[base + out] + into]
+            if is_set:
+                copy(row, 0, m, DATA, 8)
+            else:
+                copy(m, DATA, row, 0, 8)
+    clear(m, DATA + 8, 56)
+    return OK
+
+
+@inner
+def vl_arbitration(t, m, ingress, modifier, is_set):
+    """One of four blocks of 32 (VL, weight); entries beyond the port's table do not exist (14.2.5.9)."""
+    node = t.port_node[ingress]
+    block, number = modifier >> 16, modifier & 0xFFFF
+    port = np.int64(ingress)
+    if t.node_type[node] == SWITCH:
+        if number > t.node_nports[node]:
+            return BAD_FIELD
+        port = np.int64(t.node_base[node]) + number
+    if block < 1 or block > 4:
+        return BAD_FIELD
+    cap = np.int64(t.port_info[port, LOW_CAP_AT if block <= 2 else HIGH_CAP_AT])
+    here = min(cap - (32 if block % 2 == 0 else 0), 32)
+    if here <= 0:
+        return BAD_FIELD
+    row = t.vl_arb[port, block - 1]
+    if is_set:
+        copy(row, 0, m, DATA, 2 * here)
+    copy(m, DATA, row, 0, 2 * here)
+    clear(m, DATA + 2 * here, 64 - 2 * here)
+    return OK
+
+
+@inner
+def linear_fdb(t, m, ingress, modifier, is_set):
+    """Egress ports of 64 LIDs (14.2.5.10)."""
+    switch = t.switch_of_node[t.port_node[ingress]]
+    if switch < 0:
+        return BAD_ATTRIBUTE
+    cap = min(get16(t.switch_info[switch], LFDB_CAP_AT), np.int64(t.lft.shape[1]))
+    first = modifier * 64
+    if first >= cap:
+        return BAD_FIELD
+    here = min(cap - first, 64)
+    row = t.lft[switch]
+    if is_set:
+        copy(row, first, m, DATA, here)
+    else:
+        copy(m, DATA, row, first, here)
+    for i in range(here, 64):
+        m[DATA + i] = LFT_NO_ROUTE
+    return OK
+
+
+@inner
+def multicast_fdb(t, m, ingress, modifier, is_set):
+    """Port masks of 32 MLIDs for 16 ports: block in bits 0-8, position in bits 28-31 (14.2.5.12)."""
+    node = t.port_node[ingress]
+    switch = t.switch_of_node[node]
+    if switch < 0:
+        return BAD_ATTRIBUTE
+    position, first = modifier >> 28, (modifier & 0x1FF) * 32
+    cap = min(get16(t.switch_info[switch], MFDB_CAP_AT), np.int64(t.mft.shape[1]))
+    if modifier & 0x0FFFFE00 or first >= cap or position * 16 > t.node_nports[node] or position >= t.mft.shape[2]:
+        return BAD_FIELD
+    for i in range(32):
+        at = DATA + 2 * i
+        if first + i >= cap:
+            clear(m, at, 2)
+        elif is_set:
+            t.mft[switch, first + i, position] = get16(m, at)
+        else:
+            put16(m, at, np.int64(t.mft[switch, first + i, position]))
+    return OK
+
+
+@inner
+def is_mellanox_part(device):
+    """True for the DeviceIDs that :mod:`softib.iba.devices` knows."""
+    for i in range(MELLANOX_PARTS.shape[0]):
+        if MELLANOX_PARTS[i] == device:
+            return True
+    return False
+
+
+@inner
+def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
+    """Mellanox ExtendedPortInfo: tells FDR10 from QDR. A Set changes LinkSpeedEnabled where StateChangeEnable says so.
+
+    A Mellanox part answers it under an OEM's VendorID too: OpenSM asks by DeviceID alone.
+    """
+    node = t.port_node[ingress]
+    if t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node])):
+        return BAD_ATTRIBUTE
+    number = modifier & 0x7FFFFFFF
+    if number > t.node_nports[node]:
+        return BAD_FIELD
+    port = np.int64(ingress)
+    if number > 0 or t.node_type[node] == SWITCH:
+        port = np.int64(t.node_base[node]) + number
+    speeds = t.port_mlnx_speed[port]
+    status = OK
+    if is_set and m[DATA + X_CHANGE_AT] & 1:
+        if m[DATA + X_ENABLED_AT] & ~speeds[0]:
+            status = BAD_FIELD
+        else:
+            speeds[1] = m[DATA + X_ENABLED_AT]
+    clear(m, DATA, 64)
+    m[DATA + X_SUPPORTED_AT] = speeds[0]
+    m[DATA + X_ENABLED_AT] = speeds[1]
+    m[DATA + X_ACTIVE_AT] = speeds[2]
+    return status

@@ -1,0 +1,88 @@
+# mypy: ignore-errors
+"""Mellanox' vendor class 0x0a: the attributes whose layout vendstat publishes, read-only."""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, put16, put32
+from softib.agents.kernels.mad_traffic import fold
+from softib.fabric.columns import COUNTER_NAMES
+from softib.iba import constants as c
+from softib.iba import mlnx
+
+GET = int(c.Method.GET)
+OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
+DATA, RECORDS_AT = mlnx.VENDOR_DATA, mlnx.VENDOR_DATA + 8
+CLASS_PORT_INFO, GENERAL_INFO, CONFIG_SPACE, COUNTER_GROUPS = (
+    0x01, mlnx.GeneralInfo.attr, mlnx.CONFIG_SPACE_ACCESS, mlnx.COUNTER_GROUP_INFO,
+)  # fmt: skip
+G, X = mlnx.GeneralInfo, mlnx.GeneralInfoExt
+HW_AT, DEVICE_AT, UPTIME_AT, FW_AT, PSID_AT, SW_AT = (
+    G.hw_revision.byte, G.device_id.byte, G.uptime.byte, G.fw_major.byte, G.psid.byte, G.sw_major.byte,
+)  # fmt: skip
+EXT_AT, EXT_SIZE = SW_AT - 1, X.size
+EXT_DEVICES = np.array(mlnx.EXT_FW_DEVICES, np.int64)
+PSID = np.frombuffer(b"SOFTIB".ljust(16, b"\0"), np.uint8)
+RECORD, MAX_RECORDS = mlnx.ConfigSpaceRecord.size, 18
+XMIT_WAIT = COUNTER_NAMES.index("port_xmit_wait")
+ADDRESS, STEP = mlnx.XMIT_WAIT_ADDRESS, mlnx.XMIT_WAIT_STEP
+IS3, IS3_PORTS, FIRST_GROUP_PORT = mlnx.IS3_DEVICE_ID, mlnx.IS3_PORTS, 4
+RESP_TIME_AT, RESP_TIME = 7, 18
+PS_PER_S = 1_000_000_000_000
+
+
+@inner
+def general_info(t, m, node, now):
+    """Hardware from NodeInfo, seconds since power-up, softib's version as firmware and software version."""
+    device = np.int64(t.device_id[node])
+    put16(m, DATA + HW_AT, np.int64(t.revision[node]) & 0xFFFF)
+    put16(m, DATA + DEVICE_AT, device)
+    put32(m, DATA + UPTIME_AT, (now // PS_PER_S) & 0xFFFFFFFF)
+    copy(m, DATA + FW_AT, t.firmware, 0, 3)
+    copy(m, DATA + PSID_AT, PSID, 0, 16)
+    at = DATA + SW_AT
+    for i in range(EXT_DEVICES.shape[0]):
+        if EXT_DEVICES[i, 0] <= device <= EXT_DEVICES[i, 1]:
+            for j in range(3):
+                put32(m, DATA + EXT_AT + 4 * j, np.int64(t.firmware[j]))
+            at = DATA + SW_AT + EXT_SIZE
+    copy(m, at, t.firmware, 0, 3)
+    return OK
+
+
+@inner
+def config_space(t, m, node, modifier):
+    """InfiniScale III: PortXmitWait of the ports that the records name."""
+    records = (modifier >> 16) & 0x3F
+    if t.device_id[node] != IS3 or records > MAX_RECORDS:
+        return BAD_FIELD
+    for i in range(records):
+        at = RECORDS_AT + RECORD * i
+        group = (get32(m, at) - ADDRESS) // STEP
+        if group < 1 or group > IS3_PORTS or (get32(m, at) - ADDRESS) % STEP:
+            return BAD_FIELD
+        number = (group + FIRST_GROUP_PORT - 2) % IS3_PORTS + 1
+        value = np.uint64(0)
+        if number <= t.node_nports[node]:
+            value = t.counters[t.node_base[node] + number, XMIT_WAIT]
+        put32(m, at + 4, min(np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF)), 0xFFFFFFFF))
+    return OK
+
+
+@inner
+def vendor_agent(t, m, ingress, now):
+    """Answer Get of one vendor attribute; returns the status."""
+    attribute, node = get16(m, 16), t.port_node[ingress]
+    if m[3] != GET:
+        return BAD_ATTRIBUTE
+    fold(t)
+    if attribute == CONFIG_SPACE:
+        return config_space(t, m, node, get32(m, 20))
+    if attribute != CLASS_PORT_INFO and attribute != GENERAL_INFO and attribute != COUNTER_GROUPS:
+        return BAD_ATTRIBUTE
+    clear(m, DATA, 232)
+    if attribute == GENERAL_INFO:
+        return general_info(t, m, node, now)
+    if attribute == CLASS_PORT_INFO:
+        m[DATA], m[DATA + 1], m[DATA + RESP_TIME_AT] = 1, 1, RESP_TIME
+    # No counter has to be selected in a group before it counts: the number of counter groups stays 0.
+    return OK

@@ -1,0 +1,91 @@
+"""What an RMPP message has on the wire beyond its first packet, counted at every port of its way (IBA 13.6, 16.1.3.5).
+
+Between our own programs a message travels in one piece, and the agents route and count its first packet. Its other segments go
+the same way, the acknowledgements that the receiver's driver sends go by the tables to the sender's LID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.agents.kernels.mad_traffic import MAD_WORDS
+from softib.agents.plane import AgentPlane
+from softib.fabric.model import Fabric
+from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.sa import RMPP_HEADER, RmppHeader, RmppType
+from softib.iba.smp import PortInfo
+from softib.mad.rmpp import RMPP_END, WINDOW
+from softib.mad.rmpp_wire import RESPONSE, VENDOR2, class_header_of, is_whole
+
+__all__ = ["RmppSegments", "segments_of", "way"]
+
+MOST = 2**64 - 1
+RMPP_CLASSES = {MgmtClass.SUBN_ADM, MgmtClass.DEV_ADM, MgmtClass.BIS, *VENDOR2}
+TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
+
+
+def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
+    """(segments, acknowledgements) of a message of ``octets``, head included: the first segment is acknowledged, then the last
+    of each window, and the last."""
+    head = RMPP_END + class_header_of(mgmt_class)
+    n = max(1, -(-(octets - head) // (MAD_SIZE - head)))
+    return n, -(-n // WINDOW) + ((n - 1) % WINDOW != 0)
+
+
+def way(f: Fabric, port: int, lid: int) -> list[int]:
+    """Rows of the ports that a packet for ``lid`` leaves, from end port ``port`` on, by the forwarding tables of now."""
+    rows: list[int] = []
+    at = port
+    for _ in range(f.sizes.switches + 1):
+        node = int(f.port_node[at])
+        if f.is_switch[node]:
+            out = int(f.lft[f.switch_of_node[node], lid])
+            if out == 0 or out > f.node_nports[node]:
+                break
+            at = int(f.node_base[node]) + out
+        elif rows:
+            break
+        rows.append(at)
+        at = int(f.port_peer[at])
+        if at < 0:
+            break
+    return rows
+
+
+class RmppSegments:
+    """Counts what programs and managers of ``plane`` send each other. ``whole`` says of a response (uint8[256]) whether its
+    receiver takes RMPP messages whole, ``octets`` how long the message is that a program sends now (0: no longer than a MAD)."""
+
+    def __init__(self, plane: AgentPlane):
+        self.fabric, self.tables = plane.fabric, plane.tables
+        self.whole: Callable[[np.ndarray], bool] = lambda mad: False
+        self.octets: Callable[[], int] = lambda: 0
+
+    def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
+        """``mad``, the first packet of a message of ``octets`` (0: it is all) on ``sl``, has got from end port ``port`` to end port
+        ``to``."""
+        if int(mad[1]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
+            return
+        response = bool(mad[3] & RESPONSE)
+        if not octets and not (response and mad[TYPE_AT] == RmppType.DATA and is_whole(mad[None])[0]):
+            return
+        if response and not self.whole(mad):
+            return  # the first segment alone reaches a program without RMPP
+        segments, acks = segments_of(octets or RMPP_END, int(mad[1]))
+        self._pass(port, dlid, sl, segments - 1)
+        self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), sl, acks)
+
+    def _pass(self, port: int, lid: int, sl: int, packets: int) -> None:
+        if not packets:
+            return
+        counters, by_level = self.fabric.counters, self.fabric.sl_counters
+        for egress in way(self.fabric, port, lid):
+            ends = ((egress, "xmit"), (int(self.fabric.port_peer[egress]), "rcv"))
+            for row, what in ends:
+                for name, n in ((f"port_{what}_data", packets * int(MAD_WORDS)), (f"port_{what}_pkts", packets),
+                                (f"port_unicast_{what}_pkts", packets)):  # fmt: skip
+                    counters[name][row] = min(int(counters[name][row]) + n, MOST)
+                levels = by_level[f"{what}_data_sl"]
+                levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_WORDS), MOST)

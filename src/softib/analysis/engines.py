@@ -1,0 +1,87 @@
+"""What every routing engine would make of the fabric: the same hosts, the same traffic, other tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.analysis.endpoints import Endpoints
+from softib.analysis.labels import with_names
+from softib.analysis.model import RoutingPart
+from softib.analysis.prediction import network_of, sampled_shifts
+from softib.errors import SoftibError
+from softib.fabric.model import Fabric
+from softib.routing.engine import ENGINES, RouteOptions, route
+from softib.routing.graph import SwitchGraph
+from softib.routing.verify import verify
+from softib.sim import static
+
+__all__ = ["EngineRow", "compare_engines"]
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """One engine: ``bisection`` and ``shift`` are relative as in the prediction (None where the engine refused).
+
+    ``tables`` is the engine that really made the tables (another where this one fell back), ``used`` marks the row of the
+    tables that the report is about (``engine`` is ``file`` where they come from one), ``note`` says why an engine refused,
+    or what it fell back to.
+    """
+
+    engine: str
+    tables: str
+    used: bool
+    bisection: float | None
+    shift: float | None
+    deadlock_free: bool | None
+    unreachable: int | None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return vars(self).copy()
+
+
+def compare_engines(
+    fabric: Fabric,
+    graph: SwitchGraph,
+    ends: Endpoints,
+    part: RoutingPart,
+    lft: np.ndarray,
+    options: RouteOptions | None = None,
+    seed: int = 0,
+    predicted: tuple[float, float] | None = None,
+) -> list[EngineRow]:
+    """Route with every engine and predict random pairs and shifts, all with the prediction's draws; best bisection first.
+
+    ``part`` and ``lft`` are the tables in use: their row is about them, as they are, not about new ones; ``predicted`` are
+    its two figures, if at hand.
+    """
+    bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
+    rows = [EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
+                      part.unreachable, "; ".join(part.notes))]  # fmt: skip
+    rows += [_row(name, fabric, graph, ends, options, seed) for name in ENGINES if name != part.engine]
+    order = [*ENGINES, part.engine]
+    return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
+
+
+def _row(
+    name: str, fabric: Fabric, graph: SwitchGraph, ends: Endpoints, options: RouteOptions | None, seed: int
+) -> EngineRow:
+    try:
+        found = route(graph, name, options)
+    except SoftibError as error:
+        return EngineRow(name, name, False, None, None, None, None, *with_names([str(error)], fabric))
+    proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
+    bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
+    return EngineRow(name, found.engine, False, bisection, shift, proof.deadlock_free, proof.unreachable,
+                     *with_names(["; ".join(found.notes)], fabric))  # fmt: skip
+
+
+def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
+    """(random pairs, shifts), relative."""
+    network = network_of(fabric, graph, lft, ends)
+    shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
+    return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

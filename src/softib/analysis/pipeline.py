@@ -1,0 +1,174 @@
+"""Gathers everything about one source into a :class:`~softib.analysis.model.Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from softib.analysis import routed
+from softib.analysis.model import Counts, Report
+from softib.analysis.traffic_matrix import matrix_of, read_rows
+from softib.errors import InputError, LimitError, PeerError, SoftibError
+from softib.fabric.formats.base import ReadResult
+from softib.iba.devices import is_aggregation_node
+
+__all__ = ["build", "checked", "counts_of"]
+
+Steps = Callable[[str], AbstractContextManager[None]]
+
+
+def quietly(what: str) -> AbstractContextManager[None]:
+    """Steps that nobody watches."""
+    return nullcontext()
+
+
+def counts_of(result: ReadResult) -> Counts:
+    """What the file holds (its reader's counts), else what the fabric does."""
+    f, told = result.fabric, result.counts
+    sharp = is_aggregation_node(f.node_desc[f.cas])
+    found: dict[str, int | None] = {
+        "switches": f.sizes.switches, "cas": len(f.cas), "sharp_nodes": int(sharp.sum()),
+        "links": f.sizes.cables, "system_links": f.source.system_links,
+    }  # fmt: skip
+    return Counts(**{key: told.get(key, value) for key, value in found.items()})
+
+
+def checked(
+    source: str, result: ReadResult, *, plan: Sequence[str] | str = (),
+    guid_files: Mapping[str, str | None] | None = None, steps: Steps = quietly,
+) -> Report:  # fmt: skip
+    """Findings only: what ``softib check`` says."""
+    return build(source, result, plan=plan, guid_files=guid_files, steps=steps, predicted=False)
+
+
+def build(
+    source: str,
+    result: ReadResult,
+    *,
+    plan: Sequence[str] | str = (),
+    engine: str | None = None,
+    lfts: str | None = None,
+    guid_files: Mapping[str, str | None] | None = None,
+    seed: int = 0,
+    traffic: str | None = None,
+    steps: Steps = quietly,
+    predicted: bool = True,
+) -> Report:
+    """Bring up (or read tables), prove, check, predict, also ``traffic`` (the path of a matrix). ``guid_files`` are paths by
+    OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of each step.
+
+    What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
+    Several files in ``plan`` make one plan. Raises :class:`InputError` for a plan, table file or engine that cannot be
+    used.
+    """
+    routed.check_choice(engine, lfts)
+    plans = (plan,) if isinstance(plan, str) else tuple(plan)
+    wanted = _read_plans(plans)
+    rows = None if traffic is None else read_rows(traffic)
+    report = Report(
+        source,
+        result.format,
+        result.fabric,
+        counts_of(result),
+        list(result.problems),
+        [],
+        plan=", ".join(plans) or None,
+    )
+    found = _route(report, result, engine, lfts, guid_files, steps)
+    remedy = _remedy(found, engine, lfts, seed, steps)
+    with steps("checks"):
+        _check(report, result, wanted, found, remedy)
+    if found is not None and predicted:
+        from softib.analysis.prediction import predict
+        from softib.analysis.traffic import traffic_of
+
+        with steps("prediction"):
+            cut = report.recognised.bisection if report.recognised else None
+            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
+            if rows is not None and report.prediction is not None:
+                matrix = matrix_of(str(traffic), rows, report.prediction.endpoints)
+                report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
+        if report.prediction is not None:
+            from softib.analysis.engines import compare_engines
+
+            with steps("other engines"):
+                told = report.prediction
+                report.engines = compare_engines(
+                    found.fabric, found.graph, told.endpoints, found.part, found.lft, found.options, seed,
+                    (told.bisection_relative, told.pattern("shift").relative),
+                )  # fmt: skip
+        else:
+            report.notes.append("no traffic to predict: fewer than two host ports have an address")
+    return report
+
+
+def _route(
+    report: Report, result: ReadResult, engine: str | None, lfts: str | None,
+    guid_files: Mapping[str, str | None] | None, steps: Steps,
+) -> routed.Routed | None:  # fmt: skip
+    try:
+        found = routed.routed(result, engine, lfts, steps, guid_files)
+    except InputError:
+        raise
+    except (LimitError, PeerError) as error:
+        report.notes.append(f"not brought up: {error}")
+        return None
+    except SoftibError as error:
+        if error.exit_code != 2:
+            raise
+        report.notes.append(f"not brought up: {error}")
+        return None
+    report.fabric, report.graph, report.lft = found.fabric, found.graph, found.lft
+    report.routing, report.bring_up = found.part, found.bring_up
+    report.problems += found.problems
+    return found
+
+
+def _read_plans(plans: tuple[str, ...]) -> Any:
+    if not plans:
+        return None
+    from softib.fabric.formats.cabling.plan import join_plans
+
+    return join_plans([_read_plan(plan) for plan in dict.fromkeys(plans)])
+
+
+def _read_plan(plan: str) -> Any:
+    from softib.fabric.formats.cabling.plan import CablingPlan, read_plan
+    from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
+
+    if not is_fabric_yaml(plan):
+        return read_plan(plan)
+    read = load_fabric_yaml(plan)
+    wanted = CablingPlan.from_fabric(read.fabric, read.problems)
+    wanted.path, wanted.files = plan, (plan,)
+    return wanted
+
+
+def _remedy(found: routed.Routed | None, engine: str | None, lfts: str | None, seed: int, steps: Steps) -> Any:
+    """What ftree's GUID files would bring back, where ftree was wanted, or a running fabric is a tree with a flaw."""
+    if found is None or lfts or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
+        return None
+    from softib.analysis.remedy import ftree_unfit
+
+    with steps("what ftree would carry"):
+        return ftree_unfit(found.fabric, found.graph, found.lft, found.options, seed)
+
+
+def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None, remedy: Any = None) -> None:
+    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
+    from softib.diags.check import check_structure
+    from softib.diags.structure import summary
+
+    routing: dict[str, Any] = {}
+    if found is not None:
+        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph, "remedy": remedy}
+        if found.bring_up is None:  # the tables were read, not chosen by us
+            routing["records"] = result.fabric.source.records | {"lfts"}
+    if plan is not None:
+        from softib.diags.plan_compare import compare
+
+        plan = report.comparison = compare(result.fabric, plan)
+        report.problems += plan.problems
+    report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
+    report.recognised, report.structure = structure, summary(result.fabric, structure)

@@ -1,0 +1,241 @@
+"""A fabric with forwarding tables: brought up by the subnet manager, or with tables from a file; both judged alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.analysis.labels import with_names
+from softib.analysis.model import BringUpPart, RoutingPart
+from softib.analysis.routing import judge
+from softib.errors import InputError, PeerError, SoftibError
+from softib.fabric.formats.base import Problem, ReadResult
+from softib.fabric.lids import common_lmc, valid_lids
+from softib.fabric.managers import master_of
+from softib.fabric.model import Fabric
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.iba.smp import PortInfo, SwitchInfo
+from softib.routing.engine import RouteOptions
+from softib.routing.graph import SwitchGraph
+from softib.routing.verify import NO_PATH
+
+if TYPE_CHECKING:
+    from softib.routing.quality import Balance
+    from softib.routing.verify import Proof
+    from softib.scenario.bring_up import BringUp
+
+__all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
+
+DUMPS = "a dump of tables tells none"
+RUNNING = "running"
+"""Format of a source that is a running fabric."""
+Steps = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass
+class Routed:
+    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged."""
+
+    fabric: Fabric
+    graph: SwitchGraph
+    lft: np.ndarray
+    part: RoutingPart
+    proof: Proof
+    balance: Balance
+    bring_up: BringUpPart | None = None
+    options: RouteOptions | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+
+def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
+    """Raise :class:`InputError` where both are given, or GUID files beside tables, ``UnknownName`` where the engine does not
+    exist."""
+    from softib.routing.engine import chain
+
+    if engine is not None and lfts is not None:
+        raise InputError("--engine computes tables and --lfts reads them; give one of the two")
+    if lfts is not None and any((guid_files or {}).values()):
+        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
+    if engine is not None:
+        chain(engine)
+
+
+def routed(
+    result: ReadResult, engine: str | None, lfts: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:  # fmt: skip
+    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new ones (``engine`` or
+    ``guid_files`` given, or nothing else there)."""
+    if lfts:
+        return from_file(result, lfts, steps)
+    if result.format == RUNNING and engine is None and not any((guid_files or {}).values()):
+        return as_programmed(result, steps)
+    return from_engine(result, engine, steps, guid_files)
+
+
+def as_programmed(result: ReadResult, steps: Steps) -> Routed:
+    """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each.
+
+    Where all traffic on one VL could deadlock, the paths' SLs are asked of the subnet administration (``path_sls`` of the
+    source) and followed through the SL2VL tables in the switches; where they cannot be had, the proof says that it takes all
+    paths on one SL. Raises :class:`PeerError` where no manager was there yet.
+    """
+    from softib.routing.verify import has_credit_loop
+    from softib.scenario.graph_view import graph_of, vls_of
+
+    fabric = result.fabric
+    if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
+        raise PeerError(
+            "no switch has forwarding tables: no subnet manager was there yet (an engine given routes a copy of it)"
+        )
+    with steps("proof"):
+        graph = graph_of(fabric)
+        lft = fabric.lft[:, : graph.lft_size].copy()
+        top = SwitchInfo.linear_fdb_top.get(fabric.switch_info)
+        lft[np.arange(lft.shape[1]) > top[:, None]] = LFT_NO_ROUTE
+        loops = has_credit_loop(graph, lft)
+    told: dict[str, Any] = {}
+    if loops:
+        with steps("asking for the paths' SLs"):
+            told = _sls(result, graph)
+        if "path_sl" in told:
+            told["sl2vl"], told["data_vls"] = vls_of(fabric, graph)
+    with steps("proof"):
+        part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **told)
+    return Routed(fabric, graph, lft, part, proof, even)
+
+
+def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
+    """``path_sl`` and a note of where it comes from, or ``assumed``: why there is none."""
+    ask = result.extra.get("path_sls")
+    if ask is None:
+        return {"assumed": "nobody was asked for them"}
+    try:
+        sls = ask(graph)
+    except SoftibError as error:
+        return {"assumed": str(error)}
+    used = np.unique(sls[sls != NO_PATH]).tolist()
+    return {
+        "path_sl": sls,
+        "notes": [f"paths' SLs as the subnet administration tells them: {', '.join(map(str, used))}"],
+    }
+
+
+def from_engine(
+    result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:
+    """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what it wrote.
+
+    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section. Raises :class:`LimitError` for more LIDs than
+    InfiniBand has.
+    """
+    from softib.scenario.bring_up import bring_up
+    from softib.sm.config import SmConfig
+    from softib.sm.fabric_yaml import settings_of
+
+    told = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v}}
+    told |= {"engine": engine} if engine else {}
+    settings = {"lmc": common_lmc(result.fabric), **settings_of(told)}
+    config = SmConfig(**settings)
+    name, options = config.engine, config.options
+    fabric = result.fabric.copy()
+    fabric.power_on(keep_lids=True)
+    with steps("bring-up"):
+        # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
+        master = master_of(result.fabric)
+        up = bring_up(fabric, node=told.get("node", master), config=config)
+    with steps("proof"):
+        r = up.routing
+        origin = "written by our subnet manager over MADs"
+        asked = r.engine if "," in name else name
+        part, proof, even = judge(fabric, up.graph, r.lft, asked, origin, r.path_sl, r.sl2vl, list(r.notes))
+    part.tables = r.engine
+    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options)
+
+
+def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
+    """Judge the tables of a dump.
+
+    Ports that have no LID of their own in the fabric's file (netlists, ``.topo``), or one that is not theirs alone, take it from
+    the dump's own destinations. Raises :class:`InputError` where neither file tells any.
+    """
+    from softib.fabric.formats.lft.dump import read_lfts
+    from softib.scenario.graph_view import graph_of
+
+    fabric, unknown = _with_lids_of(result.fabric, path)
+    with steps("reading tables"):
+        lft, problems = read_lfts(path, fabric)
+    fabric, notes = _without_parts_beside(fabric, lft)
+    problems = [*unknown, *problems]
+    with steps("proof"):
+        graph = graph_of(fabric)
+        lft = lft[:, : graph.lft_size]
+        part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes, assumed=DUMPS)
+    # From every switch to every address of another end port.
+    routes = (proof.switch_switch, proof.switch_ca)
+    arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes)
+    part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
+    part.more["switch_routes"] = {"total": total, "arrived": arrived}
+    return Routed(fabric, graph, lft, part, proof, even, problems=problems)
+
+
+def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
+    """``fabric``, or a copy in which ports without a LID that could stay have the dump's."""
+    from softib.fabric.formats.lft.dump import read_lids
+
+    ports, valid = valid_lids(fabric)
+    if valid.all():
+        return fabric, []
+    lids, unknown = read_lids(path, fabric)
+    if not valid.any() and not lids.any() and not fabric.lid.any():
+        raise InputError(
+            f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
+        )
+    told = ports[~valid & (lids[ports] > 0) & ~np.isin(lids[ports], fabric.lid[ports[valid]])]
+    if len(told):
+        fabric = fabric.copy()
+        PortInfo.lid.set(fabric.port_info, lids[told], told)
+    return fabric, [] if valid.any() else unknown
+
+
+def _without_parts_beside(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
+    """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of these tables saw them."""
+    from softib.routing.parts import components
+
+    ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
+    part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])
+    seen = np.zeros(fabric.sizes.nodes, bool)
+    seen[part[fabric.switch_node[(lft != LFT_NO_ROUTE).any(axis=1)]]] = True
+    beside = ~seen[part]
+    ports = np.flatnonzero(beside[fabric.port_node] & (fabric.lid > 0))
+    if not len(ports) or not seen.any():
+        return fabric, []
+    fabric = fabric.copy()
+    PortInfo.lid.set(fabric.port_info, 0, ports)
+    return fabric, [f"{int(beside.sum()):,} nodes have no cable to where these tables lead; they are left out"]
+
+
+def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
+    """What the subnet manager did, in words and numbers. ``master``: the node of the manager that the source lists."""
+    sweep, fabric = up.report, up.fabric
+    place = fabric.port_name(up.port)
+    facts = [] if master is None else [("Master in the source", fabric.node_name(master))]
+    facts += [
+        ("Ours ran on", f"{place}, in the master's place" if fabric.port_node[up.port] == master else place),
+        ("Found", f"{sweep.switches:,} switches, {sweep.cas:,} channel adapters, {sweep.links:,} links"),
+        ("Addresses given (LIDs)", f"{sweep.lids:,}"),
+        ("MADs", f"{sweep.sent:,}, {sweep.sets:,} of them writes"),
+    ]
+    if sweep.timeouts:
+        facts.append(("MADs never answered", f"{sweep.timeouts:,}"))
+    notes = [*sweep.notes, *sweep.problems]
+    if len(up.unreached):
+        some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
+        notes.append(f"{len(up.unreached):,} nodes have no way to the subnet manager and stay down, such as {some}")
+    numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
+               "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
+    numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
+    return BringUpPart(facts, numbers, with_names(notes, fabric))

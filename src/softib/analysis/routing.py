@@ -1,0 +1,107 @@
+"""From a proof to what the report and ``softib route`` say about forwarding tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.analysis.labels import with_names
+from softib.analysis.model import RoutingPart
+from softib.fabric.model import Fabric
+from softib.routing.graph import SwitchGraph
+from softib.routing.quality import Balance, balance
+from softib.routing.verify import Pairs, Proof, verify
+
+__all__ = ["judge", "part_of"]
+
+
+def judge(
+    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, engine: str, origin: str,
+    path_sl: np.ndarray | None = None, sl2vl: np.ndarray | None = None, notes: list[str] | None = None,
+    data_vls: int = 8, assumed: str = "",
+) -> tuple[RoutingPart, Proof, Balance]:  # fmt: skip
+    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the tables come from, ``assumed``
+    why the paths' SLs are not known ("" = they are)."""
+    proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
+    proof.assumed = assumed
+    notes = [*(notes or [])]
+    if proof.switch_loop is not None:
+        notes.append(f"packets to switches' own LIDs alone make a credit loop of {len(proof.switch_loop)} channels")
+    part = part_of(fabric, graph, proof, engine, origin, notes)
+    _add_balance(part, fabric, graph, even)
+    return part, proof, even
+
+
+def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: Balance) -> None:
+    """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
+    worst = max((t for t in found.tiers if t.mean), key=lambda t: t.imbalance, default=None)
+    if worst is not None:
+        words = f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
+        part.facts.append(("All-to-all paths on links", words))
+    if found.unused:
+        part.facts.append(("Switch links that no path uses", f"{found.unused:,} of {len(found.paths):,} directions"))
+    part.more["balance"] = {
+        "paths_most": found.most,
+        "paths_mean": found.mean,
+        "unused_links": found.unused,
+        "tiers": [
+            {
+                "low": t.low, "high": t.high, "links": t.links, "least": t.least, "mean": t.mean, "most": t.most,
+                "imbalance": t.imbalance, "worst": [[_name(fabric, graph, s), port, n] for s, port, n in t.worst],
+            }
+            for t in found.tiers
+        ],
+    }  # fmt: skip
+
+
+def part_of(
+    fabric: Fabric, graph: SwitchGraph, proof: Proof, engine: str, origin: str, notes: list[str]
+) -> RoutingPart:
+    """The proof with names instead of rows."""
+    loop = proof.credit_loop
+    return RoutingPart(
+        engine=engine,
+        origin=origin,
+        deadlock_free=proof.deadlock_free,
+        credit_loop=None if loop is None else [(_name(fabric, graph, s), port, vl) for s, port, vl in loop],
+        unreachable=proof.unreachable,
+        loops=proof.ca_ca.loop + proof.ca_switch.loop,
+        hops=proof.hops,
+        switch_unreachable=proof.switch_switch.lost,
+        notes=with_names(notes, fabric),
+        facts=[
+            ("Virtual lanes in use", str(proof.vls)),
+            ("Channels and their dependencies", f"{proof.channels:,} and {proof.dependencies:,}"),
+        ],
+        more={
+            "pairs": {
+                "ca_ca": _pairs(proof.ca_ca),
+                "ca_switch": _pairs(proof.ca_switch),
+                "switch_switch": _pairs(proof.switch_switch),
+            },
+            "hops_ca": {str(h): n for h, n in sorted(proof.hops_ca.items())},
+            "channels": proof.channels,
+            "dependencies": proof.dependencies,
+            "vls": proof.vls,
+            "sls_assumed": proof.assumed,
+            "switch_loop": None
+            if proof.switch_loop is None
+            else [[_name(fabric, graph, s), port, vl] for s, port, vl in proof.switch_loop],
+            "failures": [_failure(fabric, graph, f) for f in proof.failures],
+        },
+    )
+
+
+def _name(fabric: Fabric, graph: SwitchGraph, switch: int) -> str:
+    return fabric.node_name(int(graph.switch_node[switch]))
+
+
+def _pairs(pairs: Pairs) -> dict[str, int]:
+    return {"total": pairs.total, "arrived": pairs.arrived, "dead_end": pairs.dead_end, "loop": pairs.loop,
+            "misdelivered": pairs.misdelivered, "dropped": pairs.dropped}  # fmt: skip
+
+
+def _failure(fabric: Fabric, graph: SwitchGraph, f: Any) -> dict[str, Any]:
+    end = fabric.node_name(int(graph.end_node[f.end]))
+    return {"kind": f.kind, "switch": _name(fabric, graph, f.switch), "to": end, "lid": f.lid, "what": f.what}

@@ -1,0 +1,113 @@
+"""Where each switch stands in the drawing: its place in its tier, and boxes of switches where there are many.
+
+The tier itself is the structure's (:mod:`softib.diags.tiers`): nothing is counted a second time here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.analysis.endpoints import natural_key
+from softib.diags.tiers import UNTIERED, count_tiers, tier_name
+from softib.diags.view import components
+from softib.routing.graph import SwitchGraph
+
+__all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
+
+MAX_BOXES = 64
+"""Boxes of a tier: what a screen shows side by side."""
+SHARED_BOXES = 48
+"""About so many boxes where switches have to share them."""
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """``tier`` int32[switches], 0 = leaves; switches without a tier stand in a row above all others. ``labels`` by tier.
+
+    ``box`` int32[switches]: dense number of its box; boxes are numbered tier by tier, left to right. ``box_tier``
+    int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
+
+    tier: np.ndarray
+    labels: list[str]
+    box: np.ndarray
+    box_tier: np.ndarray
+    hosts: np.ndarray
+
+    @property
+    def n_tiers(self) -> int:
+        """Rows of the drawing."""
+        return len(self.labels)
+
+    def boxes_of(self, tier: int) -> np.ndarray:
+        """Boxes of a tier, left to right."""
+        return np.flatnonzero(self.box_tier == tier)
+
+
+def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
+    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. In what is no ``tree`` tiers have no names."""
+    top = int(rank.max(initial=0))
+    tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
+    numbers, lost = count_tiers(rank)
+    labels = [_label(numbers.get(t, 0), tier_name(t) if tree else "") for t in range(1, top + 1)]
+    if lost:
+        labels.append(f"{_label(lost, '')} {UNTIERED}")
+    order = _order(graph, tier, names, top)
+    box = np.zeros(graph.n_switches, np.int32)
+    box_tier: list[int] = []
+    part = _parts(graph, tier, top)
+    for t in range(len(labels)):
+        for chunk in _chunks(order[t], part):
+            box[chunk] = len(box_tier)
+            box_tier.append(t)
+    return Tiers(tier, labels, box, np.array(box_tier, np.int32), hosts)
+
+
+def _label(n: int, name: str) -> str:
+    return f"{n:,} {name + ' ' if name else ''}switch{'es' * (n != 1)}"
+
+
+def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
+    """Connected parts that remain without tier ``top`` (the pods of a tree): smallest switch of the part, by switch."""
+    if top < 3:
+        return np.zeros(graph.n_switches, np.int64)
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    inside = (tier[owner] < top - 1) & (tier[graph.peer] < top - 1)
+    return components(graph.n_switches, owner[inside], graph.peer[inside])
+
+
+def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> list[np.ndarray]:
+    """Switches of each tier from left to right: leaves by part and name, above them by where their links lead."""
+    part = _parts(graph, tier, top)
+    rank = np.empty(len(names), np.int64)
+    rank[sorted(range(len(names)), key=lambda s: (natural_key(names[s]), s))] = np.arange(len(names))
+    first_rank = np.full(len(names) + 1, len(names), np.int64)
+    np.minimum.at(first_rank, part, rank)
+    position = np.zeros(len(names))
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    out = []
+    for t in range(int(tier.max(initial=-1)) + 1):
+        mine = np.flatnonzero(tier == t)
+        pull = np.zeros(len(names))
+        if t:
+            down = tier[graph.peer] == t - 1
+            total = np.bincount(owner[down], position[graph.peer[down]], len(names))
+            links = np.maximum(np.bincount(owner[down], minlength=len(names)), 1)
+            # Coarse, so that one missing cable does not move a switch out of the order of names.
+            pull = np.round(total / links * 20)
+        mine = mine[np.lexsort((rank[mine], pull[mine], first_rank[part[mine]]))]
+        position[mine] = (np.arange(len(mine)) + 0.5) / max(len(mine), 1)
+        out.append(mine)
+    return out
+
+
+def _chunks(order: np.ndarray, part: np.ndarray) -> list[np.ndarray]:
+    """A box a switch, or about ``SHARED_BOXES`` boxes of neighbours that keep to one part where that is possible."""
+    if len(order) <= MAX_BOXES:
+        return [order[i : i + 1] for i in range(len(order))]
+    size = -(-len(order) // SHARED_BOXES)
+    starts = np.flatnonzero(np.diff(part[order], prepend=-1))
+    runs = np.split(order, starts[1:])
+    chunks = [c for run in runs for c in np.array_split(run, max(1, round(len(run) / size)))]
+    return chunks if len(chunks) <= MAX_BOXES else np.array_split(order, SHARED_BOXES)

@@ -1,0 +1,196 @@
+"""A traffic matrix from a file: who sends how many bytes to whom. ``docs/prediction.md`` has its two forms."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from softib.analysis.endpoints import Endpoints
+from softib.errors import InputError, nearest
+
+__all__ = ["TrafficMatrix", "matrix_of", "read_rows", "size_of"]
+
+MAX_BYTES = 1 << 30
+"""Text of a matrix: 30 million rows."""
+SIZE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?([kmgtpe]?)(i?)b?", re.IGNORECASE)
+POWERS = " kmgtpe"
+
+
+@dataclass(frozen=True)
+class TrafficMatrix:
+    """``demand``: columns (source, destination, bytes) by row of the endpoints, as :func:`softib.sim.static.matrix_loads`
+    takes them. ``entries`` are those of the file that are not zero, ``total`` the bytes of all flows between two hosts."""
+
+    path: str
+    demand: tuple[np.ndarray, np.ndarray, np.ndarray]
+    entries: int
+    total: float
+
+
+def size_of(text: str) -> float:
+    """Bytes of ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises ValueError."""
+    hit = SIZE.fullmatch(text.strip())
+    if hit is None:
+        raise ValueError(text)
+    power = POWERS.index(hit[2].lower()) if hit[2] else 0
+    if hit[3] and not power:
+        raise ValueError(text)
+    return float(hit[1]) * float((1024 if hit[3] else 1000) ** power)
+
+
+Rows = list[tuple[int, list[str]]]
+
+
+def matrix_of(path: str | Path, rows: Rows, ends: Endpoints) -> TrafficMatrix:
+    """The matrix of ``rows`` (from :func:`read_rows`) over the hosts of ``ends``.
+
+    Raises :class:`InputError` in one line with file and line: a name that is no host, a size that is none, a row with too
+    many or too few cells. Nothing is skipped silently: a matrix with a row left out is another matrix.
+    """
+    hosts = _Hosts(ends, str(path))
+    cells = rows[0][1]
+    if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
+        return _dense(path, rows, hosts)
+    if len(cells) == 3 and not hosts.known(cells[0]) and not _is_size(cells[2]):
+        rows = rows[1:]  # the names of the columns
+    return _listed(path, rows, hosts)
+
+
+def read_rows(path: str | Path) -> Rows:
+    """(line, cells) of each row; empty lines and those that begin with # left out; gzip is unpacked.
+
+    Raises :class:`InputError` where the file cannot be read, or has no row.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if raw[:2] == b"\x1f\x8b":
+            with gzip.open(path) as packed:
+                raw = packed.read(MAX_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES >> 30} GiB")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (octet {error.start})") from None
+    lines = text.splitlines()
+    head = next((one for one in lines if one.strip() and not one.startswith("#")), "")
+    comma = max(",;\t", key=head.count)
+    found: Rows = []
+    for number, one in enumerate(lines, 1):
+        if not one.strip() or one.lstrip().startswith("#"):
+            continue
+        try:
+            found.append((number, next(csv.reader([one], delimiter=comma))))
+        except (csv.Error, StopIteration) as error:
+            raise InputError(f"{path}:{number}: {error}; write source,destination,bytes") from None
+    if not found:
+        raise InputError(f"{path}: no row; write source,destination,bytes in each line")
+    return found
+
+
+def _is_size(text: str) -> bool:
+    try:
+        size_of(text)
+    except ValueError:
+        return False
+    return True
+
+
+class _Hosts:
+    """Rows of ``ends`` by name: an adapter's own name, or that of a host with all its adapters."""
+
+    def __init__(self, ends: Endpoints, path: str):
+        self.path, self.names = path, ends.name
+        self.by_name: dict[str, list[int]] = {}
+        self.by_host: dict[str, list[int]] = {}
+        for row, name in enumerate(ends.name):
+            self.by_name.setdefault(name, []).append(row)
+            self.by_host.setdefault(re.split(r"[ /:]", name, maxsplit=1)[0], []).append(row)
+
+    def known(self, name: str) -> bool:
+        """Is this the name of a host or adapter?"""
+        return name.strip() in self.by_name or name.strip() in self.by_host
+
+    def rows(self, name: str, line: int) -> list[int]:
+        """Rows that ``name`` means. Raises :class:`InputError` with the near names."""
+        name = name.strip()
+        found = self.by_name.get(name) or self.by_host.get(name)
+        if found:
+            return found
+        near = nearest(name, self.names) or nearest(name, self.by_host)
+        known = f"did you mean {', '.join(near)}?" if near else f"hosts are such as {', '.join(self.names[:3])}"
+        raise InputError(f"{self.path}:{line}: no host {name!r}; {known}")
+
+
+def _bytes(path: object, line: int, text: str) -> float:
+    try:
+        return size_of(text)
+    except ValueError:
+        raise InputError(
+            f"{path}:{line}: {text.strip()!r} is no number of bytes; write such as 1048576, 1e6, 5MB or 1GiB"
+        ) from None
+
+
+def _listed(path: object, rows: Rows, hosts: _Hosts) -> TrafficMatrix:
+    """``source,destination,bytes`` a row."""
+    flows = _Flows()
+    for line, cells in rows:
+        if len(cells) != 3:
+            raise InputError(
+                f"{path}:{line}: {len(cells)} cell{'' if len(cells) == 1 else 's'}; write source,destination,bytes"
+            )
+        flows.add(hosts.rows(cells[0], line), hosts.rows(cells[1], line), _bytes(path, line, cells[2]))
+    return flows.matrix(str(path))
+
+
+def _dense(path: object, rows: Rows, hosts: _Hosts) -> TrafficMatrix:
+    """Destinations along the top, sources down the left, bytes between; an empty cell is none."""
+    line, first = rows[0]
+    if len(rows) < 2:
+        raise InputError(
+            f"{path}:{line}: a row of names and none of bytes; write source,destination,bytes, or a row for each source"
+        )
+    columns = [hosts.rows(name, line) for name in first[1:]]
+    flows = _Flows()
+    for line, cells in rows[1:]:
+        if len(cells) != len(first):
+            raise InputError(f"{path}:{line}: {len(cells)} cells; the first row has {len(first)}")
+        source = hosts.rows(cells[0], line)
+        for to, text in zip(columns, cells[1:], strict=True):
+            if text.strip():
+                flows.add(source, to, _bytes(path, line, text))
+    return flows.matrix(str(path))
+
+
+class _Flows:
+    """Columns that grow."""
+
+    def __init__(self) -> None:
+        self.src: list[int] = []
+        self.dst: list[int] = []
+        self.size: list[float] = []
+        self.entries = 0
+
+    def add(self, src: list[int], dst: list[int], size: float) -> None:
+        """``size`` bytes from one host to another, shared evenly by the sender's adapters; each sends to the adapter of its own
+        rail, as collective libraries do, and where the receiver has fewer they are taken in turn."""
+        self.entries += size > 0
+        for i, s in enumerate(src):
+            self.src.append(s)
+            self.dst.append(dst[i % len(dst)])
+            self.size.append(size / len(src))
+
+    def matrix(self, path: str) -> TrafficMatrix:
+        """What was added."""
+        demand = np.array(self.src, np.int64), np.array(self.dst, np.int64), np.array(self.size)
+        moved = demand[0] != demand[1]
+        return TrafficMatrix(path, demand, self.entries, float(demand[2][moved].sum()))

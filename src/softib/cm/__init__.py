@@ -1,0 +1,1 @@
+"""InfiniBand communication management (IBA chapter 12) without I/O: connections, their messages, their timers."""

@@ -1,0 +1,1 @@
+"""Faults planted in a fabric at rest."""

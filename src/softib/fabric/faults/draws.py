@@ -1,0 +1,149 @@
+"""Where to plant a fault: places drawn at random, from a generator that the caller seeds.
+
+Each function gives the arguments of a planter in :mod:`softib.fabric.faults.inject`, places as rows of the arrays. They raise
+:class:`InputError` where the fabric has no such place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+from softib.fabric.model import Fabric
+from softib.fabric.plugging import supported_speed_codes
+from softib.iba.constants import NodeType
+from softib.iba.rates import SPEED_BY_CODE
+
+__all__ = ["cable", "dangling", "end", "hca", "loop", "move", "rails", "slow", "swap", "switch", "twins", "two_cables"]
+
+
+def _pick(rng: np.random.Generator, rows: np.ndarray, what: str) -> int:
+    if not len(rows):
+        raise InputError(f"this fabric has no {what} to plant the fault at")
+    return int(rows[rng.integers(len(rows))])
+
+
+def _plain_cables(fabric: Fabric) -> np.ndarray:
+    """Cables with two known ends on different nodes."""
+    a, b = fabric.cable_port[:, 0], fabric.cable_port[:, 1]
+    return np.flatnonzero((a >= 0) & (b >= 0) & (fabric.port_node[a] != fabric.port_node[b]))
+
+
+def _any_end(fabric: Fabric, rng: np.random.Generator) -> int:
+    return int(fabric.cable_port[_pick(rng, _plain_cables(fabric), "cable with two ends"), rng.integers(2)])
+
+
+def _tier_of_cables(fabric: Fabric, cables: np.ndarray) -> np.ndarray:
+    told = fabric.source.generator.get("cable_tier")
+    if told is not None:
+        return np.asarray(told)[cables]
+    types = fabric.node_type[fabric.port_node[fabric.cable_port[cables]]].astype(np.int64)
+    return types[:, 0] * 4 + types[:, 1]
+
+
+def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_nodes: bool) -> tuple[int, int]:
+    """Ports (same side) of two cables that :func:`random_swap` may exchange."""
+    cables = _plain_cables(fabric)
+    tiers = _tier_of_cables(fabric, cables)
+    near, far = (fabric.port_node[fabric.cable_port[cables, side]] for side in (0, 1))
+    usable = np.arange(len(cables))
+    if tier is not None:
+        known = fabric.source.generator.get("tiers", ())
+        if tier not in known:
+            raise UnknownName("tier of this fabric", tier, known)
+        usable = np.flatnonzero(tiers == known.index(tier))
+    for first in rng.permutation(usable)[:64].tolist():
+        if same_nodes:
+            fits = (near == near[first]) & (far == far[first])
+        else:
+            others = np.array([near[first], far[first]])
+            fits = (tiers == tiers[first]) & ~np.isin(near, others) & ~np.isin(far, others)
+        fits[first] = False
+        if fits.any():
+            second = _pick(rng, np.flatnonzero(fits), "second cable")
+            side = int(rng.integers(2))
+            return int(fabric.cable_port[cables[first], side]), int(fabric.cable_port[cables[second], side])
+    raise InputError(f"no two cables{f' of {tier}' if tier else ''} of this fabric can be swapped that way")
+
+
+def cable(**more: Any) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
+    """A port that any cable is in, with the fault's other arguments."""
+    return lambda fabric, rng: {"cable": _any_end(fabric, rng), **more}
+
+
+def swap(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """Ports of two cables of one tier, on four nodes."""
+    a, b = two_cables(fabric, rng, None, False)
+    return {"a": a, "b": b}
+
+
+def slow(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """A cable and a lower speed, or one lane."""
+    port = _any_end(fabric, rng)
+    best = int(supported_speed_codes(fabric, np.array([port, fabric.port_peer[port]])).min())
+    if best > 1 and rng.integers(2):
+        return {"cable": port, "speed": SPEED_BY_CODE[int(rng.integers(1, best))].name}
+    return {"cable": port, "lanes": 1}
+
+
+def move(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """A port with a cable and a free port."""
+    port = _any_end(fabric, rng)
+    on_switch = fabric.is_switch[fabric.port_node] & (fabric.port_num > 0)
+    return {"port": port, "to": _pick(rng, np.flatnonzero(on_switch & (fabric.port_cable < 0)), "free switch port")}
+
+
+def hca(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """An adapter's port with a cable."""
+    ca = (fabric.node_type == NodeType.CA)[fabric.port_node]
+    return {"port": _pick(rng, np.flatnonzero(ca & fabric.linked), "linked adapter")}
+
+
+def rails(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """A node of a rail-optimized fabric and two of its rails."""
+    truth = fabric.source.generator
+    if truth.get("kind") != "rail-optimized":
+        raise InputError("crossed rails need a rail-optimized fabric")
+    node = int(rng.integers(truth["params"]["nodes"]))
+    rows = np.flatnonzero(truth["node_host"] == node)
+    pair = rng.permutation(truth["params"]["rails"])[:2].tolist()
+    return {"node": fabric.node_name(int(rows[0])).split(" ")[0], "rails": tuple(pair)}
+
+
+def switch(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """A switch with links."""
+    linked = np.bincount(fabric.port_node[fabric.linked], minlength=fabric.sizes.nodes) > 0
+    return {"switch": _pick(rng, np.flatnonzero(fabric.is_switch & linked), "linked switch")}
+
+
+def loop(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """Two free ports of one switch (or the same one twice)."""
+    free = np.flatnonzero(fabric.is_switch[fabric.port_node] & (fabric.port_num > 0) & (fabric.port_cable < 0))
+    a = _pick(rng, free, "free switch port")
+    return {"a": a, "b": _pick(rng, free[fabric.port_node[free] == fabric.port_node[a]], "free switch port")}
+
+
+def twins(key: str) -> Callable[[Fabric, np.random.Generator], dict[str, Any]]:
+    """Two nodes, or two end ports."""
+
+    def draw(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+        rows = fabric.end_ports() if key == "port" else np.arange(fabric.sizes.nodes)
+        if len(rows) < 2:
+            raise InputError("this fabric is too small to hold a duplicate")
+        a, b = rng.permutation(rows)[:2].tolist()
+        return {key: a, "of": b}
+
+    return draw
+
+
+def end(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """An end port."""
+    return {"port": _pick(rng, fabric.end_ports(), "end port")}
+
+
+def dangling(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
+    """A port with a cable."""
+    return {"port": _any_end(fabric, rng)}

@@ -1,0 +1,293 @@
+"""Faults planted in a fabric at rest, by names as ``"leaf-3[40]"``: what goes wrong in machine rooms, on purpose.
+
+Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it to
+``fabric.source.generator["faults"]``, the truth that a check is tested against. Bad names raise :class:`UnknownName` or
+:class:`InputError` in one line. A fabric file names the faults by the kinds of :mod:`softib.fabric.faults.kinds`.
+
+Faults of LIDs and states need a fabric whose source records them; where it does not, they are first given as a subnet
+manager would leave them: LIDs 1, 2, … in port order, every link Active.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.fabric import plugging
+from softib.fabric.faults.draws import two_cables
+from softib.fabric.faults.places import Place, Planted, cable_at, cable_ends, names_of, node_at, note, port_at
+from softib.fabric.model import Fabric
+from softib.fabric.plugging import add_cable, delete_cables, plug, set_active, unplug
+from softib.iba.constants import LID_UCAST_MAX, NodeType, PhysState, PortState
+from softib.iba.rates import SPEED_BY_CODE, WIDTH_BITS, speed_named
+from softib.iba.smp import PortInfo
+
+__all__ = [
+    "Planted", "cable_at", "cross_rails", "dangle", "dead_switch", "duplicate_description", "duplicate_guid",
+    "duplicate_lid", "inactive_link", "move_cable", "node_at", "one_sided", "port_at", "random_swap", "remove_cable",
+    "self_loop", "set_ber", "set_length", "slow_link", "swap_cables", "unlink_hca", "zero_lid",
+]  # fmt: skip
+
+
+# -- cabling --
+
+
+def swap_cables(fabric: Fabric, a: Place, b: Place) -> Planted:
+    """Exchange the plugs in ports ``a`` and ``b``: each now leads where the other led."""
+    return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
+
+
+def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
+    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables between equal node types).
+
+    The four ends are on four different nodes, so that who is linked to whom changes. With ``same_nodes`` the two cables
+    are parallel ones between the same two nodes: only port numbers change, the graph of nodes does not.
+    """
+    a, b = two_cables(fabric, rng, tier, same_nodes)
+    return swap_cables(fabric, a, b)
+
+
+def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
+    """Exchange the cables of two adapters of a host: ``node mlx5_a`` and ``node mlx5_b`` for rails (a, b)."""
+    if len(rails) != 2 or rails[0] == rails[1]:
+        raise InputError(f"rails: {list(rails)} are not two different rails; write such as [0, 1]")
+    a, b = (port_at(fabric, f"{node} mlx5_{r}[1]") for r in rails)
+    return _swap(fabric, a, b, "crossed-rails")
+
+
+def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
+    names = names_of(fabric, [a, b])
+    first, second = (int(fabric.port_cable[p]) for p in (a, b))
+    for port, cable in ((a, first), (b, second)):
+        if cable < 0:
+            raise InputError(f"no cable is in {fabric.port_name(port)}; swapping needs two that are plugged in")
+    if first == second:
+        raise InputError(f"{names[0]} and {names[1]} are the same cable; swapping needs two")
+    far_a, far_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
+    if far_a == a or far_b == b:
+        raise InputError(f"{names[0] if far_a == a else names[1]} holds a loopback plug, which is no cable to swap")
+    side_a, side_b = (int(fabric.cable_port[c, 1] == p) for c, p in ((first, a), (second, b)))
+    unplug(fabric, first)
+    unplug(fabric, second)
+    for cable, side, near, far in ((first, side_a, b, far_a), (second, side_b, a, far_b)):
+        plug(fabric, cable, *((far, near) if side else (near, far)))
+    return note(
+        fabric,
+        kind,
+        names + names_of(fabric, [p for p in (far_a, far_b) if p >= 0]),
+        f"the plugs in {names[0]} and {names[1]} are exchanged",
+    )
+
+
+def move_cable(fabric: Fabric, port: Place, to: Place) -> Planted:
+    """Pull the plug out of ``port`` and put it into the free port ``to``."""
+    a, b, cable = port_at(fabric, port), port_at(fabric, to), cable_at(fabric, port)
+    if fabric.port_cable[b] >= 0:
+        raise InputError(f"{to} already holds a cable; move to a free port, or swap-cables")
+    far, side = int(fabric.port_peer[a]), int(fabric.cable_port[cable, 1] == a)
+    names = names_of(fabric, [a, b])
+    if far == a:
+        raise InputError(f"{names[0]} holds a loopback plug, which is no cable to move")
+    unplug(fabric, cable)
+    plug(fabric, cable, *((far, b) if side else (b, far)))
+    return note(fabric, "move-cable", names, f"the plug of {names[0]} is in {names[1]}")
+
+
+def remove_cable(fabric: Fabric, cable: Place) -> Planted:
+    """Take out the cable that has an end in port ``cable``."""
+    row = cable_at(fabric, cable)
+    names = names_of(fabric, cable_ends(fabric, row))
+    delete_cables(fabric, row)
+    return note(fabric, "remove-cable", names, f"the cable {' – '.join(names)} is missing")
+
+
+def unlink_hca(fabric: Fabric, port: Place) -> Planted:
+    """Leave an adapter's port without a cable."""
+    row = port_at(fabric, port)
+    if fabric.node_type[fabric.port_node[row]] == NodeType.SWITCH:
+        raise InputError(f"{port} is a port of a switch; unlink-hca names an adapter's, remove-cable any")
+    cable_at(fabric, port)
+    delete_cables(fabric, int(fabric.port_cable[row]))
+    return note(fabric, "unlink-hca", names_of(fabric, [row]), f"{fabric.port_name(row)} has no cable")
+
+
+def dead_switch(fabric: Fabric, switch: Place) -> Planted:
+    """A switch without power: it links to nothing any more."""
+    node = node_at(fabric, switch)
+    if fabric.node_type[node] != NodeType.SWITCH:
+        raise InputError(f"{fabric.node_name(node)} is not a switch")
+    held = fabric.port_cable[list(fabric.ports_of(node))]
+    delete_cables(fabric, held[held >= 0])
+    return note(fabric, "dead-switch", [fabric.node_name(node)], f"{fabric.node_name(node)} is dead: no link is up")
+
+
+def self_loop(fabric: Fabric, a: Place, b: Place | None = None) -> Planted:
+    """A cable between two free ports of one switch, or (one port given) a loopback plug."""
+    ports = [port_at(fabric, p) for p in (a, b or a)]
+    if fabric.port_node[ports[0]] != fabric.port_node[ports[1]]:
+        raise InputError(f"{a} and {b} are on different nodes; a self-loop has both ends on one")
+    for port in ports:
+        if fabric.port_cable[port] >= 0 or fabric.port_num[port] == 0:
+            raise InputError(f"{fabric.port_name(port)} is not a free port; a self-loop needs one")
+    add_cable(fabric, *ports)
+    names = names_of(fabric, list(dict.fromkeys(ports)))
+    return note(fabric, "self-loop", names, f"a cable loops back at {' and '.join(names)}")
+
+
+# -- links --
+
+
+def slow_link(fabric: Fabric, cable: Place, speed: str | None = None, lanes: int | None = None) -> Planted:
+    """A link that trained below what both ends can do: active ``speed`` (generation) or ``lanes`` at both ends."""
+    row = cable_at(fabric, cable)
+    ends = cable_ends(fabric, row)
+    if len(ends) < 2 and fabric.cable_port[row].min() < 0:
+        raise InputError(f"the cable in {cable} leads nowhere known; a slow link needs both ends")
+    best = int(plugging.supported_speed_codes(fabric, np.array(ends)).min())
+    widths = int(np.bitwise_and.reduce(plugging.supported_lanes(fabric, np.array(ends))))
+    code = speed_named(speed).code if speed is not None else best
+    if lanes is not None and not (isinstance(lanes, int) and WIDTH_BITS.get(lanes, 0) & widths):
+        known = [n for n, bit in sorted(WIDTH_BITS.items()) if bit & widths]
+        raise InputError(f"lanes: {lanes}: the ends of {cable} support {' and '.join(map(str, known))}")
+    most = max(n for n, bit in WIDTH_BITS.items() if bit & widths)
+    if code > best or (code == best and (lanes or most) == most):
+        raise InputError(
+            f"that is no slow link: {cable} can do {SPEED_BY_CODE[best].name} with {most} lanes; give a lower speed or fewer lanes"
+        )
+    set_active(fabric, ends, code, lanes or most)
+    names = names_of(fabric, ends)
+    return note(fabric, "slow-link", names, f"{' – '.join(names)} runs at {lanes or most}x{SPEED_BY_CODE[code].name}")
+
+
+def set_ber(fabric: Fabric, cable: Place, ber: float) -> Planted:
+    """A cable with raw bit error ratio ``ber`` (0 = perfect)."""
+    row = cable_at(fabric, cable)
+    if not 0 <= ber < 1:
+        raise InputError(f"ber: {ber} is not a bit error ratio; from 0 to below 1, such as 1e-9")
+    fabric.cable_ber[row] = ber
+    names = names_of(fabric, cable_ends(fabric, row))
+    return note(fabric, "ber", names, f"{' – '.join(names)} has bit error ratio {ber:g}")
+
+
+def set_length(fabric: Fabric, cable: Place, length_m: float) -> Planted:
+    """A cable of another length (metres) than its neighbours."""
+    row = cable_at(fabric, cable)
+    if not 0 < length_m <= 40_000:
+        raise InputError(f"length_m: {length_m} is no length of a cable; metres, up to 40000")
+    fabric.cable_length_m[row] = length_m
+    fabric.source.records |= {"lengths"}
+    names = names_of(fabric, cable_ends(fabric, row))
+    return note(fabric, "length", names, f"{' – '.join(names)} is {length_m:g} m long")
+
+
+def inactive_link(fabric: Fabric, cable: Place, state: str = "INIT") -> Planted:
+    """A link that stays ``DOWN``, ``INIT`` or ``ARMED`` at both ends, cable plugged in."""
+    row = cable_at(fabric, cable)
+    if str(state).upper() not in ("DOWN", "INIT", "ARMED"):
+        raise InputError(f"state: {state!r} is not one of DOWN, INIT, ARMED")
+    value = PortState[str(state).upper()]
+    if "states" not in fabric.source.records:
+        PortInfo.port_state.set(fabric.port_info, PortState.ACTIVE, np.flatnonzero(fabric.linked))
+        fabric.source.records |= {"states"}
+    ends = cable_ends(fabric, row)
+    PortInfo.port_state.set(fabric.port_info, value, ends)
+    PortInfo.port_phys_state.set(
+        fabric.port_info, PhysState.POLLING if value == PortState.DOWN else PhysState.LINK_UP, ends
+    )
+    names = names_of(fabric, ends)
+    return note(fabric, "inactive-link", names, f"{' – '.join(names)} stays {value.name}")
+
+
+# -- identity and records --
+
+
+def duplicate_guid(fabric: Fabric, node: Place, of: Place) -> Planted:
+    """``node`` carries the NodeGUID and PortGUIDs of ``of`` (a cloned EEPROM)."""
+    a, b = _two_nodes(fabric, node, of)
+    rows = np.array(fabric.ports_of(a, port0=True))
+    offset = fabric.port_guid[rows] - fabric.node_guid[a]
+    fabric.node_guid[a] = fabric.node_guid[b]
+    fabric.port_guid[rows] = fabric.node_guid[b] + offset
+    owners = rows[(fabric.port_num[rows] == 0) | (fabric.node_type[a] != NodeType.SWITCH)]
+    fabric.guids[fabric.guid_base[owners]] = fabric.port_guid[owners]
+    names = [fabric.node_name(a), fabric.node_name(b)]
+    return note(
+        fabric, "duplicate-guid", names, f"{names[0]} has the GUID {int(fabric.node_guid[b]):#018x} of {names[1]}"
+    )
+
+
+def duplicate_description(fabric: Fabric, node: Place, of: Place) -> Planted:
+    """``node`` carries the NodeDescription of ``of``."""
+    a, b = _two_nodes(fabric, node, of)
+    names = [fabric.node_name(a), fabric.node_name(b)]
+    fabric.node_desc[a] = fabric.node_desc[b]
+    return note(fabric, "duplicate-description", names, f"{names[0]} calls itself {names[1]}")
+
+
+def duplicate_lid(fabric: Fabric, port: Place, of: Place) -> Planted:
+    """``port`` has the base LID of ``of`` (both end ports: an adapter's, or port 0 of a switch)."""
+    a, b = (_end_port(fabric, p) for p in (port, of))
+    if a == b:
+        raise InputError(f"{port} and {of} are the same port; a duplicate needs two")
+    _give_lids(fabric)
+    lid = int(fabric.lid[b])
+    PortInfo.lid.set(fabric.port_info, lid, [a])
+    names = names_of(fabric, [a, b])
+    return note(fabric, "duplicate-lid", names, f"{names[0]} and {names[1]} both have LID {lid}")
+
+
+def zero_lid(fabric: Fabric, port: Place) -> Planted:
+    """An end port that was left without a LID."""
+    row = _end_port(fabric, port)
+    _give_lids(fabric)
+    PortInfo.lid.set(fabric.port_info, 0, [row])
+    return note(fabric, "lid-0", names_of(fabric, [row]), f"{fabric.port_name(row)} has LID 0")
+
+
+def one_sided(fabric: Fabric, cable: Place) -> Planted:
+    """Only the end in port ``cable`` lists the cable, the other end's record is missing."""
+    near, row = port_at(fabric, cable), cable_at(fabric, cable)
+    far = int(fabric.port_peer[near])
+    fabric.cable_port[row], fabric.cable_listed[row] = (near, far), 1
+    names = names_of(fabric, [p for p in (near, far) if p >= 0])
+    return note(fabric, "one-sided", names, f"{' – '.join(names)} is listed at {names[0]} only")
+
+
+def dangle(fabric: Fabric, port: Place) -> Planted:
+    """The record of ``port`` names a peer that the source does not hold."""
+    near, row = port_at(fabric, port), cable_at(fabric, port)
+    far = int(fabric.port_peer[near])
+    if far < 0:
+        raise InputError(f"the peer of {fabric.port_name(near)} is unknown already")
+    unplug(fabric, row)
+    plug(fabric, row, near, -1)
+    fabric.cable_listed[row] = 1
+    name, was = names_of(fabric, [near, far])
+    return note(fabric, "dangling", [name], f"the peer of {name} is unknown (it was {was})")
+
+
+def _two_nodes(fabric: Fabric, node: Place, of: Place) -> tuple[int, int]:
+    a, b = node_at(fabric, node), node_at(fabric, of)
+    if a == b:
+        raise InputError(f"{node!r} and {of!r} are the same node; a duplicate needs two")
+    return a, b
+
+
+def _end_port(fabric: Fabric, place: Place) -> int:
+    port = port_at(fabric, place)
+    if fabric.node_type[fabric.port_node[port]] == NodeType.SWITCH and fabric.port_num[port] != 0:
+        raise InputError(
+            f"{fabric.port_name(port)} has no LID of its own; a switch's LID is that of port 0, so {fabric.node_name(int(fabric.port_node[port]))}[0]"
+        )
+    return port
+
+
+def _give_lids(fabric: Fabric) -> None:
+    """LIDs 1, 2, … to all end ports, where the source records none."""
+    if "lids" in fabric.source.records:
+        return
+    ends = fabric.end_ports()
+    if len(ends) > LID_UCAST_MAX:
+        raise InputError(f"{len(ends)} end ports cannot all have a LID; a subnet has {LID_UCAST_MAX}")
+    PortInfo.lid.set(fabric.port_info, np.arange(1, len(ends) + 1), ends)
+    fabric.source.records |= {"lids"}

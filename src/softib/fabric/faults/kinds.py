@@ -1,0 +1,168 @@
+"""Every kind of fault in one table: its stable name, its keys in a fabric file, and how to draw one at random.
+
+A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``; ``kind`` may be left away where
+the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+from softib.fabric.faults import draws as draws
+from softib.fabric.faults import inject
+from softib.fabric.faults.places import Planted
+from softib.fabric.model import Fabric
+
+__all__ = ["FAULTS", "FaultKind", "markdown", "plant", "random_fault"]
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """A kind: the function of :mod:`softib.fabric.faults.inject`, its keys → doc (``needed`` ones first), and its draw."""
+
+    name: str
+    plant: Callable[..., Planted]
+    needed: dict[str, str]
+    draw: Callable[[Fabric, np.random.Generator], dict[str, Any]]
+    optional: dict[str, str]
+    doc: str
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys in a fabric file beside ``kind``."""
+        return [*self.needed, *self.optional]
+
+
+def plant(fabric: Fabric, entry: Mapping[str, Any]) -> Planted:
+    """Plant the fault that ``entry`` of a fabric file describes. Raises :class:`InputError` or :class:`UnknownName`."""
+    given = {str(k): v for k, v in entry.items() if k != "kind"}
+    kind = _kind_of(entry.get("kind"), list(given))
+    for key in given:
+        if key not in kind.keys:
+            raise UnknownName(f"key of fault {kind.name}", key, kind.keys)
+    for key in kind.needed:
+        if key not in given:
+            raise InputError(f"fault {kind.name} needs {key}: {kind.needed[key]}")
+    return kind.plant(fabric, **_arguments(kind, given))
+
+
+def random_fault(fabric: Fabric, kind: str, rng: np.random.Generator) -> Planted:
+    """Plant one fault of ``kind`` at a place that ``rng`` draws. Raises :class:`InputError` where no place fits."""
+    if kind not in FAULTS:
+        raise UnknownName("fault", kind, FAULTS)
+    found = FAULTS[kind]
+    return found.plant(fabric, **found.draw(fabric, rng))
+
+
+def _kind_of(name: Any, keys: list[str]) -> FaultKind:
+    if name is not None:
+        if name not in FAULTS:
+            raise UnknownName("fault", str(name), FAULTS)
+        return FAULTS[name]
+    fits = [k for k in FAULTS.values() if set(k.needed) <= set(keys) <= set(k.keys)]
+    telling = [k for k in fits if len(k.keys) > 1 and set(keys) - {"cable", "port", "node", "of"}]
+    if len(telling) != 1:
+        known = f"one of {', '.join(k.name for k in fits)}" if fits else f"known: {', '.join(FAULTS)}"
+        raise InputError(f"fault with {', '.join(keys) or 'no keys'} needs a kind; {known}")
+    return telling[0]
+
+
+def _arguments(kind: FaultKind, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of the planter from the keys of a file. Raises :class:`InputError` for a value of the wrong sort."""
+    out: dict[str, Any] = {}
+    for key, value in given.items():
+        try:
+            out.update(_PARSERS.get(key, _name)(kind, key, value))
+        except (TypeError, ValueError, OverflowError):
+            is_what = {**kind.needed, **kind.optional}[key]
+            raise InputError(f"fault {kind.name}: {key}: {value!r} cannot be; it is {is_what}") from None
+    return out
+
+
+def _name(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, str):
+        raise TypeError
+    return {key: value}
+
+
+def _real(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        raise TypeError
+    return {key: float(value)}
+
+
+def _whole(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return {key: value}
+
+
+def _ports(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    ports = [value] if isinstance(value, str) else value
+    least = 1 if kind.name == "self-loop" else 2
+    if not isinstance(ports, list) or not least <= len(ports) <= 2 or not all(isinstance(p, str) for p in ports):
+        raise TypeError
+    return dict(zip(("a", "b"), ports, strict=False))
+
+
+def _rails(kind: FaultKind, key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, list) or not all(isinstance(r, int) for r in value):
+        raise TypeError
+    return {key: tuple(value)}
+
+
+_PARSERS = {"ports": _ports, "rails": _rails, "ber": _real, "length_m": _real, "lanes": _whole}
+
+
+_CABLE = {"cable": "a port that the cable is in, such as leaf-3[40]"}
+_PORT = {"port": "a port, such as host-0001[1]"}
+_OF = {"of": "whose identity it takes"}
+_NODE = {"node": "a node by name or GUID"}
+
+FAULTS: dict[str, FaultKind] = {
+    kind.name: kind
+    for kind in (
+        FaultKind("swap-cables", inject.swap_cables, {"ports": "two ports whose plugs are exchanged, such as [\"leaf-1[40]\", \"leaf-2[40]\"]"}, draws.swap, {},
+                  "two cables are exchanged at one end"),
+        FaultKind("crossed-rails", inject.cross_rails, {"node": "host, such as node-005", "rails": "two rails, such as [0, 1]"},
+                  draws.rails, {}, "two adapters of a host have each other's cable"),
+        FaultKind("move-cable", inject.move_cable, {**_PORT, "to": "a free port"}, draws.move, {},
+                  "a cable is in the wrong port"),
+        FaultKind("remove-cable", inject.remove_cable, _CABLE, draws.cable(), {}, "a cable is missing"),
+        FaultKind("unlink-hca", inject.unlink_hca, _PORT, draws.hca, {}, "an adapter has no cable"),
+        FaultKind("dead-switch", inject.dead_switch, {"switch": "a switch"}, draws.switch, {}, "a switch without any link"),
+        FaultKind("self-loop", inject.self_loop, {"ports": "two free ports of a switch, or one"}, draws.loop, {},
+                  "a cable leads back to its own switch"),
+        FaultKind("slow-link", inject.slow_link, _CABLE, draws.slow, {"speed": "generation that is active", "lanes": "active width"},
+                  "a link runs below what its ends can do"),
+        FaultKind("ber", inject.set_ber, {**_CABLE, "ber": "raw bit error ratio"}, draws.cable(ber=1e-9), {}, "a cable makes bit errors"),
+        FaultKind("length", inject.set_length, {**_CABLE, "length_m": "metres"}, draws.cable(length_m=77.0), {},
+                  "a cable of another length"),
+        FaultKind("inactive-link", inject.inactive_link, _CABLE, draws.cable(), {"state": "DOWN, INIT (default) or ARMED"},
+                  "a link does not come up"),
+        FaultKind("duplicate-guid", inject.duplicate_guid, {**_NODE, **_OF}, draws.twins("node"), {}, "two nodes have one GUID"),
+        FaultKind("duplicate-description", inject.duplicate_description, {**_NODE, **_OF}, draws.twins("node"), {},
+                  "two nodes have one description"),
+        FaultKind("duplicate-lid", inject.duplicate_lid, {**_PORT, **_OF}, draws.twins("port"), {}, "two end ports have one LID"),
+        FaultKind("lid-0", inject.zero_lid, _PORT, draws.end, {}, "an end port has no LID"),
+        FaultKind("one-sided", inject.one_sided, _CABLE, draws.cable(), {}, "only one end lists the cable"),
+        FaultKind("dangling", inject.dangle, _PORT, draws.dangling, {}, "a record names a peer that is not there"),
+    )
+}  # fmt: skip
+"""Kind by stable name."""
+
+
+def markdown() -> str:
+    """The reference of all kinds of fault, as ``docs/topologies.md`` has it."""
+    rows = ["| kind | keys | what goes wrong |", "|---|---|---|"]
+    for kind in FAULTS.values():
+        keys = [f"`{k}`: {doc}" for k, doc in kind.needed.items()] + [
+            f"`{k}` (optional): {doc}" for k, doc in kind.optional.items()
+        ]
+        rows.append(f"| `{kind.name}` | {'; '.join(keys)} | {kind.doc} |")
+    return "\n".join(rows) + "\n"

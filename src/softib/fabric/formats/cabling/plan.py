@@ -1,0 +1,234 @@
+"""Cabling plans: which port shall be cabled to which, how long, of what, how fast.
+
+A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.cabling_csv`) or from any fabric file:
+what was built before, or a generated design, can be the plan too. Several make one plan (:func:`join_plans`).
+:mod:`.plan_match` finds its ends in a fabric.
+
+Lists tell a cable twice, once from each end (UFM's do), and several lists overlap. A row that names the two ports of an
+earlier row, in either order, *repeats* it. A row that gives a port of an earlier row another far end is in *conflict*.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.fabric.columns import CableMedium
+from softib.fabric.formats.base import Problem
+from softib.fabric.formats.cabling.port_label import normal_label, portnum_of_label
+from softib.fabric.formats.files import content, head
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
+from softib.iba.smp import PortInfo
+
+__all__ = ["CablingPlan", "decode", "join_plans", "mark_repeats", "read_plan", "write_plan"]
+
+
+@dataclass
+class CablingPlan:
+    """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
+
+    ``portnum`` is what the label alone says (:func:`.port_label.portnum_of_label`; 0 = needs the fabric), exact where
+    the plan is a fabric. Unknown: empty text, u 0, length NaN, medium ``CableMedium.UNKNOWN``, speed and lanes 0,
+    line 0, guid 0. ``repeats`` is the earlier row of the same cable, -1 = none. ``conflict`` marks rows one of whose
+    ports an earlier row cables elsewhere; they are problems too. ``file`` is the row's index in ``files``.
+    """
+
+    format: str
+    path: str
+    node: np.ndarray  # str[n, 2]
+    label: np.ndarray  # str[n, 2]
+    portnum: np.ndarray  # int16[n, 2]
+    rack: np.ndarray  # str[n, 2]
+    u: np.ndarray  # int16[n, 2]
+    length_m: np.ndarray  # float32[n]
+    medium: np.ndarray  # uint8[n]
+    speed: np.ndarray  # uint8[n], codes of iba.rates
+    lanes: np.ndarray  # uint8[n]
+    purpose: np.ndarray  # str[n], LinkType of UFM
+    line: np.ndarray  # int32[n]
+    node_guid: np.ndarray  # uint64[n, 2]
+    conflict: np.ndarray  # bool[n]
+    repeats: np.ndarray  # int32[n]
+    file: np.ndarray  # int16[n]
+    files: tuple[str, ...]
+    problems: list[Problem] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    @classmethod
+    def from_rows(cls, rows: list[dict[str, Any]], format: str, path: str, problems: list[Problem]) -> CablingPlan:
+        """Rows are dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u`` (pair of numbers), and the rest."""
+        n = len(rows)
+
+        def column(name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+            return np.array([r[name] for r in rows], dtype).reshape(shape) if n else np.zeros(shape, dtype)
+
+        label = column("label", str, (n, 2))
+        parsed = [portnum_of_label(x) for x in label.ravel()]
+        portnum = np.array([0 if p.card else p.portnum for p in parsed], np.int16).reshape(n, 2)
+        return cls(
+            format, path, column("node", str, (n, 2)), label, portnum, column("rack", str, (n, 2)),
+            column("u", np.int16, (n, 2)), column("length_m", np.float32, (n,)), column("medium", np.uint8, (n,)),
+            column("speed", np.uint8, (n,)), column("lanes", np.uint8, (n,)), column("purpose", str, (n,)),
+            column("line", np.int32, (n,)), np.zeros((n, 2), np.uint64), np.zeros(n, bool),
+            np.full(n, -1, np.int32), np.zeros(n, np.int16), (path,), problems,
+        )  # fmt: skip
+
+    @classmethod
+    def from_fabric(cls, fabric: Fabric, problems: list[Problem] | None = None) -> CablingPlan:
+        """Every cable with both ends known, in the fabric's order."""
+        cables = np.flatnonzero((fabric.cable_port >= 0).all(axis=1))
+        ports = fabric.cable_port[cables]
+        nodes = fabric.port_node[ports]
+        names = np.array(fabric.node_names(), str) if fabric.sizes.nodes else np.zeros(0, str)
+        numbers = fabric.port_num[ports].astype(np.int16)
+        labels = [
+            fabric.port_label.get(int(p), str(int(n))) for p, n in zip(ports.ravel(), numbers.ravel(), strict=True)
+        ]
+        codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
+        width = PortInfo.link_width_active.get(fabric.port_info)[ports[:, 0]]
+        lanes = np.array([LANES_BY_BIT.get(int(w), 0) for w in width], np.uint8)
+        n = len(cables)
+        told = "speeds" in fabric.source.records or fabric.source.format == "generated"
+        return cls(
+            "fabric", fabric.source.path, names[nodes].reshape(n, 2), np.array(labels, str).reshape(n, 2), numbers,
+            np.full((n, 2), "", str), np.zeros((n, 2), np.int16), fabric.cable_length_m[cables],
+            fabric.cable_medium[cables], codes[ports[:, 0]] if told else np.zeros(n, np.uint8),
+            lanes if told else np.zeros(n, np.uint8), np.full(n, "", str), np.zeros(n, np.int32),
+            fabric.node_guid[nodes], np.zeros(n, bool), np.full(n, -1, np.int32), np.zeros(n, np.int16),
+            (fabric.source.path,), list(problems or ()),
+        )  # fmt: skip
+
+    def end_name(self, row: int, end: int) -> str:
+        """``leaf-3 Port 40`` as messages write it."""
+        return f"{self.node[row, end]} {self.label[row, end]}"
+
+    def row_name(self, row: int) -> str:
+        """``line 7``, with the file where there are several; a row of a fabric, which has no line, has no name."""
+        line = int(self.line[row])
+        if len(self.files) == 1:
+            return f"line {line}" if line else ""
+        file = self.files[int(self.file[row])]
+        return f"{file}:{line}" if line else file
+
+
+def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
+    """Fill ``repeats`` and ``conflict`` by the names alone; returns why each row is in conflict.
+
+    Racks tell machines of one name apart, GUIDs those of a fabric. :mod:`softib.diags.plan_compare` asks again when the
+    ports are known: names of one port may differ in form.
+    """
+    used: dict[tuple[str, str, str], int] = {}
+    cables: dict[frozenset[tuple[str, str, str]], int] = {}
+    found: dict[int, Problem] = {}
+    texts = zip(plan.node.tolist(), plan.rack.tolist(), plan.label.tolist(), plan.node_guid.tolist(), strict=True)
+    for row, told in enumerate(texts):
+        ends = [(f"{guid:#x}" if guid else node.casefold(), rack.casefold(), normal_label(label))
+                for node, rack, label, guid in zip(*told, strict=True)]  # fmt: skip
+        if ends[0] == ends[1]:
+            why = f"both ends are {plan.end_name(row, 0)}; a cable has two ends"
+        else:
+            again = cables.setdefault(frozenset(ends), row)
+            if again != row:
+                plan.repeats[row] = again
+                continue
+            clash = next((e for e in (0, 1) if ends[e] in used), -1)
+            earlier = plan.row_name(used[ends[clash]]) if clash >= 0 else ""
+            why = f"{plan.end_name(row, clash)} already has a cable at {earlier}" if earlier else ""
+            for end in ends:
+                used.setdefault(end, row)
+        if why:
+            plan.conflict[row] = True
+            found[row] = Problem(plan.files[int(plan.file[row])], int(plan.line[row]), why)
+    return found
+
+
+def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
+    """All rows of ``plans`` as one plan, in their order; repeats and conflicts between files are found too."""
+    if len(plans) == 1:
+        return plans[0]
+    columns: dict[str, Any] = {}
+    for f in fields(CablingPlan):
+        values = [getattr(p, f.name) for p in plans]
+        if isinstance(values[0], np.ndarray):
+            columns[f.name] = np.concatenate(values)
+    first_file = np.cumsum([0, *(len(p.files) for p in plans)])
+    columns["file"] = np.concatenate([p.file + at for p, at in zip(plans, first_file, strict=False)]).astype(np.int16)
+    columns["repeats"] = np.full(len(columns["line"]), -1, np.int32)
+    told = columns["conflict"].copy()
+    joined = CablingPlan(
+        format="+".join(dict.fromkeys(p.format for p in plans)), path=", ".join(dict.fromkeys(p.path for p in plans)),
+        files=tuple(x for p in plans for x in p.files), problems=[q for p in plans for q in p.problems], **columns,
+    )  # fmt: skip
+    joined.problems += [problem for row, problem in mark_repeats(joined).items() if not told[row]]
+    return joined
+
+
+def decode(data: bytes) -> str:
+    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks, else UTF-8."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8-sig", "replace")
+
+
+def read_plan(path: str | Path, **options: Any) -> CablingPlan:
+    """A cabling list, or any fabric file as a plan; found by content. ``options`` go to ``registry.read``.
+
+    Raises :class:`UnreadableFile` where no row can be read.
+    """
+    from softib.fabric.formats.cabling import csv
+
+    start = head(path, 1 << 16)
+    if start[:4] == b"PK\x03\x04":
+        raise UnreadableFile(f"{path}: an Excel workbook; save the sheet as CSV")
+    if csv.looks_like_cabling(decode(start)):
+        got = content(path)
+        plan = csv.parse_cabling(decode(got.data), str(path))
+        if got.flaw:
+            plan.problems.append(Problem(str(path), got.data.count(b"\n") + 1, got.flaw))
+        return plan
+    from softib.fabric.formats import registry
+
+    result = registry.read(path, **options)
+    plan = CablingPlan.from_fabric(result.fabric, result.problems)
+    plan.path, plan.files = str(path), (str(path),)
+    return plan
+
+
+P2P_COLUMNS = (
+    "A-Rack", "A-U", "A-Node", "A-Port", "Z-Rack", "Z-U", "Z-Node", "Z-Port", "Cable Length", "Cable Type", "Speed",
+)  # fmt: skip
+
+
+def write_plan(plan: CablingPlan, path: str | Path) -> None:
+    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` gives the same rows back.
+
+    Raises :class:`UnreadableFile` where the path cannot be written.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(P2P_COLUMNS)
+    for i in range(len(plan)):
+        ends: list[str] = []
+        for e in (0, 1):
+            u = int(plan.u[i, e])
+            ends += [plan.rack[i, e], f"U{u}" if u else "", plan.node[i, e], plan.label[i, e]]
+        length = "" if np.isnan(plan.length_m[i]) else f"{float(plan.length_m[i]):g}"
+        medium = CableMedium.NAMES[int(plan.medium[i])] if plan.medium[i] else ""
+        lanes = f" {int(plan.lanes[i])}x" if plan.lanes[i] else ""
+        speed = SPEED_BY_CODE[int(plan.speed[i])].name + lanes if plan.speed[i] else ""
+        writer.writerow([*ends, length, medium, speed])
+    try:
+        Path(path).write_text(out.getvalue(), encoding="utf-8")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None

@@ -1,0 +1,1 @@
+"""ibdiagnet's files: .db_csv and .lst."""

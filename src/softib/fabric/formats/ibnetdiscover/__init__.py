@@ -1,0 +1,1 @@
+"""ibnetdiscover's text and ibsim's netlists, which share one grammar."""

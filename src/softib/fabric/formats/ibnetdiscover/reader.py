@@ -1,0 +1,299 @@
+"""Reads ibnetdiscover text and ibsim netlists: one grammar.
+
+A node line, then one line for each of its cabled ports::
+
+    switchguid=0x2c903007b78b0(2c903007b78b0)
+    Switch  36 "S-0002c903007b78b0"         # "MF0;sw226:SX6036/U1" enhanced port 0 lid 19 lmc 0
+    [1]     "S-b8599f0300fc6de4"[3]         # "MF0;sw95:MQM8700/U1" lid 13 4xFDR
+    [3]     "H-e41d2d03005cf34c"[1](e41d2d03005cf34c)       # "host HCA-1" lid 3 4xFDR
+
+Sources: the output of infiniband-diags' ibnetdiscover (also ``-g`` and ``-f``), of ibdiagnet2 (port labels in
+parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist is the same without comments: node
+names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as PortInfo bits).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Any
+
+from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.ibnetdiscover import ports
+from softib.fabric.formats.records import (
+    NODE_TYPES,
+    UNKNOWN,
+    Records,
+    bounded_ports,
+    parse_guid,
+    parse_lid,
+    parse_rate,
+)
+from softib.fabric.formats.resolve import named, to_fabric
+from softib.fabric.formats.text import Junk, complain_if_not_closed, read_lines, shown
+from softib.iba.constants import NodeType
+from softib.iba.rates import LANES_BY_BIT, SPEEDS
+
+__all__ = ["read"]
+
+# Blanks are matched possessively (*+): a hostile line of thousands of them costs linear time.
+_NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
+_NODE_TEXT = re.compile(
+    r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
+    r"(?:\s*+lid\b\s*+(?!lmc)(\S{0,20}))?(?:\s*+lid\s*+(?=lmc))?(?:\s*+lmc\b\s*+(\d*+))?(?:\s*+\(scp\))?\s*+\Z"
+)
+_PORT = re.compile(
+    r'\s*+\[\s*+(\d{1,9})\s*+\]((?:\s*+(?:\[[^\]"]*+\]|\([^)"]*+\)))*)\s*+"([^"]*+)"'
+    r"(?:\s*+\[\s*+(\d{1,9})\s*+\])?((?:\s*+(?:\[[^\]]*+\]|\([^)]*+\)))*)\s*+(.*)"
+)
+_PORT_TEXT = re.compile(
+    r'#\s*+(?:lid\s*+((?!lmc)[^\s"]{1,20})?\s*+lmc\s*+(\d++)?\s*+)?"(.*)"\s*+(?:lid(?:\s++(?!\d+x|\?\?)([^\s"]++))?)?'
+    r"\s*+((?:\d++x|\?\?)\s*+(?:\d[\d.]*+(?:\s*+Gbps)?|[A-Za-z]++\d*+|\?++)|)"
+    r"((?:\s*+(?:[a-z]++=[^\s=]++|slot \d++|\(scp\)))*)\s*+\Z"
+)
+_ASSIGN = re.compile(r"\s*+([a-z]++)\s*+[=+]\s*+([^\s(#]*+)(?:\(([^)]*+)\))?")
+_OPTION = re.compile(r"([A-Za-z]+)=(\S+)")
+_EXT = re.compile(r"\[\s*+ext\s*+(\d{1,9})\s*+\]")
+_PAREN = re.compile(r"\(([^)]*)\)")
+_QUIET = re.compile(r"\s*(?:#.*|Non-Chassis Nodes.*|Chassis \d+.*)?\Z")
+_IDS = {"vendid": 24, "devid": 16, "sysimgguid": 64}
+_GUIDS = ("switchguid", "caguid", "rtguid", "hcaguids", "hcaguid", "switchguids")
+
+
+def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
+    """Read ibnetdiscover output (plain, ``-g``, ``-f``, ``-p``) or an ibsim netlist.
+
+    Raises :class:`UnreadableFile` when there is no node record at all.
+    """
+    problems = Problems(str(path))
+    lines = read_lines(path, problems)
+    if ports.looks_like(lines):
+        records = ports.parse(lines, problems)
+        return named(
+            to_fabric(records, path, "ibnetdiscover", problems, records=frozenset({"unlinked"})), node_name_map
+        )
+    reader = _Netlist(problems)
+    reader.parse(lines)
+    format = "ibnetdiscover" if reader.has_guids else "ibsim"
+    if format == "ibnetdiscover":
+        reader.complain_of_bare_records(lines)
+    return named(to_fabric(reader.records, path, format, problems), node_name_map)
+
+
+class _Netlist:
+    """State while reading: the attributes that stand before the next node line, and the node being read."""
+
+    def __init__(self, problems: Problems):
+        self.problems, self.records = problems, Records(file=problems.file)
+        self.add_port = self.records.port_adder()
+        self.node, self.is_switch = UNKNOWN, False
+        self.ids: dict[str, tuple[int, str, int]] = {}
+        self.prefix = ""
+        self.default_rate = (0, 0)
+        self.has_guids = False
+        self.bare: list[int] = []
+
+    def parse(self, lines: list[str]) -> None:
+        """Fill the records from all lines."""
+        junk = Junk(self.problems, "a record of ibnetdiscover or ibsim")
+        port = _PORT.match
+        for number, line in enumerate(lines, 1):
+            m = port(line)
+            if m:
+                self._port(number, m)
+            elif not self._other(number, line):
+                junk.add(number, line)
+        junk.flush()
+        for name, (_, _, number) in self.ids.items():
+            self.problems.add(number, f"{name} stands before no node record: the file may be cut here")
+        self._last_line(lines)
+        complain_if_not_closed(lines, self.problems)
+
+    def _other(self, number: int, line: str) -> bool:
+        """Handle a line that is no port record; False when it means nothing."""
+        m = _NODE.match(line)
+        if m:
+            self._node(number, m)
+            return True
+        if _QUIET.match(line):
+            return True
+        m = _ASSIGN.match(line)
+        return bool(m) and self._assign(number, m[1], m[2], m[3], line)  # type: ignore[index]
+
+    def _assign(self, number: int, name: str, value: str, second: str | None, line: str) -> bool:
+        if name in _IDS or name in _GUIDS:
+            name = "guid" if name in _GUIDS else name
+            if name in self.ids:
+                self.problems.add(
+                    self.ids[name][2], f"{name} is told again in line {number}: a node record is missing between"
+                )
+            self.ids[name] = (parse_guid(value), value if second is None else f"{value}({second})", number)
+        elif name in ("width", "speed", "extspeed"):
+            self.default_rate = _bits({name[0]: value}, self.default_rate)
+        elif name == "module" and line.count('"') == 2:
+            self.prefix = line.split('"')[1] + "#"
+        else:
+            return False
+        return True
+
+    def _node(self, number: int, m: re.Match[str]) -> None:
+        node_type = NODE_TYPES[m[1].lower()]
+        key, rest = self._key(m[3]), m[4]
+        nports = bounded_ports(int(m[2]), number, self.problems)
+        text = _NODE_TEXT.match(rest) if rest else None
+        if rest and not text:
+            self.problems.add(number, f"cannot read what follows the node's name: {shown(rest)}")
+        desc, port0, lid, lmc = (
+            (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
+        )
+        self.node = self.records.add_node(
+            key, node_type, nports, number, desc=desc or m[3], node_guid=self._node_guid(number, m[3]),
+            sys_guid=self._id("sysimgguid"), vendor_id=max(self._id("vendid"), 0), device_id=max(self._id("devid"), 0),
+            lid0=parse_lid(lid, number, self.problems), lmc0=_lmc(lmc, number, self.problems),
+            enhanced_port0=UNKNOWN if port0 is None else int(port0 == "enhanced"),
+        )  # fmt: skip
+        self.is_switch = node_type == NodeType.SWITCH
+        self.ids = {}
+
+    def _id(self, name: str) -> int:
+        """Value of an attribute line before the node, UNKNOWN if absent or (a problem) unusable."""
+        if name not in self.ids:
+            return UNKNOWN
+        value, text, number = self.ids[name]
+        if value == UNKNOWN:
+            self.problems.add(number, f"{name} {shown(text)} is not hexadecimal")
+        elif value >> _IDS[name]:
+            self.problems.add(number, f"{name} {shown(text)} has more than {_IDS[name]} bits")
+            return UNKNOWN
+        return value
+
+    def _node_guid(self, number: int, name: str) -> int:
+        """GUID of a node: of its name (``S-…``), which the other records use, else of ``switchguid=`` and the like."""
+        named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") else UNKNOWN
+        told, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
+        if text and told == UNKNOWN:
+            self.problems.add(
+                line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else "")
+            )
+        if named != UNKNOWN:
+            self.has_guids = True
+            if told not in (UNKNOWN, named) and not self._is_ibdiagnets(told, text, named):
+                self.problems.add(line, f"GUID {shown(text)} differs from the record's name {shown(name)}; "
+                                        "the name, which other records use, is kept")  # fmt: skip
+            return named
+        if name[:2] in ("S-", "H-", "R-") and not text:
+            self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
+        return told
+
+    def _is_ibdiagnets(self, told: int, text: str, named: int) -> bool:
+        """``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where ibnetdiscover has the NodeGUID. The two
+        differ on the chips of a director."""
+        system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
+        return told == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
+
+    def _port(self, number: int, m: re.Match[str]) -> None:
+        if self.node == UNKNOWN:
+            self.problems.add(number, f"port record before any node record: {shown(m[0])}")
+            return
+        own, name, peer_num, after, rest = m[2], m[3], m[4], m[5], m[6]
+        label, port_guid = "", UNKNOWN
+        if own:
+            label, port_guid = self._own_texts(own, number)
+        peer_guid = UNKNOWN
+        if after:
+            texts = _PAREN.findall(after)
+            if texts and texts[-1].strip() and name[:2] != "S-":
+                peer_guid = parse_guid(texts[-1])
+                if peer_guid == UNKNOWN:
+                    self.problems.add(number, f"port GUID {shown(texts[-1])} is not hexadecimal")
+        lid = lmc = peer_lid = UNKNOWN
+        code, lanes = self.default_rate
+        if rest:
+            code, lanes, lid, lmc, peer_lid = self._port_text(number, rest)
+        else:
+            self.bare.append(number)
+        if label:
+            self.records.label[self.node, int(m[1])] = label
+        self.add_port(self.node, int(m[1]), self._key(name), int(peer_num) if peer_num else 1, number, code, lanes,
+                      lid, lmc, port_guid, peer_lid, peer_guid, 0)  # fmt: skip
+
+    def _own_texts(self, own: str, number: int) -> tuple[str, int]:
+        """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the port number."""
+        texts = [*_EXT.findall(own), *_PAREN.findall(own)]
+        guid = UNKNOWN
+        if texts and texts[-1] and not self.is_switch:
+            last = texts.pop()
+            guid = parse_guid(last)
+            if guid == UNKNOWN:
+                self.problems.add(number, f"port GUID {shown(last)} is not hexadecimal")
+        return texts[0].strip() if texts else "", guid
+
+    def _port_text(self, number: int, rest: str) -> tuple[int, int, int, int, int]:
+        """(speed, lanes, own LID, own LMC, peer's LID) from what follows the peer."""
+        if not rest.startswith("#"):
+            return *self._plain_rate(number, rest), UNKNOWN, UNKNOWN, UNKNOWN
+        m = _PORT_TEXT.match(rest)
+        if not m and not self.has_guids and '"' not in rest:
+            return *self.default_rate, UNKNOWN, UNKNOWN, UNKNOWN  # a comment in a netlist
+        if not m:
+            self.problems.add(number, f"cannot read what follows the peer: {shown(rest)}")
+            return 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
+        problems = self.problems
+        if m[5]:
+            code, lanes = parse_rate(m[5])
+            if m[6] and "speed=" in m[6]:
+                code = parse_rate(f"1x{m[6].split('speed=')[1].split()[0]}")[0] or code
+            if not code or not lanes:
+                problems.add(number, f"link {shown(m[5])}: unknown width or speed")
+        else:
+            code, lanes = _bits(dict(_OPTION.findall(m[6])), self.default_rate) if m[6] else self.default_rate
+            self.bare.append(number)
+        return (code, lanes, parse_lid(m[1], number, problems), _lmc(m[2], number, problems),
+                parse_lid(m[4], number, problems))  # fmt: skip
+
+    def _plain_rate(self, number: int, rest: str) -> tuple[int, int]:
+        """Speed and lanes of netlist options: ``4xDDR`` or ``w=3 s=7 e=1``."""
+        options = dict(_OPTION.findall(rest))
+        if options:
+            return _bits(options, self.default_rate)
+        code, lanes = parse_rate(rest.split("#")[0])
+        if not code or not lanes:
+            self.problems.add(number, f"cannot read what follows the peer: {shown(rest)}")
+        return code, lanes
+
+    def _key(self, name: str) -> str:
+        return self.prefix + name if self.prefix and "#" not in name else name
+
+    def complain_of_bare_records(self, lines: list[str]) -> None:
+        """In ibnetdiscover output every port record tells width and speed: one without was cut or edited."""
+        for number in self.bare:
+            self.problems.add(number, f"no link width and speed: {shown(lines[number - 1])}")
+
+    def _last_line(self, lines: list[str]) -> None:
+        # "4xFDR" without a line end may be what is left of "4xFDR10".
+        if lines[-1].rstrip().endswith("xFDR"):
+            self.problems.add(len(lines), "the file ends without a line end: it may be cut here")
+
+
+def _lmc(text: str | None, number: int, problems: Problems) -> int:
+    if not text:
+        return UNKNOWN
+    if len(text) == 1 and int(text) <= 7:
+        return int(text)
+    problems.add(number, f"LMC {shown(text)} is not 0 to 7")
+    return UNKNOWN
+
+
+def _bits(options: dict[str, str], default: tuple[int, int]) -> tuple[int, int]:
+    """Speed code and lanes of ibsim's enabled bits: the best of each field."""
+    code, lanes = default
+    values = {}
+    for name, text in options.items():
+        with contextlib.suppress(ValueError):
+            values[name] = int(text[:10], 0)
+    if "w" in values:
+        lanes = max((n for bit, n in LANES_BY_BIT.items() if values["w"] & bit), default=lanes)
+    best = [s.code for s in SPEEDS if (s.speed_bit and not s.mlnx_bit and values.get("s", 0) & s.speed_bit)
+            or values.get("e", 0) & s.ext_bit]  # fmt: skip
+    return (max(best) if best else code), lanes

@@ -1,0 +1,1 @@
+"""Dumps of forwarding tables."""

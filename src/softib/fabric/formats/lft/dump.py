@@ -1,0 +1,237 @@
+"""Forwarding tables in files: reads every dump that stock tools write, writes the form of dump_lfts.
+
+Readable: dump_lfts.sh, dump_fts, ibroute and ``opensm -D`` (``Unicast lids [0x0-0x1c] of switch Lid 3 guid 0x… (name):``),
+OpenSM's osm.fdbs / opensm.fdbs (``Switch 0x…``, ``LID : Port : Hops : Optimal``), and the flit simulator's ``.fdbs``
+(one row of zero-based ports a switch; a file of the same name + ``.ini`` names the switch of each row).
+
+A table belongs to the switch with its GUID; where the heading has none, to the one of that name, then of that LID.
+Kept: every entry of a known switch. Problems: tables of unknown switches, switches without a table, ports beyond
+NumPorts and LIDs beyond the table (left out), LIDs that no port of the fabric has, a LID twice in one table (the first
+counts), and a table that says it has another number of entries than stand there.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.files import content
+from softib.fabric.formats.lft.omnet import looks_like_omnet, read_omnet
+from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
+from softib.fabric.model import Fabric
+from softib.iba.constants import LFT_NO_ROUTE, NodeType
+
+__all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
+
+
+def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
+    """Tables ``uint8[switches, lft_cap]`` (255 = no route) in the fabric's order of switches, and what was wrong.
+
+    Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of ``fabric``.
+    """
+    got = content(path)
+    data = got.data
+    problems = Problems(str(path))
+    if got.flaw:
+        problems.add(max(data.count(b"\n"), 1), got.flaw)
+    if looks_like_omnet(data):
+        dump, owner = read_omnet(data, Path(path), fabric, problems)
+    else:
+        dump = parse_dump(data, problems)
+        owner = np.array([_owner(s, fabric, problems) for s in dump.sections], np.int64)
+    if not len(dump.sections):
+        raise UnreadableFile(f"{path}: no forwarding table in it; a table begins with 'Unicast lids [' or 'Switch 0x…'")
+    if not (owner >= 0).any():
+        raise UnreadableFile(
+            f"{path}: none of its {len(dump.sections)} tables belongs to a switch of {fabric.name or 'this fabric'}"
+        )
+    lft = _fill(dump, owner, fabric, problems)
+    _check_totals(dump, problems)
+    for switch in np.flatnonzero(~np.isin(np.arange(fabric.sizes.switches), owner)):
+        problems.add(0, f"no table of switch {fabric.node_name(int(fabric.switch_node[switch]))}")
+    return lft, sorted(problems, key=lambda p: p.line)
+
+
+_DESTINATION = re.compile(
+    r"^0x([0-9a-fA-F]{1,4}) +\d{1,3} *[:#] *\(?(?:Channel Adapter|Switch|Router) portguid +(?:0x([0-9a-fA-F]{1,16})|guid)\s*:\s*(.*?)\)?\s*$",
+    re.MULTILINE,
+)
+
+LIDS_WITHIN = 8 << 20
+"""Characters after which a dump tells no new LID: a table of all 49,151 unicast LIDs has fewer."""
+
+
+def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
+    """LIDs that the destinations of a dump_lfts dump tell: ``uint16[ports]``, 0 = not told; and what was wrong.
+
+    For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
+    is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA.
+    """
+    text = content(path).data.decode("utf-8", "replace")
+    problems = Problems(str(path))
+    told: dict[int, tuple[int | None, str, int]] = {}
+    newest, counted, line = 0, 0, 1
+    for match in _DESTINATION.finditer(text):
+        lid = int(match.group(1), 16)
+        if lid not in told:
+            newest = match.start()
+            line += text.count("\n", counted, newest)
+            counted = newest
+            told[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
+        elif match.start() - newest > LIDS_WITHIN:
+            break
+    out = np.zeros(fabric.sizes.ports, np.uint16)
+    ends = fabric.end_ports()
+    by_guid: dict[int, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
+    for port in ends.tolist():
+        by_guid.setdefault(int(fabric.port_guid[port]), []).append(port)
+        by_name.setdefault(fabric.node_name(int(fabric.port_node[port])), []).append(port)
+    for lid, (guid, name, at_line) in told.items():
+        ports = by_guid.get(guid, []) if guid is not None else []
+        ports = ports if len(ports) == 1 else by_name.get(name, [])
+        if len(ports) == 1 and not out[ports[0]]:
+            out[ports[0]] = lid
+        else:
+            problems.add(at_line, f"LID {lid} belongs to {name!r}, which is {len(ports)} ports of the fabric")
+    return out, list(problems)
+
+
+def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
+    """Row of the switch arrays, -1 = not in the fabric, -2 = no unicast table."""
+    if not section.unicast:
+        return -2
+    if section.guid is not None:
+        hits = np.flatnonzero(fabric.node_guid[fabric.switch_node] == np.uint64(section.guid))
+        called = f"GUID {section.guid:#018x}"
+    elif section.name:
+        hits = np.array([s for s, n in enumerate(fabric.switch_node) if fabric.node_name(int(n)) == section.name], int)
+        called = f"name {section.name!r}"
+    else:
+        lids = fabric.lid[fabric.node_base[fabric.switch_node]]
+        hits = np.flatnonzero(lids == section.lid) if section.lid else np.zeros(0, int)
+        called = f"LID {section.lid}" if section.lid else "neither GUID nor name nor LID"
+    if len(hits) == 1:
+        return int(hits[0])
+    what = f"{len(hits)} switches have" if len(hits) else "no switch has"
+    problems.add(section.line, f"{what} {called}: this table is left out")
+    return -1
+
+
+def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> np.ndarray:
+    lft = np.full((fabric.sizes.switches, fabric.sizes.lft_cap), LFT_NO_ROUTE, np.uint8)
+    switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3).astype(np.int32)
+    for i in np.flatnonzero(switch == -3):
+        problems.add(int(dump.line[i]), "an entry before any table's heading: whose is it?")
+    known = switch >= 0
+    node = fabric.switch_node[np.where(known, switch, 0)]
+    nports = fabric.node_nports[node]
+    routed = known & (dump.portnum != LFT_NO_ROUTE)
+    beyond_cap = known & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
+    beyond_ports = routed & ~beyond_cap & (dump.portnum > nports)
+    for i in np.flatnonzero(beyond_cap):
+        problems.add(int(dump.line[i]), f"LID {int(dump.lid[i])} is not between 1 and {fabric.sizes.lft_cap - 1}")
+    for i in np.flatnonzero(beyond_ports):
+        name = fabric.node_name(int(node[i]))
+        problems.add(
+            int(dump.line[i]), f"{name} has no port {int(dump.portnum[i])}; its ports are 0 to {int(nports[i])}"
+        )
+    rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
+    switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
+    # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a reversed view forwards).
+    lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
+    again = np.flatnonzero(lft[switch, lid] != portnum)
+    if len(again):
+        key = switch.astype(np.int64) << 16 | lid
+        concerned = np.flatnonzero(np.isin(key, key[again]))
+        keys, first = np.unique(key[concerned], return_index=True)
+        first_line = line[concerned[first[np.searchsorted(keys, key[again])]]]
+        for k, earlier in zip(again.tolist(), first_line.tolist(), strict=True):
+            used = int(lft[switch[k], lid[k]])
+            problems.add(int(line[k]), f"LID {int(lid[k])} leaves by port {used} at line {earlier}; that one is used")
+    _unknown_lids(lid, line, fabric, problems)
+    return lft
+
+
+def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: Problems) -> None:
+    """Once a LID. A fabric without any LID (a plan, a netlist) cannot judge."""
+    ends = fabric.end_ports()
+    base, lmc = fabric.lid[ends].astype(np.int64), fabric.lmc[ends].astype(np.int64)
+    if not base.any():
+        return
+    has = np.zeros((1 << 16) + 128, bool)
+    for extra in range(1 << int(lmc.max())):
+        own = (base > 0) & (extra < (1 << lmc))
+        has[base[own] + extra] = True
+    values, first, times = np.unique(lid, return_index=True, return_counts=True)
+    for value, at, n in zip(values, first, times, strict=True):
+        if not has[value]:
+            problems.add(
+                int(line[at]), f"LID {int(value)}: {int(n)} switches route to it, no port of the fabric has it"
+            )
+
+
+def _check_totals(dump: Dump, problems: Problems) -> None:
+    have = np.bincount(dump.section[dump.section >= 0], minlength=len(dump.sections))
+    for section, n in zip(dump.sections, have, strict=True):
+        if section.unicast and section.total is not None and section.total[1] != n:
+            line, told = section.total
+            problems.add(
+                line, f"the dump says {told} LIDs, {int(n)} stand in the table that begins at line {section.line}"
+            )
+
+
+def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
+    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back.
+
+    Raises :class:`UnreadableFile` where the path cannot be written.
+    """
+    own = fabric.lid[fabric.node_base[fabric.switch_node]]
+    destination = _destinations(fabric, lft.shape[1])
+    lead = [f"0x{lid:04x} " for lid in range(lft.shape[1])]
+    ports = [f"{p:03d}" for p in range(256)]
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as out:
+            for switch, node in enumerate(fabric.switch_node.tolist()):
+                used = np.flatnonzero(lft[switch] != LFT_NO_ROUTE)
+                entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
+                out.write(
+                    f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(own[switch])} "
+                    f"guid 0x{int(fabric.node_guid[node]):016x} ({_line(fabric.node_name(node))}):\n"
+                    "  Lid  Out   Destination\n       Port     Info \n"
+                )
+                out.write("".join([lead[i] + ports[p] + destination[i] for i, p in entries]))
+                out.write(f"{len(used)} valid lids dumped \n")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
+    """The tables that ``fabric`` holds now (registry's writer); a note where there are none."""
+    write_lfts(fabric, fabric.lft, path)
+    if (fabric.lft != LFT_NO_ROUTE).any():
+        return []
+    return ["the source holds no forwarding tables, so the dump is empty; softib route --dump computes and writes some"]
+
+
+def _line(name: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def _destinations(fabric: Fabric, n: int) -> list[str]:
+    """By LID: what stands behind the port, as infiniband-diags writes it."""
+    words = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
+    out = [" : (path unknown)\n"] * n
+    lids, lmc = fabric.lid, fabric.lmc
+    for port in fabric.end_ports().tolist():
+        lid, node = int(lids[port]), int(fabric.port_node[port])
+        if lid:
+            kind = words.get(NodeType(int(fabric.node_type[node])), "Unknown node type")
+            text = f" : ({kind} portguid 0x{int(fabric.port_guid[port]):016x}: '{_line(fabric.node_name(node))}')\n"
+            for copy in range(lid, min(lid + (1 << int(lmc[port])), n)):
+                out[copy] = text
+    return out

@@ -1,0 +1,1 @@
+"""ibdm's .topo files and the IBNL descriptions of their systems."""

@@ -1,0 +1,195 @@
+"""Expands an IBNL system description into chips, internal links and front-panel ports, as ibdm does.
+
+ibdm's rules, checked against the stock library in tests/cabling/test_ibdm_oracle.py:
+
+* a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and ``R`` or ``Removed``
+  leaves the slot empty;
+* a wire is followed from every chip port: out through the board's port into the board above, or down into a part;
+  where it ends at an empty slot or at a label nobody continues, the port is simply unused (manual page, NOTE-1);
+* width and speed told at the lowest level win (NOTE-2), and of two ends the lesser; where nobody says, 4x and 2.5G.
+  ibutils 1.5.7 itself takes the arrow of the highest level alone, and of the two ends the one it walks last. The manual
+  is followed; the 25 shipped systems say the same on every level, so for them it makes no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softib.fabric.formats.topo.ibnl import Board, Chip, Ibnl, SubBoard
+from softib.iba.rates import SPEED_BY_NAME
+
+__all__ = ["Template", "expand", "generic"]
+
+REMOVED = ("R", "Removed")
+MAX_DEPTH = 16
+MAX_PARTS = 4096
+
+Port = tuple[int, int]
+"""Chip of the template, port number."""
+
+
+@dataclass
+class Template:
+    """One system type under one configuration; every system of that kind is a copy.
+
+    ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to (chip, port, lanes,
+    speed); ``chip_speeds`` are what chips support. Lanes 0 and speed "" = the description does not say. ``problems`` are (line of the IBNL file, reason).
+    """
+
+    paths: list[str] = field(default_factory=list)
+    chips: list[Chip] = field(default_factory=list)
+    links: list[tuple[int, int, int, int, int, str]] = field(default_factory=list)
+    panel: dict[str, tuple[int, int, int, str]] = field(default_factory=dict)
+    chip_speeds: list[str] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+    unused_modifiers: list[str] = field(default_factory=list)
+
+
+class _Placed:
+    """A board in its slot."""
+
+    def __init__(self, board: Board, slot: SubBoard | None, parent: _Placed | None, path: str):
+        self.board, self.slot, self.parent, self.path = board, slot, parent, path
+        self.inner = board.inner_ends()
+        self.parts: dict[str, _Placed | int] = {}
+
+
+class _Expander:
+    def __init__(self, ibnl: Ibnl, modifiers: dict[str, str]):
+        self.ibnl, self.modifiers = ibnl, modifiers
+        self.used: set[str] = set()
+        self.out = Template()
+        self.owner: list[_Placed] = []
+        self.link_of: dict[Port, int] = {}
+        self.placed, self.full = 0, False
+
+    def run(self) -> Template:
+        assert self.ibnl.top is not None
+        self._place(_Placed(self.ibnl.top, None, None, ""), 0)
+        told = self.ibnl.chip_speeds()
+        self.out.chip_speeds = [told.get(path, "") for path in self.out.paths]
+        peer: dict[Port, Port] = {}
+        for chip, part in enumerate(self.out.chips):
+            for portnum in part.wires:
+                self._connect(chip, portnum, peer)
+        self.out.unused_modifiers = [m for m in self.modifiers if m not in self.used]
+        return self.out
+
+    def _place(self, placed: _Placed, depth: int) -> None:
+        for name, part in placed.board.parts.items():
+            path = f"{placed.path}/{name}" if placed.path else name
+            if self._full(depth, placed.board.line):
+                return
+            if isinstance(part, Chip):
+                placed.parts[name] = len(self.out.chips)
+                self.out.paths.append(path)
+                self.out.chips.append(part)
+                self.owner.append(placed)
+                continue
+            board = self._board(part, path)
+            if board is not None:
+                child = placed.parts[name] = _Placed(board, part, placed, path)
+                self._place(child, depth + 1)
+
+    def _full(self, depth: int, line: int) -> bool:
+        """Boards that hold each other would never end; told once."""
+        self.placed += 1
+        if not self.full and (depth > MAX_DEPTH or self.placed > MAX_PARTS):
+            self.full = True
+            reason = f"boards nested deeper than {MAX_DEPTH}, or more than {MAX_PARTS} parts; the rest is left out"
+            self.out.problems.append((line, reason))
+        return self.full
+
+    def _board(self, slot: SubBoard, path: str) -> Board | None:
+        modifier = self.modifiers.get(path)
+        if modifier is not None:
+            self.used.add(path)
+            if modifier in REMOVED:
+                return None
+        board = self.ibnl.board_of(slot, modifier)
+        if board is None:
+            name = f"{slot.board}:{modifier}" if modifier else slot.board
+            self.out.problems.append((slot.line, f"no SYSTEM section describes board {name} of slot {path}"))
+        return board
+
+    def _connect(self, chip: int, portnum: int, peer: dict[Port, Port]) -> None:
+        wire = self.out.chips[chip].wires[portnum]
+        placed: _Placed | None = self.owner[chip]
+        lanes, speed = wire.lanes, wire.speed
+        while wire.inst is None:
+            assert placed is not None
+            if placed.parent is None or placed.slot is None:
+                self._panel(wire.port, (chip, portnum, lanes, speed))
+                return
+            outer = placed.slot.wires.get(wire.port)
+            if outer is None:
+                return
+            lanes, speed = lanes or outer.lanes, speed or outer.speed
+            placed, wire = placed.parent, outer
+        assert placed is not None
+        end = self._down(placed, wire.inst, wire.port, wire.line)
+        if end is not None:
+            self._link((chip, portnum), end, lanes, speed, wire.line, peer)
+
+    def _down(self, placed: _Placed, inst: str, port: str, line: int) -> Port | None:
+        for _ in range(MAX_DEPTH + 2):
+            part = placed.parts.get(inst)
+            if part is None:
+                if inst not in placed.board.parts:
+                    self.out.problems.append((line, f"no part {inst} in {placed.board.names[0]}"))
+                return None
+            if isinstance(part, int):
+                nports = self.out.chips[part].nports
+                if port.isascii() and port.isdigit() and 1 <= int(port[:4]) <= nports:
+                    return part, int(port)
+                self.out.problems.append((line, f"{inst} has no port {port}; its ports are 1 to {nports}"))
+                return None
+            inside = part.inner.get(port)
+            if not inside:
+                return None
+            placed, (inst, port) = part, inside[0]
+        return None
+
+    def _panel(self, label: str, end: tuple[int, int, int, str]) -> None:
+        if label in self.out.panel:
+            chip, portnum = self.out.panel[label][:2]
+            line = self.out.chips[end[0]].wires[end[1]].line
+            self.out.problems.append(
+                (line, f"front-panel port {label} is already port {portnum} of {self.out.paths[chip]}")
+            )
+        else:
+            self.out.panel[label] = end
+
+    def _link(self, a: Port, b: Port, lanes: int, speed: str, line: int, peer: dict[Port, Port]) -> None:
+        if peer.get(a) == b and peer.get(b) == a:
+            self._agree(a, lanes, speed)
+            return
+        if a in peer or b in peer or a == b:
+            taken = a if a in peer else b
+            reason = f"port {taken[1]} of {self.out.paths[taken[0]]} is wired to two places; the first is used"
+            self.out.problems.append((line, reason))
+            return
+        peer[a], peer[b] = b, a
+        self.link_of[a] = self.link_of[b] = len(self.out.links)
+        both = [self.out.chip_speeds[chip] for chip, _ in (a, b)]
+        speed = speed or (min(both, key=lambda s: SPEED_BY_NAME[s].code) if all(both) else "")
+        self.out.links.append((*a, *b, lanes, speed))
+
+    def _agree(self, a: Port, lanes: int, speed: str) -> None:
+        """The other end of a link was walked too: the lesser of what both tell."""
+        *ends, lanes0, speed0 = self.out.links[self.link_of[a]]
+        told = [s for s in (speed0, speed) if s]
+        slower = min(told, key=lambda s: SPEED_BY_NAME[s].code, default="")
+        c, p, d, q = ends
+        self.out.links[self.link_of[a]] = (c, p, d, q, min(lanes0 or lanes, lanes or lanes0), slower)
+
+
+def expand(ibnl: Ibnl, modifiers: dict[str, str]) -> Template:
+    """The chips, links and front panel of a system under ``modifiers`` (slot path → modifier)."""
+    return _Expander(ibnl, modifiers).run()
+
+
+def generic(node_type: int, nports: int, labels: dict[str, int]) -> Template:
+    """A system of one chip ``U1`` whose front-panel ``labels`` are its port numbers."""
+    chip = Chip("U1", node_type, nports, "")
+    return Template(["U1"], [chip], [], {label: (0, portnum, 0, "") for label, portnum in labels.items()}, [""])

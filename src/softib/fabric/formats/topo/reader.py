@@ -1,0 +1,242 @@
+"""ibdm ``.topo`` files: systems by type and name, and the cables between their front panels.
+
+Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE NAME port``, are
+cables. A cable may stand in one section or in both. ibdm's cable lists (``.cables``: ``TYPE NAME port TYPE NAME port``) are
+the same without sections and are read here too. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages
+ibdm-topo-file(1) and ibdm-ibnl-file(1), behaviour compared with the stock library.
+
+What ibdm refuses and we read, each named as a problem:
+
+* a type without IBNL: the system becomes one chip ``U1``. Labels ``P<n>`` or ``<n>`` are its port numbers; other labels
+  are numbered in natural order. It is a CA where no system of that type has more than two cables or heads a section,
+  else a switch with as many ports as the highest number any system of the type uses.
+* a bad line, an unknown port, a port used twice: that line is left out, the rest stands.
+
+Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows tell no speed run at
+that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
+gets the builder's *i*-th GUID, and all chips of a system share the first one's as SystemImageGUID.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softib.errors import UnreadableFile
+from softib.fabric.formats import node_name_map as node_name_map_module
+from softib.fabric.formats.base import Problem, Problems, ReadResult
+from softib.fabric.formats.files import content, stem
+from softib.fabric.formats.topo.build import TopoCable, TopoSystem, build_fabric
+from softib.fabric.formats.topo.ibnl import ARROW, IbnlLibrary, parse_arrow
+from softib.fabric.formats.topo.ibnl_expand import Template, expand, generic
+from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
+from softib.iba.rates import SPEED_BY_NAME
+
+__all__ = ["looks_like_topo", "parse_topo", "read"]
+
+_CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<far>[^\s>]+)$")
+_HEAD = re.compile(r"^(?P<type>[^\s=>]+)\s+(?P<name>[^\s=>]+)(?:\s+CFG\s*:\s*(?P<cfg>.*))?$")
+_LISTED = re.compile(r"^([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)$")
+_SPEED = re.compile(r"^\s*#\s*speed:\s*(\w+)\s*$")
+_NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
+
+
+def looks_like_topo(text: str) -> bool:
+    """True where the beginning of a file holds a ``port -> TYPE NAME port`` line, not inside ibnetdiscover quotes."""
+    return any(_CABLE.match(line.split("#", 1)[0].strip()) for line in text.splitlines()[:2000] if "->" in line)
+
+
+@dataclass
+class _Parsed:
+    """A file's records before types are looked up; ``systems`` by name in order of first mention."""
+
+    problems: Problems
+    systems: dict[str, TopoSystem] = field(default_factory=dict)
+    cables: list[TopoCable] = field(default_factory=list)
+
+
+def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: Any = None) -> ReadResult:
+    """Read a ``.topo`` file; raises :class:`UnreadableFile` where no record in it can be read.
+
+    ``ibnl_dirs`` are searched first, then the file's folder, then installed ibutils'.
+    """
+    got = content(path)
+    text = got.data.decode("utf-8-sig", "replace")
+    result = parse_topo(text, str(path), ibnl_dirs=ibnl_dirs)
+    if got.flaw:
+        result.problems.append(Problem(str(path), max(len(text.splitlines()), 1), got.flaw))
+    if node_name_map is not None:
+        result.problems += node_name_map_module.apply(result.fabric, node_name_map)
+    return result
+
+
+def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
+    """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is sought beside it too."""
+    parsed = _parse_lines(text, file)
+    if text and text[-1] not in "\r\n":
+        parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be cut off")
+    if not parsed.systems:
+        raise UnreadableFile(f"{file}: no system and no 'port -> TYPE NAME port' line that can be read")
+    library = IbnlLibrary.search(ibnl_dirs, beside=file)
+    for system, template in _templates(parsed, library):
+        system.template = template
+    if not parsed.systems:
+        raise UnreadableFile(f"{file}: no system of a known type and no cable in it")
+    fabric = build_fabric(parsed.systems, parsed.cables, stem(file), parsed.problems)
+    fabric.source.format, fabric.source.path = "topo", file
+    fabric.source.records = frozenset({"speeds"} if _all_speeds_told(parsed) else ())
+    cables = _system_links(parsed.cables)
+    fabric.source.system_links = cables
+    switches = int(fabric.sizes.switches)
+    counts: dict[str, int | None] = {
+        "switches": switches, "cas": fabric.sizes.nodes - switches, "sharp_nodes": 0, "links": fabric.sizes.cables,
+        "system_links": cables,
+    }  # fmt: skip
+    found = sorted(parsed.problems, key=lambda p: p.line)
+    return ReadResult(
+        fabric, [*found, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]}
+    )
+
+
+def _all_speeds_told(parsed: _Parsed) -> bool:
+    """Where one link gets ibdm's default, nobody may conclude that it is slow."""
+    inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
+    return all(c.speed for c in parsed.cables) and all(inner)
+
+
+def _parse_lines(text: str, file: str) -> _Parsed:
+    parsed = _Parsed(Problems(file))
+    current: TopoSystem | None = None
+    default = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0].strip()
+        if not line:
+            if told := _SPEED.match(raw):
+                default = told.group(1) if told.group(1) in SPEED_BY_NAME else ""
+            continue
+        match = _CABLE.match(line)
+        if match:
+            _cable(match, number, current, default, parsed)
+        elif (head := _HEAD.match(line)) and ">" not in line:
+            current = _section(head, number, parsed)
+        elif listed := _LISTED.match(line):
+            kind, name, port, far_kind, far_name, far_port = listed.groups()
+            ends = _mention(name, kind, number, parsed).name, _mention(far_name, far_kind, number, parsed).name
+            parsed.cables.append(TopoCable(ends[0], port, ends[1], far_port, 0, default, number))
+        else:
+            what = "'port -> TYPE NAME port'" if ">" in line else "'TYPE NAME [CFG: slot=modifier, …]'"
+            parsed.problems.add(number, f"not {what}: {line[:60]!r}")
+    return parsed
+
+
+def _section(head: re.Match[str], number: int, parsed: _Parsed) -> TopoSystem:
+    name, cfg = head.group("name"), {}
+    for item in re.split(r"[\s,]+", head.group("cfg") or ""):
+        slot, equals, modifier = item.partition("=")
+        if item and (not equals or not slot or not modifier):
+            parsed.problems.add(number, f"CFG item {item!r} is not slot=modifier")
+        elif item:
+            cfg[slot] = modifier
+    system = _mention(name, head.group("type"), number, parsed)
+    if system.modifiers and cfg and cfg != system.modifiers:
+        parsed.problems.add(number, f"system {name} has another CFG at line {system.line}; that one is used")
+    elif cfg:
+        system.modifiers = cfg
+    system.heads = True
+    return system
+
+
+def _mention(name: str, kind: str, number: int, parsed: _Parsed) -> TopoSystem:
+    system = parsed.systems.get(name)
+    if system is None:
+        system = parsed.systems[name] = TopoSystem(name, kind, number)
+    elif system.kind != kind:
+        system.other_kinds.setdefault(kind, number)
+    return system
+
+
+def _cable(match: re.Match[str], number: int, current: TopoSystem | None, default: str, parsed: _Parsed) -> None:
+    lanes, speed, wrong = parse_arrow(match)
+    speed = speed or default
+    if current is None:
+        wrong = "a cable before any 'TYPE NAME' line: whose port is it?"
+    if wrong or current is None:
+        parsed.problems.add(number, wrong)
+        return
+    far = _mention(match.group("system"), match.group("type"), number, parsed)
+    parsed.cables.append(
+        TopoCable(current.name, match.group("port"), far.name, match.group("far"), lanes, speed, number)
+    )
+
+
+def _system_links(cables: list[TopoCable]) -> int:
+    """Cables between systems: each pair of front-panel ports once, however often it is listed, less refused lines."""
+    return len({frozenset(((c.a, c.a_port), (c.b, c.b_port))) for c in cables if c.usable})
+
+
+def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, Template]]:
+    """Every system with its expanded description; equal types under equal CFG share one."""
+    made: dict[tuple[str, tuple[tuple[str, str], ...]], Template] = {}
+    unknown: dict[str, list[TopoSystem]] = {}
+    out: list[tuple[TopoSystem, Template]] = []
+    for system in parsed.systems.values():
+        ibnl = library.find(system.kind)
+        for kind, line in system.other_kinds.items():
+            if ibnl is None or library.find(kind) is not ibnl:
+                reason = (
+                    f"system {system.name} is a {system.kind} at line {system.line}, here a {kind}; the first is used"
+                )
+                parsed.problems.add(line, reason)
+        if ibnl is None or ibnl.top is None:
+            unknown.setdefault(system.kind, []).append(system)
+            continue
+        key = (system.kind, tuple(sorted(system.modifiers.items())))
+        if key not in made:
+            made[key] = template = expand(ibnl, system.modifiers)
+            library.problems += [Problem(ibnl.file, line, reason) for line, reason in template.problems]
+        for slot in made[key].unused_modifiers:
+            parsed.problems.add(system.line, f"{system.kind} {system.name} has no slot {slot}")
+        out.append((system, made[key]))
+    cabled = {name for c in parsed.cables for name in (c.a, c.b)}
+    for kind, systems in unknown.items():
+        for system in systems:
+            if system.name not in cabled:
+                # Any two words look like the heading of a section.
+                parsed.problems.add(
+                    system.line, f"no IBNL description of {kind}, and no cable of {system.name}: left out"
+                )
+                del parsed.systems[system.name]
+        systems = [s for s in systems if s.name in cabled]
+        if not systems:
+            continue
+        template = _generic(kind, systems, parsed, library)
+        out += [(system, template) for system in systems]
+    return out
+
+
+def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: IbnlLibrary) -> Template:
+    names = {s.name for s in systems}
+    ends = [e for c in parsed.cables for e in ((c.a, c.a_port), (c.b, c.b_port)) if e[0] in names]
+    labels = sorted({label for _, label in ends}, key=_natural)
+    told = {label: m for label in labels if (m := _NUMBERED.match(label))}
+    by_number = len(told) == len(labels)
+    number = {x: int(told[x].group(1)) for x in labels} if by_number else {x: i for i, x in enumerate(labels, 1)}
+    number = {label: n for label, n in number.items() if n <= MAX_SWITCH_PORTS}
+    top = max(number.values(), default=1)
+    is_ca = top <= 2 and not any(s.heads for s in systems)
+    how = f"port numbers from labels {labels[0]} … {labels[-1]}" if by_number and labels else "labels numbered in natural order"  # fmt: skip
+    where = ", ".join(str(d) for d in library.dirs) or "no folder"
+    kind_of = "adapter" if is_ca else "switch"
+    parsed.problems.add(
+        systems[0].line,
+        f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of {top} ports, {how}",
+    )
+    return generic(NodeType.CA if is_ca else NodeType.SWITCH, top, number)
+
+
+def _natural(label: str) -> list[tuple[int, int, str]]:
+    parts = re.findall(r"\d{1,18}|\D+|\d+", label)
+    return [(0, int(p), "") if p.isascii() and p.isdigit() else (1, 0, p) for p in parts]

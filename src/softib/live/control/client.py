@@ -1,0 +1,43 @@
+"""Asking a daemon: one JSON line to its control socket, one back."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+from softib.errors import InputError, PeerError, SoftibBug
+from softib.live.instances import Instance
+
+__all__ = ["ask"]
+
+PATIENCE_S = 30.0
+"""A daemon that computes routes answers when it is done."""
+
+
+def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
+    """The daemon's answer to ``{"op": op, …}``.
+
+    Raises :class:`InputError` with the daemon's own words where it refuses, :class:`SoftibBug` where it met one of ours,
+    :class:`PeerError` where it does not answer.
+    """
+    line = json.dumps({"op": op, **more}).encode() + b"\n"
+    got = b""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.settimeout(patience_s)
+            s.connect(str(instance.control))
+            s.sendall(line)
+            while not got.endswith(b"\n"):
+                part = s.recv(1 << 16)
+                if not part:
+                    break
+                got += part
+        answer = json.loads(got)
+    except (OSError, ValueError) as error:
+        raise PeerError(f"the daemon of {instance.name!r} does not answer: {error or type(error).__name__}") from None
+    if "error" in answer and answer.get("bug"):
+        raise SoftibBug(f"{answer['error']}; please report; traceback in {instance.log}")
+    if "error" in answer:
+        raise InputError(answer["error"])
+    return dict(answer)

@@ -1,0 +1,107 @@
+"""The daemon's control socket: JSON lines over a Unix stream, in the daemon's selector."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from softib.errors import SoftibBug, SoftibError
+from softib.live.crash_log import ReportBug, raised
+
+__all__ = ["ControlServer"]
+
+LONGEST_LINE = 1 << 16
+Operation = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class ControlServer:
+    """Listens at ``path`` (mode 0600) and answers each line with what ``operations[line["op"]]`` returns.
+
+    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or too long, too. What
+    fails otherwise is ours: ``{"error": …, "bug": true}``, and ``mishap`` is told.
+    """
+
+    def __init__(
+        self, path: Path, selector: selectors.BaseSelector, operations: dict[str, Operation], mishap: ReportBug = raised
+    ):
+        self.path, self.selector, self.operations, self.report_bug = path, selector, operations, mishap
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.setblocking(False)
+        self.listener.bind(str(path))
+        os.chmod(path, 0o600)
+        self.listener.listen(16)
+        self.open: dict[socket.socket, bytearray] = {}
+        selector.register(self.listener, selectors.EVENT_READ, self._accept)
+
+    def _accept(self, events: int) -> None:
+        try:
+            sock, _ = self.listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        self.open[sock] = bytearray()
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._read(sock))
+
+    def _read(self, sock: socket.socket) -> None:
+        try:
+            part = sock.recv(LONGEST_LINE)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        got = self.open[sock]
+        got += part
+        while b"\n" in got:
+            line, _, rest = bytes(got).partition(b"\n")
+            got[:] = rest
+            if not self._say(sock, self._answer(line)):
+                part = b""
+                break
+        if not part or len(got) > LONGEST_LINE:
+            self._drop(sock)
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            asked = json.loads(line)
+            json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            operation = self.operations[asked["op"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
+        try:
+            answer = operation(asked)
+            json.dumps(answer)
+            return answer
+        except OSError as error:  # the machine's: a full file system, no descriptor left
+            return {"error": f"the daemon: {error.filename or asked['op']}: {error.strerror or error}"}
+        except Exception as error:
+            if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
+                return {"error": str(error)}
+            self.report_bug(f"doing {asked['op']!r}")
+            return {"error": f"{type(error).__name__} in the daemon: {' '.join(str(error).split())}", "bug": True}
+
+    def _say(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
+        sock.settimeout(1.0)  # an answer is small; who does not read it loses it
+        try:
+            sock.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            return False
+        sock.setblocking(False)
+        return True
+
+    def _drop(self, sock: socket.socket) -> None:
+        self.selector.unregister(sock)
+        del self.open[sock]
+        sock.close()
+
+    def close(self) -> None:
+        """Stop listening and remove the socket."""
+        for sock in list(self.open):
+            self._drop(sock)
+        self.selector.unregister(self.listener)
+        self.listener.close()
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,52 @@
+"""Our own bugs in a running fabric: one line to people, the traceback to the log, and the fabric goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["CrashLog", "ReportBug", "raised"]
+
+ReportBug = Callable[[str], None]
+"""Called inside an ``except``: what was being done when it happened."""
+MOST_TRACEBACKS = 50
+"""A bug that every MAD meets must not fill a disk."""
+
+
+def raised(doing: str) -> None:
+    """The mishap of those who keep no log: the exception goes on."""
+    raise
+
+
+class CrashLog:
+    """Keeps tracebacks in ``log``; ``count`` of them so far, ``last`` in words."""
+
+    def __init__(self, log: Path):
+        self.log, self.count, self.last = log, 0, ""
+
+    def __call__(self, doing: str) -> None:
+        self.count += 1
+        error = sys.exc_info()[1]
+        self.last = f"{type(error).__name__} while {doing}: {' '.join(str(error).split())[:200]}"
+        if self.count > MOST_TRACEBACKS:
+            return
+        line = f"softib: this is a bug in softib: {self.last}; please report; traceback in {self.log}"
+        try:
+            fd = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w") as file:
+                file.write(f"{line}\n{traceback.format_exc()}")
+            if _same_file(self.log):
+                return  # stderr is that file
+        except OSError as problem:
+            line += f" (which cannot be written: {problem.strerror})"
+        print(line, file=sys.stderr)
+
+
+def _same_file(path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(sys.stderr.fileno()), path.stat())
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,1 @@
+"""What softib fault does to a running fabric."""

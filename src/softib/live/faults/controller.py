@@ -1,0 +1,304 @@
+"""What ``softib fault`` does to a running fabric, and what comes later: the next flap, the end of a training.
+
+    faults = FaultController(router)
+    told = desk.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
+    desk.tick(clock_ps())                  # each turn of the daemon; wait_s() says when the next is due
+
+Effects are :class:`softib.agents.link_faults.LinkFaults`'; the desk remembers which faults there are and counts the epoch.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+from softib.fabric.faults.places import node_at, port_at
+from softib.iba.constants import PhysState, PortState
+from softib.iba.rates import SPEED_BY_NAME
+from softib.iba.smp import PortInfo
+from softib.live.clock import clock_ps
+from softib.live.faults.options import KINDS, flap_times, options_of
+from softib.live.mad_router import MadRouter
+
+__all__ = ["Fault", "FaultController"]
+
+PS = 10**12
+TRAINING_PS = PS
+"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down."""
+
+Key = tuple[str, int]
+
+
+@dataclass
+class Fault:
+    """One fault that is there: ``kind``, the port or node that was named (``row``), what it was told, since when (ps)."""
+
+    kind: str
+    where: str
+    row: int
+    options: dict[str, Any]
+    since_ps: int
+    flaps: int = 0
+    over: bool = field(default=False, repr=False)
+
+    def told(self, now_ps: int) -> dict[str, Any]:
+        """For JSON."""
+        more = {"flaps": self.flaps} if self.kind == "flap" else {}
+        return {"kind": self.kind, "where": self.where, **self.options, **more,
+                "age_s": round((now_ps - self.since_ps) / PS, 3)}  # fmt: skip
+
+
+class FaultController:
+    """Faults of the fabric of ``router``. All of it runs in the daemon's thread."""
+
+    def __init__(self, router: MadRouter, clock: Callable[[], int] = clock_ps):
+        self.router, self.fabric, self.faults, self.clock = router, router.fabric, router.plane.faults, clock
+        self.known: dict[Key, Fault] = {}
+        self._built_with: dict[int, int] = {}
+        self._later: list[tuple[int, int, Callable[[int], None]]] = []
+        self._order = itertools.count()
+        self._from_start()
+        self.faults.publish()
+
+    def _from_start(self) -> None:
+        f = self.fabric
+        self.faults.begin(self.clock())
+        for cable in (f.cable_ber > 0).nonzero()[0].tolist():
+            port = int(f.cable_port[cable, 0])
+            if port >= 0 and f.port_peer[port] >= 0:
+                self._know("ber", port, {"ber": float(f.cable_ber[cable])}, self.clock())
+
+    # -- orders --
+
+    def do(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Carry out ``asked``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`), ``where``, and its options.
+
+        Raises :class:`InputError` in one line where it cannot be; nothing is changed then.
+        """
+        kind = asked.get("kind")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise UnknownName("fault", str(kind), KINDS)
+        options = options_of(kind, asked)
+        now_ps = self.clock()
+        if kind == "list":
+            return {"faults": [fault.told(now_ps) for fault in self.known.values()]}
+        where = asked.get("where")
+        if kind == "clear" and where is None:
+            self.router.fold(now_ps)
+            cleared = [self._clear(fault, now_ps) for fault in list(self.known.values())]
+            self._changed(now_ps)
+            return {"cleared": cleared}
+        if not isinstance(where, str):
+            raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
+        row = node_at(self.fabric, where) if KINDS[kind].of_node else self._place(kind, where)
+        self.router.fold(now_ps)  # what applications lost so far was lost on the links as they were
+        told = self._orders()[kind](row, options, now_ps)
+        self._changed(now_ps)
+        return {"kind": kind, **told}
+
+    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
+        return {
+            "link-down": self._link_down, "link-up": self._link_up, "flap": self._flap, "ber": self._ber,
+            "downgrade": self._downgrade, "slow-port": self._slow_port, "switch-down": self._switch_down,
+            "switch-up": self._switch_up, "sys-guid": self._sys_guid, "clear": self._clear_place,
+        }  # fmt: skip
+
+    def _place(self, kind: str, where: str) -> int:
+        if kind == "clear" and not where.rstrip().endswith("]"):
+            return -1 - node_at(self.fabric, where)
+        port = port_at(self.fabric, where)
+        if self.fabric.port_peer[port] < 0:
+            raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
+        return port
+
+    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self._forget("flap", port)
+        self.faults.cut(port, now_ps)
+        self._know("link-down", port, {}, now_ps)
+        return self._link(port)
+
+    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self._forget("flap", port)
+        self._forget("link-down", port)
+        self.faults.mend(port, now_ps)
+        return self._link(port)
+
+    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self._forget("flap", port)
+        self._forget("link-down", port)
+        fault = self._know("flap", port, options, now_ps)
+        self._flap_on(fault, now_ps, now_ps)
+        return self._link(port)
+
+    def _flap_on(self, fault: Fault, due_ps: int, now_ps: int) -> None:
+        """The link goes down; it comes up after ``down_s``, and the next flap is a period after this one."""
+        count, period_ps, down_ps = flap_times(fault.options)
+        if fault.over:
+            return
+        if count is not None and fault.flaps >= count:
+            self._forget("flap", fault.row)
+            return
+        fault.flaps += 1
+        self.faults.cut(fault.row, now_ps)
+        self._at(due_ps + down_ps, lambda now: None if fault.over else self.faults.mend(fault.row, now))
+        self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
+
+    def _ber(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        ber = float(options["ber"])
+        self.faults.noise(port, ber, now_ps)
+        self._forget("ber", port)
+        if ber:
+            self._know("ber", port, options, now_ps)
+        return self._link(port)
+
+    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        if not options:
+            raise InputError("fault downgrade wants --width LANES, --speed GENERATION, or both")
+        speed = options.get("speed")
+        if speed is not None and speed not in SPEED_BY_NAME:
+            raise UnknownName("speed", speed, SPEED_BY_NAME)
+        self.faults.check_limit(port, options.get("width"), speed and SPEED_BY_NAME[speed].code)
+        self._retrain(
+            port,
+            now_ps,
+            lambda: self.faults.limit(port, options.get("width"), speed and SPEED_BY_NAME[speed].code, now_ps),
+        )
+        self._know("downgrade", port, options, now_ps)
+        return self._link(port)
+
+    def _retrain(self, port: int, now_ps: int, change: Callable[[], None]) -> None:
+        """Down, ``change`` what it trains to, and up again when it has trained (IBA 5.6.4: Polling, Configuration)."""
+        was_up = self.faults.is_up(port)
+        if was_up:
+            self.faults.cut(port, now_ps)
+        change()
+        if was_up:
+            self._at(now_ps + TRAINING_PS, lambda now: self._trained(port, now))
+
+    def _trained(self, port: int, now_ps: int) -> None:
+        if self._key("link-down", port) not in self.known and self._key("flap", port) not in self.known:
+            self.faults.mend(port, now_ps)
+
+    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
+        self._know("slow-port", port, options, now_ps)
+        return self._link(port)
+
+    def _switch_down(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node):
+            raise InputError(f"{self.fabric.node_name(node)} has no power already")
+        self.faults.power(node, False, now_ps)
+        self._know("switch-down", node, {}, now_ps)
+        return self._switch(node)
+
+    def _switch_up(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        if self.fabric.switch_of_node[node] >= 0 and not self.faults.is_dead(node):
+            raise InputError(f"{self.fabric.node_name(node)} has power; only fault switch-down takes it")
+        self.faults.power(node, True, now_ps)
+        self._forget("switch-down", node)
+        return self._switch(node)
+
+    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self._built_with.setdefault(node, int(self.fabric.sys_guid[node]))
+        self.router.plane.set_sys_guid(node, int(options["guid"], 16), now_ps)
+        self._know("sys-guid", node, options, now_ps)
+        return {"node": self.fabric.node_name(node), "sys_guid": options["guid"]}
+
+    # -- what there is --
+
+    def _clear(self, fault: Fault, now_ps: int) -> dict[str, Any]:
+        """Undo one fault."""
+        told = fault.told(now_ps)
+        fault.over = True
+        self._forget(fault.kind, fault.row)
+        if fault.kind in ("link-down", "flap"):
+            self.faults.mend(fault.row, now_ps)
+        elif fault.kind == "ber":
+            self.faults.noise(fault.row, 0.0, now_ps)
+        elif fault.kind == "slow-port":
+            self.faults.slow(fault.row, None, now_ps)
+        elif fault.kind == "switch-down":
+            self.faults.power(fault.row, True, now_ps)
+        elif fault.kind == "sys-guid":
+            self.router.plane.set_sys_guid(fault.row, self._built_with.pop(fault.row), now_ps)
+        else:
+            self._retrain(fault.row, now_ps, lambda: self.faults.unlimit(fault.row, now_ps))
+        return told
+
+    def clear_at(self, row: int, now_ps: int) -> list[dict[str, Any]]:
+        """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all its links."""
+        f = self.fabric
+        ports = {row, int(f.port_peer[row])} if row >= 0 else set(f.ports_of(-1 - row, port0=True))
+        ports |= {int(f.port_peer[p]) for p in ports}
+        mine = [
+            k for k in self.known.values()
+            if (k.row == -1 - row if KINDS[k.kind].of_node else k.row in ports)
+        ]  # fmt: skip
+        return [self._clear(fault, now_ps) for fault in mine]
+
+    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        return {"cleared": self.clear_at(row, now_ps)}
+
+    def _key(self, kind: str, row: int) -> Key:
+        """A link is one thing, whichever end was named; a slow port is an end."""
+        if KINDS[kind].of_node or kind == "slow-port":
+            return kind, row
+        return kind, min(row, int(self.fabric.port_peer[row]))
+
+    def _know(self, kind: str, row: int, options: dict[str, Any], now_ps: int) -> Fault:
+        where = self.fabric.node_name(row) if KINDS[kind].of_node else self.fabric.port_name(row)
+        fault = Fault(kind, where, row, options, now_ps)
+        self._forget(kind, row)
+        self.known[self._key(kind, row)] = fault
+        return fault
+
+    def _forget(self, kind: str, row: int) -> None:
+        gone = self.known.pop(self._key(kind, row), None)
+        if gone is not None:
+            gone.over = True
+
+    def _link(self, port: int) -> dict[str, Any]:
+        f = self.fabric
+        state = PortState(int(f.port_state[port])).name
+        phys = PhysState(int(PortInfo.port_phys_state.get(f.port_info[port]))).name
+        return {"ports": [f.port_name(port), f.port_name(int(f.port_peer[port]))], "state": state, "phys_state": phys}
+
+    def _switch(self, node: int) -> dict[str, Any]:
+        return {"node": self.fabric.node_name(node), "power": not self.faults.is_dead(node)}
+
+    # -- time --
+
+    def _at(self, due_ps: int, what: Callable[[int], None]) -> None:
+        heapq.heappush(self._later, (due_ps, next(self._order), what))
+
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until :meth:`tick` has something to do (infinite: nothing waits)."""
+        return max(0.0, (self._later[0][0] - now_ps) / PS) if self._later else math.inf
+
+    def tick(self, now_ps: int) -> None:
+        """Do what is due."""
+        did = False
+        while self._later and self._later[0][0] <= now_ps:
+            heapq.heappop(self._later)[2](now_ps)
+            did = True
+        if did:
+            self._changed(now_ps)
+
+    def settle(self, now_ps: int) -> None:
+        """Counters of ports with a fault are right as of now, for whoever reads the mapped arrays and not the PMA."""
+        ports = self.faults.marked()
+        if len(ports):
+            peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits
+            self.faults.settle(np.concatenate([ports, peers[peers >= 0]]), now_ps)
+
+    def _changed(self, now_ps: int) -> None:
+        self.faults.publish()
+        self.router.epoch += 1
+        self.router.traps(now_ps)

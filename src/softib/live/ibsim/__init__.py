@@ -1,0 +1,1 @@
+"""The server of ibsim's protocol, for stock programs under libumad2sim.so."""

@@ -1,0 +1,142 @@
+"""One program on one port: what the server knows of it, and what waits to be sent to it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import Method, MgmtClass
+from softib.live.ibsim.wire import FRAME_SIZE
+
+__all__ = ["MANAGER_CLASSES", "Client"]
+
+MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
+"""Requests that a subnet manager surely takes. OpenSM 3.3.23 registers these, 0x04 and 0x21; the stock library
+dereferences NULL at a MAD of a class that its program did not register, so the other two stay away from it."""
+SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
+"""Programs of infiniband-diags that wait for requests and send nothing first → the vendor class (OpenIB's) of these."""
+RESPONSE_BIT = 0x80
+DONTWAIT = socket.MSG_DONTWAIT
+QUEUE_LIMIT = 4096
+"""Datagrams that wait for one client before the oldest of them are lost, as a full receive queue loses them."""
+PAUSE_AT = 256
+"""While so many answers wait, no more requests are read: the sender's own queue fills and its writes block."""
+
+
+class Client:
+    """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
+
+    Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not take waits in
+    ``queue``. ``gone`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
+    """
+
+    def __init__(self, number: int, port: int, sock: socket.socket, peer: Any, source: Any, name: str, pid: int):
+        self.number, self.port, self.sock = number, port, sock
+        self.peer, self.source, self.name, self.pid = peer, source, name, pid
+        self.issm = False
+        self.gone = False
+        self.watched = 0
+        self.classes = np.zeros(256, np.uint8)
+        if sock.family == socket.AF_UNIX and (served := SERVERS.get(_program(pid))):
+            self.classes[served] = 1
+        self.queue: deque[bytes] = deque()
+        self.received = self.sent = self.lost = 0
+
+    def takes(self, mad: np.ndarray) -> bool:
+        """True when the program can handle this MAD that it did not ask for, or this answer to its request.
+
+        A manager gets requests of its classes. Others get answers of classes they have sent, reports they subscribed
+        to, and requests of application classes they have sent; what only managers handle (SMPs, traps, SA requests)
+        would be taken for an answer there.
+        """
+        klass, method = int(mad[1]), int(mad[3])
+        if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
+            return bool(self.classes[klass])
+        if self.issm:
+            return klass in MANAGER_CLASSES
+        return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
+
+    def deliver(self, frames: np.ndarray) -> None:
+        """Send ``frames`` (uint8[n, 288]), or queue them behind what waits already."""
+        if self.queue:
+            self.queue.extend(bytes(f) for f in frames)
+            self.flush()
+            return
+        send = self.sock.send
+        for i in range(len(frames)):
+            try:
+                send(frames[i], DONTWAIT)
+            except BlockingIOError:
+                self.queue.extend(bytes(f) for f in frames[i:])
+                break
+            except OSError:
+                self.gone = True
+                return
+            self.sent += 1
+
+    def flush(self) -> None:
+        """Send what waits, as far as the receiver takes it."""
+        while len(self.queue) > QUEUE_LIMIT:
+            self.queue.popleft()
+            self.lost += 1
+        while self.queue:
+            try:
+                self.sock.send(self.queue[0], DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.gone = True
+                return
+            self.queue.popleft()
+            self.sent += 1
+
+    def receive(self, frames: np.ndarray) -> int:
+        """Fill ``frames`` (uint8[m, 288]) with what is there; returns how many. Datagrams of another size are dropped."""
+        n = 0
+        while n < len(frames):
+            try:
+                got = self.sock.recv_into(frames[n], 0, DONTWAIT | socket.MSG_TRUNC)
+            except BlockingIOError:
+                break
+            except OSError:
+                self.gone = True
+                break
+            if got == FRAME_SIZE:
+                n += 1
+        self.received += n
+        return n
+
+    def alive(self) -> bool:
+        """Ask the kernel: connecting again to a Unix socket that nobody holds is refused (a killed program sends no
+        DISCONNECT). A UDP client is found out when a send is refused."""
+        if self.sock.family == socket.AF_UNIX and not self.gone:
+            try:
+                self.sock.connect(self.peer)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self.gone = True
+        return not self.gone
+
+    def wait_up_to(self, ms: int) -> None:
+        """Set the timeout of receives that wait. (The socket is in blocking mode; everything else says DONTWAIT.)"""
+        self.sock.setblocking(True)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, ms * 1000))
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self.sock.close()
+
+
+def _program(pid: int) -> bytes:
+    """What the kernel calls the program (proc(5), ``comm``); empty where ``pid`` is none of ours. The protocol tells no
+    class that a program registers, and the wrong one would kill it."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().strip()
+    except OSError:
+        return b""

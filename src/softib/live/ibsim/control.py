@@ -1,0 +1,89 @@
+"""The control channel's questions, each answered from the fabric (types of ibsim's ``include/ibsim.h``)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.agents.plane import AgentPlane
+from softib.iba.constants import MgmtClass, SmpAttr
+from softib.iba.smp import NodeInfo, PortInfo
+from softib.live.ibsim.wire import ControlType
+from softib.mad.batch import MadBatch
+
+__all__ = ["IbsimControl"]
+
+FIRMWARE = 0x0001_0000_0000
+"""fw_ver of the simulated adapters (the client prints it in hex)."""
+_VENDOR = struct.Struct("=4IQ")
+
+
+class IbsimControl:
+    """Answers questions about a port. :meth:`answer` is the whole surface."""
+
+    def __init__(self, plane: AgentPlane):
+        self.plane, self.fabric = plane, plane.fabric
+        self._answers: dict[int, Callable[[int, bytes], bytes | None]] = {
+            ControlType.GET_PORT: self._port,
+            ControlType.GET_VENDOR: self._vendor,
+            ControlType.GET_GID: self._gid,
+            ControlType.GET_GUID: self._guid,
+            ControlType.GET_NODEINFO: self._node_info,
+            ControlType.GET_PORTINFO: self._port_info,
+            ControlType.GET_PKEYS: self._pkeys,
+        }
+
+    def answer(self, kind: int, port: int, body: bytes) -> bytes | None:
+        """The body of the answer to question ``kind`` of a client on ``port``; None where it has none."""
+        function = self._answers.get(kind)
+        return function(port, body) if function else None
+
+    def _ask(self, port: int, attr: int, modifier: int = 0) -> bytes | None:
+        """What the port's own SMA answers to its host (a directed route of no hops; the host knows the M_Key)."""
+        batch = MadBatch.zeros(1)
+        mad = batch.mad[0]
+        mad[:4] = 1, MgmtClass.SUBN_DR, 1, 1
+        mad[16:18] = attr >> 8, attr & 255
+        mad[20:24] = np.frombuffer(struct.pack(">I", modifier), np.uint8)
+        mad[24:32] = self.fabric.port_info[port, :8]
+        mad[32:36] = 255
+        answers, _ = self.plane.exchange(batch, port)
+        if not len(answers) or answers.mad[0, 5] or answers.mad[0, 4] & 0x7F:
+            return None
+        return answers.mad[0, 64:128].tobytes()
+
+    def _node_info(self, port: int, body: bytes) -> bytes | None:
+        """NodeInfo, with the NodeGUID that leads the client to the right PortGUID.
+
+        The stock library makes a PortGUID of NodeGUID + portnum; real adapters number theirs otherwise, and OpenSM
+        does not find the port it runs on when the two disagree. MADs carry the true NodeGUID.
+        """
+        told = self._ask(port, SmpAttr.NODE_INFO)
+        if told is None:
+            return None
+        info = np.frombuffer(told, np.uint8).copy()
+        guid = int(self.fabric.port_guid[port]) - int(self.fabric.port_num[port])
+        NodeInfo.node_guid.set(info, guid & (1 << 64) - 1)
+        return info.tobytes()
+
+    def _port_info(self, port: int, body: bytes) -> bytes | None:
+        return self._ask(port, SmpAttr.PORT_INFO, body[0])
+
+    def _pkeys(self, port: int, body: bytes) -> bytes | None:
+        return self._ask(port, SmpAttr.PKEY_TABLE)
+
+    def _port(self, port: int, body: bytes) -> bytes:
+        info = self.fabric.port_info[port]
+        return struct.pack("=HBx", int(PortInfo.lid.get(info)), int(PortInfo.port_state.get(info)))
+
+    def _vendor(self, port: int, body: bytes) -> bytes:
+        f, node = self.fabric, int(self.fabric.port_node[port])
+        return _VENDOR.pack(int(f.vendor_id[node]), int(f.device_id[node]), int(f.revision[node]), 0, FIRMWARE)
+
+    def _gid(self, port: int, body: bytes) -> bytes:
+        return self.fabric.port_info[port, 8:16].tobytes() + self._guid(port, body)
+
+    def _guid(self, port: int, body: bytes) -> bytes:
+        return struct.pack(">Q", int(self.fabric.node_guid[self.fabric.port_node[port]]))

@@ -1,0 +1,220 @@
+"""The server of ibsim's protocol: stock programs under ``libumad2sim.so`` sit on a fabric's ports.
+
+    server = IbsimServer(MadRouter(AgentPlane(fabric)), UnixSockets("pod"), selector)
+    while True:
+        server.turn(timeout_s=0.1)
+
+One thread, one selector. Nothing blocks: a send that a client's queue does not take waits until it does. Every request
+gets an answer, or comes back with status 110, at once: the stock library waits for ever for what is never answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from softib.errors import InputError
+from softib.live.clock import clock_ps
+from softib.live.ibsim.client import PAUSE_AT, Client
+from softib.live.ibsim.control import IbsimControl
+from softib.live.ibsim.sockets import ServerSockets
+from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
+from softib.live.mad_router import BURST, MadRouter
+from softib.live.node_index import NodeFinder
+
+__all__ = ["IbsimServer"]
+
+CHECK_S = 1.0
+"""How often it is looked whether clients live still."""
+PUMP_WAIT_MS = 2
+"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
+ROUNDS = 8
+"""Bursts of one client in a row before the others have their turn."""
+
+
+class IbsimServer:
+    """Serves the fabric of ``router`` below ``sockets``; ``on_change`` is called when clients come or go.
+
+    Raises :class:`InputError` when another server has the name or port.
+    """
+
+    def __init__(
+        self, router: MadRouter, sockets: ServerSockets, selector: selectors.BaseSelector | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ):  # fmt: skip
+        self.router, self.sockets, self.on_change = router, sockets, on_change
+        self.selector = selector or selectors.DefaultSelector()
+        self.finder, self.control_requests = NodeFinder(router.fabric), IbsimControl(router.plane)
+        self.finder.prepare()
+        self.clients: dict[int, Client] = {}
+        self.control = sockets.control()
+        self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
+        self._next = 1
+        self._check_at = time.monotonic() + CHECK_S
+
+    # -- the loop --
+
+    def turn(self, timeout_s: float) -> None:
+        """Wait for at most ``timeout_s`` and handle everything that is there."""
+        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()), self.router.waiting.wait_s(clock_ps()))
+        ready = self.selector.select(wait)
+        self.router.alone = len(ready) == 1
+        for key, events in ready:
+            key.data(events)
+        self.router.expire(clock_ps())
+        self._settle()
+        if time.monotonic() >= self._check_at:
+            self._check_at = time.monotonic() + CHECK_S
+            for client in self.clients.values():
+                client.alive()
+            self._settle()
+
+    def close(self) -> None:
+        """Let go of every socket. Clients notice at their next send."""
+        for client in list(self.clients.values()):
+            self.drop(client)
+        self.selector.unregister(self.control)
+        self.control.close()
+
+    def _settle(self) -> None:
+        """After a turn: drop who is gone, and watch each socket for what it waits for."""
+        for client in list(self.clients.values()):
+            if client.gone:
+                self.drop(client)
+                continue
+            waiting = len(client.queue)
+            wanted = (selectors.EVENT_WRITE if waiting else 0) | (selectors.EVENT_READ if waiting < PAUSE_AT else 0)
+            if wanted != client.watched:
+                key = self.selector.get_key(client.sock)
+                self.selector.modify(client.sock, wanted, key.data)
+                client.watched = wanted
+
+    # -- data --
+
+    def _ready(self, client: Client) -> Callable[[int], None]:
+        def ready(events: int) -> None:
+            if client.gone:
+                return
+            try:
+                if events & selectors.EVENT_WRITE:
+                    client.flush()
+                if events & selectors.EVENT_READ:
+                    self._read(client)
+            except Exception:
+                self.router.report_bug(f"serving pid {client.pid}")
+                client.gone = True
+
+        return ready
+
+    def _read(self, client: Client) -> None:
+        if self.router.pumps and not client.queue:
+            self.router.pump(client, self.router.alone, clock_ps())
+            return
+        for _ in range(ROUNDS):
+            n = client.receive(self.router.frames)
+            if n:
+                self.router.handle(client, n, clock_ps())
+            if n < BURST or client.gone or client.queue:
+                return
+
+    # -- control --
+
+    def _control_ready(self, events: int) -> None:
+        for _ in range(BURST):
+            try:
+                message, source = self.control.recvfrom(CONTROL_SIZE + 1)
+            except OSError:  # nothing more, or an ICMP error for a UDP client that left
+                return
+            asked = Control.parse(message)
+            if asked is None or not source:
+                continue
+            try:
+                answer = self._answer(asked, source)
+            except Exception:
+                self.router.report_bug("answering on the control channel")
+                answer = asked.refuse()
+            self._reply(answer, source)
+
+    def _reply(self, message: bytes, source: Any) -> None:
+        with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
+            self.control.sendto(message, source)
+
+    def _answer(self, asked: Control, source: Any) -> bytes:
+        if asked.type == ControlType.CONNECT:
+            info = self._connect(ClientInfo.parse(asked.body), source)
+            return asked.answer(info.pack()) if info else asked.refuse()
+        client = self.clients.get(asked.client)
+        if client is None or client.source != source:
+            # A client that was dropped says good-bye all the same, and waits for the answer.
+            return asked.answer(asked.body) if asked.type == ControlType.DISCONNECT else asked.refuse()
+        if asked.type == ControlType.DISCONNECT:
+            self.drop(client)
+            return asked.answer(asked.body)
+        if asked.type == ControlType.SET_ISSM:
+            self._set_issm(client, bool(struct.unpack_from("=I", asked.body)[0]))
+            return asked.answer(asked.body)
+        body = self.control_requests.answer(asked.type, client.port, asked.body)
+        return asked.refuse() if body is None else asked.answer(body)
+
+    def _set_issm(self, client: Client, issm: bool) -> None:
+        client.issm = issm
+        self.router.announce(client.port)
+        self.on_change()
+
+    def _connect(self, info: ClientInfo, source: Any) -> ClientInfo | None:
+        try:
+            port = self.finder.port(info.node.decode("utf-8", "replace"))
+        except InputError:
+            return None
+        for other in list(self.clients.values()):
+            if other.source == source:  # the same program again, or another one with the pid of a dead one
+                self.drop(other)
+        node_of = self.router.fabric.port_node
+        if info.issm and any(s.issm and node_of[s.port] == node_of[port] for s in self.router.stations.values()):
+            return None  # as ibsim does: a manager sits there already
+        opened = self._open(info, source)
+        if opened is None:
+            return None
+        number, sock, peer = opened
+        fabric = self.router.fabric
+        name = fabric.node_name(int(fabric.port_node[port]))
+        client = Client(number, port, sock, peer, source, name, info.id)
+        client.issm = bool(info.issm)
+        client.wait_up_to(PUMP_WAIT_MS)
+        self.clients[number] = client
+        client.watched = selectors.EVENT_READ
+        self.selector.register(sock, selectors.EVENT_READ, self._ready(client))
+        self.router.join(client)
+        self.on_change()
+        # The client warns when the node differs from the one it asked for.
+        return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
+
+    def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
+        """The next free number and its data socket. From 1 on (a TID that nobody stamped has 0), and not
+        used again soon: TIDs on the way carry them."""
+        last = self.sockets.last_client
+        for _ in range(last):
+            number, self._next = self._next, self._next % last + 1
+            if number in self.router.stations:
+                continue
+            try:
+                return number, *self.sockets.data(number, source, info.id)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    return None  # there is no such program, or no descriptor left
+        return None
+
+    def drop(self, client: Client) -> None:
+        """Forget ``client``; its port no longer says IsSM if it did so for this client."""
+        if self.clients.pop(client.number, None) is None:
+            return
+        self.selector.unregister(client.sock)
+        client.close()
+        self.router.leave(client)
+        self.on_change()

@@ -1,0 +1,186 @@
+"""Running fabrics by name: one directory each, and a lock that its daemon holds as long as it lives.
+
+The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its user
+may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon dies: what a killed daemon
+leaves stops nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from softib.errors import InputError, UnknownName
+
+__all__ = ["Instance", "claim", "find", "free", "root", "running"]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""So that it is a file name, and fits into a socket's address (108 octets)."""
+CLAIM_S = 0.5
+KEPT = ("lock", "log", "guid2lid")
+"""What outlives a daemon: the internal manager gives ports the LIDs they had."""
+
+
+def root() -> Path:
+    """The directory of all running fabrics of this user, made when absent.
+
+    Raises :class:`InputError` where it is somebody else's, or open to others.
+    """
+    path = _root_path()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = path.lstat()
+    except OSError as error:
+        raise InputError(f"{path}: cannot keep running fabrics there: {error.strerror or error}") from None
+    if path.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        raise InputError(f"{path}: belongs to somebody else or is open to others; remove it, or set XDG_RUNTIME_DIR")
+    return path
+
+
+def _root_path() -> Path:
+    told = os.environ.get("XDG_RUNTIME_DIR")
+    shm = Path("/dev/shm")
+    base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+    return Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
+
+
+@dataclass
+class Instance:
+    """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere."""
+
+    name: str
+    folder: Path
+    lock: int = -1
+
+    @property
+    def control(self) -> Path:
+        """The daemon's control socket."""
+        return self.folder / "control"
+
+    @property
+    def board(self) -> Path:
+        """The shared mapping."""
+        return self.folder / "board"
+
+    @property
+    def traffic(self) -> Path:
+        """What applications have sent, by cell."""
+        return self.folder / "traffic"
+
+    @property
+    def log(self) -> Path:
+        """What a detached daemon prints."""
+        return self.folder / "log"
+
+    @property
+    def sockname(self) -> str:
+        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``). Other users have others, and so has a
+        fabric of the same name below another runtime directory than the user's own."""
+        base, mine = f"softib-{os.getuid()}-{self.name}", os.environ.get("XDG_RUNTIME_DIR")
+        if not mine or mine == f"/run/user/{os.getuid()}":
+            return base
+        return f"{base}-{hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:8]}"
+
+    def held(self) -> bool:
+        """True while a daemon lives."""
+        try:
+            fd = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def clear(self) -> None:
+        """Remove what a daemon keeps there, or a dead one left: everything except what is ``KEPT``."""
+        for path in self.folder.iterdir():
+            if path.name in KEPT:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """The daemon's last act."""
+        self.clear()
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
+
+def check_name(name: str) -> str:
+    """``name``, or :class:`InputError` where it cannot be one."""
+    if not NAME.fullmatch(name):
+        raise InputError(f"{name!r} cannot be the name of a fabric; use up to 40 letters, digits, '.', '_' and '-'")
+    return name
+
+
+def _taken(name: str) -> InputError:
+    return InputError(f"a fabric named {name!r} runs already; 'softib down {name}' stops it, --name gives another name")
+
+
+def free(name: str) -> Instance:
+    """The instance of ``name``, which nobody holds now. Raises :class:`InputError` where somebody does."""
+    instance = Instance(check_name(name), root() / name)
+    if instance.held():
+        raise _taken(name)
+    return instance
+
+
+def claim(name: str) -> Instance:
+    """Become the one daemon of ``name``; what a dead one left is removed. Raises :class:`InputError` while it runs."""
+    instance = Instance(check_name(name), root() / name)
+    instance.folder.mkdir(mode=0o700, exist_ok=True)
+    fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + CLAIM_S  # somebody who only looks holds it for a moment
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(fd)
+                raise _taken(name) from None
+            time.sleep(0.02)
+    instance.lock = fd
+    instance.clear()
+    return instance
+
+
+def running() -> list[Instance]:
+    """Every fabric of this user that runs, by name. Makes nothing where none ever ran."""
+    instances: list[Instance] = []
+    if not _root_path().exists():
+        return instances
+    with contextlib.suppress(OSError):
+        instances = [Instance(p.name, p) for p in sorted(root().iterdir()) if NAME.fullmatch(p.name)]
+    return [s for s in instances if s.held()]
+
+
+def find(name: str | None) -> Instance:
+    """The running fabric ``name``; without a name, the only one. Raises :class:`InputError`, :class:`UnknownName`."""
+    here = running()
+    if not here:
+        what = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
+        raise InputError(f"{what}; start one with 'softib up SOURCE'")
+    names = [s.name for s in here]
+    if name is None:
+        if len(here) > 1:
+            raise InputError(f"{len(here)} fabrics are running ({', '.join(names[:20])}); name one of them")
+        return here[0]
+    if name not in names:
+        raise UnknownName("running fabric", name, names)
+    return here[names.index(name)]

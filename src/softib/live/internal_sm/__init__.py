@@ -1,0 +1,1 @@
+"""Our subnet manager inside the daemon."""

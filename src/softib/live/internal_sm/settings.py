@@ -1,0 +1,58 @@
+"""What ``softib up`` was told of the internal manager: from its options, a file of OpenSM's options, and the fabric's own.
+
+The files are read again when the manager is told to (``softib sm reload``, SIGHUP).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softib.errors import UnreadableFile
+from softib.sm.config import SmConfig
+from softib.sm.fabric_yaml import GUID_FILES, check_told, settings_of
+from softib.sm.options import read_options
+
+__all__ = ["ManagerSettings"]
+
+SWEEP_INTERVAL_PS = 10 * 10**12
+"""How often switches are asked for changes (OpenSM's sweep_interval)."""
+
+
+@dataclass(frozen=True)
+class ManagerSettings:
+    """``given``: fields of :class:`SmConfig` that the command line fixes, and names of GUID files under OpenSM's names.
+    ``options``: path of OpenSM's options file; ``partitions``: of partitions.conf (else what the options name, else the fabric's).
+    ``fallback``: the ``sm:`` section of the fabric's own file."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    options: str | None = None
+    partitions: str | None = None
+    fallback: dict[str, Any] = field(default_factory=dict)
+    note: Callable[[str], None] = lambda text: None
+
+    def read(self) -> SmConfig:
+        """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError` with one line where one
+        cannot be read or says what is not possible, or what would have no effect."""
+        check_told(self.fallback)
+        found: dict[str, Any] = {}
+        if self.options is not None:
+            found, unused = read_options(_text(self.options), self.options)
+            if unused:
+                shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
+                self.note(f"{self.options}: not used here: {shown}")
+        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in GUID_FILES}
+        path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
+        found.pop("partition_config_file", None)
+        first = settings_of({**self.fallback, **files, "partitions": path})
+        told = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
+        return SmConfig(**{k: v for k, v in told.items() if k not in GUID_FILES})
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None

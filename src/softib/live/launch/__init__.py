@@ -1,0 +1,1 @@
+"""Starting programs on a node: preload libraries, namespaces, ranks, port locks."""

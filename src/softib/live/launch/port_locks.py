@@ -1,0 +1,76 @@
+"""Who sits on which port: a program that wants its ports for itself (``softib run --exclusive``), and all the others.
+
+Several programs share a port, as on a host: that is the rule. One that must be alone (a second subnet manager, a test that
+counts every packet) takes its ports with flock(2), alone or not at all; everybody else takes them together. The kernel gives them
+back however ``softib run`` ends, so nothing is left behind and the daemon keeps no list.
+
+ibsim knows one such case too: it refuses a client that connects as a manager where a manager sits already
+(:meth:`softib.live.ibsim.server.IbsimServer`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = ["FOLDER", "port_locks"]
+
+FOLDER = "seats"
+
+Clients = Callable[[], list[dict[str, Any]]]
+"""The daemon's ``status``: who has devices open."""
+
+
+@contextlib.contextmanager
+def port_locks(folder: Path, told: dict[str, Any], clients: Clients, program: str, alone: bool) -> Iterator[None]:
+    """Sit on the ports of ``told`` (what the daemon's ``attach`` answered) as long as the block lasts.
+
+    ``clients`` is asked only to say who is there. Raises :class:`InputError` in one line where somebody is
+    alone there, or where ``alone`` is wanted and somebody is there.
+    """
+    if alone and told["manager"]:
+        raise InputError(
+            f"{told['manager']} is taken: the subnet manager of 'softib up' sits there; name another --node"
+        )
+    seats = folder / FOLDER
+    held: list[int] = []
+    try:
+        with contextlib.suppress(OSError):
+            seats.mkdir(mode=0o700, exist_ok=True)
+        for row, name in told["ports"]:
+            held.append(_sit(seats / str(row), name, clients, program, alone))
+        yield
+    finally:
+        for fd in held:
+            os.close(fd)
+
+
+def _sit(path: Path, name: str, clients: Clients, program: str, alone: bool) -> int:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(fd, 200, 0).decode("utf-8", "replace")
+        os.close(fd)
+        raise InputError(f"{name} is taken: {_who(name, clients, owner)}; name another --node, or end it") from None
+    os.ftruncate(fd, 0)
+    if alone:
+        os.pwrite(fd, f"pid {os.getpid()} ({program})".encode()[:200], 0)
+    return fd
+
+
+def _who(name: str, clients: Clients, owner: str) -> str:
+    """Who sits on port ``name``: the one that is alone, else who has devices open there."""
+    if owner:
+        return f"{owner} sits there alone (softib run --exclusive)"
+    here = sorted({int(c["pid"]) for c in clients() if f"{c['node']}[{c['portnum']}]" == name})
+    return f"{'pid ' + ', '.join(map(str, here)) if here else 'another program of softib run'} sits there"

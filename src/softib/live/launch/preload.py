@@ -1,0 +1,187 @@
+"""Programs under a preload library, ours or the stock one: where it is, what it needs, and what it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from softib.errors import InputError
+from softib.live.launch.child_watchdog import wait_with
+from softib.live.launch.executable import look_at
+from softib.live.launch.mount_namespace import entering
+from softib.live.launch.stale_dirs import StaleDirs
+from softib.preload.build import LIBRARY, why_no_verbs
+
+__all__ = ["PRELOADS", "Manner", "find_program", "own_libraries", "own_library", "run_attached", "stock_library"]
+
+PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
+"""What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
+without them. The first must have been built; another that was not is left out."""
+
+PATTERNS = (
+    "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
+    "/usr/local/lib*/umad2sim/libumad2sim.so*",
+)  # fmt: skip
+LOOK_S = 0.25
+"""How often it is looked where the programs under the stock library are."""
+
+
+def stock_library() -> Path:
+    """Debian's ``libumad2sim.so``. Raises :class:`InputError` where it is not installed."""
+    for pattern in PATTERNS:
+        for found in sorted(glob.glob(pattern)):
+            return Path(found)
+    raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
+
+
+def own_library() -> Path:
+    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` where it was not."""
+    if LIBRARY.is_file():
+        return LIBRARY
+    raise InputError(
+        f"{LIBRARY.name} is not built (no C compiler when softib was installed?); run 'python -m softib.preload.build', "
+        "or use --stock-preload"
+    )
+
+
+def own_libraries() -> list[Path]:
+    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`own_library`."""
+    more: tuple[Path, ...] = PRELOADS[1:]
+    return [own_library(), *(library for library in more if library.is_file())]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace`` whose /sys/class is the
+    view's; ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` tells whether the fabric
+    is up: programs under the stock library wait for ever when it is not (under ours they read an error)."""
+
+    stock: bool = False
+    namespace: bool = False
+    every_s: float | None = None
+    refresh: Callable[[], None] = lambda: None
+    alive: Callable[[], bool] = lambda: True
+
+
+PLAIN = Manner()
+
+
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where distributions keep opensm and infiniband-diags, which everybody may run here; a plain user's PATH lacks them."""
+
+
+def search_path() -> str:
+    """PATH, and behind it the directories of :data:`SBIN` that it lacks."""
+    told = os.environ.get("PATH", os.defpath)
+    return os.pathsep.join([told, *(d for d in SBIN if d not in told.split(os.pathsep))])
+
+
+def find_program(name: str) -> str:
+    """The program that ``name`` means. Raises :class:`InputError` where there is none."""
+    found = shutil.which(name, path=search_path())
+    if found is None:
+        raise InputError(f"{name}: no such program")
+    return found
+
+
+def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
+    """Run ``program`` with the words ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
+    signal).
+
+    The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it at exit; those that
+    killed programs left are removed here, and programs that wait under it for a daemon that is gone are ended. Raises :class:`InputError` where the program does not exist, is of another
+    architecture than the library, or where namespaces are not permitted.
+    """
+    if manner.stock and not os.access(".", os.W_OK):
+        raise InputError(
+            f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
+        )
+    preload = _preload(Path(program), manner)
+    leftovers = StaleDirs() if manner.stock else None
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
+    try:
+        around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), manner)}
+        child = _start(program, command, around, manner)
+        terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            code = _wait(child, manner, leftovers)
+        finally:
+            signal.signal(signal.SIGTERM, terminated)
+    except OSError as error:
+        raise InputError(f"{program}: {error.strerror or error}") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if leftovers is not None:
+            leftovers.sweep()
+    return code if code >= 0 else 128 - code
+
+
+def _preload(program: Path, manner: Manner) -> dict[str, str]:
+    """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse."""
+    libraries = [stock_library()] if manner.stock else own_libraries()
+    there, here = look_at(program), look_at(libraries[0])
+    if there is not None and here is not None:
+        if (there.bits, there.machine) != (here.bits, here.machine):
+            if manner.namespace:
+                return {}
+            raise InputError(
+                f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into it; "
+                f"run a {here.kind} build, or use --ns for what it reads in /sys/class/infiniband"
+            )
+        if there.deaf and not manner.namespace:
+            print(f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
+                  file=sys.stderr)  # fmt: skip
+    return {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+
+
+def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
+    """Without ``libsoftib-verbs.so`` libibverbs finds no devices and says nothing. So it is said here, where the program is linked to
+    libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
+    why = "" if manner.stock or manner.namespace else why_no_verbs()
+    if not why:
+        return {}
+    with contextlib.suppress(OSError):
+        if b"libibverbs.so" in program.read_bytes():
+            print(f"softib: no InfiniBand devices for this program: {why}", file=sys.stderr)
+            return {}
+    return {"SOFTIB_NO_VERBS": why}
+
+
+def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Manner) -> subprocess.Popen[bytes]:
+    told, tell = os.pipe()
+    enter = entering(Path(env["SOFTIB_VIEW"]), tell) if manner.namespace else None
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if enter is not None:
+            enter()
+
+    try:
+        # It inherits what we did, as below any other command: MPICH's ranks speak to their launcher on a descriptor.
+        return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
+    except subprocess.SubprocessError:
+        words = os.read(told, 1024).decode(errors="replace") if enter else "its start failed"
+        raise InputError(
+            f"this machine permits no mount namespace ({words}); run as root, enable unprivileged user namespaces, or give "
+            f"programs the path $SOFTIB_VIEW/sys (softib run --sysfs)"
+        ) from None
+    finally:
+        os.close(told)
+        os.close(tell)
+
+
+def _wait(child: subprocess.Popen[bytes], manner: Manner, leftovers: StaleDirs | None) -> int:
+    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs are noticed."""
+    if leftovers is not None:
+        return wait_with(child, manner.alive, leftovers.look, LOOK_S)
+    if manner.every_s is not None:
+        return wait_with(child, lambda: True, manner.refresh, manner.every_s)
+    return child.wait()

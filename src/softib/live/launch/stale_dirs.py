@@ -1,0 +1,99 @@
+"""Folders that programs under the stock library leave behind: ``sys-<pid>`` in the current directory of each.
+
+The library removes its folder at exit; a program that is killed leaves it. Whoever runs programs looks from time to time
+where they are, and removes the folders of the dead at the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+__all__ = ["StaleDirs"]
+
+NAME = re.compile(r"sys-(\d+)")
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_S = 0.3
+"""How long :meth:`StaleDirs.sweep` waits in all for processes that are ending."""
+CLOCK_SLACK_S = 2.0
+"""Times of files run behind the clock by a tick of the kernel or the file system's unit."""
+
+
+def _parents() -> dict[int, int]:
+    """Process → parent, of every process that may be looked at."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                words = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")[2].split()
+                found[int(entry)] = int(words[1])
+            except (OSError, IndexError, ValueError):
+                continue
+    return found
+
+
+class StaleDirs:
+    """Remembers where the descendants of this process work. :meth:`look` while they run, :meth:`sweep` at the end."""
+
+    def __init__(self) -> None:
+        self.began = time.time() - CLOCK_SLACK_S
+        self.places = {os.getcwd()}
+        self.patience = 0.0
+        # Orphans come to us instead of to init, so that they stay our descendants.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def look(self) -> None:
+        """Remember the current directories of all descendants."""
+        parents = _parents()
+        own = {os.getpid()}
+        more = True
+        while more:
+            found = {pid for pid, parent in parents.items() if parent in own} - own
+            own |= found
+            more = bool(found)
+        for pid in own:
+            try:
+                self.places.add(os.readlink(f"/proc/{pid}/cwd"))
+            except OSError:
+                continue
+
+    def sweep(self) -> None:
+        """Remove the folders of processes that are no more."""
+        self.patience = time.monotonic() + PATIENCE_S
+        for place in self.places:
+            try:
+                entries = list(os.scandir(place))
+            except OSError:
+                continue
+            for entry in entries:
+                hit = NAME.fullmatch(entry.name)
+                if hit and self._is_left(entry, int(hit[1])):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+    def _is_left(self, entry: os.DirEntry[str], pid: int) -> bool:
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except OSError:
+            return False
+        if not entry.is_dir(follow_symlinks=False) or info.st_uid != os.getuid() or info.st_mtime < self.began:
+            return False
+        if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
+            return False  # somebody else's, by the same name
+        return self._has_ended(pid)
+
+    def _has_ended(self, pid: int) -> bool:
+        """A zombie has, too; one that was just killed gets a moment, once."""
+        while True:
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+            except (OSError, IndexError):
+                return True
+            if state in "ZX":
+                return True
+            if time.monotonic() > self.patience:
+                return False
+            time.sleep(0.02)

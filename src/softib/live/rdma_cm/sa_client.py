@@ -1,0 +1,121 @@
+"""Questions of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and multicast groups.
+
+Nobody here knows who answers: the daemon's own subnet manager, or a stock one on some port.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.mad_codec import Head, codec
+from softib.iba.sa import SA_DATA, MCMemberRecord, PathRecord, SaHeader, SaMethod, mask_of
+from softib.iba.structure import Structure
+
+__all__ = ["SaClient"]
+
+TRIES = 4
+MS_PS = 1_000_000_000
+CLASS_VERSION = 2
+"""Of subnet administration (IBA 15.2.1.1)."""
+
+Done = Callable[[bytes | None, int], None]
+"""Called with the record's octets, or None and a negative errno."""
+
+
+@dataclass(slots=True)
+class Question:
+    """``mad`` goes out again every ``wait_ps`` while ``tries`` are left."""
+
+    port: int
+    mad: bytes
+    done: Done
+    wait_ps: int
+    tries: int = TRIES
+
+
+class SaClient:
+    """Sans I/O: ``send(port, mad)`` carries a MAD to the SA that ``port`` knows (False: it knows none); answers come by
+    :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID of that port."""
+
+    def __init__(self, send: Callable[[int, bytes], bool], number: Callable[[int], int]):
+        self._send, self._number = send, number
+        self.waiting: dict[int, Question] = {}
+        self._timers: list[tuple[int, int]] = []
+        self._serial = 0
+        self.now_ps = 0
+
+    def path(self, port: int, sgid: bytes, dgid: bytes, pkey: int, timeout_ms: int, done: Done) -> None:
+        """A reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any partition that both share."""
+        fields = {"sgid": sgid, "dgid": dgid, "reversible": 1, "numb_path": 1} | ({"pkey": pkey} if pkey else {})
+        self._ask(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
+
+    def join(
+        self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
+    ) -> None:
+        """``gid`` of ``port`` becomes a member of ``mgid``, which is created where it does not exist yet: the fields are
+        those that a creation must name (IBA 15.2.5.17)."""
+        fields = {
+            "mgid": mgid, "port_gid": gid, "qkey": qkey, "tclass": 0, "pkey": pkey, "sl": 0, "flow_label": 0,
+            "join_state": state,
+        }  # fmt: skip
+        self._ask(port, SaMethod.SET, MCMemberRecord, fields, timeout_ms, done)
+
+    def leave(self, port: int, gid: bytes, mgid: bytes, state: int, timeout_ms: int) -> None:
+        """No longer a member."""
+        fields = {"mgid": mgid, "port_gid": gid, "join_state": state}
+        self._ask(port, SaMethod.DELETE, MCMemberRecord, fields, timeout_ms, lambda record, error: None)
+
+    def _ask(
+        self, port: int, method: int, record: type[Structure], fields: dict[str, Any], timeout_ms: int, done: Done
+    ) -> None:
+        self._serial = (self._serial + 1) & 0xFFFFFFFF
+        tid = self._number(port) << 48 | self._serial
+        head = codec(SaHeader).pack(
+            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=method, tid=tid,
+            attr_id=record.attr, comp_mask=mask_of(record, *fields),
+        )  # fmt: skip
+        mad = (head + codec(record).pack(**fields)).ljust(MAD_SIZE, b"\0")
+        question = Question(port, mad, done, max(timeout_ms, TRIES) * MS_PS // TRIES)
+        self.waiting[tid] = question
+        self._again(tid, question)
+
+    def _again(self, tid: int, question: Question) -> None:
+        question.tries -= 1
+        heapq.heappush(self._timers, (self.now_ps + question.wait_ps, tid))
+        if not self._send(question.port, question.mad):
+            self.waiting.pop(tid, None)
+            question.done(None, -errno.ENETUNREACH)
+
+    def answer(self, mad: bytes) -> None:
+        """A response of this class."""
+        head = Head(mad)
+        question = self.waiting.pop(head.tid, None)
+        if question is None:
+            return
+        if head.status:
+            question.done(None, -errno.EINVAL)  # as the kernel's ib_sa says it, whatever the SA's reason
+        else:
+            question.done(mad[SA_DATA:], 0)
+
+    def deadline_ps(self) -> int | None:
+        """When :meth:`tick` has something to do."""
+        while self._timers and self._timers[0][1] not in self.waiting:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def tick(self, now_ps: int) -> None:
+        """Ask again, or give up."""
+        self.now_ps = now_ps
+        while (due := self.deadline_ps()) is not None and due <= now_ps:
+            tid = heapq.heappop(self._timers)[1]
+            question = self.waiting[tid]
+            if question.tries:
+                self._again(tid, question)
+            else:
+                del self.waiting[tid]
+                question.done(None, -errno.ETIMEDOUT)

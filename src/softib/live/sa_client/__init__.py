@@ -1,0 +1,1 @@
+"""Questions to the subnet administration of a running fabric, over MADs."""

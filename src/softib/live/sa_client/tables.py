@@ -1,0 +1,150 @@
+"""Asks the subnet administration of a running fabric for tables of records, as a program on one of its hosts would.
+
+Who answers is whoever is master: the daemon's own manager or a stock one. Nothing but MADs goes there, through the same
+door as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from softib.errors import PeerError
+from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.sa import SA_DATA, SaHeader, SaMethod, mask_of
+from softib.iba.structure import Structure
+from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
+
+__all__ = ["SaTables"]
+
+WINDOW = 8
+"""Questions at once: the next are there when an administrator has answered one, and none waits for its own time-out."""
+TIMEOUT_MS, RETRIES = 10_000, 2
+GSI_QKEY = 0x80010000
+CLASS_VERSION = 2
+
+
+class SaTables:
+    """A umad device of the host that ``told`` (the daemon's answer to ``attach``) describes, opened for one agent.
+
+    ``lid`` and ``sl`` are those of the subnet manager, as the host's PortInfo says. A context manager. Raises
+    :class:`PeerError` where the device cannot be opened.
+    """
+
+    def __init__(self, told: dict[str, Any], lid: int, sl: int = 0, patience_s: float = 120.0):
+        self.lid, self.sl, self.until = lid, sl, time.monotonic() + patience_s
+        door, view = told["env"]["SOFTIB_UMAD"], os.path.basename(told["env"]["SOFTIB_VIEW"])
+        self._serial = 0
+        self.sock, handle = _ask(door, op=constant("OPEN"), view=view.encode(), path=b"0")
+        sock, self.agent = _ask(
+            door, op=constant("REGISTER"), handle=handle, qpn=1, mgmt_class=MgmtClass.SUBN_ADM,
+            mgmt_class_version=CLASS_VERSION, rmpp_version=1,
+        )  # fmt: skip
+        sock.close()
+
+    def __enter__(self) -> SaTables:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.sock.close()
+
+    def tables(self, record: type[Structure], questions: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
+        """SubnAdmGetTable of each question (component → value): its number and uint8[records, record.size], as answers come.
+
+        Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer than its time.
+        """
+        waiting: dict[int, int] = {}
+        rest = iter(enumerate(questions))
+        while True:
+            while len(waiting) < WINDOW and (one := next(rest, None)) is not None:
+                waiting[self._send(record, one[1])] = one[0]
+            if not waiting:
+                return
+            message = self._receive()
+            number = waiting.pop(int.from_bytes(message[12:16], "big"), None)
+            if number is not None:
+                yield number, _records(message, record)
+
+    def _send(self, record: type[Structure], fields: dict[str, Any]) -> int:
+        self._serial += 1
+        head = np.zeros(1, types()["softib_umad_head"])
+        head["id"], head["timeout_ms"], head["retries"], head["length"] = self.agent, TIMEOUT_MS, RETRIES, MESSAGE_SIZE
+        head["qpn"], head["qkey"] = _big(1, 4), _big(GSI_QKEY, 4)
+        head["lid"], head["sl"] = _big(self.lid, 2), self.sl
+        mad = np.zeros(MAD_SIZE, np.uint8)
+        mad[:SA_DATA] = SaHeader.pack(
+            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=SaMethod.GET_TABLE,
+            tid=self._serial, attr_id=record.attr, rmpp_version=1, comp_mask=mask_of(record, *fields),
+        )  # fmt: skip
+        mad[SA_DATA : SA_DATA + record.size] = record.pack(**fields)
+        self.sock.sendall(head.tobytes() + mad.tobytes())
+        return self._serial
+
+    def _receive(self) -> bytes:
+        """The whole MAD of the next answer."""
+        while True:
+            left = self.until - time.monotonic()
+            if left <= 0:
+                raise PeerError("the subnet administration took too long")
+            self.sock.settimeout(left)
+            try:
+                message, fds, _, _ = socket.recv_fds(self.sock, MESSAGE_SIZE, 1)
+            except TimeoutError:
+                continue
+            if len(message) < HEAD_SIZE:
+                raise PeerError("the fabric went down")
+            head = np.frombuffer(message[:HEAD_SIZE], types()["softib_umad_head"])[0]
+            octets = int(head["length"]) - HEAD_SIZE
+            if fds:
+                with open(fds[0], "rb") as whole:  # its offset is whose who wrote it
+                    return os.pread(whole.fileno(), octets, 0)
+            if head["status"]:
+                raise PeerError("the subnet administration does not answer")
+            if octets <= MAD_SIZE:  # longer: the announcement of what comes next
+                return message[HEAD_SIZE:]
+
+
+def _ask(door: str, **fields: Any) -> tuple[socket.socket, int]:
+    """The connection after one question, and the value of its answer."""
+    asked = np.zeros(1, types()["softib_umad_ask"])
+    asked["magic"], asked["version"] = constant("MAGIC"), constant("VERSION")
+    for name, value in fields.items():
+        asked[name] = value
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        sock.settimeout(30)
+        sock.connect(door)
+        sock.sendall(asked.tobytes())
+        told = np.frombuffer(sock.recv(MESSAGE_SIZE), types()["softib_umad_reply"])[0]
+        if told["error"]:
+            raise PeerError(f"the host's umad device cannot be opened: {os.strerror(int(told['error']))}")
+    except (OSError, ValueError, IndexError) as error:
+        sock.close()
+        raise PeerError(f"the fabric's umad devices do not answer: {error}") from None
+    except PeerError:
+        sock.close()
+        raise
+    return sock, int(told["value"])
+
+
+def _records(message: bytes, record: type[Structure]) -> np.ndarray:
+    status = int.from_bytes(message[4:6], "big")
+    if status == 0x0300:  # no record
+        return np.zeros((0, record.size), np.uint8)
+    if status:
+        raise PeerError(f"the subnet administration refuses with status {status:#06x}")
+    step = 8 * int(SaHeader.attr_offset.get(np.frombuffer(message[:SA_DATA], np.uint8)))
+    data = np.frombuffer(message[SA_DATA:], np.uint8)
+    if step < record.size:
+        return np.zeros((0, record.size), np.uint8)
+    return data[: len(data) // step * step].reshape(-1, step)[:, : record.size]
+
+
+def _big(value: int, octets: int) -> int:
+    """A value that the kernel's ABI has big endian, as this machine's integer."""
+    return int.from_bytes(value.to_bytes(octets, "big"), "little" if np.little_endian else "big")

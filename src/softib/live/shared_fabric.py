@@ -1,0 +1,259 @@
+"""The board: the arrays of a running fabric in one shared mapping, so that other processes see the same.
+
+    board = SharedFabric.create(path, fabric)      # in the daemon; board.fabric has the arrays in the mapping
+    seen = SharedFabric.open(path)                 # anywhere else: the same ports, tables and counters, read-only
+
+The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.columns.COLUMNS` is one entry of its directory.
+
+Memory: the file's blocks are reserved at once, so a full file system is one line at the start, never a SIGBUS later.
+:data:`~softib.fabric.columns.LAZY_COLUMNS` lie in a memfd, which costs what was written and belongs to no file system
+that could be full. On such memory a *look* through a mapping costs a page too (shmem faults allocate), so nothing here
+reads a lazy column that way: :meth:`SharedFabric.snapshot` reads the extents that exist.
+"""
+
+from __future__ import annotations
+
+import copy
+import errno
+import json
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, SoftibBug, UnreadableFile
+from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, LAZY_COLUMNS, Column, Sizes
+from softib.fabric.model import Fabric, Source
+from softib.live.c_header import PRELOAD, define, structures
+
+__all__ = ["HEADER", "SharedFabric"]
+
+HEADER = PRELOAD / "shared_fabric.h"
+MAGIC = b"SOFTIBv"
+PAGE = 4096
+EAGER, LAZY = 0, 1
+
+
+def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
+    """dtype and further dimensions of ``column`` as C sees it: a record of counters is an array of its numbers."""
+    dtype = np.dtype(column.dtype)
+    if dtype.fields is None:
+        return dtype.str, ()
+    bases = {kind.base for kind, *_ in dtype.fields.values()}
+    base = bases.pop()
+    if bases or dtype.itemsize % base.itemsize:
+        raise SoftibBug(f"column {column.name}: a record of several types has no place on the board")
+    return base.str, (dtype.itemsize // base.itemsize,)
+
+
+class SharedFabric:
+    """A mapped board. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone. ``lazy_fd`` is open in
+    the daemon (-1 elsewhere)."""
+
+    def __init__(self, fabric: Fabric, header: np.ndarray, lazy_fd: int = -1):
+        self.fabric, self.header, self.lazy_fd = fabric, header, lazy_fd
+
+    @property
+    def epoch(self) -> int:
+        """Changes of the configuration so far."""
+        return int(self.header["epoch"])
+
+    @epoch.setter
+    def epoch(self, value: int) -> None:
+        self.header["epoch"] = value
+
+    @classmethod
+    def create(cls, path: Path, fabric: Fabric) -> SharedFabric:
+        """Write the board of ``fabric`` to a new file at ``path`` (mode 0600) and map it.
+
+        Raises :class:`InputError` where the file system has no room for it.
+        """
+        types = structures(HEADER)
+        texts = _texts(fabric)
+        directory = np.zeros(len(COLUMNS), types["softib_column"])
+        texts_at = types["softib_shared_fabric"].itemsize + directory.nbytes
+        ends = [_pages(texts_at + len(texts)), 0]
+        for entry, column in zip(directory, COLUMNS, strict=True):
+            array = getattr(fabric, column.name)
+            dtype, more = _plain(column)
+            shape = (*array.shape, *more)
+            store = LAZY if column.name in LAZY_COLUMNS else EAGER
+            entry["name"], entry["dtype"], entry["writer"], entry["store"] = column.name, dtype, column.writer, store
+            entry["offset"], entry["ndim"] = ends[store], len(shape)
+            entry["shape"][: len(shape)] = shape
+            ends[store] = _pages(ends[store] + array.nbytes)
+        memory = _reserve(path, ends[EAGER])
+        lazy_fd, lazy = _sparse(ends[LAZY])
+        header = np.frombuffer(memory, types["softib_shared_fabric"], 1)[0:1].reshape(())
+        start = types["softib_shared_fabric"].itemsize
+        np.frombuffer(memory, types["softib_column"], len(directory), start)[:] = directory
+        memory[texts_at : texts_at + len(texts)] = texts
+        header["version"], header["columns"] = define(HEADER, "SOFTIB_SHARED_FABRIC_VERSION"), len(directory)
+        header["directory"], header["size"], header["pid"] = start, ends[EAGER], os.getpid()
+        header["lazy_fd"], header["lazy_size"] = lazy_fd, ends[LAZY]
+        header["texts_at"], header["texts"] = texts_at, len(texts)
+        header["name"] = fabric.name.encode()[:63]
+        shared = _fabric_over((memory, lazy), directory, fabric)
+        for column in COLUMNS:
+            array = getattr(fabric, column.name)
+            if column.name not in LAZY_COLUMNS or array.view(np.uint8).any():
+                getattr(shared, column.name)[...] = array
+        header["magic"] = MAGIC
+        return cls(shared, header, lazy_fd)
+
+    @classmethod
+    def open(cls, path: Path) -> SharedFabric:
+        """Map the board at ``path`` read-only. Raises :class:`UnreadableFile` where it is no board of this version, or
+        its daemon is gone."""
+        header, octets, lazy = _parts(path, _map)
+        return cls(_fabric_of(header, octets, lazy), header)
+
+    @classmethod
+    def snapshot(cls, path: Path) -> Fabric:
+        """A copy of the fabric on the board at ``path``, in memory of its own; raises as :meth:`open` does.
+
+        It is of one moment only where the epoch that the *daemon* tells did not move meanwhile.
+        """
+        return _fabric_of(*_parts(path, _read))
+
+    def close(self) -> None:
+        """Let go of what the daemon holds beside the mapping."""
+        if self.lazy_fd >= 0:
+            os.close(self.lazy_fd)
+            self.lazy_fd = -1
+
+
+def _pages(octets: int) -> int:
+    return -(-octets // PAGE) * PAGE
+
+
+def _reserve(path: Path, size: int) -> mmap.mmap:
+    """A new file of ``size`` octets, mapped. Its blocks are reserved now: a full file system is an error here, not a
+    SIGBUS later."""
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, size)
+        return mmap.mmap(fd, size)
+    except OSError as error:
+        path.unlink()
+        raise InputError(
+            f"{path}: no room for the board of {max(1, size >> 20)} MiB: {error.strerror or error}"
+        ) from None
+    finally:
+        os.close(fd)
+
+
+def _sparse(size: int) -> tuple[int, mmap.mmap]:
+    """A descriptor of ``size`` octets that cost nothing until they are written, and their mapping."""
+    fd = os.memfd_create("softib-lazy", os.MFD_CLOEXEC)
+    os.ftruncate(fd, max(size, PAGE))
+    return fd, mmap.mmap(fd, max(size, PAGE))
+
+
+def _texts(fabric: Fabric) -> bytes:
+    """What no column holds, as JSON."""
+    source = fabric.source
+    told = {
+        "port_label": {str(k): v for k, v in fabric.port_label.items()},
+        "node_system": {str(k): v for k, v in fabric.node_system.items()},
+        "records": sorted(source.records), "format": source.format,
+    }  # fmt: skip
+    return json.dumps(told).encode()
+
+
+# -- reading --
+
+Octets = Any
+"""uint8[n], a mapping or a copy."""
+
+
+def _map(fd: int, size: int) -> Octets:
+    return np.frombuffer(mmap.mmap(fd, size, prot=mmap.PROT_READ), np.uint8)
+
+
+def _read(fd: int, size: int) -> Octets:
+    """A copy of the file: its data only, holes stay zeros that cost nothing."""
+    octets = np.zeros(size, np.uint8)
+    at = 0
+    while True:
+        try:
+            at = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return octets  # nothing but a hole from here on
+        end = min(os.lseek(fd, at, os.SEEK_HOLE), size)
+        while at < end:
+            got = os.preadv(fd, [octets[at:end].data], at)
+            if not got:
+                return octets
+            at += got
+        if at >= size:
+            return octets
+
+
+def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, Octets, Octets]:
+    """Header, and the octets of both files, as ``take`` gets them."""
+    kind = structures(HEADER)["softib_shared_fabric"]
+    octets = _open(path, take, kind.itemsize)
+    header = octets[: kind.itemsize].view(kind).reshape(())
+    version = define(HEADER, "SOFTIB_SHARED_FABRIC_VERSION")
+    if header["magic"].item() != MAGIC or int(header["version"]) != version or int(header["size"]) != len(octets):
+        raise UnreadableFile(f"{path}: not a board of version {version}")
+    pid = int(header["pid"])
+    lazy = Path(f"/proc/{pid}/fd/{int(header['lazy_fd'])}")
+    if not lazy.exists():
+        raise UnreadableFile(f"{path}: the daemon of this board (pid {pid}) is gone")
+    return header, octets, _open(lazy, take, int(header["lazy_size"]))
+
+
+def _open(path: Path, take: Callable[[int, int], Octets], least: int) -> Octets:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < max(least, 1):
+                raise UnreadableFile(f"{path}: {size} octets are no board")
+            return take(file.fileno(), size)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+
+
+def _fabric_of(header: np.ndarray, octets: Octets, lazy: Octets) -> Fabric:
+    start, n = int(header["directory"]), int(header["columns"])
+    kind = structures(HEADER)["softib_column"]
+    directory = octets[start : start + n * kind.itemsize].view(kind)
+    base = Fabric.__new__(Fabric)
+    base.name = header["name"].item().decode("utf-8", "replace")
+    at = int(header["texts_at"])
+    texts = json.loads(octets[at : at + int(header["texts"])].tobytes())
+    base.port_label = {int(k): v for k, v in texts["port_label"].items()}
+    base.node_system = {int(k): v for k, v in texts["node_system"].items()}
+    base.source = Source("board", records=frozenset(texts["records"]))
+    base.sizes = Sizes()
+    return _fabric_over((octets, lazy), directory, base)
+
+
+def _fabric_over(stores: tuple[Octets, Octets], directory: np.ndarray, like: Fabric) -> Fabric:
+    """A fabric whose columns are views of ``stores`` (eager, lazy); the rest is ``like``'s."""
+    new = copy.copy(like)
+    sizes: dict[str, int] = {}
+    for entry in directory:
+        name = bytes(entry["name"]).decode()
+        column = COLUMN_BY_NAME[name]
+        shape = tuple(int(n) for n in entry["shape"][: int(entry["ndim"])])
+        count = int(np.prod(shape, dtype=np.int64))
+        dtype: Any = np.dtype(bytes(entry["dtype"]).decode())
+        array = np.frombuffer(stores[int(entry["store"])], dtype, count, int(entry["offset"])).reshape(shape)
+        record = np.dtype(column.dtype)
+        if record.fields is not None:
+            array = array.view(record)[..., 0] if count else np.zeros(shape[:-1], record)
+        for dim, n in zip(column.dims, array.shape, strict=True):
+            if isinstance(dim, str):
+                sizes[dim] = n
+        setattr(new, name, array)
+    new.sizes = Sizes(**sizes)
+    return new

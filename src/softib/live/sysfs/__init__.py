@@ -1,0 +1,1 @@
+"""The /sys/class/infiniband of a host."""

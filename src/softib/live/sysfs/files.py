@@ -1,0 +1,166 @@
+"""What ``/sys/class/infiniband`` says of a port, line by line as a kernel writes it, read from the fabric's arrays.
+
+Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates are what its table makes of the active
+speed and width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets at 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib import __version__
+from softib.agents.kernels.vendor import PSID
+from softib.fabric.model import Fabric
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import NodeType, PhysState, PortState
+from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, SPEEDS, LinkSpeed
+from softib.iba.smp import PortInfo
+
+__all__ = ["DEVICE_FILES", "PORT_FILES", "active_speed", "gid_text", "rate_text"]
+
+SPEED_NAMES = {NodeType.CA: "CA", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
+PHYS_NAMES = {
+    PhysState.NO_CHANGE: "<unknown>", PhysState.SLEEP: "Sleep", PhysState.POLLING: "Polling",
+    PhysState.DISABLED: "Disabled", PhysState.TRAINING: "PortConfigurationTraining", PhysState.LINK_UP: "LinkUp",
+    PhysState.LINK_ERROR_RECOVERY: "LinkErrorRecovery", PhysState.PHY_TEST: "Phy Test",
+}  # fmt: skip
+STATE_NAMES = {
+    PortState.NO_CHANGE: "NOP", PortState.DOWN: "DOWN", PortState.INIT: "INIT", PortState.ARMED: "ARMED",
+    PortState.ACTIVE: "ACTIVE",
+}  # fmt: skip
+FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
+"""What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5 writes it."""
+BOARD = PSID.tobytes().rstrip(b"\0").decode()
+"""The agent's PSID (General Info)."""
+TENTHS = {
+    "SDR": 25, "DDR": 50, "QDR": 100, "FDR10": 100, "FDR": 140, "EDR": 250, "HDR": 500, "NDR": 1000, "XDR": 2000,
+    "GDR": 4000,
+}  # fmt: skip
+"""Gb/s of a lane as the kernel counts them, in tenths."""
+
+LIFESPAN_MS = "10"
+"""How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of transports are counted
+by nobody yet, and a zero would be a lie. node_exporter wants the directory where a device is called mlx5_*."""
+
+Text = Callable[[Fabric, int], str]
+
+
+def words(value: int, count: int = 4) -> str:
+    """``count`` groups of four hexadecimal digits, as GUIDs stand in sysfs."""
+    digits = f"{value:0{4 * count}x}"
+    return ":".join(digits[i : i + 4] for i in range(0, 4 * count, 4))
+
+
+def active_speed(f: Fabric, port: int) -> LinkSpeed:
+    """The generation at which ``port`` runs (SDR where PortInfo names none, as the kernel has it)."""
+    code = int(active_speed_codes(f.port_info[port : port + 1], f.port_mlnx_speed[port : port + 1])[0])
+    return SPEED_BY_CODE.get(code, SPEEDS[0])
+
+
+def rate_text(f: Fabric, port: int) -> str:
+    """``400 Gb/sec (4X NDR)``; SDR by its name too, as every kernel has it that knows of NDR (5.13 and later)."""
+    speed = active_speed(f, port)
+    lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
+    tenths = TENTHS[speed.name] * lanes
+    return f"{tenths // 10}{'.5' if tenths % 10 else ''} Gb/sec ({lanes}X {speed.name})"
+
+
+def gid_text(f: Fabric, port: int, index: int) -> str:
+    """GID ``index``: the prefix and a GUID of the table, or zeros."""
+    guid = int(f.guids[f.guid_base[port] + index])
+    return words(int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid if guid else 0, 8)
+
+
+def _field(name: str, pattern: str) -> Text:
+    field = getattr(PortInfo, name)
+    return lambda f, port: pattern.format(int(field.get(f.port_info[port])))
+
+
+def _named(name: str, names: dict) -> Text:
+    field = getattr(PortInfo, name)
+
+    def text(f: Fabric, port: int) -> str:
+        value = int(field.get(f.port_info[port]))
+        return f"{value}: {names.get(value, '<unknown>')}"
+
+    return text
+
+
+def _counter(name: str, bits: int) -> Text:
+    most = (1 << bits) - 1
+    return lambda f, port: str(min(int(f.counters[name][port]), most))
+
+
+DEVICE_FILES: dict[str, Text] = {
+    "node_type": lambda f, n: f"{int(f.node_type[n])}: {SPEED_NAMES.get(NodeType(int(f.node_type[n])), '<unknown>')}",
+    "node_guid": lambda f, n: words(int(f.node_guid[n])),
+    "sys_image_guid": lambda f, n: words(int(f.sys_guid[n])),
+    "node_desc": lambda f, n: bytes(f.node_desc[n]).split(b"\0")[0].decode("utf-8", "surrogateescape"),
+    "fw_ver": lambda f, n: FIRMWARE,
+    "hw_rev": lambda f, n: f"{int(f.revision[n]):x}",
+    "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
+    "board_id": lambda f, n: BOARD,
+}
+"""File of a device → its line for a node's row."""
+
+_COUNTERS = (
+    ("symbol_error", "symbol_error_counter", 16),
+    ("link_error_recovery", "link_error_recovery_counter", 8),
+    ("link_downed", "link_downed_counter", 8),
+    ("port_rcv_errors", "port_rcv_errors", 16),
+    ("port_rcv_remote_physical_errors", "port_rcv_remote_physical_errors", 16),
+    ("port_rcv_switch_relay_errors", "port_rcv_switch_relay_errors", 16),
+    ("port_xmit_discards", "port_xmit_discards", 16),
+    ("port_xmit_constraint_errors", "port_xmit_constraint_errors", 8),
+    ("port_rcv_constraint_errors", "port_rcv_constraint_errors", 8),
+    ("local_link_integrity_errors", "local_link_integrity_errors", 4),
+    ("excessive_buffer_overrun_errors", "excessive_buffer_overrun_errors", 4),
+    ("VL15_dropped", "vl15_dropped", 16),
+    ("port_xmit_data", "port_xmit_data", 64),
+    ("port_rcv_data", "port_rcv_data", 64),
+    ("port_xmit_packets", "port_xmit_pkts", 64),
+    ("port_rcv_packets", "port_rcv_pkts", 64),
+    ("port_xmit_wait", "port_xmit_wait", 32),
+    ("unicast_xmit_packets", "port_unicast_xmit_pkts", 64),
+    ("unicast_rcv_packets", "port_unicast_rcv_pkts", 64),
+    ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
+    ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
+)
+
+PORT_FILES: dict[str, Text] = {
+    "lid": _field("lid", "{:#x}"),
+    "lid_mask_count": _field("lmc", "{}"),
+    "sm_lid": _field("master_sm_lid", "{:#x}"),
+    "sm_sl": _field("master_sm_sl", "{}"),
+    "cap_mask": _field("cap_mask", "{:#010x}"),
+    "state": _named("port_state", STATE_NAMES),
+    "phys_state": _named("port_phys_state", PHYS_NAMES),
+    "rate": rate_text,
+    "link_layer": lambda f, port: "InfiniBand",
+    "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
+    **{f"counters/{name}": _counter(column, bits) for name, column, bits in _COUNTERS},
+}
+"""File of a port → its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables: :func:`table_files`."""
+
+
+def table_files(f: Fabric, port: int) -> dict[str, Text]:
+    """``gids/N`` and ``pkeys/N`` of ``port``, as many as it has."""
+
+    def pkey(i: int) -> Text:
+        return lambda f, port: f"{int(f.pkeys[f.pkey_base[port] + i]):#06x}"
+
+    def gid(i: int) -> Text:
+        return lambda f, port: gid_text(f, port, i)
+
+    kind = lambda f, port: "IB/RoCE v1"
+    gids = int(np.asarray(PortInfo.guid_cap.get(f.port_info[port]))) or 1
+    types = {f"gid_attrs/types/{i}": kind for i in range(gids)}
+    nobody = {f"gid_attrs/ndevs/{i}": lambda f, port: "" for i in range(gids)}  # no network interface has the GID
+    return (
+        types
+        | nobody
+        | {f"gids/{i}": gid(i) for i in range(gids)}
+        | {f"pkeys/{i}": pkey(i) for i in range(int(f.pkey_cap[port]))}
+    )

@@ -1,0 +1,266 @@
+"""What a program sees of the fabric: the HCAs of one host, as directories like a kernel's and as umad devices.
+
+The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``, ``dev/infiniband``) is real: any
+way to read a directory works on it. Files are written when the view is made, and again when a program opens one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.live.node_index import PORT_SUFFIX
+from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
+from softib.live.sysfs.pci import PCI_FILES, pci_folder, pci_name
+
+__all__ = ["Device", "View", "Views", "host_of"]
+
+DEVICE_WORD = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
+"""Second word of a NodeDescription that is the adapter's name on its host (``node-001 mlx5_3``)."""
+ABI_VERSION = 5
+"""Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
+UVERBS_ABI = 6
+"""Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
+CLASS = "sys/class/infiniband"
+NODE_DESC = "node_desc"
+"""The one file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so that a namespace can show it
+writable in a tree that is not."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """An adapter: its name on the host, its node, those of its portnums that are shown, and its number among the host's."""
+
+    name: str
+    node: int
+    portnums: tuple[int, ...]
+    place: int = 0
+
+    @property
+    def folder(self) -> str:
+        """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on every kernel."""
+        return f"{pci_folder(self.place)}/infiniband/{self.name}"
+
+
+def _words(f: Fabric, node: int) -> list[str]:
+    return f.node_name(node).split(" ")
+
+
+def host_of(f: Fabric, node: int) -> list[int]:
+    """The CAs of the host that ``node`` is in: those whose description begins with the same host name, or that have its
+    SystemImageGUID. A switch is alone."""
+    if f.is_switch[node]:
+        return [node]
+    first = _words(f, node)
+    same = np.flatnonzero((f.sys_guid == f.sys_guid[node]) & ~f.is_switch).tolist() if f.sys_guid[node] else [node]
+    if len(first) == 2 and DEVICE_WORD.fullmatch(first[1]):
+        prefix = np.frombuffer(f"{first[0]} ".encode(), np.uint8)
+        near = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & ~f.is_switch).tolist()
+        same = sorted({*same, *(n for n in near if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]))})
+    return [int(n) for n in same]
+
+
+def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]:
+    """Named as their descriptions name them where these differ, else ``mlx5_0``, ``mlx5_1`` …"""
+    told = [w[1] if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]) else "" for n in nodes]
+    if "" in told or len(set(told)) < len(told):
+        told = [f"mlx5_{i}" for i in range(len(nodes))]
+    places = {node: i for i, node in enumerate(host_of(f, nodes[0]))}  # the same in every view
+    devices = []
+    for name, node in zip(told, nodes, strict=True):
+        ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
+        devices.append(Device(name, node, ports if portnum is None else (portnum,), places[node]))
+    return devices
+
+
+def _fill(path: str, octets: bytes) -> None:
+    """``path`` holds ``octets``. A view has hundreds of files, and what open() and pathlib add to the system calls is as much
+    again."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(fd, octets)
+        os.truncate(fd, len(octets))
+    finally:
+        os.close(fd)
+
+
+@dataclass
+class View:
+    """The ``devices`` that a program sees, below ``folder``. ``umads`` are the port rows of umad0, umad1, …"""
+
+    name: str
+    folder: Path
+    fabric: Fabric
+    devices: list[Device]
+    umads: list[int] = field(default_factory=list)
+    _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
+    _links: dict[str, str] = field(default_factory=dict)
+    _shown: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        f = self.fabric
+        self._lines["devices"] = lambda: "\n".join(self._device_line(d) for d in self.devices)
+        self._lines[f"{CLASS}_mad/abi_version"] = lambda: str(ABI_VERSION)
+        self._lines[f"{CLASS}_verbs/abi_version"] = lambda: str(UVERBS_ABI)
+        self._lines["dev/infiniband/rdma_cm"] = lambda: ""
+        for number, device in enumerate(self.devices):
+            base, verbs = f"{CLASS}/{device.name}", f"{CLASS}_verbs/uverbs{number}"
+            self._lines[f"{verbs}/ibdev"] = lambda device=device: device.name  # type: ignore[misc]
+            self._lines[f"{verbs}/abi_version"] = lambda: "1"
+            self._lines[f"{verbs}/dev"] = lambda number=number: f"231:{192 + number}"  # type: ignore[misc]
+            self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
+            for name, text in DEVICE_FILES.items():
+                self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            pci = pci_folder(device.place)
+            for name, text in PCI_FILES.items():
+                self._lines[f"{pci}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
+            self._lines[f"{pci}/uevent"] = lambda place=device.place: f"PCI_SLOT_NAME={pci_name(place)}"  # type: ignore[misc]
+            # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
+            self._lines[f"{pci}/net/lo/address"] = lambda: "00:00:00:00:00:00"
+            self._links[f"{device.folder}/device"] = f"../../../{pci_name(device.place)}"
+            self._links[base] = f"../../{device.folder.removeprefix('sys/')}"
+            self._links[f"{verbs}/device"] = f"../../../{pci.removeprefix('sys/')}"
+            for portnum in device.portnums:
+                self._add_port(device, portnum)
+
+    @staticmethod
+    def _device_line(device: Device) -> str:
+        """What ``libsoftib-verbs.so`` reads: name, row of the node, firmware, portnums."""
+        return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
+
+    def _add_port(self, device: Device, portnum: int) -> None:
+        f = self.fabric
+        port = int(f.node_base[device.node]) + portnum
+        for name, text in (PORT_FILES | table_files(f, port)).items():
+            path = f"{CLASS}/{device.name}/ports/{portnum}/{name}"
+            self._lines[path] = lambda text=text: text(f, port)  # type: ignore[misc]
+        for kind in ("umad", "issm"):
+            base = f"{CLASS}_mad/{kind}{len(self.umads)}"
+            self._lines[f"{base}/ibdev"] = lambda: device.name
+            self._lines[f"{base}/port"] = lambda: str(portnum)
+            self._links[f"{base}/device"] = f"../../../{pci_folder(device.place).removeprefix('sys/')}"
+            self._lines[f"dev/infiniband/{kind}{len(self.umads)}"] = lambda: ""
+        self.umads.append(port)
+
+    def port(self, umad: int) -> int | None:
+        """Port row of ``/dev/infiniband/umadN``."""
+        return self.umads[umad] if 0 <= umad < len(self.umads) else None
+
+    def refresh(self, path: str) -> None:
+        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone."""
+        path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
+        for device in self.devices:  # by the link's other end, as who is in the directory names it
+            if path.startswith(f"{device.folder}/"):
+                path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
+        if path in self._lines:
+            self._write(path)
+
+    def refresh_all(self) -> int:
+        """Make every file say what is true now; returns how many had not."""
+        return sum(self._write(path) for path in self._lines)
+
+    def _octets(self, path: str) -> bytes:
+        text = self._lines[path]()
+        bare = not text and (path.startswith("dev/") or "/gid_attrs/ndevs/" in path)
+        return b"" if bare else f"{text}\n".encode("utf-8", "surrogateescape")
+
+    def _write(self, path: str) -> bool:
+        """Write the file where it is not true already."""
+        octets = self._octets(path)
+        if self._shown.get(path) == octets:
+            return False
+        if path.endswith(f"/{NODE_DESC}"):
+            _fill(f"{self.folder}/{path}", octets)
+        else:
+            made = f"{self.folder}/.new"
+            _fill(made, octets)
+            # Who reads now gets the old line or the new one, never half of one.
+            os.replace(made, f"{self.folder}/{path}")
+        self._shown[path] = octets
+        return True
+
+    def path_of(self, device: Device) -> str:
+        """The file with the description of ``device``."""
+        return f"{self.folder}/{CLASS}/{device.name}/{NODE_DESC}"
+
+    def restore(self, device: Device) -> None:
+        """A program wrote into the description of ``device``: it says what is true again."""
+        path = f"{CLASS}/{device.name}/{NODE_DESC}"
+        self._shown.pop(path, None)
+        self._write(path)
+
+    def write(self) -> None:
+        """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so nothing is renamed."""
+        self._shown.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for device in self.devices:
+            os.makedirs(f"{self.folder}/{device.folder}")
+        os.makedirs(f"{self.folder}/{CLASS}", exist_ok=True)
+        for path, to in self._links.items():
+            os.makedirs(os.path.dirname(f"{self.folder}/{path}"), exist_ok=True)
+            os.symlink(to, f"{self.folder}/{path}")
+        for parent in {path.rpartition("/")[0] for path in self._lines}:
+            os.makedirs(f"{self.folder}/{parent}", exist_ok=True)
+        for path in self._lines:
+            octets = self._octets(path)
+            _fill(f"{self.folder}/{path}", octets)
+            self._shown[path] = octets
+
+
+class Views:
+    """The views of a running fabric below ``folder``, by name."""
+
+    def __init__(self, fabric: Fabric, folder: Path):
+        self.fabric, self.folder = fabric, folder
+        self.known: dict[str, View] = {}
+        self.made: Callable[[View], None] = lambda view: None
+        """Called when the files of a view were made."""
+        shutil.rmtree(folder, ignore_errors=True)  # what a killed daemon left
+
+    def of_port(self, port: int) -> View:
+        """A program that sees nothing but this port."""
+        f = self.fabric
+        return self._made(f"port-{port}", devices_of(f, [int(f.port_node[port])], int(f.port_num[port])))
+
+    def of_node(self, node: int) -> View:
+        """A program that sees this node alone, with all its ports."""
+        return self._made(f"node-{node}", devices_of(self.fabric, [node], None))
+
+    def of_host(self, node: int) -> View:
+        """A program that sees all HCAs of the host that ``node`` is in."""
+        return self._made(f"host-{node}", devices_of(self.fabric, host_of(self.fabric, node), None))
+
+    def show(self, named: str, port: int, alone: bool = False) -> View:
+        """The view of ``softib run --node NAMED``, which leads to ``port``.
+
+        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``, and a
+        ``port`` that was asked for ``alone``, a port.
+        """
+        node = int(self.fabric.port_node[port])
+        if not alone and named in ("", _words(self.fabric, node)[0]):
+            return self.of_host(node)
+        if alone or PORT_SUFFIX.fullmatch(named):
+            return self.of_port(port)
+        return self.of_node(node)
+
+    def _made(self, name: str, devices: list[Device]) -> View:
+        view = self.known.get(name)
+        if view is None:
+            view = View(name, self.folder / name, self.fabric, devices)
+        elif view.folder.is_dir():
+            return view
+        try:
+            view.write()
+        except OSError:  # a full file system: no program shall see half a tree
+            shutil.rmtree(view.folder, ignore_errors=True)
+            raise
+        self.known[name] = view
+        self.made(view)
+        return view

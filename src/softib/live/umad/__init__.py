@@ -1,0 +1,1 @@
+"""The user_mad driver's side of libsoftib-umad.so."""

@@ -1,0 +1,99 @@
+"""What happened to the ports of nodes that programs use: the unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4).
+
+MADs and faults change the arrays; this compares the few ports that somebody watches with what they were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.agents.plane import AgentPlane
+from softib.iba.constants import PortState
+from softib.iba.smp import PortInfo
+
+__all__ = ["PortEvents"]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is compared of a port."""
+
+    active: bool
+    lid: tuple[int, int]
+    sm: tuple[int, int]
+    pkeys: bytes
+    gids: bytes
+    reregisters: int
+
+
+class PortEvents:
+    """Watches the ports of some nodes of ``plane``'s fabric."""
+
+    def __init__(self, plane: AgentPlane):
+        self.plane, self.fabric = plane, plane.fabric
+        self._watched: Counter[int] = Counter()
+        self._seen: dict[int, list[tuple[int, _Look]]] = {}
+        self._epoch = -1
+
+    def watch(self, node: int) -> None:
+        """From now on changes of ``node`` are told."""
+        self._watched[node] += 1
+        if self._watched[node] == 1:
+            self._seen[node] = self._looks(node)
+
+    def unwatch(self, node: int) -> None:
+        """One watcher less."""
+        self._watched[node] -= 1
+        if self._watched[node] <= 0:
+            del self._watched[node], self._seen[node]
+
+    def take(self, epoch: int) -> list[tuple[int, int, str]]:
+        """(node, portnum, event of ``server.h``) of everything since the last call; cheap where ``epoch`` is the same."""
+        if epoch == self._epoch or not self._seen:
+            return []
+        self._epoch = epoch
+        happened = []
+        for node, old in self._seen.items():
+            new = self._looks(node)
+            for (portnum, before), (_, now) in zip(old, new, strict=True):
+                happened += [(node, portnum, kind) for kind in _differences(before, now)]
+            self._seen[node] = new
+        return happened
+
+    def _looks(self, node: int) -> list[tuple[int, _Look]]:
+        f = self.fabric
+        ports = [int(f.node_base[node])] if f.is_switch[node] else list(f.ports_of(node))
+        return [(int(f.port_num[port]), self._look(port)) for port in ports]
+
+    def _look(self, port: int) -> _Look:
+        f = self.fabric
+        info = f.port_info[port]
+        first, cap = int(f.pkey_base[port]), int(f.pkey_cap[port])
+        gid, gids = int(f.guid_base[port]), max(int(PortInfo.guid_cap.get(info)), 1)
+        prefix = int(PortInfo.gid_prefix.get(info)).to_bytes(8, "big")
+        return _Look(
+            active=int(PortInfo.port_state.get(info)) == PortState.ACTIVE,
+            lid=(int(PortInfo.lid.get(info)), int(PortInfo.lmc.get(info))),
+            sm=(int(PortInfo.master_sm_lid.get(info)), int(PortInfo.master_sm_sl.get(info))),
+            pkeys=np.ascontiguousarray(f.pkeys[first : first + cap]).tobytes(),
+            gids=prefix + np.ascontiguousarray(f.guids[gid : gid + gids]).tobytes(),
+            reregisters=int(self.plane.tables.reregisters[port]),
+        )
+
+
+def _differences(before: _Look, now: _Look) -> list[str]:
+    """Events of one port, in the order in which a program should hear them."""
+    told = []
+    if before.active and not now.active:
+        told.append("PORT_ERR")
+    for name, kind in (("lid", "LID_CHANGE"), ("gids", "GID_CHANGE"), ("pkeys", "PKEY_CHANGE"), ("sm", "SM_CHANGE")):
+        if getattr(before, name) != getattr(now, name):
+            told.append(kind)
+    if now.active and not before.active:
+        told.append("PORT_ACTIVE")
+    if now.reregisters != before.reregisters:
+        told.append("CLIENT_REREGISTER")
+    return told

@@ -1,0 +1,233 @@
+"""The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave behind.
+
+Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout, docs/decisions/0008 the laws).
+When one ends, however it ends, nobody must find its objects any more, and what it held must come back: but only when no
+living program is in the middle of a copy that looks at it, which the hazard slots of the living say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.live.c_header import PRELOAD, define, structures
+
+__all__ = ["HEADER", "SharedHeap", "is_running"]
+
+HEADER = PRELOAD / "verbs" / "memory" / "shared.h"
+MAGIC = b"SOFTIBq"
+PROCESS_AT = 48
+"""Bits above it in the table of numbers are the process, those below the object's place (``memory.c``)."""
+TABLES = {
+    "process": ("PROCESSES", "softib_process"), "member": ("MEMBERS", "softib_member"), "key": ("KEYS", "softib_key"),
+}  # fmt: skip
+
+
+@cache
+def types() -> dict[str, np.dtype]:
+    """The structures of the header."""
+    return structures(HEADER)
+
+
+@cache
+def constant(name: str) -> int:
+    """``SOFTIB_VERBS_`` + ``name``."""
+    return define(HEADER, f"SOFTIB_VERBS_{name}")
+
+
+def is_running(pid: int, started: int) -> bool:
+    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    fields = text[text.rfind(b")") + 2 :].split()
+    return len(fields) > 19 and int(fields[19]) == started and fields[0] not in (b"Z", b"X", b"x")
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A program that has left; ``pid`` and ``started`` say when its memory is nobody's."""
+
+    number: int
+    pid: int
+    started: int
+
+
+class SharedHeap:
+    """The file at ``path``, made anew (mode 0600, sparse). Raises :class:`InputError` where it cannot be made."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.pending: dict[int, Gone] = {}
+        path.unlink(missing_ok=True)
+        try:
+            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.truncate(self.fd, constant("SIZE"))
+                self.memory = mmap.mmap(self.fd, constant("HEAP"))
+            except BaseException:
+                os.close(self.fd)
+                raise
+        except OSError as error:
+            raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        octets = np.frombuffer(self.memory, np.uint8)
+        self.head = octets[: types()["softib_verbs"].itemsize].view(types()["softib_verbs"])
+        self.processes, self.members, self.keys = (
+            self._table(octets, place, kind, constant(f"{place}_N")) for place, kind in TABLES.values()
+        )
+        self.numbers = self._words(octets, "NUMBERS", "<u8", constant("NUMBERS_N"))
+        self.blocks = self._words(octets, "BLOCKS", "<u4", constant("BLOCKS_N"))
+        self.chunks_n = (constant("SIZE") - constant("HEAP")) // constant("CHUNK")
+        self.owners = self._words(octets, "OWNERS", "<u4", self.chunks_n)
+        self.head["version"], self.head["size"], self.head["number_next"] = constant("VERSION"), constant("SIZE"), 2
+        self.head["magic"] = MAGIC
+
+    @staticmethod
+    def _table(octets: np.ndarray, place: str, kind: str, n: int) -> np.ndarray:
+        at, dtype = constant(place), types()[kind]
+        return octets[at : at + n * dtype.itemsize].view(dtype)
+
+    @staticmethod
+    def _words(octets: np.ndarray, place: str, dtype: str, n: int) -> np.ndarray:
+        at = constant(place)
+        return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
+
+    def _high(self, name: str, room: int) -> int:
+        """How much of a table was ever used: what lies behind must not be looked at, a look costs memory. Programs write
+        it, so it is not believed beyond ``room``."""
+        return min(int(self.head[name][0]), room)
+
+    # -- a program leaves --
+
+    def leave(self, number: int, pid: int, started: int) -> None:
+        """Process ``number`` has hung up: from now on nobody finds what it had. :meth:`tick` frees it."""
+        self.processes["alive"][number] = 0
+        numbers = self._numbers_of(number)
+        self._empty_regions_of(numbers)
+        self.numbers[numbers] = 0
+        self.members["qpn"][self._members_of(number)] = 0
+        for keys in self._keys_of(number):
+            self.keys["key"][keys] = 0
+        for name in self._sockets_of(number):
+            name.unlink(missing_ok=True)
+        self.pending[number] = Gone(number, pid, started)
+        self.tick()
+
+    def _empty_regions_of(self, numbers: np.ndarray) -> None:
+        """Other programs' regions of device memory that goes: they have no octet any more (``engine/keys.c``)."""
+        region = define(HEADER, "SOFTIB_KEY_REGION")
+        for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
+            keys = self.keys[taken]
+            mine = (
+                (keys["qpn"] != 0) & (keys["kind"] == region) & (keys["process"] != 0) & np.isin(keys["qpn"], numbers)
+            )
+            keys["length"][mine] = 0
+
+    def tick(self) -> None:
+        """Free what programs left that nobody uses any more."""
+        for gone in [*self.pending.values()]:
+            if not self._in_use(gone.number) and not is_running(gone.pid, gone.started):
+                self._free(gone.number)
+                del self.pending[gone.number]
+
+    def _in_use(self, number: int) -> bool:
+        """A living process copies to or from its objects."""
+        living = self.processes[1 : self._high("process_high", len(self.processes) - 1) + 1]
+        hazards = living["hazard"][living["alive"] == 1]
+        return bool(((hazards & np.uint64(0xFFFF)) == number).any())
+
+    def _free(self, number: int) -> None:
+        numbers = self._numbers_of(number)  # of one that went on after it had hung up
+        self.numbers[numbers] = 0
+        blocks = self._blocks_of(number)
+        for keys in self._runs(blocks):
+            self._clear(keys)
+        self.blocks[blocks] = 0
+        if len(blocks):
+            self.head["block_hint"] = min(int(self.head["block_hint"][0]), int(blocks[0]))
+        chunks = self._chunks_of(number)
+        for run in np.split(chunks, np.flatnonzero(np.diff(chunks) != 1) + 1) if len(chunks) else ():
+            self._punch(int(run[0]), len(run))
+            self.owners[run] = 0
+            self.head["chunk_hint"] = min(int(self.head["chunk_hint"][0]), int(run[0]))
+        for socket in self._sockets_of(number):
+            socket.unlink(missing_ok=True)
+
+    def _punch(self, first: int, n: int) -> None:
+        """Give the memory of chunks back; whoever takes them next finds zeros."""
+        size = constant("CHUNK")
+        with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
+            try:
+                part.madvise(mmap.MADV_REMOVE)
+            except OSError:  # a file system without holes
+                part.write(bytes(n * size))
+
+    # -- what belongs to whom --
+
+    def _numbers_of(self, number: int) -> np.ndarray:
+        used = self.numbers[: self._high("number_high", len(self.numbers))]
+        return np.flatnonzero(used >> np.uint64(PROCESS_AT) == number)
+
+    def _members_of(self, number: int) -> np.ndarray:
+        used = self.members[: self._high("member_high", len(self.members))]
+        return np.flatnonzero((used["process"] == number) & (used["qpn"] != 0))
+
+    def _blocks_of(self, number: int) -> np.ndarray:
+        return np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))] == number)
+
+    @staticmethod
+    def _runs(blocks: np.ndarray) -> list[slice]:
+        """The keys of ``blocks`` (ascending), as few slices of the table. Keys of nobody are not looked at: that takes memory."""
+        each = constant("BLOCK_KEYS")
+        parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
+        return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
+
+    def _keys_of(self, number: int) -> list[slice]:
+        return self._runs(self._blocks_of(number))
+
+    def _clear(self, keys: slice) -> None:
+        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096 octets)."""
+        at, size = constant("KEYS"), self.keys.itemsize
+        first, last = at + keys.start * size, at + keys.stop * size
+        if first % mmap.PAGESIZE == last % mmap.PAGESIZE == 0:
+            with contextlib.suppress(OSError):  # a file system without holes
+                self.memory.madvise(mmap.MADV_REMOVE, first, last - first)
+                return
+        self.keys[keys] = np.zeros((), self.keys.dtype)
+
+    def _chunks_of(self, number: int) -> np.ndarray:
+        return np.flatnonzero(self.owners[: self._high("chunk_high", len(self.owners))] == number)
+
+    def _sockets_of(self, number: int) -> list[Path]:
+        return [*self.path.parent.glob(f"wake-{number}-*")]
+
+    def usage(self) -> dict[str, int]:
+        """Numbers (QPs and XRC SRQs), memberships, keys, chunks of memory and programs that are not free; octets that
+        the file takes."""
+        blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
+        return {
+            "programs": int(
+                (self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()
+            ),
+            "numbers": int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
+            "members": int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
+            "keys": sum(int(np.count_nonzero(self.keys["process"][taken])) for taken in self._runs(blocks)),
+            "chunks": int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
+            "octets": os.fstat(self.fd).st_blocks * 512,
+        }
+
+    def close(self) -> None:
+        """Remove the file, and the sockets of programs that never said goodbye."""
+        self.path.unlink(missing_ok=True)
+        for name in self.path.parent.glob("wake-*-*"):
+            name.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            os.close(self.fd)

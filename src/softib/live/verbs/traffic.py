@@ -1,0 +1,109 @@
+"""What applications send over the running fabric: the file ``traffic``, and its way into the counters of the ports.
+
+Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the cells up, port by port,
+when somebody asks: before a PMA Get is answered, before a counter is read in sysfs, and a few times a second.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.agents.kernels.app_traffic import fold_cells, free_chunks, retire_chunks
+from softib.errors import InputError
+from softib.jit import table
+from softib.live.c_header import PRELOAD, define, structures
+
+__all__ = ["HEADER", "Cells", "Traffic", "no_cells"]
+
+HEADER = PRELOAD / "verbs" / "fabric" / "traffic.h"
+MAGIC = b"SOFTIBt"
+CHUNKS = 1 << 14
+"""Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
+
+Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "lanes", "waited"])
+"""The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
+uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each cell (packets forward and back, words
+forward and back, time of the last trap, spoiled packets forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the
+links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
+
+
+@cache
+def constant(name: str) -> int:
+    """``SOFTIB_`` + ``name``."""
+    return define(HEADER, f"SOFTIB_{name}")
+
+
+LANE_OCTETS = 64
+
+
+def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
+    size, each = constant("CHUNK_OCTETS"), constant("CELL_OCTETS")
+    n = chunks * constant("CHUNK_CELLS")
+    end = size + n * each
+    body = octets[size:end].reshape(n, each)
+    return Cells(
+        octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
+        np.zeros((n, 7), np.uint64), np.zeros(chunks, np.uint8),
+        octets[end : end + ports * LANE_OCTETS].view(np.uint64).reshape(ports, LANE_OCTETS // 8), np.zeros(ports, np.uint64),
+    )  # fmt: skip
+
+
+def no_cells() -> Any:
+    """Of a fabric without applications."""
+    return _cells(np.zeros(constant("CHUNK_OCTETS"), np.uint8), 0, 0)
+
+
+class Traffic:
+    """The traffic file at ``path``, made anew (mode 0600). ``tables`` are the agents' (``AgentPlane.tables``): their
+    counters grow. Raises :class:`InputError` where the file cannot be made."""
+
+    def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
+        self.path, self.tables = path, tables
+        ports, link_clocks_at = len(tables.port_peer), (chunks + 1) * constant("CHUNK_OCTETS")
+        size = link_clocks_at + ports * LANE_OCTETS
+        path.unlink(missing_ok=True)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.truncate(fd, size)
+                os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
+                os.posix_fallocate(fd, link_clocks_at, max(1, ports * LANE_OCTETS))  # never a SIGBUS later
+                self.memory = mmap.mmap(fd, size)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        octets = np.frombuffer(self.memory, np.uint8)
+        self.cells = _cells(octets, chunks, ports)
+        head = octets[: structures(HEADER)["softib_traffic"].itemsize].view(structures(HEADER)["softib_traffic"])
+        head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
+        head["pid"], head["link_clocks_at"], head["lanes"] = os.getpid(), link_clocks_at, ports
+        head["magic"] = MAGIC
+        self.head = head
+        fold_cells(self.tables, self.cells, 0)  # compiled now, not while somebody waits
+        self.release(0xFFFFFFFF)
+
+    def fold(self, now_ps: int) -> int:
+        """Add what is new to the counters; violations raise their traps. Returns how many cells had something new."""
+        return int(fold_cells(self.tables, self.cells, int(now_ps)))
+
+    def release(self, process: int, now_ps: int = 0) -> None:
+        """Process number ``process`` is dead: what it counted is added, its chunks are free."""
+        retire_chunks(self.cells, np.uint32(process))
+        self.fold(now_ps)
+        free_chunks(self.cells, np.uint32(process))
+
+    def owners(self) -> set[int]:
+        """Numbers of the processes that own chunks."""
+        used = int(self.head["high"][0])
+        return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
+
+    def close(self) -> None:
+        """Remove the file; who still maps it counts for nobody."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,50 @@
+/*
+ * The board: a running fabric's arrays in one shared mapping. This header is the only declaration of its layout;
+ * softib.live.shared_fabric reads it into NumPy dtypes.
+ *
+ * The file starts with a softib_shared_fabric. `columns` entries of softib_column follow at `directory`; each names an array at
+ * `offset` octets from the start of the file (a multiple of 4096), of `ndim` dimensions `shape`, in C order, of elements
+ * `dtype` (NumPy's words: "<u8", "|u1", "<f4", ...). What each array means stands in softib/fabric/columns.py. Outside
+ * the daemon the file is mapped read-only. `epoch` grows whenever the configuration (a table, a port) may have changed:
+ * who caches a path looks at it again when the epoch moved. `magic` is written last.
+ *
+ * Columns that most fabrics never write (`store` SOFTIB_LAZY) lie in a second, sparse file of `lazy_size` octets, a
+ * memfd of the daemon: "/proc/PID/fd/LAZY_FD", where their `offset` counts. Its pages come to life when the daemon
+ * writes them, and no full file system can refuse that. Who maps it brings pages to life by looking at them; pread does
+ * not. `texts` octets at `texts_at` are JSON: what files say beside the wire fields (labels, systems).
+ */
+#ifndef SOFTIB_SHARED_FABRIC_H
+#define SOFTIB_SHARED_FABRIC_H
+
+#include <stdint.h>
+
+#define SOFTIB_SHARED_FABRIC_VERSION 2
+#define SOFTIB_EAGER 0
+#define SOFTIB_LAZY 1
+
+struct softib_shared_fabric {
+    char magic[8];          /* "SOFTIBv" and a NUL */
+    uint32_t version;       /* SOFTIB_SHARED_FABRIC_VERSION */
+    uint32_t columns;       /* entries of the directory */
+    uint64_t directory;     /* offset of the first entry */
+    uint64_t size;          /* octets of the file */
+    uint64_t epoch;         /* changes of the configuration so far */
+    uint32_t pid;           /* process of the daemon */
+    uint32_t lazy_fd;       /* the daemon's descriptor of the second file */
+    char name[64];          /* of the fabric */
+    uint64_t lazy_size;     /* octets of the second file */
+    uint64_t texts_at;      /* offset of the texts */
+    uint64_t texts;         /* their octets */
+};
+
+struct softib_column {
+    char name[32];
+    char dtype[8];
+    char writer[16];        /* who changes it while the fabric runs: "hardware", "mad" or "engine" */
+    uint64_t offset;
+    uint32_t ndim;
+    uint32_t store;         /* SOFTIB_EAGER: in this file; SOFTIB_LAZY: in the second one */
+    uint64_t shape[4];
+};
+
+#endif

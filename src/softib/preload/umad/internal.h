@@ -1,0 +1,115 @@
+/* What the parts of libsoftib-umad.so share. */
+#ifndef SOFTIB_INNER_H
+#define SOFTIB_INNER_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "umad.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+#define PATH_ROOM 4096
+
+/* libc_calls.c: the calls behind ours. */
+#define SOFTIB_REAL(X) \
+    X(int, open, (const char *, int, ...)) \
+    X(int, open64, (const char *, int, ...)) \
+    X(int, openat, (int, const char *, int, ...)) \
+    X(int, openat64, (int, const char *, int, ...)) \
+    X(FILE *, fopen, (const char *, const char *)) \
+    X(FILE *, fopen64, (const char *, const char *)) \
+    X(FILE *, freopen, (const char *, const char *, FILE *)) \
+    X(DIR *, opendir, (const char *)) \
+    X(int, scandir, (const char *, struct dirent ***, int (*)(const struct dirent *), \
+        int (*)(const struct dirent **, const struct dirent **))) \
+    X(int, scandir64, (const char *, struct dirent64 ***, int (*)(const struct dirent64 *), \
+        int (*)(const struct dirent64 **, const struct dirent64 **))) \
+    X(int, stat, (const char *, struct stat *)) \
+    X(int, lstat, (const char *, struct stat *)) \
+    X(int, fstatat, (int, const char *, struct stat *, int)) \
+    X(int, stat64, (const char *, struct stat64 *)) \
+    X(int, lstat64, (const char *, struct stat64 *)) \
+    X(int, fstatat64, (int, const char *, struct stat64 *, int)) \
+    X(int, __xstat, (int, const char *, struct stat *)) \
+    X(int, __lxstat, (int, const char *, struct stat *)) \
+    X(int, __fxstatat, (int, int, const char *, struct stat *, int)) \
+    X(int, __xstat64, (int, const char *, struct stat64 *)) \
+    X(int, __lxstat64, (int, const char *, struct stat64 *)) \
+    X(int, __fxstatat64, (int, int, const char *, struct stat64 *, int)) \
+    X(int, statx, (int, const char *, int, unsigned, void *)) \
+    X(int, access, (const char *, int)) \
+    X(int, euidaccess, (const char *, int)) \
+    X(int, faccessat, (int, const char *, int, int)) \
+    X(ssize_t, readlink, (const char *, char *, size_t)) \
+    X(ssize_t, readlinkat, (int, const char *, char *, size_t)) \
+    X(char *, realpath, (const char *, char *)) \
+    X(int, chdir, (const char *)) \
+    X(ssize_t, getxattr, (const char *, const char *, void *, size_t)) \
+    X(ssize_t, lgetxattr, (const char *, const char *, void *, size_t)) \
+    X(ssize_t, listxattr, (const char *, char *, size_t)) \
+    X(ssize_t, llistxattr, (const char *, char *, size_t)) \
+    X(int, close, (int)) \
+    X(ssize_t, read, (int, void *, size_t)) \
+    X(ssize_t, write, (int, const void *, size_t)) \
+    X(int, ioctl, (int, unsigned long, ...)) \
+    X(int, dup, (int)) \
+    X(int, dup2, (int, int)) \
+    X(int, dup3, (int, int, int)) \
+    X(int, fcntl, (int, int, ...)) \
+    X(int, fcntl64, (int, int, ...))
+
+struct real {
+#define X(type, name, arguments) type(*name) arguments;
+    SOFTIB_REAL(X)
+#undef X
+};
+
+/* The real calls; a pointer is NULL where this C library has no such call. */
+const struct real *real(void);
+
+/* ask.c: the daemon. Environment SOFTIB_UMAD names its socket, SOFTIB_VIEW the directory of what this program sees. */
+const char *view_folder(void); /* NULL: this program is on no fabric, and nothing is redirected */
+/* One question. Returns an open connection (keep), or 0 (not keep), or -errno. */
+int ask(struct softib_umad_ask *question, struct softib_umad_reply *told, bool keep);
+
+/* paths.c */
+/* Where `path` leads: itself, or the place below the view's directory, written to `room`. */
+const char *mapped(const char *path, char room[PATH_ROOM]);
+/* The other way round, in place, where `path` is below the view's folder and its name outside is the fabric's. */
+char *unmapped(char *path);
+/* As mapped(); what the file says is made true before it is opened. */
+const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
+/* Is it the fabric's in sysfs? Nobody writes these, */
+bool is_attribute(const char *path);
+/* but the file in which a host describes an adapter. */
+bool is_description(const char *path);
+/* description.c: it as a stream */
+FILE *description_stream(const char *path, const char *mode);
+/* 'u' or 's' and the number when `path` is a umad or issm device; else 0. */
+char device_of(const char *path, unsigned *number);
+
+/* file.c: an open umad or issm device. */
+struct file;
+struct file *file_of(int fd);
+int file_open(char kind, unsigned number, int flags);
+int file_close(int fd);      /* forget it, when it is one */
+void file_dup(int from, int to);
+ssize_t file_read(struct file *file, int fd, void *buffer, size_t count);
+ssize_t file_write(struct file *file, int fd, const void *buffer, size_t count);
+int file_ioctl(struct file *file, unsigned long request, void *argument);
+
+/* rmpp.c: how much of a MAD is header, and the first segment's RMPP header as the kernel writes it. */
+bool class_has_rmpp(uint8_t mgmt_class);
+bool rmpp_is_active(const uint8_t *mad);
+void rmpp_first_segment(uint8_t *mad, size_t length);
+
+#endif

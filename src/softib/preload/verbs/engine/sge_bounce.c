@@ -1,0 +1,66 @@
+/*
+ * Local memory of a request that is another process's (ibv_import_mr), where it is not mapped here: it is fetched before the
+ * request, and what the request brings is taken back after it.
+ */
+#include "engine.h"
+
+#include <stdlib.h>
+
+struct ve_sge_bounce {
+    uint32_t parts_n;
+    uint64_t length;
+    struct ve_part parts[VE_SGES];
+    char data[];
+};
+
+/* All of the request's memory, as one buffer. A key's memory of this process is among it, too. */
+enum ibv_wc_status ve_bounce_in(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
+                             uint64_t *length)
+{
+    struct ve_sge_bounce *f;
+    uint64_t at = 0;
+
+    *length = 0;
+    for (unsigned i = 0; i < wr->sges; i++)
+        *length += wr->sge[i].length;
+    if (*length > 1u << 31)
+        return IBV_WC_LOC_LEN_ERR;
+    f = malloc(sizeof *f + *length);
+    if (!f)
+        return IBV_WC_LOC_QP_OP_ERR;
+    f->length = *length;
+    f->parts_n = wr->sges;
+    for (unsigned i = 0; i < wr->sges; at += wr->sge[i++].length) {
+        struct iovec to = { f->data + at, wr->sge[i].length };
+
+        f->parts[i] = (struct ve_part){ 0 };
+        if (wr->sge[i].length &&
+            (!ve_resolve(q->e, wr->sge[i].lkey, wr->sge[i].addr, wr->sge[i].length, access, q->s->domain, q->e->w.process, 0,
+                         &f->parts[i]) ||
+             ve_get(q->e, f->parts[i].process, &f->parts[i], 1, &to, 1))) {
+            free(f);
+            return IBV_WC_LOC_PROT_ERR;
+        }
+    }
+    iov[0] = (struct iovec){ f->data, f->length };
+    *n = 1;
+    q->foreign = f;
+    return IBV_WC_SUCCESS;
+}
+
+enum ibv_wc_status ve_bounce_out(struct ve_qp *q, bool changed)
+{
+    struct ve_sge_bounce *f = q->foreign;
+    uint64_t at = 0;
+    int error = 0;
+
+    q->foreign = NULL;
+    for (unsigned i = 0; changed && !error && i < f->parts_n; at += f->parts[i++].length) {
+        struct iovec from = { f->data + at, f->parts[i].length };
+
+        if (f->parts[i].length)
+            error = ve_put(q->e, f->parts[i].process, &f->parts[i], 1, &from, 1);
+    }
+    free(f);
+    return error ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+}

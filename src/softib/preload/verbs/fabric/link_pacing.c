@@ -1,0 +1,149 @@
+/* Rates, latencies, and who waits for whom. */
+#include "internal.h"
+#include "link_pacing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/*
+ * One lane's data and signalling rate in Gb/s (softib.iba.rates; IBA 5.6), by the place of the active bit. What a switch adds
+ * from port to port, by the speed of the link that it sends on (ns; figures of the trade: FDR about 170, EDR about 90, HDR below
+ * 130, XDR below 100; for NDR sources say 150 to 400, here 200; older ones as FDR), and an adapter pair from memory to memory
+ * (FDR 700, EDR 500, HDR and later at most 600).
+ */
+struct generation {
+    double data, signal;
+    uint16_t switch_ns, adapter_ns;
+};
+
+static const struct generation plain[] = { { 2, 2.5, 170, 700 }, { 4, 5, 170, 700 }, { 8, 10, 170, 700 } };
+static const struct generation fdr10 = { 10, 10.3125, 170, 700 };
+static const struct generation extended[] = {
+    { 14.0625 * 64 / 66, 14.0625, 170, 700 }, { 25, 25.78125, 90, 500 }, { 50, 53.125, 130, 600 }, { 100, 106.25, 200, 600 },
+};
+static const struct generation extended_2[] = { { 200, 212.5, 100, 600 }, { 400, 425, 100, 600 } };
+
+#define NS_PER_METRE 5.0 /* of cable, copper or fibre */
+
+static unsigned top_bit(unsigned bits)
+{
+    return 31u - (unsigned)__builtin_clz(bits);
+}
+
+static const struct generation *generation_of(uint32_t port)
+{
+    const uint8_t *info = sv_port_info(&sv_shared_fabric, port);
+    unsigned ext2 = info[SV_EXT2_AT] >> 5 & 3, ext = info[SV_SPEED_EXT_ACTIVE_AT] >> 4 & 15, old = info[SV_SPEED_ACTIVE_AT] >> 4 & 7;
+
+    if (sv_shared_fabric.port_mlnx_speed[3 * (size_t)port + 2] & 1)
+        return &fdr10;
+    if (ext2)
+        return &extended_2[top_bit(ext2)];
+    if (ext)
+        return &extended[top_bit(ext)];
+    return old ? &plain[top_bit(old)] : NULL;
+}
+
+static unsigned width_of(uint32_t port)
+{
+    switch (sv_port_info(&sv_shared_fabric, port)[SV_LINK_WIDTH_ACTIVE_AT]) {
+    case 1: return 1;
+    case 2: return 4;
+    case 4: return 8;
+    case 8: return 12;
+    case 16: return 2;
+    default: return 0;
+    }
+}
+
+double sv_link_gbps(uint32_t port, double *lane_gbps)
+{
+    const struct generation *g = generation_of(port);
+
+    *lane_gbps = g ? g->signal : 0;
+    return g ? g->data * width_of(port) : 0;
+}
+
+static double latency_of(uint32_t port)
+{
+    int32_t cable = sv_shared_fabric.port_cable[port];
+    const struct generation *g = generation_of(port);
+    double metres = cable >= 0 && (uint64_t)cable < sv_shared_fabric.cables ? sv_shared_fabric.cable_length_m[cable] : 0;
+    bool from_switch = sv_is_switch(&sv_shared_fabric, (uint32_t)sv_shared_fabric.port_node[port]);
+
+    return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (from_switch && g ? g->switch_ns : 0);
+}
+
+bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links)
+{
+    struct softib_link_clock *lanes = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
+    const struct generation *first = links ? generation_of(egress[0]) : NULL;
+    double latency = 0;
+
+    sv_timed_path_free(track);
+    if (!lanes || !(track->steps = malloc((links ? links : 1) * sizeof *track->steps)))
+        return false;
+    for (unsigned i = 0; i < links; i++) {
+        double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
+
+        track->steps[i] = (struct sv_step){
+            .lane = &lanes[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
+        };
+        latency += latency_of(egress[i]);
+    }
+    track->links = (uint16_t)links;
+    track->latency_ns = (uint64_t)(latency + (first ? first->adapter_ns : 0));
+    return true;
+}
+
+void sv_timed_path_free(struct sv_timed_path *track)
+{
+    free(track->steps);
+    *track = (struct sv_timed_path){ 0 };
+}
+
+/* Octets are added to what the link has to send; what comes back is when it will have. */
+static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
+{
+    uint64_t takes = (uint64_t)((double)octets * step->per_octet + 0.5);
+    uint64_t busy = __atomic_load_n(&step->lane->busy, __ATOMIC_RELAXED), end;
+
+    do
+        end = (busy > now ? busy : now) + takes;
+    while (!__atomic_compare_exchange_n(&step->lane->busy, &busy, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return end;
+}
+
+/*
+ * A port whose own link is free earlier than one behind it has data and no credit: PortXmitWait (IBA 16.1.3.5). Within a busy
+ * time the wait only grows, and counts what it grows by, however many messages are in it.
+ */
+static void wait(const struct sv_step *step, uint64_t now, uint64_t own, uint64_t behind)
+{
+    struct softib_link_clock *lane = step->lane;
+    uint64_t lag = behind > own ? behind - own : 0;
+    uint64_t until = __atomic_load_n(&lane->stalled_until, __ATOMIC_RELAXED);
+    uint64_t before = now > until ? 0 : __atomic_load_n(&lane->lag, __ATOMIC_RELAXED);
+
+    if (!lag || (lag <= before && behind <= until))
+        return;
+    __atomic_store_n(&lane->lag, lag > before ? lag : before, __ATOMIC_RELAXED);
+    if (behind > until)
+        __atomic_store_n(&lane->stalled_until, behind, __ATOMIC_RELAXED);
+    if (lag > before)
+        __atomic_fetch_add(&lane->wait, (uint64_t)((double)(lag - before) * step->ticks), __ATOMIC_RELAXED);
+}
+
+uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets)
+{
+    uint64_t ends[SV_PATH_LINKS], last = now <<= SV_LINK_CLOCK_SHIFT;
+    unsigned n = track->links < SV_PATH_LINKS ? track->links : SV_PATH_LINKS;
+
+    for (unsigned i = 0; i < n; i++)
+        ends[i] = give(&track->steps[i], now, octets);
+    for (unsigned i = n; i-- > 0;) {
+        wait(&track->steps[i], now, ends[i], last);
+        last = ends[i] > last ? ends[i] : last;
+    }
+    return last >> SV_LINK_CLOCK_SHIFT;
+}

@@ -1,0 +1,66 @@
+/*
+ * What libsoftib-verbs.so and the daemon of a running fabric say to each other. This header is the only declaration;
+ * softib.live.verbs.server reads it into NumPy dtypes.
+ *
+ * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once, says
+ * softib_server_hello and gets one softib_server_reply with its number: 1 .. 65535, unique among the living. The connection
+ * stays; who closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
+ * softib_server_ask, which gets one softib_server_reply.
+ *
+ * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
+ *   a softib_event there whenever something happens to the ports of node `node`. What the socket does not
+ *   take waits in the daemon, as it would in the kernel's list of an open device. When the reading end is closed the daemon
+ *   lets go.
+ * - FOLD: every count of the traffic file is in the counters of the ports when the answer comes.
+ *
+ * Integers are the machine's own.
+ */
+#ifndef SOFTIB_SERVER_H
+#define SOFTIB_SERVER_H
+
+#include <stdint.h>
+
+#define SOFTIB_SERVER_MAGIC 0x73627276
+#define SOFTIB_SERVER_VERSION 1
+
+#define SOFTIB_SERVER_SUBSCRIBE 1
+#define SOFTIB_SERVER_FOLD 2
+
+/* enum ibv_event_type of libibverbs. */
+#define SOFTIB_EVENT_DEVICE_FATAL 8
+#define SOFTIB_EVENT_PORT_ACTIVE 9
+#define SOFTIB_EVENT_PORT_ERR 10
+#define SOFTIB_EVENT_LID_CHANGE 11
+#define SOFTIB_EVENT_PKEY_CHANGE 12
+#define SOFTIB_EVENT_SM_CHANGE 13
+#define SOFTIB_EVENT_CLIENT_REREGISTER 17
+#define SOFTIB_EVENT_GID_CHANGE 18
+
+struct softib_server_hello {
+    uint32_t magic;         /* SOFTIB_SERVER_MAGIC */
+    uint32_t version;       /* SOFTIB_SERVER_VERSION */
+    uint32_t board;         /* SOFTIB_SHARED_FABRIC_VERSION that the library reads */
+    uint32_t pid;           /* the daemon believes the kernel (SO_PEERCRED), and remembers this one */
+    uint64_t started;       /* of the process: field 22 of /proc/PID/stat */
+    char view[64];          /* which HCAs the program sees */
+};
+
+struct softib_server_ask {
+    uint32_t op;
+    uint32_t node;          /* SUBSCRIBE: row of the node */
+};
+
+struct softib_server_reply {
+    uint32_t magic;
+    uint32_t version;       /* of the daemon */
+    uint32_t error;         /* errno, 0 = done */
+    uint32_t number;        /* hello: of the process */
+};
+
+struct softib_event {
+    uint32_t type;          /* SOFTIB_EVENT_*, enum ibv_event_type */
+    uint32_t portnum;
+    uint64_t element;       /* events of the program's own objects, which its library writes itself */
+};
+
+#endif

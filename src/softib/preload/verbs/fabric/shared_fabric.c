@@ -1,0 +1,163 @@
+/* Maps a board and finds its columns by name. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "map.h"
+
+#define MAGIC "SOFTIBv"
+
+static uint64_t element_octets(const char *dtype)
+{
+    return (uint64_t)(dtype[2] - '0');
+}
+
+/* The entry `name`, checked against what this library was compiled for; NULL and a line in `why` otherwise. */
+static const struct softib_column *column(const struct softib_shared_fabric *head, const char *name, const char *dtype,
+                                          char *why, size_t room)
+{
+    const struct softib_column *entries = (const void *)((const char *)head + head->directory);
+
+    for (uint32_t i = 0; i < head->columns; i++) {
+        const struct softib_column *c = &entries[i];
+        uint64_t octets = element_octets(dtype);
+
+        if (strncmp(c->name, name, sizeof c->name))
+            continue;
+        if (strncmp(c->dtype, dtype, sizeof c->dtype) || c->ndim < 1 || c->ndim > 4 ||
+            c->store != SOFTIB_EAGER) {
+            snprintf(why, room, "column %s of the board is %.8s in store %u, this library wants %s in store %u", name,
+                     c->dtype, c->store, dtype, SOFTIB_EAGER);
+            return NULL;
+        }
+        for (uint32_t d = 0; d < c->ndim; d++)
+            if (c->shape[d] && octets > head->size / c->shape[d])
+                octets = head->size + 1;
+            else
+                octets *= c->shape[d];
+        if (c->offset > head->size || octets > head->size - c->offset) {
+            snprintf(why, room, "column %s of the board lies beyond its end", name);
+            return NULL;
+        }
+        return c;
+    }
+    snprintf(why, room, "the board has no column %s", name);
+    return NULL;
+}
+
+/* Further dimensions that the walk relies on. */
+static bool shaped(struct sv_shared_fabric *b, const char *name, const struct softib_column *c)
+{
+    static const struct { const char *name; uint64_t width; } fixed[] = {
+        { "node_desc", 64 }, { "port_info", 64 }, { "switch_info", 64 }, { "sl2vl", 8 },
+        { "port_mlnx_speed", 3 }, { "port_loss", 2 },
+    };
+
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (!strcmp(name, fixed[i].name))
+            return c->ndim == 2 && c->shape[1] == fixed[i].width;
+    if (!strcmp(name, "lft")) {
+        b->lft_cap = c->shape[1];
+        return c->ndim == 2;
+    }
+    if (!strcmp(name, "mft")) {
+        b->mlids = c->shape[1];
+        b->mft_positions = c->shape[2];
+        return c->ndim == 3;
+    }
+    return c->ndim == 1;
+}
+
+static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
+{
+    uint64_t nodes = 0, ports = 0, cables = 0, switches = 0, pkeys = 0, guids = 0, sl2vl_rows = 0;
+    const struct softib_column *c;
+
+#define X(type, field, dtype, rows) \
+    if (!(c = column(b->head, #field, dtype, why, room))) \
+        return -EPROTO; \
+    if (!shaped(b, #field, c) || (rows && c->shape[0] != rows)) { \
+        snprintf(why, room, "column %s of the board has a shape that this library does not know", #field); \
+        return -EPROTO; \
+    } \
+    rows = c->shape[0]; \
+    b->field = (const void *)((const char *)b->head + c->offset);
+    SV_COLUMNS(X)
+#undef X
+    b->nodes = nodes;
+    b->ports = ports;
+    b->cables = cables;
+    b->switches = switches;
+    b->pkeys_n = pkeys;
+    b->guids_n = guids;
+    b->sl2vl_rows = sl2vl_rows;
+    return 0;
+}
+
+static int check_head(const struct softib_shared_fabric *head, uint64_t size, const char *path, char *why, size_t room)
+{
+    if (size < sizeof *head || memcmp(head->magic, MAGIC, sizeof head->magic)) {
+        snprintf(why, room, "%s is no board", path);
+        return -EPROTO;
+    }
+    if (head->version != SOFTIB_SHARED_FABRIC_VERSION) {
+        snprintf(why, room, "%s has version %u, this library reads version %u; use the library of the softib that "
+                 "runs the fabric", path, head->version, SOFTIB_SHARED_FABRIC_VERSION);
+        return -EPROTO;
+    }
+    if (head->size != size || head->directory > size ||
+        head->columns > (size - head->directory) / sizeof(struct softib_column)) {
+        snprintf(why, room, "%s is cut off", path);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+int sv_shared_fabric_map(struct sv_shared_fabric *board, const char *path, char *why, size_t room)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+
+    memset(board, 0, sizeof *board);
+    if (fd < 0 || fstat(fd, &info)) {
+        error = errno;
+        snprintf(why, room, "%s: %s", path, strerror(error));
+        if (fd >= 0)
+            close(fd);
+        return -error;
+    }
+    uint64_t size = (uint64_t)info.st_size;
+    void *at = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+
+    close(fd);
+    if (at == MAP_FAILED) {
+        snprintf(why, room, "%s: cannot be mapped: %s", path, size ? strerror(errno) : "it is empty");
+        return size ? -errno : -EPROTO;
+    }
+    error = check_head(at, size, path, why, room);
+    if (!error) {
+        board->head = at;
+        error = find_columns(board, why, room);
+    }
+    if (error) {
+        munmap(at, size);
+        memset(board, 0, sizeof *board);
+    }
+    return error;
+}
+
+void sv_shared_fabric_unmap(struct sv_shared_fabric *board)
+{
+    if (board->head)
+        munmap((void *)(uintptr_t)board->head, board->head->size);
+    memset(board, 0, sizeof *board);
+}

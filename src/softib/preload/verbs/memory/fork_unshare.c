@@ -1,0 +1,76 @@
+/* In a forked child: what the parent moved to memory files becomes private memory again, with the parent's octets. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "remap.h"
+
+#include "vma.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGES 4096 /* looked at a time */
+
+struct copying {
+    char path[64];
+    bool swaps;
+    bool failed;
+};
+
+/* Copies the pages that there are: a look at another would make it. */
+static void copy_there(const struct copying *c, char *to, char *from, uint64_t length)
+{
+    static unsigned char in_memory[PAGES];
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    for (uint64_t at = 0; at < length; at += PAGES * page) {
+        uint64_t n = length - at < PAGES * page ? length - at : PAGES * page;
+        bool known = !c->swaps && !mincore(from + at, n, in_memory);
+
+        for (uint64_t i = 0; i < n / page; i++)
+            if (!known || in_memory[i] & 1)
+                memcpy(to + at + i * page, from + at + i * page, page);
+    }
+}
+
+static int protection(const char *rights)
+{
+    return (rights[0] == 'r' ? PROT_READ : 0) | (rights[1] == 'w' ? PROT_WRITE : 0) | (rights[2] == 'x' ? PROT_EXEC : 0);
+}
+
+static bool replace(const struct vm_vma *g, void *of)
+{
+    struct copying *c = of;
+    uint64_t n = g->end - g->start;
+    void *old = (void *)(uintptr_t)g->start, *new;
+
+    if (g->rights[3] != 's' || strcmp(g->path, c->path))
+        return true;
+    new = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (new == MAP_FAILED || (g->rights[0] != 'r' && mprotect(old, n, PROT_READ))) {
+        c->failed = true;
+        munmap(old, n); /* rather none than the parent's */
+        return true;
+    }
+    copy_there(c, new, old, n);
+    mprotect(new, n, protection(g->rights));
+    if (mremap(new, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, old) == MAP_FAILED) {
+        c->failed = true;
+        munmap(old, n);
+    }
+    return true;
+}
+
+void vm_make_private(int parent)
+{
+    struct copying c = { .swaps = vm_may_swap() };
+
+    vm_memory_path(c.path, parent);
+    if (!vm_vmas(replace, &c))
+        c.failed = true;
+    if (c.failed)
+        fprintf(stderr, "softib: a forked process gets no copy of its parent's registered memory: no memory for it\n");
+}

@@ -1,0 +1,88 @@
+/*
+ * madvise of memory that was moved. MADV_DONTNEED makes private memory zero, and allocators rely on it; a shared mapping
+ * would keep its octets. So the pages are taken out of the file.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "remap.h"
+
+#include "vma.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPANS 1024
+
+/* Where memory was ever moved; it may be something else by now. More of them widen the last. Read without a lock. */
+static struct { uint64_t from, to; } spans[SPANS];
+static unsigned spans_n;
+
+void vm_span_add(uint64_t from, uint64_t to)
+{
+    for (unsigned i = 0; i < spans_n; i++)
+        if (spans[i].from <= from && spans[i].to >= to)
+            return;
+    if (spans_n < SPANS) {
+        __atomic_store_n(&spans[spans_n].from, from, __ATOMIC_RELAXED);
+        __atomic_store_n(&spans[spans_n].to, to, __ATOMIC_RELAXED);
+        __atomic_store_n(&spans_n, spans_n + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    if (from < spans[SPANS - 1].from)
+        __atomic_store_n(&spans[SPANS - 1].from, from, __ATOMIC_RELAXED);
+    if (to > spans[SPANS - 1].to)
+        __atomic_store_n(&spans[SPANS - 1].to, to, __ATOMIC_RELAXED);
+}
+
+static bool was_moved(uint64_t from, uint64_t to)
+{
+    unsigned n = __atomic_load_n(&spans_n, __ATOMIC_ACQUIRE);
+
+    for (unsigned i = 0; i < n; i++)
+        if (__atomic_load_n(&spans[i].from, __ATOMIC_RELAXED) < to && __atomic_load_n(&spans[i].to, __ATOMIC_RELAXED) > from)
+            return true;
+    return false;
+}
+
+struct asked {
+    uint64_t from, to, done; /* behind `done` nobody was asked yet */
+    int advice;
+    long result;
+    char path[64];
+};
+
+static void pass_on(struct asked *a, uint64_t to, int advice)
+{
+    if (a->done < to && !a->result)
+        a->result = syscall(SYS_madvise, a->done, to - a->done, advice);
+    a->done = a->done < to ? to : a->done;
+}
+
+static bool split(const struct vm_vma *g, void *of)
+{
+    struct asked *a = of;
+
+    if (g->end <= a->done || strcmp(g->path, a->path) || g->rights[3] != 's')
+        return g->start < a->to;
+    if (g->start >= a->to)
+        return false;
+    pass_on(a, g->start, a->advice);
+    pass_on(a, g->end < a->to ? g->end : a->to, MADV_REMOVE);
+    return true;
+}
+
+__attribute__((visibility("default"))) int madvise(void *address, size_t length, int advice)
+{
+    struct asked a = { .from = (uintptr_t)address, .to = (uintptr_t)address + length, .done = (uintptr_t)address,
+                       .advice = advice };
+
+    if ((advice != MADV_DONTNEED && advice != MADV_FREE) || !was_moved(a.from, a.to))
+        return (int)syscall(SYS_madvise, address, length, advice);
+    vm_memory_path(a.path, (int)getpid());
+    vm_vmas_between(a.from, a.to, split, &a);
+    pass_on(&a, a.to, advice);
+    return a.result ? -1 : 0;
+}

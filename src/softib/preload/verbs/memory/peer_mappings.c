@@ -1,0 +1,152 @@
+/*
+ * Files behind keys of other processes, mapped here. A mapping whose key is gone is unmapped when nobody copies there any
+ * more, for memory that its owner gave back is not free before.
+ */
+#include "memory.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct vm_old {                     /* a mapping that is not found any more */
+    char *address;
+    uint64_t length;
+    uint64_t seen[SOFTIB_VERBS_HAZARDS]; /* who may have found it before */
+    struct vm_old *next;
+};
+
+/* A key comes round some day, and then opens something else. */
+static bool is_of(const struct vm_map *map, const struct softib_file *file)
+{
+    return map->from == file->from && map->to == file->to && map->at == file->at && map->device == file->device &&
+           map->inode == file->inode;
+}
+
+static bool is_the_file(const struct stat *info, const struct softib_file *file)
+{
+    return S_ISREG(info->st_mode) && info->st_dev == file->device && info->st_ino == file->inode &&
+           (uint64_t)info->st_size >= file->at + (file->to - file->from);
+}
+
+/* Its first octet is what the owner has at `from`. NULL: it cannot be had. */
+static char *map_file(const struct softib_file *file)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = file->at / page * page;
+    bool descriptor = !strncmp(file->path, "/proc/", 6); /* of the owner: a link */
+    struct stat info;
+    char *address = MAP_FAILED;
+    int fd;
+
+    /* Looked at before it is opened: a number may be a device's or a pipe's by now. */
+    if (stat(file->path, &info) || !is_the_file(&info, file))
+        return NULL;
+    fd = open(file->path, O_RDWR | O_CLOEXEC | (descriptor ? 0 : O_NOFOLLOW));
+    if (fd >= 0 && !fstat(fd, &info) && is_the_file(&info, file))
+        address = mmap(NULL, file->at + (file->to - file->from) - start, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+    if (fd >= 0)
+        close(fd);
+    return address == MAP_FAILED ? NULL : address + (file->at - start);
+}
+
+/* -- mappings that are not needed any more; `w->lock` is held -- */
+
+static void retire(struct vm_heap *w, struct vm_map *map)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = map->at % page;
+    struct vm_old *old = map->address ? malloc(sizeof *old) : NULL;
+
+    __atomic_store_n(&map->key, 0, __ATOMIC_SEQ_CST);
+    w->maps_n--;
+    if (!old)
+        return;
+    old->address = map->address - before;
+    old->length = map->to - map->from + before;
+    for (unsigned i = 0; i < SOFTIB_VERBS_HAZARDS; i++)
+        old->seen[i] = __atomic_load_n(&vm_process(w, w->process)->hazard[i], __ATOMIC_SEQ_CST);
+    old->next = w->old;
+    w->old = old;
+}
+
+static void unmap_old(struct vm_heap *w)
+{
+    const uint64_t *hazard = vm_process(w, w->process)->hazard;
+
+    for (struct vm_old **at = &w->old, *old; (old = *at);) {
+        bool used = false;
+
+        for (unsigned i = 0; i < SOFTIB_VERBS_HAZARDS; i++)
+            used = used || (old->seen[i] && __atomic_load_n(&hazard[i], __ATOMIC_ACQUIRE) == old->seen[i]);
+        if (used) {
+            at = &old->next;
+            continue;
+        }
+        *at = old->next;
+        munmap(old->address, old->length);
+        free(old);
+    }
+}
+
+static bool is_gone(struct vm_heap *w, uint32_t key)
+{
+    return __atomic_load_n(&vm_key(w, key)->key, __ATOMIC_ACQUIRE) != key;
+}
+
+void vm_maps_tidy_slow(struct vm_heap *w)
+{
+    uint64_t drops = __atomic_load_n(&vm_head(w)->drops, __ATOMIC_ACQUIRE);
+
+    if (pthread_mutex_trylock(&w->lock))
+        return; /* somebody maps one, or tidies */
+    for (unsigned i = 0; drops != w->drops && w->maps_n && i < VM_MAPS; i++)
+        if (w->maps[i].key && is_gone(w, w->maps[i].key))
+            retire(w, &w->maps[i]);
+    w->drops = (uint32_t)drops;
+    unmap_old(w);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* -- finding -- */
+
+static void fill(struct vm_heap *w, struct vm_map *map, const struct softib_file *file, uint32_t key)
+{
+    map->address = map_file(file);
+    map->from = file->from;
+    map->to = file->to;
+    map->at = file->at;
+    map->device = file->device;
+    map->inode = file->inode;
+    __atomic_store_n(&map->key, key, __ATOMIC_RELEASE);
+    w->maps_n++;
+}
+
+static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib_file *file, uint32_t key)
+{
+    char *address;
+
+    pthread_mutex_lock(&w->lock);
+    if (map->key && (map->key != key ? is_gone(w, map->key) : !is_of(map, file)))
+        retire(w, map); /* the place of a key that lives stays: the other is copied to by the kernel */
+    if (!map->key)
+        fill(w, map, file, key);
+    address = map->key == key ? map->address : NULL;
+    unmap_old(w);
+    pthread_mutex_unlock(&w->lock);
+    return address;
+}
+
+char *vm_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key)
+{
+    struct vm_map *map = &w->maps[(key >> 8) % VM_MAPS];
+
+    if (__atomic_load_n(&map->key, __ATOMIC_SEQ_CST) == key && is_of(map, file)) {
+        char *address = map->address;
+
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&map->key, __ATOMIC_RELAXED) == key) /* not another's in between */
+            return address;
+    }
+    return map_slow(w, map, file, key);
+}

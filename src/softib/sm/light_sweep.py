@@ -1,0 +1,79 @@
+"""What a manager does between sweeps: short lists of requests (IBA 14.4).
+
+``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
+whether a port changed; ``poll``: a standby asks its master; ``tell``: Set(SMInfo) to another manager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import SmpAttr
+from softib.iba.smp import SMInfo, SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.database import Database
+from softib.sm.election import Election, SmControl
+from softib.sm.inventory import Inventory, Need
+from softib.sm.mcast_mgr import McastManager
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["LightSweep"]
+
+
+@dataclass
+class LightSweep:
+    """One errand at a time, on the database of the last sweep. After it, ``changed`` says that a sweep is called for,
+    ``read`` what was read for whom, and ``told`` what another manager accepted."""
+
+    election: Election
+    groups: McastManager
+    changed: bool = False
+    told: SmControl | None = None
+    read: Inventory | None = None
+    _tell: SmControl | None = field(default=None)
+
+    def light(self, db: Database, queue: RequestQueue) -> None:
+        """Ask every switch for SwitchInfo."""
+        nodes = db.switches
+        queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes]], nodes)
+
+    def poll(self, db: Database, queue: RequestQueue) -> None:
+        """Ask the master."""
+        self.election.ask_one(db, queue)
+
+    def tell(self, db: Database, queue: RequestQueue, port: int, what: SmControl, own: np.ndarray) -> None:
+        """Set(SMInfo)."""
+        self._tell, self.told = what, None
+        self.election.control(db, queue, port, what, own)
+
+    def program(self, subnet: Subnet, queue: RequestQueue) -> None:
+        """Program what changed."""
+        self.groups.queue_blocks(subnet, queue, everything=False)
+
+    def reading(self, subnet: Subnet, queue: RequestQueue, need: Need) -> None:
+        """Read tables of devices."""
+        self.read = Inventory(subnet, need)
+        self.read.ask(queue)
+
+    def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers to requests of ``phase``."""
+        if phase == "light":
+            self.changed |= bool(SwitchInfo.port_state_change.get(data).any())
+        elif phase == "poll":
+            self.election.heard(tags, data)
+        elif phase == "tell":
+            self.told = self._tell
+            self.election.heard(tags, data) if SMInfo.guid.get(data).all() else None
+        elif phase == "read" and self.read is not None:
+            self.read.heard(tags, data)
+
+    def lost(self, phase: str, db: Database, tags: np.ndarray) -> None:
+        """No answer, or a bad one."""
+        if phase == "light":
+            self.changed = True
+        elif phase == "groups":
+            for node in np.unique(tags).tolist():
+                self.groups.forget_switch(int(db.node_guid[node]))
+            self.changed = True

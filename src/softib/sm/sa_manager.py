@@ -1,0 +1,190 @@
+"""The administrator's desk of a master: what outlives a single question (IBA 15.4).
+
+Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups (66, 67); reports that
+wait for their acknowledgement; questions that wait for tables of devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.notice import Notice
+from softib.mad.batch import MadBatch
+from softib.mad.transactor import Transactor
+from softib.sm.config import SmConfig
+from softib.sm.inventory import Need
+from softib.sm.mcast_mgr import McastManager, has_full
+from softib.sm.notices import Subscriptions, gid_notice, report
+from softib.sm.sa.administrator import Administrator
+from softib.sm.sa.mcmember import Multicast, broadcast_mgid
+from softib.sm.sa.members import Members
+from softib.sm.sa.service import Services
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["SaManager"]
+
+REPORT_WINDOW = 64
+IN_SERVICE, OUT_OF_SERVICE = 64, 65
+LINK_LOCAL, HOPS_MAX = 2, 255
+
+
+@dataclass
+class Waiting:
+    """A question (a batch of one) and what must be read before it can be answered."""
+
+    need: Need
+    asked: MadBatch
+
+
+class SaManager:
+    """``subnet`` is None while this manager is no master. ``groups.changed`` and ``waiting`` are what the manager shall
+    do next."""
+
+    def __init__(self, config: SmConfig):
+        self.config = config
+        self.groups = McastManager()
+        self.subscriptions, self.services = Subscriptions(), Services()
+        self.multicast = Multicast(self.groups)
+        self.sa = Administrator(config.sa_key, self.multicast, self.subscriptions, self.services)
+        self.waiting: list[Waiting] = []
+        self._reports = Transactor(REPORT_WINDOW, config.timeout_ps, config.retries)
+        self._outbox: list[MadBatch] = []
+        self._now_ps = 0
+
+    @property
+    def subnet(self) -> Subnet | None:
+        """The subnet that is administered."""
+        return self.sa.subnet
+
+    # -- being master --
+
+    def open(self, subnet: Subnet, members: Members) -> None:
+        """A sweep ended. What left the subnet is forgotten, and who subscribed is told of comings and goings."""
+        before = self.subnet
+        if before is None:
+            self._partition_groups()
+        self.sa.refresh(subnet, members)
+        if before is None:
+            return
+        old, new = set(before.end_guid.tolist()), set(subnet.end_guid.tolist())
+        for guid in sorted(new - old):
+            self._tell(IN_SERVICE, (self.config.subnet_prefix, guid))
+        gone = old - new
+        if gone:
+            for group in self.groups.gone(gone):
+                self.multicast.events.append((67, group.mgid))
+            self.subscriptions.gone(gone)
+            self.services.gone(gone)
+        for guid in sorted(gone):
+            self._tell(OUT_OF_SERVICE, (self.config.subnet_prefix, guid))
+        self._events()
+
+    def close(self) -> None:
+        """No master any more: nothing is answered, nothing is remembered."""
+        self.sa.close()
+        self.groups.clear()
+        self.subscriptions.all.clear()
+        self.services.records.clear()
+        self.multicast.events.clear()
+        self.waiting.clear()
+        self._outbox.clear()
+        self._reports.abandon()
+
+    def reconfigure(self, config: SmConfig) -> None:
+        """Other partitions: their groups come, and those of partitions that are gone end with their last full member."""
+        self.config = config
+        if self.subnet is None:
+            return
+        kept = [g for g in self.groups.groups.values() if g.kept]
+        for group in kept:
+            group.kept = False
+        self._partition_groups()
+        for group in kept:
+            if not has_full(group):
+                self.groups.remove(group)
+                self.multicast.events.append((67, group.mgid))
+        self._events()
+
+    def _partition_groups(self) -> None:
+        """The groups that partitions keep: IPoIB's broadcast group and those of the file."""
+        for partition in self.config.known_partitions:
+            for g in partition.groups:
+                mgid = g.mgid or broadcast_mgid(partition.pkey, g.scope)
+                if mgid in self.groups.groups:
+                    self.groups.groups[mgid].kept = True
+                else:
+                    self.groups.add(
+                        mgid, 0x3FFF, qkey=g.qkey, mtu=g.mtu, rate=g.rate, pkey=partition.pkey | 0x8000, sl=g.sl, tclass=g.tclass,
+                        flow_label=g.flow_label, hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX, packet_life_time=self.config.subnet_timeout, kept=True,
+                    )  # fmt: skip
+
+    # -- questions --
+
+    def sm_info(self, own: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
+        """What SMInfoRecord tells from now on (``own`` is called when somebody asks)."""
+        self.sa.sm_info, self.sa.other_managers = own, others
+
+    def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:
+        """Answers; a question that needs tables of devices joins ``waiting``."""
+        self._now_ps = now_ps
+        replies = self.sa.answer(asked, now_ps)
+        self.waiting += [Waiting(need, batch) for need, batch in self.sa.deferred]
+        self.sa.deferred.clear()
+        self._events()
+        return replies
+
+    def was_read(self, need: Need, table: np.ndarray) -> None:
+        """The tables are here: answer who waits for them."""
+        self.sa.learn(need, table)
+        ready = [w for w in self.waiting if w.need == need]
+        self.waiting = [w for w in self.waiting if w.need != need]
+        for w in ready:
+            self._outbox.append(self.sa.answer(w.asked, self._now_ps))
+
+    # -- notices --
+
+    def forward(self, notice: np.ndarray) -> None:
+        """A device's trap (Notice, uint8[64]) goes to those who want it."""
+        if self.subnet is None:
+            return
+        end = int(self.subnet.end_of_lid[int(Notice.issuer_lid.get(notice))])
+        gid = (self.config.subnet_prefix, int(self.subnet.end_guid[end])) if end >= 0 else (0, 0)
+        self._report(notice, gid)
+
+    def _events(self) -> None:
+        """Groups that were made or ended."""
+        for trap, mgid in self.multicast.events:
+            octets = np.frombuffer(mgid, ">u8")
+            self._tell(trap, (int(octets[0]), int(octets[1])))
+        self.multicast.events.clear()
+
+    def _tell(self, trap: int, gid: tuple[int, int]) -> None:
+        subnet = self.subnet
+        assert subnet is not None
+        port = subnet.db.sm_port
+        own = (self.config.subnet_prefix, int(subnet.db.port_guid[port]))
+        self._report(gid_notice(trap, gid, int(subnet.db.port_lid[port])), own)
+
+    def _report(self, notice: np.ndarray, issuer: tuple[int, int]) -> None:
+        to = self.subscriptions.wanted_by(notice, issuer)
+        if to:
+            self._reports.submit(report(notice, issuer, to), np.zeros(len(to), np.int64))
+
+    # -- the wire --
+
+    def acknowledged(self, now_ps: int, inbox: MadBatch) -> None:
+        """Answers to reports."""
+        self._reports.receive(now_ps, inbox)
+        self._reports.completed()
+
+    def send(self, now_ps: int) -> tuple[MadBatch, int]:
+        """Late answers and reports, and when to call again."""
+        self._reports.receive(now_ps)
+        self._reports.completed()
+        reports, deadline_ps = self._reports.send(now_ps)
+        out = MadBatch.concat([*self._outbox, reports]) if self._outbox else reports
+        self._outbox = []
+        return out, deadline_ps

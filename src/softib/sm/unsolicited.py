@@ -1,0 +1,61 @@
+"""MADs that nobody asked for: other managers' SMInfo and devices' traps (IBA 14.2.5.13, 14.4.1, 13.4.9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import SMP_DATA, MadStatus, Method, MgmtClass, SmpAttr
+from softib.iba.notice import Notice
+from softib.iba.smp import MadHeader, SMInfo, Smp
+from softib.mad.batch import MadBatch
+
+__all__ = ["SWEEP_TRAPS", "Unsolicited", "answer"]
+
+SWEEP_TRAPS = (128, 129, 130, 131, 144, 145)
+"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or SystemImageGUID changed: look again."""
+DIRECTION_BIT = 0x8000
+LAST_CONTROL = 5
+
+
+@dataclass
+class Unsolicited:
+    """``replies`` to send; ``sweep``: a trap calls for one; ``notices`` uint8[n, 64] with the LIDs that sent them;
+    ``controls``: (modifier, SMInfo of the sender) of each Set(SMInfo)."""
+
+    replies: MadBatch
+    sweep: bool
+    notices: np.ndarray
+    controls: list[tuple[int, np.ndarray]]
+
+
+def answer(asked: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
+    """What ``asked`` (SMP requests and traps) mean, and the answers to them.
+
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkey`` lets a TrapRepress end the trap of a port that has an M_Key. A Set(SMInfo) with a modifier that means nothing is refused as a bad
+    field. What is neither question nor trap is left without an answer.
+    """
+    mad = asked.mad
+    method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
+    smp = np.isin(MadHeader.mgmt_class.get(mad), (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+    question = smp & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
+    trap = smp & (attr == SmpAttr.NOTICE) & (method == Method.TRAP)
+    notices = mad[trap][:, SMP_DATA : SMP_DATA + 64]
+    numbers = Notice.trap_number.get(notices)[Notice.is_generic.get(notices) == 1]
+    rows = np.flatnonzero(question | trap)
+    reply = asked[rows]
+    reply.mad = reply.mad.copy()
+    reply.dlid, reply.slid = asked.slid[rows].copy(), asked.dlid[rows].copy()
+    was_trap, is_set = trap[rows], method[rows] == Method.SET
+    modifier = MadHeader.attr_mod.get(mad[rows])
+    bad = is_set & ((modifier < 1) | (modifier > LAST_CONTROL))
+    status = np.where(bad, MadStatus.BAD_FIELD, MadStatus.OK)
+    directed = MadHeader.mgmt_class.get(reply.mad) == MgmtClass.SUBN_DR
+    MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
+    MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
+    Smp.mkey.set(reply.mad, np.where(was_trap, np.uint64(mkey), Smp.mkey.get(reply.mad)))
+    told = mad[rows][:, SMP_DATA : SMP_DATA + SMInfo.size]
+    controls = [(int(modifier[i]), told[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
+    reply.mad[~was_trap, SMP_DATA : SMP_DATA + SMInfo.size] = sm_info
+    return Unsolicited(reply, bool(np.isin(numbers, SWEEP_TRAPS).any()), notices.copy(), controls)
