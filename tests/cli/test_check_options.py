@@ -119,9 +119,7 @@ def one_line_of_last(ran) -> str:
 
 def test_all_shows_what_is_cut_short_otherwise(tmp_path):
     source = tmp_path / "many.yaml"
-    faults = ", ".join(
-        f'{{cable: "leaf-{i}[{p}]", ber: 1.0e-5}}' for i in range(1, 4) for p in range(5, 9)
-    )
+    faults = ", ".join(f'{{cable: "leaf-{i}[{p}]", ber: 1.0e-5}}' for i in range(1, 4) for p in range(5, 9))
     source.write_text(f"topology: {{kind: fat-tree, radix: 8, levels: 2}}\nfaults: [{faults}]\n")
     number = len(softib("check", source, "--json").json()["findings"])
     short, full = softib("check", source), softib("check", source, "--all")

@@ -28,7 +28,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def served():
     s = Serving(generate("fat-tree", radix=4, levels=3, generation="HDR"))
-    s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+    s.do(lambda: bring_up(s.fabric, engine="minhop", plane=s.board.plane))
     yield s
     s.stop()
 

@@ -31,7 +31,7 @@ OWN = "Topology file is not specified"
 def served(own_library):
     """8 hosts and 6 switches in two levels, brought up; without a multicast group, whose rate it would call too low."""
     s = UmadServing(generate("fat-tree", radix=4, levels=2, generation="QDR"), own_library)
-    s.do(lambda: bring_up(s.fabric, plane=s.board.plane))
+    s.do(lambda: bring_up(s.fabric, engine="minhop", plane=s.board.plane))
     yield s
     s.stop()
 

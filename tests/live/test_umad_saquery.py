@@ -33,7 +33,9 @@ class Attached:
     def __init__(self, softib, kind: str, sm: str, stock):  # noqa: F811
         self.softib, self.stock, self.folder = softib, stock, softib.folder
         (self.folder / "net.yaml").write_text(f"generation: HDR\ntopology: {NETS[kind]}\n")
-        softib.start("net.yaml", "--name", "net", "--sm", sm)
+        # minhop as stock OpenSM's default: with ftree no path joins two root switches (opensm(8), --connect_roots).
+        engine = ("--engine", "minhop") if sm == "internal" else ()
+        softib.start("net.yaml", "--name", "net", "--sm", sm, *engine)
         self.f = Board.open(Path(softib.status("net")[0]["board"])).fabric
         if sm == "external":
             self.opensm()

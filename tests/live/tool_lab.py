@@ -51,7 +51,7 @@ class Lab(threading.Thread):
                 del os.environ["XDG_RUNTIME_DIR"]
             else:
                 os.environ["XDG_RUNTIME_DIR"] = told
-        self.daemon_ = Daemon(slot, fabric, Settings(sm=sm, config=config or SmConfig()))
+        self.daemon_ = Daemon(slot, fabric, Settings(sm=sm, config=config or SmConfig(engine="minhop")))
         self.f = self.daemon_.fabric
         self.plane = self.daemon_.board.plane
         self.calls: list[Any] = []
