@@ -94,7 +94,7 @@ def test_the_header_is_what_the_compiler_makes_of_it(tmp_path):
     source, program = tmp_path / "size.c", tmp_path / "size"
     lines = [f'#include "{HEADER}"', "#include <stddef.h>", "#include <stdio.h>", "int main(void) {"]
     told = {}
-    for name in ("hello", "ask", "told"):
+    for name in ("hello", "ask", "reply"):
         lines.append(f'printf("{name} %zu\\n", sizeof(struct softib_cm_{name}));')
         told[name] = _layout(name).size
     source.write_text("\n".join([*lines, "return 0; }"]))
