@@ -9,14 +9,12 @@ STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibu
 	rdma-core ibverbs-utils rdmacm-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev gcc
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
-FABRICS := tests/live tests/verbs tests/ulp tests/sm/test_internal_stock.py tests/sm/test_partitions_stock.py
-# Files in those folders that only compute. test_hostile.py also compiles the largest kernels while the other worker computes.
-APART   := $(addprefix tests/live/test_,hostile.py board.py) \
-	$(addprefix tests/verbs/test_,cm_mads.py cm_protocol.py engine.py engine_fuzz.py fabric_layout.py fabric_path.py \
-	fabric_words.py verbs_lanes.py verbs_lost_acks.py verbs_model.py verbs_wrong_keys.py)
+FABRICS := tests/live tests/preload tests/ulp
+# Files in those folders that only compute. ibsim/test_hostile.py also compiles the largest kernels while the other worker computes.
+APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
+	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py model.py wrong_keys.py)
 # What computes runs two at a time, a file each (kernels that both need are compiled once, see softib.jit).
-PURE    := -n 2 --dist loadfile $(APART) $(filter-out tests/live tests/verbs tests/ulp tests/__% tests/conftest.py,$(wildcard tests/*)) \
-	$(addprefix --ignore=,$(filter tests/sm/%,$(FABRICS)))
+PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
 
 .PHONY: help setup demo test test-all lint types contracts stock-tools preload bench clean
 

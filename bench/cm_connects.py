@@ -4,7 +4,7 @@
 
 All connections of a run are under way at once, each waiting for its own answers. The time of a run with one connection
 (start of the program, registration of memory) is subtracted. Without a device in the preload libraries, name one with
---preload (``tests/verbs/stand_in_verbs.c`` is enough: no message is sent).
+--preload (``tests/live/rdma_cm/stand_in_verbs.c`` is enough: no message is sent).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ PATIENCE_S = 3600.0
 
 def sockets(count: int, seed: int) -> int:
     """A round through sockets; returns what was sent. Raises what a client found."""
-    from tests.live.fuzzing import Running, all_at_once, hardware
+    from tests.live.ibsim.fuzzing import Running, all_at_once, hardware
 
     with tempfile.TemporaryDirectory(prefix="softib-fuzz-") as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder

@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.verbs.fabric_library import Label, Leg, SharedFabricInC, Way
+from tests.preload.verbs.fabric_library import Label, Leg, SharedFabricInC, Way
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.verbs.applications import FABRIC, SOURCE, A, Applications, B
+from tests.preload.verbs.applications import FABRIC, SOURCE, A, Applications, B
 
 BURSTS = {"lat": ("second", "first", 30_000), "send": ("take", "send", 200_000), "write": ("", "write", 200_000)}
 

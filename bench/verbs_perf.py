@@ -22,7 +22,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.verbs.applications import A, Applications, wait_for_listener
+from tests.preload.verbs.applications import A, Applications, wait_for_listener
 
 CORES = "0,1"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.verbs.applications import A, Applications
+from tests.preload.verbs.applications import A, Applications
 
 SIZES = (("1 page", 4096), ("1 MB", 1 << 20), ("64 MB", 64 << 20), ("1 GB", 1 << 30))
 

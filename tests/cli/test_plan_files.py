@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from softib.cli.check import command
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.formats.registry import write
-from tests.cabling.director import director_fabric, text
+from tests.fabric.formats.cabling.director import director_fabric, text
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def expected(row: dict[str, str]) -> dict[str, int]:
     if row["format"].startswith("topo"):
         return {"system_links": int(row["links"])}
     keys = ("switches", "cas", "sharp_nodes", "links")
-    # 344 records, each link from both ends: 172 links; the table says 171 (tests/formats/test_counts.py counts them).
+    # 344 records, each link from both ends: 172 links; the table says 171 (tests/fabric/formats/test_counts.py counts them).
     keys = keys[:3] if row["file"] == "ibutils-clusters/subnet.lst" else keys
     return {k: int(row[k]) for k in keys if row[k]}
 

@@ -26,8 +26,8 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.routing.engine import route
+from tests.fabric.topologies.graphs import flow_gbps
 from tests.report.samples import with_lids
-from tests.topologies.graphs import flow_gbps
 
 SPEEDS = ("SDR", "QDR", "EDR", "HDR")
 

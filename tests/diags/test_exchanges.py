@@ -13,7 +13,7 @@ from softib.diags.structure import recognise
 from softib.fabric.faults.inject import remove_cable, swap_cables
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
-from tests.cabling.director import Made, director_fabric, rename
+from tests.fabric.formats.cabling.director import Made, director_fabric, rename
 
 UNNAMED = "Quantum Mellanox Technologies"
 TREE = {"swapped-cables", "missing-uplinks", "uneven-spines", "missing-cable", "misplaced-cable"}

@@ -14,7 +14,7 @@ from softib.fabric.faults.inject import remove_cable, swap_cables
 from softib.fabric.formats.cabling.csv import parse_cabling
 from softib.fabric.formats.cabling.plan import CablingPlan, join_plans, read_plan
 from softib.fabric.formats.registry import read
-from tests.cabling.director import NAMELESS, Made, director_fabric, rename, text
+from tests.fabric.formats.cabling.director import NAMELESS, Made, director_fabric, rename, text
 
 
 def plan_of(*lists: list[str]) -> CablingPlan:

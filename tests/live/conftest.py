@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softib.preload import build
-from tests.live.protocol_lab import served, up
+from tests.live.ibsim.protocol_lab import served, up
 
 __all__ = ["served", "up"]
 

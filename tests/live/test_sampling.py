@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.perf import PortSamplesControl, PortSamplesResult
+from tests.live.ibsim.test_fuzz_sockets import running  # noqa: F401
 from tests.live.serving import Raw, mad, wait_for
-from tests.live.test_fuzz_sockets import running  # noqa: F401
 
 PERF, SET, GET = 0x04, 2, 1
 

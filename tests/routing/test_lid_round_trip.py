@@ -20,7 +20,7 @@ from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
 from tests.conftest import find_shared_data
-from tests.live.opensm_runs import one_pass
+from tests.live.internal_sm.runs import one_pass
 from tests.live.serving import Serving
 
 

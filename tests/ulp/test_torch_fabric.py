@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verbs.applications import A, Applications, B, stop
+from tests.preload.verbs.applications import A, Applications, B, stop
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -1,6 +1,6 @@
 """Expands an IBNL system description into chips, internal links and front-panel ports, as ibdm does.
 
-ibdm's rules, checked against the stock library in tests/cabling/test_ibdm_oracle.py:
+ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/test_ibdm_oracle.py:
 
 * a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and ``R`` or ``Removed``
   leaves the slot empty;

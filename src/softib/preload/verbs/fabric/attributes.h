@@ -1,6 +1,6 @@
 /*
  * Where fields of PortInfo and SwitchInfo stand in their wire images (IBA 14.2.5.6, 14.2.5.4), and the few codes that the
- * data path looks at. The declaration is softib/iba/smp.py; tests/verbs/test_fabric_layout.py compares the two.
+ * data path looks at. The declaration is softib/iba/smp.py; tests/preload/verbs/test_layout.py compares the two.
  */
 #ifndef SOFTIB_VERBS_ATTRIBUTES_H
 #define SOFTIB_VERBS_ATTRIBUTES_H

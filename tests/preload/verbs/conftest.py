@@ -1,0 +1,35 @@
+"""Running fabrics for the tests of verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.live.conftest import own_library
+from tests.preload.verbs.applications import Applications
+from tests.preload.verbs.fabric_up import FabricUp
+
+__all__ = ["own_library", "up"]
+
+
+@pytest.fixture(scope="session")
+def apps() -> Iterator[Applications]:
+    """A running fabric for unmodified programs."""
+    made = Applications()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def up() -> Iterator[Callable[..., FabricUp]]:
+    """``up(fabric)`` runs it until the test is over."""
+    made: list[FabricUp] = []
+
+    def start(fabric, **settings) -> FabricUp:
+        made.append(FabricUp(fabric, **settings))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()

@@ -1,0 +1,58 @@
+"""Programs in ``tests/preload/verbs/engine`` compiled with the library's own sources."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from softib.preload import build
+
+VERBS = Path(build.__file__).parent / "verbs"
+HERE = Path(__file__).with_name("engine")
+FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-tsan", "-fno-omit-frame-pointer")
+INCLUDES = tuple(f"-I{folder}" for folder in (VERBS, VERBS / "memory", VERBS / "engine", HERE))
+
+
+@functools.cache
+def program(
+    name: str, folders: tuple[str, ...] = ("memory",), more: tuple[str, ...] = (), files: tuple[str, ...] = ()
+) -> Path:
+    """``engine/NAME.c`` with all of ``folders`` and ``files`` of the library, compiled once a test run; skips where that
+    cannot be."""
+    cc = build.compiler()
+    if cc is None:
+        pytest.skip("no C compiler")
+    if "engine" in folders and not Path("/usr/include/infiniband/verbs.h").is_file():
+        pytest.skip("no infiniband/verbs.h; install libibverbs-dev")
+    to = Path(tempfile.mkdtemp(prefix="softib-engine-")) / name
+    sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).glob("*.c")))]
+    sources += [VERBS / file for file in files]
+    if "engine" in folders:
+        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("world", "stub", f"{name}_"))]
+    with ThreadPoolExecutor() as pool:
+        objects = list(pool.map(lambda source: compiled(source, more), sources))
+    done = subprocess.run(
+        [*cc.split(), *more, "-o", str(to), *map(str, objects), "-lpthread", "-lm"], capture_output=True, text=True
+    )
+    if done.returncode and any("sanitize" in flag for flag in more) and "cannot find -l" in done.stderr:
+        pytest.skip("the compiler has no sanitizers")
+    assert done.returncode == 0, done.stderr
+    return to
+
+
+@functools.cache
+def compiled(source: Path, more: tuple[str, ...]) -> Path:
+    """Its object file, made once a test run."""
+    to = Path(tempfile.mkdtemp(prefix="softib-engine-")) / f"{source.stem}.o"
+    cc = build.compiler()
+    assert cc is not None
+    done = subprocess.run(
+        [*cc.split(), *FLAGS, *more, *INCLUDES, "-c", "-o", str(to), str(source)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return to

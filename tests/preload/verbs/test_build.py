@@ -1,0 +1,101 @@
+"""Building the preload libraries: without a warning in our tests, whatever a user's compiler warns of, and with words for what lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from softib.preload import build
+from tests.preload.verbs.applications import A
+
+COMPILERS = ("gcc", "clang", "clang-14", "clang-16", "clang-19")
+STRICT = ("-Werror", "-Wshadow", "-Wundef", "-Wvla", "-Wpointer-arith")
+
+
+def sources() -> list[Path]:
+    return sorted([*build.SOURCES.glob("*.c"), *build.VERBS_SOURCES.glob("*/*.c")])
+
+
+def complaints(cc: str, *flags: str) -> str:
+    if build.missing_headers():
+        pytest.skip("libibverbs-dev and librdmacm-dev are not installed")
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.map(lambda s: subprocess.run([cc, *build.FLAGS, *STRICT, *flags, str(s)], capture_output=True, text=True).stderr,
+                        sources())  # fmt: skip
+        return "".join(done)
+
+
+@pytest.mark.parametrize("cc", [c for c in COMPILERS if shutil.which(c)])
+def test_no_compiler_warns(cc):
+    assert complaints(cc, "-fsyntax-only") == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cc", [c for c in COMPILERS if shutil.which(c)])
+def test_no_compiler_warns_when_it_optimises(cc):
+    assert complaints(cc, "-O3", "-c", "-o", "/dev/null") == ""
+
+
+def test_a_warning_does_not_keep_anybody_from_installing(tmp_path, monkeypatch):
+    """A compiler that warns of every file, as a newer one may of some."""
+    assert not any("error" in flag for flag in build.FLAGS)
+    cc = build.compiler() or pytest.skip("no C compiler")
+    fussy = tmp_path / "fussy"
+    fussy.write_text(f'#!/bin/sh\nexec {cc} -Wall -Wextra -Wconversion "$@"\n')
+    fussy.chmod(0o755)
+    monkeypatch.setenv("CC", str(fussy))
+    assert build.compile_library(tmp_path / "x.so").is_file()
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    """No compiler, no headers: each with what to install."""
+    monkeypatch.setattr(build, "VERBS_LIBRARY", tmp_path / "none.so")
+    monkeypatch.setattr(build, "LIBRARY", tmp_path / "none-either.so")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    assert "there is no C compiler; install gcc libibverbs-dev librdmacm-dev and run" in build.why_no_verbs()
+    monkeypatch.setattr(build, "compiler", lambda: "cc")
+    monkeypatch.setattr(build, "_run", lambda words, text="": subprocess.CompletedProcess(words, 1, "", ""))
+    assert "no infiniband/verbs.h and no rdma/rdma_cma.h; install" in build.why_no_verbs()
+    assert "\n" not in build.why_no_verbs()
+
+
+def test_the_build_says_what_lacks_and_fails(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "softib.preload.build"], capture_output=True, text=True,
+                          env={**os.environ, "PATH": str(tmp_path), "CC": ""})  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 2, done
+    assert "libsoftib-verbs.so is not built" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    (
+        ["ibv_devices"],
+        ["/usr/bin/python3", "-c", "import ctypes as c; c.CDLL('libibverbs.so.1').ibv_get_device_list(None)"],
+    ),
+    ids=("linked", "loaded"),
+)
+def test_without_the_library_one_line_says_so(apps, tmp_path, words):
+    """Not an empty table: where the program is linked to libibverbs, and where it loads it later."""
+    if not shutil.which(words[0], path="/usr/bin:/usr/sbin"):
+        pytest.skip(f"{words[0]} is not installed")
+    code = (
+        "import sys; from pathlib import Path; import softib.preload.build as b, softib.live.launch.preload as p\n"
+        f"b.VERBS_LIBRARY = Path({str(tmp_path / 'none.so')!r}); p.PRELOADS = (b.LIBRARY, b.VERBS_LIBRARY)\n"
+        "from softib.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", "--node", A, "--", *words], env=apps.env, capture_output=True, text=True
+    )
+    lines = [line for line in done.stderr.splitlines() if "no InfiniBand devices for this program" in line]
+    assert len(lines) == 1 and "python -m softib.preload.build" in lines[0], done.stderr
+    quiet = subprocess.run(
+        [sys.executable, "-c", code, "run", "--node", A, "--", "true"], env=apps.env, capture_output=True, text=True
+    )
+    assert quiet.stderr == ""

@@ -1,0 +1,73 @@
+"""The engine alone, between two processes that are threads of one: its laws under sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from tests.preload.verbs.engine_programs import program
+
+SCENES = ("rc", "rnr", "lost", "refused", "atomics", "uc", "ud", "srq", "xrc", "flush", "drain", "dereg", "states")
+SANITIZERS = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    "thread": ("-fsanitize=thread",),
+}
+FOLDERS = ("memory", "engine")
+OPTIONS = {"TSAN_OPTIONS": "halt_on_error=0 exitcode=66", "ASAN_OPTIONS": "detect_leaks=0"}
+
+
+@pytest.fixture
+def folder():
+    made = tempfile.mkdtemp(prefix="sve-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    yield made
+    shutil.rmtree(made)
+
+
+def run(name, sanitizer, *arguments, limit_s=240, files=()):
+    made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
+    done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
+                          env=os.environ | OPTIONS)  # fmt: skip
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:6000]}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", SCENES)
+def test_law(folder, scene, sanitizer):
+    assert run("laws", sanitizer, folder, scene) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("matching", "phases", "rendezvous", "model", "race"))
+def test_tag_matching(folder, scene, sanitizer):
+    """Against the rules of ibv_post_srq_ops(3), and against a list that is plainly searched."""
+    assert run("tags", sanitizer, folder, scene, files=("abi/tags.c",)) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("places", "purge", "destroy", "disconnect", "inherits", "members"))
+def test_queue(folder, scene, sanitizer):
+    """NodeFinder are freed by polling; reset, destroy and leaving a group while others send and poll."""
+    assert run("queues", sanitizer, folder, scene) == "ok\n"
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize("scene", ("post", "timer"))
+def test_own_requests_and_dereg(folder, scene, sanitizer):
+    """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
+    assert run("quiesce", sanitizer, folder, scene, 30) == "ok\n"
+
+
+def test_a_rendezvous_ends_when_its_sender_is_killed(folder):
+    """Between the match and the FIN; at the moments that matter most, and at any."""
+    assert run("orphans", "address", folder, 1, 3, files=("abi/tags.c",)) == "ok\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_many_rendezvous_end_when_their_senders_are_killed(folder):
+    assert run("orphans", "address", folder, 2, 500, limit_s=800, files=("abi/tags.c",)) == "ok\n"

@@ -1,0 +1,110 @@
+"""OpenMPI over UCX over verbs: ranks on two nodes of the fabric, data checked."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.preload.verbs.applications import A, B
+
+pytestmark = pytest.mark.stock
+
+RING = """
+from array import array
+from mpi4py import MPI
+c = MPI.COMM_WORLD
+r, n = c.Get_rank(), c.Get_size()
+for size in (1, 1000, 100000):
+    a, b = array("d", [r]) * size, array("d", [0]) * size
+    c.Sendrecv(a, (r + 1) % n, 0, b, (r - 1) % n, 0)
+    assert set(b) == {(r - 1) % n}
+    c.Allreduce(a, b)
+    assert set(b) == {n * (n - 1) / 2}
+assert c.allgather(r) == list(range(n))
+print(f"right {r}\\n", end="")
+"""
+OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "^openib", "--mca", "osc", "ucx",
+           "-x", "UCX_TLS=rc_v,self", "-x", "UCX_NET_DEVICES=mlx5_0:1")  # fmt: skip
+
+
+def mpirun(apps, stock, np: int, *words: str, limit_s: int = 240, folder: Path | None = None) -> str:
+    """``np`` ranks on each of two nodes."""
+    stock("mpirun")
+    command = ["mpirun", *OPTIONS, "-np", str(np), *apps.on(A, *words), ":", "-np", str(np), *apps.on(B, *words)]
+    done = subprocess.run(
+        command, env=apps.env, cwd=folder or apps.folder, capture_output=True, text=True, timeout=limit_s
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_four_ranks_on_two_nodes(apps, stock):
+    if subprocess.run(["/usr/bin/python3", "-c", "import mpi4py"], capture_output=True).returncode:
+        pytest.skip("python3-mpi4py is not installed")
+    before = apps.counters(A)["PortXmitData"]
+    said = mpirun(apps, stock, 2, "/usr/bin/python3", "-c", RING)
+    assert sorted(re.findall(r"right (\d)", said)) == list("0123")
+    assert (apps.counters(A)["PortXmitData"] - before) * 4 > 2 * 800_000, "it went over the fabric"
+
+
+@pytest.mark.slow
+def test_netpipe(apps, stock):
+    said = mpirun(apps, stock, 1, stock("NPopenmpi"), "-u", "65536", limit_s=240)
+    rows = re.findall(r"^ *\d+: +(\d+) bytes +\d+ times --> +([\d.]+) Mbps", said, re.M)
+    assert int(rows[-1][0]) >= 65536 and float(rows[-1][1]) > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_hpcc(apps, stock, tmp_path):
+    """The HPC Challenge's own checks of its results: HPL, PTRANS, RandomAccess, FFT over four ranks."""
+    stock("hpcc")
+    (tmp_path / "hpccinf.txt").write_text(HPCC)
+    mpirun(apps, stock, 2, stock("hpcc"), limit_s=360, folder=tmp_path)
+    out = (tmp_path / "hpccoutf.txt").read_text()
+    assert "Success=1" in out and "FAILED" not in out, out[-3000:]
+    assert re.search(r"1 tests completed and passed residual checks", out)
+
+
+HPCC = """HPLinpack benchmark input file
+Innovative Computing Laboratory, University of Tennessee
+HPL.out
+8
+1
+500
+1
+64
+0
+1
+2
+2
+16.0
+1
+2
+1
+4
+1
+2
+1
+1
+1
+0
+1
+0
+1
+0
+2
+64
+0
+0
+1
+8
+##### This line (no. 32) is ignored (it serves as a separator). ######
+0
+1200 10000 30000
+0
+40 9 8 13 13 20 16 32 64
+"""

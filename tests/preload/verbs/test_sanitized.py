@@ -1,0 +1,99 @@
+"""The library under AddressSanitizer and UndefinedBehaviourSanitizer, in unmodified programs: neither finds anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from softib.preload import build
+from tests.preload.verbs.applications import A, B
+from tests.preload.verbs.test_pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
+
+pytestmark = pytest.mark.stock
+
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1",
+            "-Wno-format-truncation")  # fmt: skip
+"""Without the warning that instrumented code gives where the plain one does not."""
+
+
+class Sanitized:
+    """The libraries as a value of LD_PRELOAD, and what the sanitizers said."""
+
+    def __init__(self, apps, folder):
+        self.apps, self.folder = apps, folder
+        libraries = [build.compile_library(folder / "libsoftib-umad.so", SANITIZE),
+                     build.compile_verbs(folder / "libsoftib-verbs.so", SANITIZE)]  # fmt: skip
+        asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+        self.preload = ":".join([asan.stdout.strip(), *map(str, libraries)])
+
+    def words(self, *words: str, **more: str) -> list[str]:
+        """A program under them. Leaks are the programs' own matter: stock ones free little before they end."""
+        options = {"LD_PRELOAD": self.preload, "UBSAN_OPTIONS": "print_stacktrace=1",
+                   "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.folder}/said", **more}  # fmt: skip
+        return ["env", *(f"{name}={value}" for name, value in options.items()), *words]
+
+    def said(self) -> str:
+        return "\n".join(p.read_text() for p in sorted(self.folder.glob("said*")))
+
+
+@pytest.fixture(scope="module")
+def sanitized(apps, tmp_path_factory):
+    try:
+        return Sanitized(apps, tmp_path_factory.mktemp("asan"))
+    except RuntimeError as error:
+        if "cannot find -l" not in str(error):
+            raise
+        pytest.skip(f"no AddressSanitizer: {error}")
+
+
+PAIRS = ("ib_write_lat -n 100", "ib_send_bw -c UD -n 200", "ib_read_bw -a -n 20", "ib_atomic_bw -n 100")
+
+
+def pair(apps, sanitized, stock, line: str) -> None:
+    program, *options = line.split()
+    port = next(apps.ports)
+    words = (stock(program), *options, "-F", "-p", str(port))
+    _, client = apps.pair(sanitized.words(*words), sanitized.words(*words, "127.0.0.1"), tcp=port)
+    assert "BW average" in client or "t_avg" in client, client
+    assert not sanitized.said()
+
+
+def test_it_would_speak(apps, sanitized):
+    """The sanitizer is in the program: it answers."""
+    done = subprocess.run(apps.on(A, *sanitized.words("ibv_devices", ASAN_OPTIONS="help=1")), env=apps.env,
+                          capture_output=True, text=True)  # fmt: skip
+    assert "Available flags for AddressSanitizer" in done.stdout + done.stderr
+
+
+def test_perftest(apps, sanitized, stock):
+    pair(apps, sanitized, stock, PAIRS[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", PAIRS[1:])
+def test_perftest_all(apps, sanitized, stock, line):
+    pair(apps, sanitized, stock, line)
+
+
+@pytest.mark.slow
+def test_rdma_cm(apps, sanitized, stock):
+    ip = apps.address(A)
+    server = sanitized.words(stock("rping"), "-s", "-a", ip, "-C", "5", "-V")
+    _, client = apps.pair(server, sanitized.words(stock("rping"), "-c", "-a", ip, "-C", "5", "-v", "-V"), nodes=(A, B))
+    assert "ping data: rdma-ping-4" in client
+    assert not sanitized.said()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_suite(apps, sanitized, tmp_path):
+    """All of rdma-core's own tests."""
+    folder = suite_in(tmp_path)
+    done = subprocess.run(apps.on(A, *sanitized.words(PYTHON, str(RUNNER))), env=apps.env, cwd=folder, capture_output=True,
+                          text=True, timeout=1000)  # fmt: skip
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
+    assert not sanitized.said()
+    assert not [row for row in rows if row[1] == "failed"], done.stderr
+    assert sum(row[1] == "passed" for row in rows) >= PASSED
