@@ -16,6 +16,9 @@ APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(a
 # What computes runs two at a time, a file each (kernels that both need are compiled once, see softib.jit).
 PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
 
+# Programs on running fabrics mostly wait: more of them than there are cores.
+AT_ONCE := 3
+
 .PHONY: help setup demo test test-all lint types contracts stock-tools preload bench clean
 
 help:
@@ -54,11 +57,14 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
-# Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole.
+# Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. Tests leave nothing
+# behind: what is found in their temporary folder afterwards fails the run too.
 test: setup stock-tools preload lint types contracts
-	@code=0; \
+	@code=0; export TMPDIR=$$(mktemp -d /tmp/softib-test.XXXXXX); \
 	echo "== tests that compute"; $(BIN)/pytest -q $(PURE) || code=1; \
-	echo "== tests on running fabrics"; $(BIN)/pytest -q -n 2 --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || code=1; \
+	echo "== tests on running fabrics"; $(BIN)/pytest -q -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || code=1; \
+	rm -rf $$TMPDIR/pytest-of-*; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
+	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 
 test-all: setup stock-tools preload lint types contracts

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.scratch import remove_all
+
 # The default run is the same every time, on any machine; `make test-all` looks for new examples (profile "search").
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("search"), derandomize=True)
@@ -44,3 +46,8 @@ def stock():
         return path
 
     return find
+
+
+def pytest_sessionfinish() -> None:
+    """In the workers too: what their tests made ends with them."""
+    remove_all()

@@ -5,9 +5,9 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.iba import cc
+from tests.agents.lab import program
 
 from .smps import GET, SET, ask, line
-from .test_routes import program
 
 S = 10**12
 SWITCH, CA = 2, 12

@@ -7,12 +7,9 @@ from softib.agents.kernels import flow_control
 from softib.agents.plane import AgentPlane
 from softib.iba.perf import PortCounters, PortVLXmitFlowCtlUpdateErrors
 from softib.iba.smp import PortInfo
+from tests.agents.lab import S, cable, powered, program, read, sent_where_it_can
 
 from .smps import ask, line
-from .test_link_faults import S, cable, powered
-from .test_notices import sent_where_it_can
-from .test_pma import read
-from .test_routes import program
 
 expiries = flow_control.expiries.__wrapped__
 

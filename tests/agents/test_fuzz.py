@@ -278,9 +278,9 @@ except IndexError:
     pass
 else:
     raise SystemExit("bounds are not checked")
-from tests.agents.test_fuzz import fuzz
+from tests.agents import test_fuzz
 for seed in (31, 32):
-    field = fuzz(seed, {mads}, 1024)
+    field = test_fuzz.fuzz(seed, {mads}, 1024)
     print(field.sent, field.answered)
 """
 

@@ -13,9 +13,9 @@ from softib.errors import SoftibBug
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
+from tests.agents.lab import program
 
 from .smps import GET, SET, ask, changed, guard, line, random_fabric, requests, snapshot
-from .test_routes import program
 
 ATTRS = np.array([0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1B, 0x33, 0xFF90, 0x99], np.uint16)
 GMP_ATTRS = {

@@ -8,31 +8,13 @@ import pytest
 from softib.agents.kernels.ber import PACKET_OCTETS
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PhysState, PortState
 from softib.iba.perf import PortCounters, PortCountersExtended
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
 from softib.iba.smp import PortInfo, SwitchInfo
+from tests.agents.lab import S, cable, powered, program
 
 from .smps import SET, ask, line, requests
-from .test_routes import program
-
-S = 10**12
-
-
-def powered(generation="QDR"):
-    f = generate("fat-tree", radix=4, levels=2, generation=generation)
-    f.power_on()
-    SwitchInfo.port_state_change.set(f.switch_info, 0)  # as a manager leaves it; only its first rise is a trap
-    return f, AgentPlane(f)
-
-
-def cable(f, a="leaf-1", b="spine-1"):
-    """Both ports of the cable between two nodes."""
-    names = f.node_names()
-    rows = [p for p in f.ports_of(names.index(a), port0=False) if f.port_peer[p] >= 0]
-    port = next(p for p in rows if names[f.port_node[f.port_peer[p]]].split(" ")[0] == b)
-    return port, int(f.port_peer[port])
 
 
 def states(f, *ports):

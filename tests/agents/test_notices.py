@@ -8,9 +8,9 @@ from softib.errors import InputError
 from softib.iba import notice
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
+from tests.agents.lab import program, sent_where_it_can
 
 from .smps import SET, ask, line
-from .test_routes import program
 
 S = 10**12
 
@@ -65,19 +65,6 @@ def test_link_failures_count_at_both_ends_and_raise_128(lab):
     plane.set_link(near, False)
     assert f.counters["link_downed_counter"].sum() == 2, "what is down does not go down"
     assert {(t, d["lid"]) for t, _, _, d in sent_where_it_can(plane)} >= {(128, 2)}
-
-
-def sent_where_it_can(plane):
-    out = []
-    for n in plane.take_notices():
-        found = plane.trap(n)
-        if found:
-            got = notice.Notice.unpack(found[0].mad[0, 64:128].tobytes())
-            struct = notice.DETAILS_BY_TRAP[n.trap]
-            out.append(
-                (n.trap, got["issuer_lid"], got["type"], struct.unpack(bytes(got["data_details"])[: struct.size]))
-            )
-    return out
 
 
 def test_local_changes_raise_144(lab):

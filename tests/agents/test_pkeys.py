@@ -7,9 +7,9 @@ from softib.agents.plane import AgentPlane
 from softib.iba.constants import CapMask
 from softib.iba.notice import TrapBadKey, TrapBadSwitchPKey
 from softib.iba.smp import PortInfo
+from tests.agents.lab import program
 
 from .smps import ask, line, requests
-from .test_routes import program
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba.perf import ClassPortInfo, PortCounters, PortCountersExtended
+from tests.agents.lab import program, read
 
 from .smps import SET, ask, line
-from .test_routes import program
 
 
 @pytest.fixture
@@ -17,15 +17,6 @@ def lab():
     plane = AgentPlane(f)
     sm = program(f, plane, s, h)
     return f, plane, sm, s
-
-
-def read(plane, sm, struct, number, **kw):
-    data = struct.zeros()
-    struct.port_select.set(data, number)
-    for name, value in kw.pop("fields", {}).items():
-        struct.fields[name].set(data, value)
-    status, said = ask(plane, sm, klass=4, attr=struct.attr, dlid=1, data=data, **kw)
-    return status, struct.unpack(said[: struct.size].tobytes())
 
 
 def test_each_field_saturates_at_its_own_width(lab):

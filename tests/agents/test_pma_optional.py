@@ -4,26 +4,12 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.fabric import columns
 from softib.iba import perf
 from softib.iba.perf import ClassPortInfo
+from tests.agents.lab import GROUPS, OPTIONAL, counters_of, place, program, read
 
 from .smps import GET, SET, ask, line
-from .test_pma import read
-from .test_routes import program
 
-GROUPS = {
-    "detail_counters": columns.DETAIL_COUNTERS,
-    "vl_counters": columns.VL_COUNTERS,
-    "sl_counters": columns.SL_COUNTERS,
-    "lane_counters": columns.LANE_COUNTERS,
-}
-OPTIONAL = [
-    perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortOpRcvCounters, perf.PortFlowCtlCounters,
-    perf.PortVLOpPackets, perf.PortVLOpData, perf.PortVLXmitFlowCtlUpdateErrors, perf.PortVLXmitWaitCounters,
-    perf.PortExtendedSpeedsCounters, perf.SwPortVLCongestion, perf.PortRcvConCtrl, perf.PortSLRcvFECN,
-    perf.PortSLRcvBECN, perf.PortXmitConCtrl, perf.PortVLXmitTimeCong, perf.PortXmitDataSL, perf.PortRcvDataSL,
-]  # fmt: skip
 ID = lambda s: s.__name__
 
 
@@ -33,18 +19,6 @@ def lab():
     plane = AgentPlane(f)
     sm = program(f, plane, s, h)
     return f, plane, sm, s
-
-
-def counters_of(struct):
-    """(field, element) of every counter of an attribute, in wire order."""
-    named = {n for d in GROUPS.values() for n in d.names}
-    return [(x, i) for x in struct.named() if x.name in named for i in range(x.count)]
-
-
-def place(f, name):
-    """The column that holds counter ``name`` as [ports, elements]."""
-    group = next(g for g, d in GROUPS.items() if name in d.names)
-    return getattr(f, group)[name].reshape(f.sizes.ports, -1)
 
 
 def values(got, struct):

@@ -7,26 +7,9 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.iba.notice import Notice
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
+from tests.agents.lab import program, walk
 
-from .smps import SET, ask, line, random_fabric, requests
-
-
-def walk(f, port, path):
-    """Independent oracle: follow cables by (node, portnum) lookups in the cable list."""
-    cable = {int(a): int(b) for a, b in f.cable_port if b >= 0}
-    cable.update({b: a for a, b in cable.items()})
-    ports = {(int(f.port_node[p]), int(f.port_num[p])): p for p in range(f.sizes.ports)}
-    ingress = [int(f.port_num[port])]
-    for i, out in enumerate(path):
-        node = int(f.port_node[port])
-        if f.node_type[node] == 1 and (i or out != f.port_num[port]):
-            return None, ingress
-        egress = ports.get((node, out)) if out else None
-        if egress is None or egress not in cable:
-            return None, ingress
-        port = cable[egress]
-        ingress.append(int(f.port_num[port]))
-    return port, ingress
+from .smps import ask, line, random_fabric, requests
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -73,36 +56,6 @@ def test_a_link_that_is_down_carries_nothing_in_either_direction():
     PortInfo.port_phys_state.set(f.port_info[int(f.port(s[0], 7)) : int(f.port(s[0], 7)) + 1], 2)
     assert ask(plane, int(f.port(h[0], 1)), path=[1, 7]) is None
     assert ask(plane, int(f.port(h[1], 1)), path=[1, 8]) is None
-
-
-def program(f, plane, s, h, activate=True):
-    """LIDs and LFTs of a line by directed SMPs from the first host; host i has LID 11 + i, switch i LID 1 + i."""
-    sm = int(f.port(h[0], 1))
-    n = len(s)
-    for i in range(n):
-        to = [1] + [7] * i
-        lft = np.full(64, 255, np.uint8)
-        for j in range(n):
-            lft[1 + j] = 0 if i == j else 7 if j > i else 8
-            lft[11 + j] = 1 if i == j else 7 if j > i else 8
-        assert ask(plane, sm, method=SET, attr=0x19, path=to, data=lft)[0] == 0
-        info = ask(plane, sm, attr=0x12, path=to)[1][:64]
-        SwitchInfo.linear_fdb_top.set(info, 30)
-        assert ask(plane, sm, method=SET, attr=0x12, path=to, data=info)[0] == 0
-        own = ask(plane, sm, attr=0x15, path=to)[1][:64]
-        PortInfo.lid.set(own, 1 + i)
-        PortInfo.port_state.set(own, 0)
-        assert ask(plane, sm, method=SET, attr=0x15, path=to, data=own)[0] == 0
-        for where, number, lid in ((to, 1, 0), (to, 7, 0), (to, 8, 0), ([*to, 1] if i or n else to, 1, 11 + i)):
-            info = ask(plane, sm, attr=0x15, mod=number, path=where)[1][:64]
-            if PortInfo.port_state.get(info) == 1:
-                continue
-            for state in (3, 4) if activate else (0,):
-                PortInfo.lid.set(info, lid)
-                PortInfo.port_state.set(info, state)
-                PortInfo.port_phys_state.set(info, 0)
-                assert ask(plane, sm, method=SET, attr=0x15, mod=number, path=where, data=info)[0] == 0
-    return sm
 
 
 def test_lid_routes_follow_the_programmed_tables():

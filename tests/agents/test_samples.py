@@ -5,9 +5,9 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.iba.perf import PortSamplesControl as Control
 from softib.iba.perf import PortSamplesResult as Result
+from tests.agents.lab import program
 
 from .smps import SET, ask, line
-from .test_routes import program
 
 TICK_PS = 387  # ten bit times of an EDR lane of 25.78125 Gb/s, rounded down
 MS = 10**9

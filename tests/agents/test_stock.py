@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from softib.iba.smp import PortInfo
+from tests.agents.lab import fields, tool
 
 from .ibsim_stand_in import PRELOAD, StandIn
 from .smps import line
@@ -65,16 +66,6 @@ def ibsim(served, stock, tmp_path):
     yield lambda node: {**env, "LD_PRELOAD": PRELOAD, "SIM_HOST": node}
     run.kill()
     run.wait()
-
-
-def tool(env, *command, check=True):
-    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
-    assert not check or run.returncode == 0, (command, run.stdout, run.stderr)
-    return run.stdout
-
-
-def fields(text):
-    return dict(re.findall(r"^(\w+):\.+(.*)$", text, re.M))
 
 
 def test_smpquery_prints_what_it_prints_on_ibsim(served, ibsim, stock):

@@ -11,12 +11,10 @@ import pytest
 
 from softib.fabric.fec import advertise_fec
 from softib.iba.smp import PortInfo
+from tests.agents.lab import OPTIONAL, counters_of, fields, place, program, tool
 
 from .ibsim_stand_in import PRELOAD, StandIn
 from .smps import line
-from .test_pma_optional import OPTIONAL, counters_of, place
-from .test_routes import program
-from .test_stock import fields, tool
 
 pytestmark = pytest.mark.stock
 BY_NAME = {s.__name__: s for s in OPTIONAL}

@@ -6,10 +6,9 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.iba.frames import mad_packet
 from softib.iba.perf import PortCounters
+from tests.agents.lab import program, read, walk
 
 from .smps import TRAFFIC, ask, line, random_fabric, requests
-from .test_pma import read
-from .test_routes import program, walk
 
 
 def zero(f):

@@ -11,9 +11,9 @@ from softib.agents import trap_queue as tq
 from softib.agents.plane import AgentPlane
 from softib.iba import notice
 from softib.iba.smp import PortInfo, SwitchInfo
+from tests.agents.lab import program
 
 from .smps import ask, line, requests
-from .test_routes import program
 
 MS, S = 10**9, 10**12
 INTERVAL = 4_096_000 << 18

@@ -33,3 +33,13 @@ def softib(*args: object) -> Ran:
         except SystemExit as leave:
             code = leave.code
     return Ran(code if isinstance(code, int) else 1, out.getvalue(), err.getvalue())
+
+
+def one_line(ran) -> str:
+    assert ran.code == 2, (ran.code, ran.out, ran.err)
+    assert ran.out == ""
+    lines = ran.err.splitlines()
+    assert len(lines) == 1, ran.err
+    assert lines[0].startswith("softib: ")
+    assert "Traceback" not in ran.err
+    return lines[0]

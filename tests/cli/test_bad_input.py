@@ -10,19 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import softib
+from tests.cli.run import one_line, softib
 
 READING = (("report",), ("check",), ("route", "--engine", "minhop"))
-
-
-def one_line(ran) -> str:
-    assert ran.code == 2, (ran.code, ran.out, ran.err)
-    assert ran.out == ""
-    lines = ran.err.splitlines()
-    assert len(lines) == 1, ran.err
-    assert lines[0].startswith("softib: ")
-    assert "Traceback" not in ran.err
-    return lines[0]
 
 
 @pytest.fixture

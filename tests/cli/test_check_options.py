@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.run import softib
-from tests.cli.test_bad_input import one_line
+from tests.cli.run import one_line, softib
 
 FAULTS = """
 name: pod

@@ -8,8 +8,7 @@ import yaml
 from softib.fabric.diff import diff
 from softib.fabric.topologies.registry import KINDS, generate
 from softib.fabric.topologies.spec import load_fabric_yaml
-from tests.cli.run import softib
-from tests.cli.test_bad_input import one_line
+from tests.cli.run import one_line, softib
 
 SMALL = {
     "fat-tree": ({"radix": 8, "levels": 2, "oversubscription": "3:1"}, ["--radix", "8", "--levels=2", "--oversubscription", "3:1"]),

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import softib
-from tests.cli.test_bad_input import one_line
+from tests.cli.run import one_line, softib
 
 YAML = "name: t\ntopology: {kind: fat-tree, radix: 4, levels: 2}\nfaults: [{kind: remove-cable, cable: 'leaf-1[3]'}]\n"
 NET = 'Switch 4 "S1"\n[1] "H1"[1]\n[2] "H2"[1]\n\nHca 1 "H1"\n[1] "S1"[1]\n\nHca 1 "H2"\n[1] "S1"[2]\n'

@@ -15,7 +15,7 @@ from softib.iba import cm
 from softib.iba.frames import mad_packet
 from softib.iba.mad_codec import cm_mad, codec, parse_cm
 from softib.live.rdma_cm.wire import HEADER, _layout
-from tests.iba.test_tshark import dissect, number
+from tests.iba.lab import dissect, number
 
 NAMES = {
     cm.REQ: ("cm.req", {

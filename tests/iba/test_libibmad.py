@@ -4,46 +4,13 @@ we pack it reads back.
 Field numbers come from the installed header, so a libibmad with more fields is still compared rightly.
 """
 
-import ctypes
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from softib.iba import cc, notice, perf, smp
-
-HEADER = Path("/usr/include/infiniband/mad.h")
+from tests.iba.lab import theirs
 
 pytestmark = pytest.mark.stock
-
-
-@pytest.fixture(scope="module")
-def mad():
-    try:
-        lib = ctypes.CDLL("libibmad.so.5")
-    except OSError:
-        pytest.skip("libibmad.so.5 is not installed")
-    lib.mad_get_field.restype = ctypes.c_uint32
-    lib.mad_get_field64.restype = ctypes.c_uint64
-    lib.mad_get_field.argtypes = lib.mad_get_field64.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
-    lib.mad_set_field.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint32)
-    lib.mad_set_field64.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint64)
-    return lib
-
-
-@pytest.fixture(scope="module")
-def numbers():
-    if not HEADER.is_file():
-        pytest.skip(f"{HEADER} (libibmad-dev) is not installed")
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
-    body = re.search(r"enum MAD_FIELDS \{(.*?)\};", text, re.S)[1]
-    known, number = {}, -1
-    for item in filter(None, (x.strip() for x in body.split(","))):
-        name, _, same = (x.strip() for x in item.partition("="))
-        number = known[same] if same else number + 1
-        known[name] = number
-    return known
 
 
 def one(struct, **names):
@@ -210,11 +177,6 @@ ARRAYS = [
     (perf.PortExtendedSpeedsCounters, "fec_correctable_block_ctr", "PESC_FEC_CORR_BLOCK_CTR_LANE{}", 12),
     (perf.PortExtendedSpeedsCounters, "fec_uncorrectable_block_ctr", "PESC_FEC_UNCORR_BLOCK_CTR_LANE{}", 12),
 ]  # fmt: skip
-
-
-def theirs(mad, buf, number, bits):
-    raw = buf.ctypes.data
-    return mad.mad_get_field64(raw, 0, number) if bits == 64 else mad.mad_get_field(raw, 0, number)
 
 
 @pytest.mark.parametrize(("struct", "ours", "name"), SCALARS, ids=lambda x: getattr(x, "__name__", x))

@@ -7,8 +7,7 @@ import pytest
 
 from softib.iba import sa
 from softib.iba.frames import mad_packet
-from tests.iba.test_libibmad import mad, numbers, theirs  # noqa: F401  (fixtures)
-from tests.iba.test_tshark import dissect, number
+from tests.iba.lab import dissect, number, theirs
 
 pytestmark = pytest.mark.stock
 
@@ -97,7 +96,7 @@ LIBIBMAD = [
 
 
 @pytest.mark.parametrize(("record", "ours", "name"), LIBIBMAD, ids=lambda x: getattr(x, "__name__", x))
-def test_libibmad_reads_the_same(mad, numbers, record, ours, name):  # noqa: F811
+def test_libibmad_reads_the_same(mad, numbers, record, ours, name):
     octets = np.random.default_rng(5).integers(0, 256, (30, 256), dtype=np.uint8)
     f = record.fields[ours]
     for row in octets:

@@ -1,15 +1,14 @@
 """Wireshark's dissector as oracle: random attributes in our packets read back as what we declared."""
 
 import ipaddress
-import subprocess
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
 from softib.iba import notice, perf, smp
-from softib.iba.frames import mad_packet, pcap
+from softib.iba.frames import mad_packet
 from softib.iba.headers import BTH, DETH, LRH
+from tests.iba.lab import dissect, number
 
 pytestmark = pytest.mark.stock
 
@@ -40,23 +39,6 @@ NAMES = {
 """None: Wireshark 4.0 does not show the field."""
 
 
-def dissect(stock, tmp_path, packets):
-    """A dictionary of field name → list of values (as integers where it is a number) for each packet."""
-    path = tmp_path / "mads.pcap"
-    path.write_bytes(pcap((i * 10**6, p) for i, p in enumerate(packets)))
-    run = subprocess.run([stock("tshark"), "-r", str(path), "-T", "pdml"], capture_output=True, text=True, timeout=240)
-    root = ET.fromstring(run.stdout)
-    out = []
-    for packet in root.iter("packet"):
-        fields: dict[str, list] = {}
-        for f in packet.iter("field"):
-            fields.setdefault(f.get("name"), []).append(f.get("show"))
-        assert not any("malformed" in (p.get("name") or "") for p in packet.iter("proto")), "malformed packet"
-        out.append(fields)
-    assert len(out) == len(packets)
-    return out
-
-
 def mad_of(struct, data, method=0x81):
     m = np.zeros(256, np.uint8)
     klass = 4 if struct.__module__.endswith("perf") else 0x81
@@ -66,12 +48,6 @@ def mad_of(struct, data, method=0x81):
         m[32:36] = 255
     m[64 : 64 + struct.size] = data
     return m
-
-
-def number(text):
-    if text in ("True", "False"):
-        return int(text == "True")
-    return int(text, 0) if ":" not in text else int(text.replace(":", ""), 16)
 
 
 @pytest.mark.parametrize("struct", NAMES, ids=lambda c: c.__name__)

@@ -8,8 +8,9 @@ import pytest
 
 from softib.preload import build
 from tests.live.ibsim.protocol_lab import served, up
+from tests.live.lab import softib
 
-__all__ = ["served", "up"]
+__all__ = ["served", "softib", "up"]
 
 
 @pytest.fixture(scope="session", autouse=True)

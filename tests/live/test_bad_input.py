@@ -11,19 +11,19 @@ import subprocess
 import pytest
 
 from softib.preload.build import compiler
+from tests.live.lab import Softib
+from tests.live.lab import stock_preload as needs_stock_preload
 from tests.live.serving import Raw, wait_for
-from tests.live.test_daemon import Softib, softib  # noqa: F401
-from tests.live.test_daemon import stock_preload as needs_stock_preload
 
 ON_A_FABRIC = [("run", "--", "true"), ("shell",), ("down",), ("fault", "list"), ("sm", "sweep")]
 
 
 @pytest.mark.parametrize("words", ON_A_FABRIC, ids=" ".join)
-def test_no_running_fabric(softib, words):  # noqa: F811
+def test_no_running_fabric(softib, words):
     assert "start one with 'softib up" in softib(*words, code=2)
 
 
-def test_two_with_no_name_given(softib):  # noqa: F811
+def test_two_with_no_name_given(softib):
     for name in ("one", "two"):
         softib("up", f"{name}.yaml", "--detach", "--sm", "none")
     for words in ON_A_FABRIC:
@@ -62,7 +62,7 @@ class Sitting:
         self.program.wait()
 
 
-def test_a_node_that_is_taken(softib):  # noqa: F811
+def test_a_node_that_is_taken(softib):
     softib("up", "one.yaml", "--detach")
     free = lambda *words: softib("run", *words, "--", "true")
     taken = lambda *words: softib("run", *words, "--", "true", code=2)
@@ -90,7 +90,7 @@ def test_a_node_that_is_taken(softib):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_who_has_devices_open_is_named(softib, stock):  # noqa: F811
+def test_who_has_devices_open_is_named(softib, stock):
     softib("up", "one.yaml", "--detach", "--sm", "none")
     server = subprocess.Popen(softib.words("run", "--node", "host-0002", "--", stock("ibping"), "-S"), env=softib.env,
                               cwd=softib.folder, stderr=subprocess.DEVNULL)  # fmt: skip
@@ -104,7 +104,7 @@ def test_who_has_devices_open_is_named(softib, stock):  # noqa: F811
         server.wait()
 
 
-def test_a_second_manager_on_a_node_is_refused_as_ibsim_does(softib):  # noqa: F811
+def test_a_second_manager_on_a_node_is_refused_as_ibsim_does(softib):
     """A client of the stock library with SIM_SET_ISSM says so when it connects; ibsim answers ERROR where one sits."""
     softib("up", "one.yaml", "--detach")
     base = softib.status()[0]["sockname"]
@@ -120,7 +120,7 @@ def test_a_second_manager_on_a_node_is_refused_as_ibsim_does(softib):  # noqa: F
 
 @pytest.mark.slow
 @needs_stock_preload
-def test_a_second_manager_under_the_stock_library_ends(softib, stock):  # noqa: F811
+def test_a_second_manager_under_the_stock_library_ends(softib, stock):
     softib("up", "one.yaml", "--detach")
     env = {**softib.env, "SIM_SET_ISSM": "1"}
     done = subprocess.run(softib.words("run", "--stock-preload", "--", stock("smpquery"), "-D", "nodeinfo", "0"), env=env,
@@ -128,7 +128,7 @@ def test_a_second_manager_under_the_stock_library_ends(softib, stock):  # noqa: 
     assert done.returncode != 0 and "Node type" not in done.stdout and "Traceback" not in done.stderr
 
 
-def test_a_preload_on_a_foreign_architecture(softib, tmp_path):  # noqa: F811
+def test_a_preload_on_a_foreign_architecture(softib, tmp_path):
     """A 32-bit ARM program of nothing but its head; and, where the compiler can, a real one of 32 bits."""
     softib("up", "one.yaml", "--detach", "--sm", "none")
     head = (

@@ -16,8 +16,8 @@ from softib.live import mad_router
 from softib.live.crash_log import MOST_TRACEBACKS, CrashLog
 from softib.live.umad import requests
 from softib.preload.build import LIBRARY
+from tests.live.lab import Softib
 from tests.live.serving import Raw, Serving, mad, wait_for
-from tests.live.test_daemon import Softib, softib  # noqa: F401
 from tests.live.umad.serving import UmadServing
 
 TIMED_OUT = 110
@@ -107,7 +107,7 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
     s.stop()
 
 
-def planted(softib: Softib, plant: str, *words: str) -> subprocess.CompletedProcess:  # noqa: F811
+def planted(softib: Softib, plant: str, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", PLANTED.format(plant=plant), *words], env=softib.env, cwd=softib.folder,
                           capture_output=True, text=True, timeout=240)  # fmt: skip
 
@@ -116,7 +116,7 @@ def planted(softib: Softib, plant: str, *words: str) -> subprocess.CompletedProc
     "error",
     ["ZeroDivisionError('x')", "softib.errors.SoftibBug('a broken\\ninvariant')", "KeyError(3)", "RecursionError()"],
 )
-def test_a_bug_of_the_command_line_is_one_line_and_exit_70(softib, error):  # noqa: F811
+def test_a_bug_of_the_command_line_is_one_line_and_exit_70(softib, error):
     plant = f"import softib.errors, softib.live.instances as s\ndef bug(*a): raise {error}\ns.running = bug"
     softib.env["TMPDIR"] = str(softib.folder)
     done = planted(softib, plant, "status")
@@ -126,7 +126,7 @@ def test_a_bug_of_the_command_line_is_one_line_and_exit_70(softib, error):  # no
     assert str(file) in done.stderr and "Traceback" in file.read_text()
 
 
-def test_a_bug_in_the_daemon_is_told_and_survived(softib):  # noqa: F811
+def test_a_bug_in_the_daemon_is_told_and_survived(softib):
     """Operations of the control socket and the manager fail; the fabric serves on, status says so."""
     plant = """
 import softib.live.daemon as d, softib.live.internal_sm.manager as m
@@ -157,7 +157,7 @@ d.Daemon._fault = fault
     assert "Traceback" not in told and told.count("this is a bug in softib") == 2
 
 
-def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):  # noqa: F811
+def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):
     plant = "import softib.live.internal_sm.manager as m\nm.InternalManager.run = lambda *a: 1 / 0"
     softib.env["TMPDIR"] = str(softib.folder)
     done = planted(softib, plant, "up", "one.yaml")

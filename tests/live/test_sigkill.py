@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from softib.live.instances import KEPT
+from tests.live.lab import Softib
 from tests.live.serving import PRELOAD, wait_for
-from tests.live.test_daemon import Softib, softib  # noqa: F401
 
 NODES = "name: one\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n"
 
@@ -104,18 +104,18 @@ def ended(program: subprocess.Popen[str], log: Path) -> str:
     return program.communicate(timeout=240)[0]
 
 
-def test_killed_at_random_moments(softib, stock):  # noqa: F811
+def test_killed_at_random_moments(softib, stock):
     kills(softib, 1, 3, (stock("iblinkinfo"),), stock("ibping"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_killed_a_hundred_times(softib, stock):  # noqa: F811
+def test_killed_a_hundred_times(softib, stock):
     kills(softib, 2, 100, (stock("opensm"), "-o", "-f", "osm.log"), stock("ibping"))
 
 
 @pytest.mark.parametrize("preload", ["own", pytest.param("stock", marks=pytest.mark.slow)])
-def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):  # noqa: F811
+def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):
     """A tool that is waiting, one that asks again and again, and one that starts afterwards: all end soon."""
     if preload == "stock" and not PRELOAD.is_file():
         pytest.skip("libumad2sim.so (ibsim-utils) is absent")
@@ -143,7 +143,7 @@ def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):  # noqa
     assert "start one with" in softib("run", "--", "true", code=2)
 
 
-def test_up_twice_down_of_nothing_and_a_stranger_in_the_slot(softib):  # noqa: F811
+def test_up_twice_down_of_nothing_and_a_stranger_in_the_slot(softib):
     softib.start("one.yaml")
     assert "runs already" in softib("up", "one.yaml", code=2)
     softib("down", "one")
@@ -167,7 +167,7 @@ XDG_RUNTIME_DIR={place}/run exec "$@"
 
 
 @pytest.fixture
-def small(softib):  # noqa: F811
+def small(softib):
     """``small(size, *words)`` runs words where the runtime directory is a tmpfs of that size of its own."""
     place = softib.folder / "small"
     place.mkdir()
@@ -183,13 +183,13 @@ def small(softib):  # noqa: F811
 
 
 @pytest.mark.parametrize("size", ["64k", "200k"])
-def test_a_full_file_system_is_one_line(softib, small, size):  # noqa: F811
+def test_a_full_file_system_is_one_line(softib, small, size):
     done = small(size, *softib.words("up", "one.yaml"))
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
     assert "no room for the board" in done.stderr and "No space left" in done.stderr
 
 
-def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small):  # noqa: F811
+def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small):
     """The board has its blocks, and what grows is elsewhere: MADs that write lazy columns are answered. A program that
     needs new files is refused in one line."""
     python = " ".join(softib.words())

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 
 import pytest
 
+from tests.live.lab import (  # noqa: F401
+    Softib,
+    said,
+    softib,
+)
 from tests.live.serving import wait_for
-from tests.live.test_daemon import Softib, softib  # noqa: F401
-
-
-def said(command: Softib, *words: str, code: int | None = 0) -> dict:
-    """The JSON on stdout."""
-    done = subprocess.run(command.words(*words, "--json"), env=command.env, cwd=command.folder, capture_output=True, text=True,
-                          timeout=240)  # fmt: skip
-    assert code is None or done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
-    return json.loads(done.stdout)
 
 
 def test_a_running_fabric_is_reported_as_it_is(softib):  # noqa: F811

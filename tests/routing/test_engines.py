@@ -10,23 +10,7 @@ from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.verify import verify
 from tests.routing.brute import bfs, cas, dependencies, has_cycle, judge, lids, neighbours, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
-
-
-@st.composite
-def graphs(draw, most=7, lmc=0):
-    """Random multigraphs of switches, perhaps in parts, with hosts here and there and shuffled GUIDs."""
-    n = draw(st.integers(1, most))
-    links = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=3 * n))
-    hosts = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=6))
-    guid = draw(st.permutations(range(1, n + 1)))
-    nxt = [1] * n
-
-    def port(s):
-        nxt[s] += 1
-        return nxt[s] - 1
-
-    cables = [(a, port(a), b, port(b)) for a, b in links if a != b]
-    return wire(n, cables, [(s, port(s)) for s in hosts], guid=guid, lmc=lmc)
+from tests.routing.lab import graphs
 
 
 def connected(g, a, b):

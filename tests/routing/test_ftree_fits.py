@@ -12,32 +12,8 @@ from softib.routing.engine import RouteOptions, route
 from softib.routing.verify import lost_pairs, verify
 from tests.routing.brute import walk
 from tests.routing.fabrics import clos, kary_tree, ring, wire
+from tests.routing.lab import changed, parts_of
 from tests.routing.stock_sm import ibsim, opensm
-
-
-def parts_of(g):
-    """(cables, hosts) as :func:`wire` takes them."""
-    owner = np.repeat(np.arange(g.n_switches), np.diff(g.first))
-    cables = [(int(owner[e]), int(g.out_port[e]), int(g.peer[e]), int(g.peer_port[e]))
-              for e in range(len(g.peer)) if e < g.reverse[e]]  # fmt: skip
-    cas = np.flatnonzero(~g.end_is_switch)
-    return cables, [(int(g.end_switch[i]), int(g.end_port[i])) for i in cas]
-
-
-def changed(g, *, cut=(), empty=(), hung=(), hosts=()):
-    """``g`` with cables left out, all hosts of switches taken away, and new switches (with ``hosts`` CAs each) hung on others."""
-    cables, cas = parts_of(g)
-    cables = [c for i, c in enumerate(cables) if i not in cut]
-    cas = [c for c in cas if c[0] not in empty]
-    n, free = g.n_switches, 100
-    for at, count in hung:
-        cables.append((at, free, n, 1))
-        cas += [(n, 2 + h) for h in range(count)]
-        n, free = n + 1, free + 1
-    for at in hosts:
-        cas.append((at, free))
-        free += 1
-    return wire(n, cables, cas)
 
 
 def fits(g) -> bool:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from softib.routing.verify import verify
+from tests.routing.lab import GRAPHS
 from tests.routing.stock_sm import ibsim, opensm, tables
-from tests.routing.test_stock import GRAPHS
 
 pytestmark = pytest.mark.stock
 

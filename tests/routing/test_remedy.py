@@ -12,8 +12,8 @@ from softib.routing.quality import balance
 from softib.routing.remedy import remedy
 from softib.routing.verify import verify
 from tests.routing.fabrics import clos, kary_tree, ring, torus
+from tests.routing.lab import changed
 from tests.routing.stock_sm import ibsim, opensm
-from tests.routing.test_ftree_fits import changed
 
 FLAWS = {
     "a cable fewer below": lambda: changed(kary_tree(3, 3, True), cut=(5,)),

@@ -10,40 +10,13 @@ from softib.routing.engine import RouteOptions, route
 from softib.routing.quality import balance
 from softib.routing.verify import verify
 from tests.routing.brute import walk
-from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
+from tests.routing.fabrics import kary_tree
+from tests.routing.lab import GRAPHS, irregular
 from tests.routing.stock_sm import ibsim, opensm, tables
 
 pytestmark = pytest.mark.stock
 
 
-def irregular(n, extra, hosts, seed):
-    """A random tree of switches, ``extra`` more cables, hosts anywhere, GUIDs shuffled."""
-    rng = np.random.default_rng(seed)
-    nxt = np.ones(n, int)
-    cables = []
-
-    def port(s):
-        nxt[s] += 1
-        return int(nxt[s]) - 1
-
-    pairs = [(i, int(rng.integers(0, i))) for i in range(1, n)]
-    pairs += [(int(a), int(b)) for a, b in rng.integers(0, n, (extra, 2)) if a != b]
-    for a, b in pairs:
-        cables.append((a, port(a), b, port(b)))
-    return wire(n, cables, [(int(s), port(int(s))) for s in rng.integers(0, n, hosts)], guid=rng.permutation(n) + 1)
-
-
-GRAPHS = {
-    "clos": lambda: clos(4, 2, 3),
-    "22 leaves": lambda: clos(22, 3, 3),
-    "parallel cables": lambda: clos(3, 2, 4, 2),
-    "3-ary 3 doubled": lambda: kary_tree(3, 3, True),
-    "4-ary 3": lambda: kary_tree(4, 3),
-    "ring": lambda: ring(5, 2),
-    "torus": lambda: torus(4, 4),
-    "irregular a": lambda: irregular(12, 20, 20, 1),
-    "irregular b": lambda: irregular(30, 60, 30, 5),
-}
 TREES = ["clos", "22 leaves", "parallel cables", "3-ary 3 doubled", "4-ary 3"]
 
 

@@ -9,7 +9,7 @@ from softib.routing.engine import route
 from softib.routing.verify import NO_PATH, verify
 from tests.routing.brute import cas, dependencies, has_cycle, judge, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
-from tests.routing.test_engines import graphs
+from tests.routing.lab import graphs
 
 
 def garbage(g, seed, wrong):

@@ -153,3 +153,8 @@ class Several:
             for name in self.alive:
                 if self.at[name] == port and delivery.batch.mad[i, 3] != 7:
                     self.inbox[name].append(delivery.batch[i : i + 1])
+
+
+def hosts(a: Asked) -> np.ndarray:
+    f = a.fabric
+    return np.flatnonzero(f.linked & ~f.is_switch[f.port_node])

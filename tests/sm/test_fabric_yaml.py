@@ -15,7 +15,7 @@ from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig
 from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, WITHOUT_EFFECT, read_guids, settings_of
 from tests.cli.run import softib
-from tests.live.test_daemon import softib as running  # noqa: F401
+from tests.live.lab import softib as running  # noqa: F401
 
 TOPOLOGY = "topology: {kind: fat-tree, radix: 4, levels: 2}\n"
 

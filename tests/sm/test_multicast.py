@@ -12,8 +12,7 @@ from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import JoinState, SaMethod, SaStatus
 from softib.mad.batch import MadBatch
 from softib.sm.sa.mcmember import broadcast_mgid
-from tests.sm.asking import Asked, H
-from tests.sm.test_sa import hosts
+from tests.sm.asking import Asked, H, hosts
 
 M, E, R = SaMethod, SaStatus, sa.MCMemberRecord
 BROADCAST = np.frombuffer(broadcast_mgid(0xFFFF), ">u8").astype(np.uint64)

@@ -19,8 +19,7 @@ from softib.sm import link_mgr
 from softib.sm.config import SmConfig
 from softib.sm.options import OPTIONS, read_options
 from softib.sm.subnet_manager import SubnetManager
-from tests.sm.asking import Asked
-from tests.sm.test_sa import hosts
+from tests.sm.asking import Asked, hosts
 from tests.sm.wire import settle
 
 

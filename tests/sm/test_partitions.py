@@ -15,8 +15,7 @@ from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.sm.partitions import parse_partitions
 from softib.sm.sa.members import FULL, LIMITED
-from tests.sm.asking import Asked
-from tests.sm.test_sa import hosts
+from tests.sm.asking import Asked, hosts
 
 FILE = """
 # who may talk to whom

@@ -13,7 +13,7 @@ from softib.iba.constants import MgmtClass
 from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.sm.sa.match import matching
-from tests.sm.asking import Asked, H
+from tests.sm.asking import Asked, H, hosts
 
 M, E = SaMethod, SaStatus
 P = sa.PathRecord
@@ -27,11 +27,6 @@ def tree():
 @pytest.fixture(scope="module")
 def wide():
     return Asked(generate("fat-tree", radix=4, levels=2), lmc=2)
-
-
-def hosts(a: Asked) -> np.ndarray:
-    f = a.fabric
-    return np.flatnonzero(f.linked & ~f.is_switch[f.port_node])
 
 
 def test_tables_are_the_fabric(tree):

@@ -13,8 +13,8 @@ from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
+from tests.fabric.formats.lab import FILE
 from tests.fabric.formats.real import names, rows
-from tests.fabric.formats.test_db_csv import FILE
 from tests.live.internal_sm.runs import one_pass
 from tests.live.serving import Serving
 

@@ -17,8 +17,7 @@ from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.counters_text import read_counters
 from softib.fabric.topologies.registry import generate
-from tests.fabric.formats.test_db_csv import FILE, rows
-from tests.fabric.formats.test_ibnetdiscover import PAIR
+from tests.fabric.formats.lab import FILE, PAIR, rows
 from tests.live.ibsim.tool_lab import Lab
 
 PERFQUERY = "treydock-fixtures/collectors__fixtures__perfquery"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, SwitchInfo
 from tests.fabric.formats.ibsim import links, node_ids
-
-FILE = "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2"
+from tests.fabric.formats.lab import FILE, rows
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +27,6 @@ def path(shared_data: Path) -> Path:
 @pytest.fixture(scope="module")
 def result(path: Path) -> ReadResult:
     return registry.read(path)
-
-
-def rows(path: Path, section: str) -> list[dict[str, str]]:
-    """A section as Python's csv module reads it."""
-    lines = path.read_text().split("\n")
-    first = lines.index(f"START_{section}") + 1
-    return list(csv.DictReader(lines[first : lines.index(f"END_{section}")]))
 
 
 def ends(f: Fabric, column: np.ndarray) -> dict[tuple[int, int], int]:

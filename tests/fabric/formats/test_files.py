@@ -24,8 +24,7 @@ from softib.fabric.formats import files, node_name_map, registry
 from softib.fabric.formats.cabling.plan import read_plan
 from softib.fabric.formats.lft import dump
 from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
-from tests.fabric.formats.test_hostile import SMALL, mutated, read_or_refuse, real
-from tests.fabric.formats.test_ibnetdiscover import PAIR
+from tests.fabric.formats.lab import PAIR, SMALL, mutated, read_or_refuse, real
 
 PACK = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 READ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 from pathlib import Path
 
@@ -13,48 +12,15 @@ from hypothesis import strategies as st
 
 from softib.errors import SoftibError, UnknownFormat, UnreadableFile
 from softib.fabric.formats import registry
-from softib.fabric.formats.base import ReadResult
-from tests.conftest import find_shared_data
-from tests.fabric.formats.test_ibnetdiscover import PAIR, PORTS, SW
-
-DATA = find_shared_data()
-SMALL = [
-    "jabl-tests/3.topo", "hk-creditloop/ibnetdiscover_manually_created.txt", "ibsim-net/net.2sw2path4hca", "qnib-net/netlist.clos5",
-    "superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt", "ufm-small-lab/small_topo_file",
-    "treydock-fixtures/collectors__fixtures__ibnetdiscover__test.out",
-]  # fmt: skip
-LST, DB = "ibutils-clusters/subnet.lst", "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
-
-
-def real(name: str) -> bytes:
-    if DATA is None:
-        pytest.skip("the folder of real files (shared/data, or $SOFTIB_DATA) is absent")
-    return (DATA / name).read_bytes()
-
-
-def read_or_refuse(path: Path, content: bytes, text: bytes | None = None) -> ReadResult | None:
-    """The law: every problem names file, line and reason; nothing but SoftibError is raised, in one line.
-
-    ``text`` is what a compressed ``content`` unpacks into at most: its lines are counted."""
-    path.write_bytes(content)
-    content = content if text is None else text
-    try:
-        result = registry.read(path)
-    except SoftibError as error:
-        assert str(path) in str(error) and "\n" not in str(error) and str(error).isprintable() and len(str(error)) < 600
-        return None
-    lines = content.count(b"\n") + content.count(b"\r") + 1
-    for p in result.problems:
-        assert p.file == str(path) and 1 <= p.line <= lines and p.reason, p
-        assert p.reason.isprintable() and len(p.reason) < 500, p
-    f = result.fabric
-    assert (f.port_peer[f.port_peer[f.linked]] == f.linked.nonzero()[0]).all()
-    return result
+from tests.fabric.formats.lab import PAIR, PORTS, SMALL, SW, mutated, read_or_refuse, real
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "hostile"
+
+
+LST, DB = "ibutils-clusters/subnet.lst", "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
 
 
 @settings(max_examples=200, deadline=None)
@@ -68,44 +34,6 @@ def test_mutated_real_files(name: str, seed: int, edits: int, tmp_path_factory: 
 def test_mutated_ibdiagnet_files(name: str, seed: int, edits: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     raw = real(name)[:120_000] if name == DB else real(name)[:40_000]
     read_or_refuse(tmp_path_factory.mktemp("m") / "f", mutated(raw, random.Random(seed), edits))
-
-
-def mutated(raw: bytes, rng: random.Random, edits: int) -> bytes:
-    """``raw`` with bytes flipped, numbers swapped, pieces cut, doubled and moved."""
-    data = bytearray(raw)
-    for _ in range(edits):
-        at = rng.randrange(max(len(data), 1))
-        kind = rng.randrange(7)
-        if kind == 0:
-            data[at : at + 1] = bytes([rng.randrange(256)])
-        elif kind == 1:
-            data[at : at + rng.randrange(200)] = b""
-        elif kind == 2:
-            piece = data[at : at + rng.randrange(400)]
-            to = rng.randrange(max(len(data), 1))
-            data[to:to] = piece
-        elif kind == 3:
-            data[at:at] = rng.choice(
-                [b'"', b"[", b"]", b"(", b")", b"#", b"\n", b"\r", b"\0", b"\xff\xfe", "²٣".encode(), b",", b"{", b"}"]
-            )
-        else:
-            m = list(re.finditer(rb"\d+", bytes(data[at : at + 200])))
-            if m:
-                number = rng.choice(
-                    [
-                        b"0",
-                        b"1",
-                        b"255",
-                        b"65535",
-                        b"99999999999",
-                        b"-1",
-                        b"0x10",
-                        b"1_0",
-                        str(rng.randrange(300)).encode(),
-                    ]
-                )
-                data[at + m[0].start() : at + m[0].end()] = number
-    return bytes(data)
 
 
 @settings(max_examples=100, deadline=None)

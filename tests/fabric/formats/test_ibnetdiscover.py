@@ -13,23 +13,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo, SwitchInfo
-
-SW, CA = "0002c90300000010", "0002c90300000020"
-PAIR = f"""\
-vendid=0x2c9
-devid=0xd2f0
-sysimgguid=0x2c90300000011
-switchguid=0x2c90300000010(2c90300000010)
-Switch\t41 "S-{SW}"\t\t# "MF0;leaf-1:MQM8700/U1" enhanced port 0 lid 7 lmc 0
-[3]\t"H-{CA}"[2](2c90300000099) \t\t# "node-1 mlx5_0" lid 9 2xHDR
-
-vendid=0x2c9
-devid=0x101b
-sysimgguid=0x2c90300000021
-caguid=0x2c90300000020
-Ca\t2 "H-{CA}"\t\t# "node-1 mlx5_0"
-[2](2c90300000099) \t"S-{SW}"[3]\t\t# lid 9 lmc 1 "MF0;leaf-1:MQM8700/U1" lid 7 2xHDR
-"""
+from tests.fabric.formats.lab import CA, PAIR, PORTS, SW
 
 
 @pytest.fixture
@@ -272,14 +256,6 @@ def test_an_end_without_port_number_is_port_1(read) -> None:
     """ibsim's rule."""
     f = read('Switch 2 "a"\n[2] "h"\n\nHca 1 "h"\n[1] "a"[2]\n').fabric
     assert f.port_peer[f.port(0, 2)] == f.port(1, 1)
-
-
-PORTS = """\
-CA   134  1 0x7cfe9003003b4bde 4x EDR - SW  1719 10 0x7cfe9003009ce5b0 ( 'o1 HCA-1' - 'leaf - 1' )
-SW  1719 10 0x7cfe9003009ce5b0 4x EDR - CA   134  1 0x7cfe9003003b4bde ( 'leaf - 1' - 'o1 HCA-1' )
-SW  1719  1 0x7cfe9003009ce5b0 4x EDR - SW  1516  7 0x7cfe900300b07320 ( 'leaf - 1' - 'spine' )
-SW  1719 37 0x7cfe9003009ce5b0 4x ???                                    'leaf - 1'
-"""
 
 
 def test_ports_form(read) -> None:

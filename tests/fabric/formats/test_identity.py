@@ -16,8 +16,8 @@ from softib.fabric.formats import registry
 from softib.fabric.identity import GENERIC_PART, GUID_BASE, Stated
 from softib.fabric.topologies.registry import generate
 from softib.iba.devices import DEVICES, MELLANOX
-from tests.fabric.formats.test_ibnetdiscover import PAIR
-from tests.live.test_daemon import Softib, softib  # noqa: F401
+from tests.fabric.formats.lab import PAIR
+from tests.live.lab import Softib, softib  # noqa: F401
 
 NETLIST = """\
 Switch 4 "sw"

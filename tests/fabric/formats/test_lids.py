@@ -10,8 +10,7 @@ from softib.diags.check import check
 from softib.fabric.formats import registry
 from softib.fabric.formats.lft.dump import write_lfts
 from softib.scenario.graph_view import graph_of
-from tests.fabric.formats.test_db_csv import FILE
-from tests.fabric.formats.test_ibnetdiscover import PAIR, PORTS
+from tests.fabric.formats.lab import FILE, PAIR, PORTS
 
 LST = """\
 { CA Ports:01 SystemGUID:2 NodeGUID:2 PortGUID:3 VenID:000002C9 DevID:101B Rev:00000000 {h} LID:ffff PN:01 } \

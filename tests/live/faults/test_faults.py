@@ -20,7 +20,6 @@ from softib.live.faults.options import KINDS, options_of
 from softib.live.mad_router import MadRouter
 from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import wait_for
-from tests.live.test_daemon import softib  # noqa: F401
 
 S = 10**12
 LINK = "leaf-1[3]"
@@ -207,7 +206,7 @@ def test_the_command_line_knows_the_same_kinds():
     assert options_of("flap", {}) == {"period_s": 2.0}
 
 
-def test_the_command_line_end_to_end(softib):  # noqa: F811
+def test_the_command_line_end_to_end(softib):
     up = softib.start("one.yaml")
     board = SharedFabric.open(Path(softib.status()[0]["board"]))
     f = board.fabric

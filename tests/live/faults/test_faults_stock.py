@@ -14,12 +14,11 @@ from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import wait_for
-from tests.live.test_daemon import softib  # noqa: F401
 
 pytestmark = [pytest.mark.stock, pytest.mark.slow]
 
 
-def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):  # noqa: F811
+def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):
     """No route over the dead spine is left, and every leaf reaches every host over the other; then it comes back with
     power-up values and is programmed anew."""
     opensm = stock("opensm")
@@ -56,7 +55,7 @@ def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):  #
     assert softib.status()[0]["bugs"] == 0
 
 
-def test_diags_see_a_downgraded_and_a_bad_link(stock, softib):  # noqa: F811
+def test_diags_see_a_downgraded_and_a_bad_link(stock, softib):
     stock("iblinkinfo")
     stock("ibqueryerrors")
     (softib.folder / "one.yaml").write_text(

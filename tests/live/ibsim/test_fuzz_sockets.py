@@ -6,18 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.live.ibsim.fuzzing import PARTS, Running, all_at_once, control, devices, frames, hardware, lines
-
-
-@pytest.fixture
-def running(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    one = Running("fuzz")
-    before = hardware(one)
-    yield one
-    after = hardware(one)
-    one.stop()
-    assert [name for name in before if before[name] != after[name]] == []
+from tests.live.ibsim.fuzzing import PARTS, all_at_once, control, devices, frames, lines
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda p: p.__name__)

@@ -14,9 +14,8 @@ import pytest
 
 from softib.iba.constants import Method, SmpAttr
 from softib.iba.smp import PortInfo
-from tests.live.ibsim.test_keys import KEY, Tools, differs
+from tests.live.ibsim.lab import KEY, Tools, differs
 from tests.live.serving import Raw, mad, wait_for
-from tests.live.test_daemon import softib  # noqa: F401
 
 A, B, C = "host-0001", "host-0003", "host-0004"
 """The manager's host, full member of the default partition; two limited ones."""
@@ -74,7 +73,7 @@ class Partitions(Tools):
 
 
 @pytest.fixture
-def partitions(softib, stock):  # noqa: F811
+def partitions(softib, stock):
     made: list[Partitions] = []
 
     def make(enforce: str) -> Partitions:
@@ -135,7 +134,7 @@ def test_a_partition_that_the_switch_does_not_know(partitions, enforce, where):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_a_manager_without_the_key_changes_nothing(softib, stock, level):  # noqa: F811
+def test_a_manager_without_the_key_changes_nothing(softib, stock, level):
     """OpenSM gives all ports an M_Key. Another one without it, which wants other LIDs, another engine and prefix, moves nothing."""
     softib.start("one.yaml", "--sm", "none")
     tools = Tools(softib, stock)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from tests.agents.test_pma_optional import OPTIONAL, counters_of, place
+from tests.agents.lab import OPTIONAL, counters_of, place
 from tests.live.ibsim.tool_answers import named
 from tests.live.ibsim.tool_lab import STOCK_FIRST, Lab, fields, in_turn
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.live.ibsim.test_tool_options import ROWS, Row, lab  # noqa: F401  (lab: the module's fabric)
 from tests.live.ibsim.tool_answers import CA, ROUTER, SWITCH, groups, has, lacks, lists, named, routes, spelled
 from tests.live.ibsim.tool_lab import STOCK_FIRST, Lab, fields, in_turn, told_by_help
+from tests.live.ibsim.tool_rows import ROWS, Row
 from tests.live.serving import wait_for
 
 pytestmark = pytest.mark.stock
@@ -106,7 +106,7 @@ def test_every_option_of_the_help_text_is_in_a_test(program):
 
 
 @pytest.fixture(scope="module")
-def served(lab: Lab):  # noqa: F811
+def served(lab: Lab):
     """Place words of a host on which a server of ibping and one of ibsysstat run."""
     host, running = "host-0007", []
     (lab.folder / "conf").write_text("")
@@ -123,14 +123,14 @@ def served(lab: Lab):  # noqa: F811
         one.wait()
 
 
-def in_full(lab: Lab, served: dict[str, str], words: str) -> list[str]:  # noqa: F811
+def in_full(lab: Lab, served: dict[str, str], words: str) -> list[str]:
     for name, what in served.items():
         words = words.replace("{" + name + "}", what)
     return spelled(lab, words).split()
 
 
 @pytest.mark.parametrize(("row", "library"), in_turn(MORE))
-def test_addresses_and_keys_of_the_others(row, library, lab: Lab, served):  # noqa: F811
+def test_addresses_and_keys_of_the_others(row, library, lab: Lab, served):
     code, said = lab.tool(library, *in_full(lab, served, row.words))
     assert code == row.code, said[-2000:]
     row.check(lab, said)
@@ -143,7 +143,7 @@ TAKES = [p for p in PROGRAMS if p in FIRST and p not in ("ibcacheedit", "ibstat"
 
 
 @pytest.mark.parametrize(("program", "library"), in_turn(TAKES))
-def test_the_shared_options_are_taken(program, library, lab: Lab, served):  # noqa: F811
+def test_the_shared_options_are_taken(program, library, lab: Lab, served):
     row, known = FIRST[program], told_by_help(program)
     (lab.folder / "conf").write_text("")
     words = []
@@ -172,7 +172,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize(("program", "library"), in_turn(list(SCRIPTS)))
-def test_the_scripts_options_are_taken(program, library, lab: Lab):  # noqa: F811
+def test_the_scripts_options_are_taken(program, library, lab: Lab):
     words, check = SCRIPTS[program]
     code, said = lab.tool(library, program, *words.replace("{ca}", CA_NAME[library]).split())
     assert code == 0, said[-2000:]
@@ -180,14 +180,14 @@ def test_the_scripts_options_are_taken(program, library, lab: Lab):  # noqa: F81
 
 
 @pytest.mark.parametrize("program", ["ibhosts", "ibswitches", "ibnodes"])
-def test_the_lists_are_read_from_a_topology_too(program, lab: Lab):  # noqa: F811
+def test_the_lists_are_read_from_a_topology_too(program, lab: Lab):
     (lab.folder / "topology").write_text(lab.tool("own", "ibnetdiscover")[1])
     code, said = lab.tool("own", program, str(lab.folder / "topology"))
     assert code == 0 and said == lab.tool("own", program)[1]
 
 
 @pytest.mark.parametrize("library", STOCK_FIRST)
-def test_ibfindnodesusing_names_who_is_routed_through_a_port(library, lab: Lab):  # noqa: F811
+def test_ibfindnodesusing_names_who_is_routed_through_a_port(library, lab: Lab):
     """By its GUID (a name it pads like a GUID). It keeps what ibnetdiscover said in a system directory."""
     cache = Path("/var/cache/infiniband-diags")
     if not os.access(cache if cache.exists() else cache.parent, os.W_OK):
@@ -221,7 +221,7 @@ def unfolded(hosts: str) -> list[str]:
     return found
 
 
-def test_a_wrong_device_or_port_is_refused(lab: Lab):  # noqa: F811
+def test_a_wrong_device_or_port_is_refused(lab: Lab):
     for words in (("-C", "mlx5_9"), ("-C", "mlx5_0", "-P", "7")):
         code, said = lab.tool("own", "ibaddr", *words)
         assert code != 0 and fields(said) is not None, said

@@ -15,9 +15,9 @@ from softib.agents import trap_queue
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.live.pcap.writer import PcapWriter
-from tests.live.ibsim.test_tool_traps import Heard, Listener
 from tests.live.ibsim.tool_answers import named
 from tests.live.ibsim.tool_lab import STOCK_FIRST, Lab
+from tests.live.ibsim.trap_listener import Heard, Listener
 from tests.live.serving import wait_for
 
 pytestmark = pytest.mark.stock

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from softib.live.node_index import default_port
 from softib.preload import build
 from softib.sm.config import SmConfig
 from tests.live.serving import PRELOAD, wait_for
+from tests.scratch import scratch
 
 LIBRARIES = ("own", "stock")
 STOCK_FIRST = ("stock", pytest.param("own", marks=pytest.mark.slow))
@@ -41,7 +41,7 @@ class Lab(threading.Thread):
     def __init__(self, fabric: Fabric, folder: Path, sm: str = "internal", config: SmConfig | None = None):
         super().__init__(daemon=True)
         self.folder = folder
-        self.runtime = tempfile.mkdtemp(prefix="softib-", dir="/tmp")  # short: sockets lie below it
+        self.runtime = str(scratch("softib-"))  # short: sockets lie below it
         told = os.environ.get("XDG_RUNTIME_DIR")
         os.environ["XDG_RUNTIME_DIR"] = self.runtime
         try:

@@ -16,9 +16,9 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
 from softib.live.shared_fabric import SharedFabric
-from tests.live.internal_sm.test_daemon import CONFIG, proves, says
+from tests.live.internal_sm.lab import CONFIG, proves, says
+from tests.live.lab import Softib
 from tests.live.serving import PRELOAD, wait_for
-from tests.live.test_daemon import Softib, softib  # noqa: F401
 
 pytestmark = pytest.mark.stock
 TREE = "name: one\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 4, levels: 3}\n"
@@ -109,7 +109,7 @@ def trap_of(f: Fabric, port: int, number: int = 128) -> tuple[int, int]:
     return number, int(f.lid[f.node_base[f.port_node[port]]])
 
 
-def test_link_down_and_up(options, stock, softib):  # noqa: F811
+def test_link_down_and_up(options, stock, softib):
     f = served(softib, TREE)
     sm = Manager(softib, stock("opensm"), "host-0001", options, "-R", "updn")
     assert wait_for(lambda: sm.sweeps() >= 1 and whole(f), LONG), sm.log[-2000:]
@@ -143,7 +143,7 @@ def test_link_down_and_up(options, stock, softib):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_the_standby_takes_over_a_killed_master(options, stock, softib):  # noqa: F811
+def test_the_standby_takes_over_a_killed_master(options, stock, softib):
     """A cable falls while nobody is master: who takes over routes around it. (``test_opensm_daemon`` hands over and back.)"""
     f = served(softib, TREE)
     opensm = stock("opensm")

@@ -12,13 +12,11 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
-from softib.routing.verify import verify
-from softib.scenario.graph_view import graph_of
+from tests.live.internal_sm.lab import CONFIG, proves, says
 from tests.live.serving import PRELOAD, Serving, run, wait_for
 from tests.live.umad.serving import UmadServing
 
 pytestmark = pytest.mark.stock
-CONFIG = "sminfo_polling_timeout 300\npolling_retry_number 2\n"
 LINK_LOST = "trap 128, as hardware raises it"
 
 
@@ -59,20 +57,11 @@ def managers(stock, tmp_path):
         one.wait()
 
 
-def says(log: Path, what: str, times: int = 1) -> bool:
-    return log.is_file() and log.read_text(errors="replace").count(what) >= times
-
-
 def master(s: Serving, stock, folder: Path, node: str) -> tuple[int, int, int]:
     """(LID, GUID, priority) of the master, as ``sminfo`` on ``node`` sees it; zeros where it sees none."""
     code, said = run(folder, s.environment(node), stock("sminfo"), seconds=240)
     hit = re.search(r"sm lid (\d+) sm guid 0x(\w+), activity count \d+ priority (\d+) state 3 SMINFO_MASTER", said)
     return (int(hit[1]), int(hit[2], 16), int(hit[3])) if code == 0 and hit else (0, 0, 0)
-
-
-def proves(f) -> bool:
-    proof = verify(graph_of(f), f.lft)
-    return proof.unreachable == 0 and proof.deadlock_free
 
 
 def test_a_cable_fails_and_returns(serve, managers, stock, tmp_path):

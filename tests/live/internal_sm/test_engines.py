@@ -12,6 +12,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.routing.verify import verify
 from softib.scenario.graph_view import graph_of
+from tests.live.internal_sm.lab import torus_config
 from tests.live.internal_sm.runs import SECONDS, Compared, on_both, path_sls, sl2vl_of
 from tests.live.serving import PRELOAD, run, wait_for
 from tests.live.umad.serving import UmadServing
@@ -36,15 +37,6 @@ QUICK = {("minhop", 2), ("updn", 0), ("ftree", 0), ("lash", 1), ("dor", 3), ("nu
 CASES = [
     pytest.param(engine, lmc, marks=() if (engine, lmc) in QUICK else pytest.mark.slow) for engine in ON for lmc in range(4)
 ]  # fmt: skip
-
-
-def torus_config(f: Fabric) -> str:
-    """``torus-2QoS.conf`` (torus-2QoS.conf(5)): dimensions, and from one switch a link of each in positive direction."""
-    tier = f.source.generator["node_coordinates"].tolist()
-    at = {tuple(c): int(f.node_guid[n]) for n, c in enumerate(tier) if f.is_switch[n]}
-    dims = [max(c[k] for c in at) + 1 for k in range(3)]
-    links = [f"{axis}p_link {at[0, 0, 0]:#x} {at[to]:#x}" for axis, to in (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))]  # fmt: skip
-    return "\n".join([f"torus {dims[0]} {dims[1]} {dims[2]}", *links]) + "\n"
 
 
 @pytest.mark.parametrize(("engine", "lmc"), CASES)

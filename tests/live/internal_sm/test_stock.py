@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import own_library  # noqa: F401  (a fixture)
+from tests.live.lab import Softib
 from tests.live.serving import wait_for
-from tests.live.test_daemon import Softib
 
 pytestmark = pytest.mark.stock
 FABRIC = "name: net\ngeneration: EDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"

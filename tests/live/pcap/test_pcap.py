@@ -14,8 +14,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.crc_kernels import vcrc
 from softib.iba.mad_packets import PACKET_SIZE, icrc, packets
 from softib.live.pcap.writer import PcapWriter
+from tests.live.pcap.lab import columns
 from tests.live.serving import mad, wait_for
-from tests.live.test_daemon import softib  # noqa: F401
 
 LOCAL = bytes.fromhex(
     "7012375c000e17d20a20248700 87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed40000".replace(
@@ -120,16 +120,9 @@ def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
     assert capsys.readouterr().err.count("No space left on device; the capture ends here") == 1
 
 
-def columns(pcap, *fields: str, only: str = "") -> list[list[str]]:
-    words = ["tshark", "-r", str(pcap), "-T", "fields", *(x for f in fields for x in ("-e", f))]
-    done = subprocess.run([*words, *(["-Y", only] if only else [])], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return [line.split("\t") for line in done.stdout.splitlines()]
-
-
 @pytest.mark.stock
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_tshark_dissects_every_mad_of_a_bring_up_and_of_tools(softib, stock):  # noqa: F811
+def test_tshark_dissects_every_mad_of_a_bring_up_and_of_tools(softib, stock):
     softib("up", "one.yaml", "--pcap", "one.pcap", "--detach")
     for tool in ("iblinkinfo", "perfquery"):
         stock(tool)
@@ -158,6 +151,6 @@ def test_tshark_dissects_every_mad_of_a_bring_up_and_of_tools(softib, stock):  #
         at += 16 + size
 
 
-def test_without_a_capture_nothing_is_tapped(softib):  # noqa: F811
+def test_without_a_capture_nothing_is_tapped(softib):
     assert "No such file" in softib("up", "one.yaml", "--pcap", "absent/x.pcap", code=2)
     assert softib.status() == []

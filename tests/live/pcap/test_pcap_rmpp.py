@@ -16,9 +16,8 @@ from softib.live.pcap.writer import ERF_SIZE
 from softib.live.shared_fabric import SharedFabric
 from softib.mad.rmpp import Receiver, RmppState, Sender
 from softib.mad.rmpp_wire import conversation
-from tests.live.pcap.test_pcap import columns
+from tests.live.pcap.lab import columns
 from tests.live.serving import wait_for
-from tests.live.test_daemon import softib  # noqa: F401
 
 HEADERS = {0x03: 20, 0x32: 4, 0x10: 28}
 """Class headers of SA, vendor and device management classes (IBA 15.2.1.1, 16.5.1, 16.3.1)."""
@@ -76,7 +75,7 @@ def test_as_many_packets_are_counted_as_are_captured(klass, n):
 
 
 @pytest.mark.stock
-def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):  # noqa: F811
+def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):
     """Oracle: the capture. A host's packets pass its port once, whoever is at the other end; switches on the way add up."""
     softib("up", "one.yaml", "--pcap", "one.pcap", "--sweep", "0", "--detach")
     pcap, host = softib.folder / "one.pcap", "host-0008"
@@ -109,7 +108,7 @@ def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):  # noqa:
 
 @pytest.mark.stock
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_every_segment_of_saquery_is_a_packet_that_tshark_reads(softib, stock):  # noqa: F811
+def test_every_segment_of_saquery_is_a_packet_that_tshark_reads(softib, stock):
     stock("saquery")
     softib("up", "one.yaml", "--pcap", "one.pcap", "--detach")
     pcap = softib.folder / "one.pcap"

@@ -11,24 +11,9 @@ import time
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.preload import build
+from tests.live.rdma_cm.lab import ACCEPTS, CLIENT, SERVER, A, B
 from tests.live.rdma_cm.serving import CmServing, ended, line
 from tests.live.serving import wait_for
-
-HERE = build.HERE / "verbs" / "cm"
-
-
-@pytest.fixture(scope="module")
-def cm_library(tmp_path_factory):
-    """The device alone, without the rest of verbs."""
-    compiler = build.compiler()
-    if compiler is None:
-        pytest.skip("no C compiler")
-    made = tmp_path_factory.mktemp("lib") / "libcm.so"
-    flags = [*build.FLAGS, "-shared"]
-    sources = sorted(str(p) for p in HERE.glob("*.c"))
-    subprocess.run([*compiler.split(), *flags, "-o", str(made), *sources, "-ldl", "-lpthread"], check=True)
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -36,30 +21,6 @@ def served(cm_library, own_library):
     s = CmServing(generate("fat-tree", radix=4, levels=2), cm_library, own_library)
     yield s
     s.stop()
-
-
-A, B = "host-0001", "host-0002"
-
-SERVER = """
-u = Ucm()
-l = u.create(uid=100)
-u.bind(l, port=port)
-u.listen(l)
-print("ready")
-e = u.expect(CONNECT_REQUEST)
-assert e.uid == 100 and e.private[:2] == b"hi", e
-"""
-ACCEPTS = """
-u.accept(e.id, uid=200, qpn=0x22, private=b"yes")
-assert u.expect(ESTABLISHED).uid == 200
-print("established")
-"""
-CLIENT = """
-u = Ucm()
-c = u.create(uid=7)
-u.route_by(c, ip, port, path)
-u.connect(c, qpn=0x11, private=b"hi")
-"""
 
 
 def pair(served, server: str, client: str, port: int):

@@ -13,15 +13,13 @@ from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
 from softib.cm.fields import Timing
 from softib.fabric.topologies.registry import generate
 from softib.iba.cm import CmAttr
-from tests.cm.test_protocol import Wire
+from tests.cm.lab import Wire
+from tests.live.rdma_cm.lab import ACCEPTS, CLIENT, SERVER, A, B
 from tests.live.rdma_cm.serving import CmServing, ended, line
-from tests.live.rdma_cm.test_device import ACCEPTS, CLIENT, SERVER, A, B, cm_library
 from tests.live.serving import wait_for
 from tests.preload.verbs.applications import NOT_YET, TOO_EARLY, Applications, stop
 from tests.preload.verbs.applications import A as FIRST
 from tests.preload.verbs.applications import B as SECOND
-
-__all__ = ["cm_library"]
 
 LINUX = Timing()
 """An answer may take 4,096 ms."""

@@ -9,21 +9,11 @@ import subprocess
 
 import pytest
 
-from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
+from tests.live.rdma_cm.lab import ACCEPTS, CLIENT, SERVER, A, B, opensm
 from tests.live.rdma_cm.serving import CmServing, ended, line
-from tests.live.rdma_cm.test_device import ACCEPTS, CLIENT, SERVER, A, B, cm_library
 from tests.live.serving import wait_for
-
-__all__ = ["cm_library"]
-
-
-@pytest.fixture
-def served(cm_library, own_library):
-    s = CmServing(generate("fat-tree", radix=4, levels=2), cm_library, own_library)
-    yield s
-    s.stop()
 
 
 def set_pkeys(s: CmServing, node: str, *pkeys: int) -> None:
@@ -112,15 +102,6 @@ print(e.uid, e.status)
     assert ended(two).split() == ["7", str(-errno.ETIMEDOUT)]
     one.kill()
     ended(one, -signal.SIGKILL)
-
-
-def opensm(served: CmServing, stock, tmp_path, node: str) -> subprocess.Popen:
-    env = {**served.environment(node), "OSM_CACHE_DIR": str(tmp_path), "OSM_TMP_DIR": str(tmp_path)}
-    words = [stock("opensm"), "-f", str(tmp_path / "opensm.log"), "-e", "-d2"]  # -d2: a log written at once
-    sm = subprocess.Popen(words, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    log = tmp_path / "opensm.log"
-    assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"))
-    return sm
 
 
 @pytest.mark.stock

@@ -12,11 +12,9 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.live.rdma_cm.wire import _layout, constant
+from tests.live.rdma_cm.lab import CLIENT, A, B
 from tests.live.rdma_cm.serving import CmServing
-from tests.live.rdma_cm.test_device import CLIENT, A, B, cm_library
 from tests.live.serving import wait_for
-
-__all__ = ["cm_library"]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from softib.iba.cm import CmAttr
 from softib.live.c_header import define
 from softib.live.rdma_cm.unread_completions import UnreadCompletions
 from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
-from tests.cm.test_protocol import Wire, connected
+from tests.cm.lab import Wire, connected
 
 PATIENT = Timing(response=20, retries=3)
 LIMIT_MS = PATIENT.unread_ms

@@ -10,12 +10,9 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.preload import build
+from tests.live.rdma_cm.lab import A, B, opensm
 from tests.live.rdma_cm.serving import CmServing, ended
-from tests.live.rdma_cm.test_device import A, B, cm_library
-from tests.live.rdma_cm.test_fabric import opensm
 from tests.live.serving import wait_for
-
-__all__ = ["cm_library"]
 
 pytestmark = pytest.mark.stock
 

@@ -10,11 +10,10 @@ import subprocess
 
 import pytest
 
+from tests.live.internal_sm.lab import torus_config
 from tests.live.internal_sm.runs import SECONDS
-from tests.live.internal_sm.test_engines import torus_config
+from tests.live.lab import Softib, said
 from tests.live.serving import wait_for
-from tests.live.test_daemon import Softib, softib  # noqa: F401
-from tests.live.test_source import said
 
 pytestmark = pytest.mark.stock
 
@@ -28,7 +27,7 @@ MORE = {"nue": ("--nue_max_num_vls", "4")}
 QUICK = "dfsssp"
 
 
-def managed(softib: Softib, stock, engine: str, topology: str, *more: str) -> subprocess.Popen:  # noqa: F811
+def managed(softib: Softib, stock, engine: str, topology: str, *more: str) -> subprocess.Popen:
     """A running fabric ``sls`` with stock OpenSM as its master; the caller ends OpenSM."""
     (softib.folder / "sls.yaml").write_text(f"topology: {topology}\n")
     softib("up", "sls.yaml", "--sm", "external", "--detach")
@@ -54,7 +53,7 @@ def ended(sm: subprocess.Popen) -> None:
 
 
 @pytest.mark.parametrize("engine", [e if e == QUICK else pytest.param(e, marks=pytest.mark.slow) for e in CASES])
-def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock):  # noqa: F811
+def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock):
     sm = managed(softib, stock, engine, CASES[engine], *MORE.get(engine, ()))
     try:
         codes = [f["code"] for f in said(softib, "check", "sls")["findings"]]
@@ -76,7 +75,7 @@ def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock): 
         ended(sm)
 
 
-def test_a_planted_loop_is_still_found(softib):  # noqa: F811
+def test_a_planted_loop_is_still_found(softib):
     """Our own administrator, every path on SL 0: it tells so, and the loop is an error."""
     (softib.folder / "loop.yaml").write_text("topology: {kind: ring, switches: 6}\nsm: {engine: minhop}\n")
     softib("up", "loop.yaml", "--detach")

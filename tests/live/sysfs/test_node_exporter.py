@@ -11,8 +11,7 @@ import urllib.request
 import pytest
 
 from tests.live.serving import wait_for
-from tests.live.test_daemon import softib  # noqa: F401
-from tests.live.umad.test_run import needs_namespace
+from tests.live.umad.lab import needs_namespace
 
 NODE, OTHER = "host-0002", "host-0003"
 COUNTERS = {
@@ -43,7 +42,7 @@ def scrape(port: int) -> dict[str, float]:
 
 @pytest.mark.stock
 @pytest.mark.parametrize("way", [pytest.param("namespace", marks=needs_namespace), "path"])
-def test_its_metrics_are_those_of_perfquery(softib, stock, way):  # noqa: F811
+def test_its_metrics_are_those_of_perfquery(softib, stock, way):
     exporter, perfquery, ibnetdiscover = (stock(p) for p in ("prometheus-node-exporter", "perfquery", "ibnetdiscover"))
     softib("up", "one.yaml", "--detach")
     port = free_port()

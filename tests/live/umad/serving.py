@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from softib.live.clock import clock_ps
 from softib.live.sysfs.views import View
 from softib.live.umad.server import UmadServer
 from tests.live.serving import Serving
+from tests.scratch import scratch
 
 PROGRAM = Path(__file__).with_name("umad_program.py")
 
@@ -27,8 +27,7 @@ class UmadServing(Serving):
         if library is None:
             pytest.skip("libsoftib-umad.so is not built: no C compiler")
         self.library, self.before = library, before
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"  # as softib.live.instances has it
-        self.folder = Path(tempfile.mkdtemp(prefix="softib-", dir=memory))
+        self.folder = scratch("softib-", memory=True)  # as softib.live.instances has it
         self.ready = False
         super().__init__(fabric)
         self.umads = UmadServer(self.router, self.folder, self.server.selector)

@@ -20,7 +20,6 @@ import pytest
 
 from softib.live.umad.wire import HEAD_SIZE, constant, told, types
 from softib.preload import build
-from tests.live.umad.test_stock import sanitized  # noqa: F401
 
 PROGRAM = r"""
 #include <errno.h>
@@ -200,7 +199,7 @@ def prodder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_daemon_that_answers_anything(seed, sanitized, prodder):  # noqa: F811
+def test_a_daemon_that_answers_anything(seed, sanitized, prodder):
     library, asan = sanitized
     with tempfile.TemporaryDirectory(prefix="softib-", dir="/tmp") as name:
         folder = Path(name)

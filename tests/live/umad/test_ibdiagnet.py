@@ -15,7 +15,6 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
 from tests.live.serving import run
-from tests.live.test_daemon import softib  # noqa: F401
 from tests.live.umad.serving import UmadServing
 
 pytestmark = pytest.mark.stock
@@ -85,7 +84,7 @@ def test_a_clean_fabric_is_clean_by_every_option(served, stock, tmp_path):
     assert Said(served, stock, tmp_path / "out", "-load_db", str(tmp_path / "db")).whole
 
 
-def test_a_subnet_with_a_manager(softib, stock, tmp_path):  # noqa: F811
+def test_a_subnet_with_a_manager(softib, stock, tmp_path):
     """All that needs one: SMInfo, the subnet administrator's paths (-vlr), the multicast group of IPoIB."""
     (softib.folder / "net.yaml").write_text("generation: QDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n")
     softib.start("net.yaml", "--name", "net", "--engine", "minhop")  # -vlr asks for every pair, spines too

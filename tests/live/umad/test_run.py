@@ -16,7 +16,7 @@ import pytest
 from softib.live.launch.executable import look_at
 from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import PRELOAD
-from tests.live.test_daemon import softib  # noqa: F401
+from tests.live.umad.lab import namespaces, needs_namespace
 
 READER = r"""
 #include <stdio.h>
@@ -52,15 +52,6 @@ int main(int argc, char **argv)
 SOURCES = Path(__file__).resolve().parents[3] / "src"
 
 
-def namespaces(*how: str) -> bool:
-    return subprocess.run(["unshare", *how, "true"], capture_output=True).returncode == 0
-
-
-needs_namespace = pytest.mark.skipif(
-    not shutil.which("unshare") or not (namespaces("-m") or namespaces("-Ur", "-m")), reason="no mount namespaces here"
-)
-
-
 @pytest.fixture(scope="module")
 def static_reader(tmp_path_factory) -> Path:
     if not shutil.which("gcc"):
@@ -74,7 +65,7 @@ def static_reader(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def one(softib):  # noqa: F811
+def one(softib):
     softib.start("one.yaml", "--name", "one")
     return softib
 
@@ -199,7 +190,7 @@ def test_a_foreign_architecture_is_one_line(bits, machine, says, one, tmp_path):
     one("run", "--", str(tmp_path / "broken"), code=2)
 
 
-def test_bad_places_and_names(softib):  # noqa: F811
+def test_bad_places_and_names(softib):
     assert "no fabric is running" in softib("run", "--", "true", code=2)
     softib.start("one.yaml", "--name", "one")
     near = softib("run", "--node", "host-01", "--", "true", code=2)

@@ -14,7 +14,6 @@ import pytest
 from softib.iba.smp import PortInfo
 from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import run, wait_for
-from tests.live.test_daemon import softib  # noqa: F401
 from tests.live.umad.serving import PROGRAM
 
 pytestmark = pytest.mark.stock
@@ -30,7 +29,7 @@ PATIENT = ("-t", "60000")
 class Attached:
     """A running fabric ``f`` with a subnet administrator, and a program on a node of it."""
 
-    def __init__(self, softib, kind: str, sm: str, stock):  # noqa: F811
+    def __init__(self, softib, kind: str, sm: str, stock):
         self.softib, self.stock, self.folder = softib, stock, softib.folder
         (self.folder / "net.yaml").write_text(f"generation: HDR\ntopology: {NETS[kind]}\n")
         # minhop as stock OpenSM's default: with ftree no path joins two root switches (opensm(8), --connect_roots).
@@ -98,7 +97,7 @@ NAMES = {
 
 @pytest.mark.parametrize("sm", ["internal", "external"])
 @pytest.mark.parametrize("kind", ["small", pytest.param("big", marks=pytest.mark.slow)])
-def test_every_record_of_every_kind(kind, sm, softib, stock):  # noqa: F811
+def test_every_record_of_every_kind(kind, sm, softib, stock):
     a = Attached(softib, kind, sm, stock)
     f = a.f
     hosts = f.sizes.nodes - f.sizes.switches
@@ -129,7 +128,7 @@ def test_every_record_of_every_kind(kind, sm, softib, stock):  # noqa: F811
 
 
 @pytest.mark.parametrize("sm", ["internal", "external"])
-def test_what_programs_told_the_administrator(sm, softib, stock):  # noqa: F811
+def test_what_programs_told_the_administrator(sm, softib, stock):
     """A member, a subscription and a service of a program are listed, and the multicast tables lead to it."""
     a = Attached(softib, "small", sm, stock)
     assert not records(a.ask("-S"), "ServiceRecord")

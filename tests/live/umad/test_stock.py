@@ -15,7 +15,6 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.live.sysfs.files import rate_text
-from softib.preload import build
 from softib.scenario.bring_up import bring_up
 from tests.live.serving import run, wait_for
 from tests.live.umad.serving import PROGRAM, UmadServing
@@ -198,22 +197,6 @@ def test_two_programs_at_once_and_one_killed(served, stock, tmp_path):
     code, out = run(tmp_path, env, stock("ibnetdiscover"))
     assert code == 0 and len(re.findall(r"^(?:Switch|Ca)\t", out, re.MULTILINE)) == served.fabric.sizes.nodes
     assert wait_for(lambda: not served.umads.files)
-
-
-@pytest.fixture(scope="module")
-def sanitized(tmp_path_factory):
-    """The library under AddressSanitizer and UBSan, and what must be loaded before it."""
-    if build.compiler() is None:
-        pytest.skip("no C compiler")
-    more = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
-    try:
-        library = build.compile_library(tmp_path_factory.mktemp("asan") / "libsoftib-umad.so", more)
-    except RuntimeError as error:
-        pytest.skip(f"no AddressSanitizer: {error}")
-    find = lambda name: subprocess.run(
-        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    return library, find("libasan.so")
 
 
 def test_under_address_sanitizer(sanitized, stock, tmp_path):

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from softib.preload import build
+from tests.scratch import scratch
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 FABRIC = "name: apps\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
@@ -54,8 +54,7 @@ class Applications:
 
     def __init__(self, text: str = FABRIC, *options: str, file: str = "f.yaml"):
         verbs_library()
-        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.folder = Path(tempfile.mkdtemp(prefix="softib-apps-", dir=base))
+        self.folder = scratch("softib-apps-", memory=True)
         self.folder.chmod(0o700)
         self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), "PYTHONPATH": str(SOURCE)}
         self.ports = PORTS
@@ -199,3 +198,11 @@ def stop(program: subprocess.Popen) -> None:
     if program.poll() is None:
         os.killpg(program.pid, signal.SIGKILL)
         program.wait()
+
+
+NOTHING = {"programs": 0, "numbers": 0, "keys": 0, "members": 0, "chunks": 0}
+
+
+def empty(fabric) -> bool:
+    held = fabric.status()["verbs"]
+    return {name: held[name] for name in NOTHING} == NOTHING

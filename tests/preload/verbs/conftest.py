@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.live.conftest import own_library
 from tests.preload.verbs.applications import Applications
 from tests.preload.verbs.fabric_up import FabricUp
+from tests.scratch import scratch
 
 __all__ = ["own_library", "up"]
 
@@ -33,3 +35,10 @@ def up() -> Iterator[Callable[..., FabricUp]]:
     yield start
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def folder():
+    made = str(scratch("sve-", memory=True))
+    yield made
+    shutil.rmtree(made)

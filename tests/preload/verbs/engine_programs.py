@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from softib.preload import build
+from tests.scratch import scratch
 
 VERBS = Path(build.__file__).parent / "verbs"
 HERE = Path(__file__).with_name("engine")
@@ -29,7 +30,7 @@ def program(
         pytest.skip("no C compiler")
     if "engine" in folders and not Path("/usr/include/infiniband/verbs.h").is_file():
         pytest.skip("no infiniband/verbs.h; install libibverbs-dev")
-    to = Path(tempfile.mkdtemp(prefix="softib-engine-")) / name
+    to = scratch("softib-engine-") / name
     sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).glob("*.c")))]
     sources += [VERBS / file for file in files]
     if "engine" in folders:
@@ -48,7 +49,7 @@ def program(
 @functools.cache
 def compiled(source: Path, more: tuple[str, ...]) -> Path:
     """Its object file, made once a test run."""
-    to = Path(tempfile.mkdtemp(prefix="softib-engine-")) / f"{source.stem}.o"
+    to = scratch("softib-engine-") / f"{source.stem}.o"
     cc = build.compiler()
     assert cc is not None
     done = subprocess.run(
@@ -56,3 +57,23 @@ def compiled(source: Path, more: tuple[str, ...]) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return to
+
+
+SANITIZERS = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    "thread": ("-fsanitize=thread",),
+}
+
+
+FOLDERS = ("memory", "engine")
+
+
+OPTIONS = {"TSAN_OPTIONS": "halt_on_error=0 exitcode=66", "ASAN_OPTIONS": "detect_leaks=0"}
+
+
+def run(name, sanitizer, *arguments, limit_s=240, files=()):
+    made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
+    done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
+                          env=os.environ | OPTIONS)  # fmt: skip
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:6000]}"
+    return done.stdout

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes as ct
 import functools
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from softib.live.shared_fabric import SharedFabric
 from softib.preload import build
+from tests.scratch import scratch
 
 SOURCES = Path(build.__file__).parent / "verbs" / "fabric"
 FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
@@ -66,7 +66,7 @@ def library_path() -> Path:
     cc = build.compiler()
     if cc is None:
         pytest.skip("no C compiler")
-    to = Path(tempfile.mkdtemp(prefix="softib-fabric-")) / "fabric.so"
+    to = scratch("softib-fabric-") / "fabric.so"
     sources = [str(p) for p in sorted(SOURCES.glob("*.c"))]
     probe = Path(__file__).with_name("fabric_probe.c")
     done = subprocess.run(

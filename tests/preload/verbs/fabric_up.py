@@ -7,16 +7,17 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from softib.fabric.topologies.registry import generate
 from softib.live.clock import clock_ps
 from softib.live.daemon import Daemon, Settings
 from softib.live.instances import Instance, claim
 from tests.preload.verbs.fabric_library import library_path
+from tests.scratch import scratch
 
 PROGRAM = Path(__file__).with_name("fabric_program.py")
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +27,7 @@ class FabricUp:
     """``fabric`` runs as ``softib up`` runs it; ``do`` calls something in the daemon's thread."""
 
     def __init__(self, fabric, sm: str = "internal", **more):
-        self.folder = Path(tempfile.mkdtemp(prefix="sv-", dir="/tmp"))
+        self.folder = scratch("sv-")
         before, os.environ["XDG_RUNTIME_DIR"] = os.environ.get("XDG_RUNTIME_DIR"), str(self.folder)
         try:
             self.instance: Instance = claim("t")
@@ -119,3 +120,15 @@ def line_of(program: subprocess.Popen):
     line = program.stdout.readline()
     assert line, program.stderr.read()
     return json.loads(line)
+
+
+def tree(levels=3):
+    return generate("fat-tree", radix=4, levels=levels)
+
+
+def cas_of(f):
+    return [p for p in f.end_ports().tolist() if f.port_num[p]]
+
+
+def told(f, a, z, counts, **more):
+    return {"way": [a, int(f.lid[z]), z, int(f.lid[a])], "counts": counts, **more}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from softib.preload import build
+from tests.scratch import scratch
 
 HERE = Path(__file__).with_name("hostile")
 FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror")
@@ -21,7 +21,7 @@ def hostile(name: str, more: tuple[str, ...] = ()) -> Path:
     cc = build.compiler()
     if cc is None or build.missing_headers():
         pytest.skip("no C compiler, or libibverbs-dev and librdmacm-dev are not installed")
-    to = Path(tempfile.mkdtemp(prefix="softib-hostile-")) / name
+    to = scratch("softib-hostile-") / name
     sources = [*map(str, sorted(HERE.glob(f"{name}*.c"))), str(HERE / "peers.c")]
     done = subprocess.run(
         [*cc.split(), *FLAGS, *more, "-o", str(to), *sources, "-libverbs", "-lrdmacm", "-lpthread"],

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.preload.verbs.applications import Applications, ended, stop
-from tests.preload.verbs.test_objects import program, said
+from tests.preload.verbs.c_programs import program, said
 
 HCAS = {"host-a": 0xA0, "host-b": 0xB0}
 SWITCHES = {"plane-1": 0x10, "plane-2": 0x20}

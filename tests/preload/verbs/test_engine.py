@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
-
 import pytest
 
-from tests.preload.verbs.engine_programs import program
+from tests.preload.verbs.engine_programs import SANITIZERS, run
 
 SCENES = ("rc", "rnr", "lost", "refused", "atomics", "uc", "ud", "srq", "xrc", "flush", "drain", "dereg", "states")
-SANITIZERS = {
-    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-    "thread": ("-fsanitize=thread",),
-}
-FOLDERS = ("memory", "engine")
-OPTIONS = {"TSAN_OPTIONS": "halt_on_error=0 exitcode=66", "ASAN_OPTIONS": "detect_leaks=0"}
-
-
-@pytest.fixture
-def folder():
-    made = tempfile.mkdtemp(prefix="sve-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    yield made
-    shutil.rmtree(made)
-
-
-def run(name, sanitizer, *arguments, limit_s=240, files=()):
-    made = program(name, FOLDERS, SANITIZERS[sanitizer], files)
-    done = subprocess.run([made, *map(str, arguments)], capture_output=True, text=True, timeout=limit_s,
-                          env=os.environ | OPTIONS)  # fmt: skip
-    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[:6000]}"
-    return done.stdout
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.preload.verbs.test_engine import folder, run
-
-__all__ = ["folder"]
+from tests.preload.verbs.engine_programs import run
 
 
 def fuzz(folder, sanitizer, seed, seconds):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.preload.verbs.applications import A
-from tests.preload.verbs.test_objects import program, run
+from tests.preload.verbs.c_programs import program, run
 
 
 def events(apps, scene: str, turns: int, limit_s: float = 100) -> int:

@@ -10,7 +10,6 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COUNTER_NAMES
-from softib.fabric.topologies.registry import generate
 from softib.iba.notice import TrapBadKey
 from softib.iba.perf import PortCountersExtended
 from softib.iba.smp import PortInfo
@@ -18,18 +17,11 @@ from softib.live.ibsim.wire import FRAME_SIZE
 from softib.live.verbs import server
 from softib.mad.batch import MadBatch
 from tests.agents.smps import requests
+from tests.preload.verbs.fabric_up import cas_of, told, tree
 
 from .fabric_up import line_of
 
 TRAFFIC = [n for n in COUNTER_NAMES if n.endswith(("_data", "_pkts"))]
-
-
-def tree(levels=3):
-    return generate("fat-tree", radix=4, levels=levels)
-
-
-def cas_of(f):
-    return [p for p in f.end_ports().tolist() if f.port_num[p]]
 
 
 def counters(f):
@@ -51,10 +43,6 @@ def way(f, a, z):
             return passed
         out = int(f.node_base[node]) + int(f.lft[f.switch_of_node[node], int(f.lid[z])])
         passed.append(out)
-
-
-def told(f, a, z, counts, **more):
-    return {"way": [a, int(f.lid[z]), z, int(f.lid[a])], "counts": counts, **more}
 
 
 def expect(f, sent):

@@ -7,10 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.preload.verbs.engine_programs import program
-from tests.preload.verbs.test_engine import FOLDERS, folder
-
-__all__ = ["folder"]
+from tests.preload.verbs.engine_programs import FOLDERS, program
 
 
 def play(folder, what: str, seed: int, rounds: int, limit_s: float = 240) -> None:

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.serving import wait_for
-from tests.preload.verbs.applications import A, Applications, B, stop, wait_for_listener
-
-NOTHING = {"programs": 0, "numbers": 0, "keys": 0, "members": 0, "chunks": 0}
+from tests.preload.verbs.applications import A, Applications, B, empty, stop, wait_for_listener
 
 
 @pytest.fixture
@@ -21,11 +19,6 @@ def fabric():
     made = Applications()
     yield made
     made.close()
-
-
-def empty(fabric) -> bool:
-    held = fabric.status()["verbs"]
-    return {name: held[name] for name in NOTHING} == NOTHING
 
 
 @pytest.mark.stock

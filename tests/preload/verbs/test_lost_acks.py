@@ -7,10 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.preload.verbs.engine_programs import program
-from tests.preload.verbs.test_engine import FOLDERS, SANITIZERS, folder
-
-__all__ = ["folder"]
+from tests.preload.verbs.engine_programs import FOLDERS, SANITIZERS, program
 
 
 def play(folder, count: int, seed: int, *flags: str) -> None:

@@ -6,8 +6,6 @@ import itertools
 import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +14,14 @@ from softib.live.verbs.server import process_start
 from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, is_running, types
 from softib.preload import build
 from tests.preload.verbs.engine_programs import program
+from tests.scratch import scratch
 
 NOTHING = {"programs": 0, "numbers": 0, "members": 0, "keys": 0, "chunks": 0}
 
 
 @pytest.fixture
 def memory():
-    folder = Path(tempfile.mkdtemp(prefix="svm-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    folder = scratch("svm-", memory=True)
     made = SharedHeap(folder / "verbs")
     yield made
     made.close()

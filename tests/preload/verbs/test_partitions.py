@@ -16,9 +16,8 @@ from softib.iba.smp import PortInfo
 from tests.live.serving import wait_for
 from tests.preload.verbs.applications import FABRIC, A, Applications, B, C, stop
 from tests.preload.verbs.fabric_library import REASONS
-from tests.preload.verbs.fabric_up import line_of
+from tests.preload.verbs.fabric_up import cas_of, line_of, told, tree
 from tests.preload.verbs.hostile_programs import hostile
-from tests.preload.verbs.test_fabric_running import cas_of, told, tree
 
 RULES = """Default=0x7fff, ipoib: ALL=limited, SELF=full;
 Red=0x0001: 0x{red}=full;

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import collections
-import gzip
 import json
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.preload.verbs.applications import A
-
-SUITE = Path("/usr/share/doc/rdma-core/tests")
-PYTHON = "/usr/bin/python3"
-RUNNER = Path(__file__).with_name("suite_runner.py")
+from tests.preload.verbs.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
 
 pytestmark = pytest.mark.stock
 
-PASSED = 148
 SKIPS = (
     ("mlx5", "tests of mlx5dv and of mlx5's private interfaces: not part of the verbs ABI"),
     ("efa", "tests of another vendor's device"),
@@ -34,16 +27,6 @@ SKIPS = (
     ("huge", "where no 2 MB huge pages are allocated"),
 )
 """Part of a test's name, why it may skip."""
-
-
-def suite_in(folder: Path) -> Path:
-    """The suite, unpacked in ``folder``; skips where it is not installed."""
-    if not SUITE.is_dir() or subprocess.run([PYTHON, "-c", "import pyverbs"], capture_output=True).returncode:
-        pytest.skip("python3-pyverbs and the suite in /usr/share/doc/rdma-core are not installed")
-    shutil.copytree(SUITE, folder / "tests")
-    for packed in (folder / "tests").glob("*.gz"):
-        packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from softib.preload import build
 from tests.preload.verbs.applications import A, B
-from tests.preload.verbs.test_pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
+from tests.preload.verbs.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
 
 pytestmark = pytest.mark.stock
 

@@ -8,9 +8,8 @@ import re
 import pytest
 
 from tests.live.serving import wait_for
-from tests.preload.verbs.applications import A, Applications, B, stop
+from tests.preload.verbs.applications import A, Applications, B, empty, stop
 from tests.preload.verbs.hostile_programs import hostile
-from tests.preload.verbs.test_killed import empty
 
 WHOLE, BUSY = 1000, 20_000
 """Thousandths of the time that is allowed (IBA 9.7.6.1.3), which the slow test asks for, and what is asked of a machine that

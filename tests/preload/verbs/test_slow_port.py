@@ -11,7 +11,7 @@ import pytest
 from softib.iba.mad_packets import PACKET_SIZE
 from softib.iba.rates import SPEED_BY_NAME
 from tests.preload.verbs.applications import FABRIC, A, Applications, B, wait_for_listener
-from tests.preload.verbs.test_traffic import write
+from tests.preload.verbs.wire_counts import write
 
 pytestmark = pytest.mark.stock
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.preload.verbs.applications import A
+from tests.scratch import scratch
 
 pytestmark = pytest.mark.stock
 
@@ -26,7 +26,7 @@ TOLD = {
 
 @pytest.fixture(scope="session")
 def bugs() -> Path:
-    to = Path(tempfile.mkdtemp(prefix="softib-bugs-")) / "strict_bugs"
+    to = scratch("softib-bugs-") / "strict_bugs"
     source = Path(__file__).with_name("strict_bugs.c")
     done = subprocess.run(["gcc", "-O1", "-g", "-rdynamic", "-Wall", "-Wextra", "-Werror", "-o", str(to), str(source), "-libverbs"],
                           capture_output=True, text=True)  # fmt: skip
@@ -39,7 +39,7 @@ LOOP = 'for bug in "$@"; do "$PROGRAM" "$bug" 2> "$INTO/$bug"; echo "$bug" $?; d
 
 def all_of(apps, program: Path, **env: str) -> dict[str, tuple[int, str]]:
     """Exit code and stderr of every bug, one after the other."""
-    into = Path(tempfile.mkdtemp(prefix="softib-said-"))
+    into = scratch("softib-said-")
     names = [*BITES, "reuse_inline", *TOLD]
     env = {**apps.env, "PROGRAM": str(program), "INTO": str(into), **env}
     done = subprocess.run(

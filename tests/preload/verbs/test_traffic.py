@@ -9,26 +9,9 @@ import pytest
 
 from tests.live.serving import wait_for
 from tests.preload.verbs.applications import A, Applications, B, ended, stop, wait_for_listener
+from tests.preload.verbs.wire_counts import AETH, ATOMIC_ACK, ATOMIC_ETH, BTH, ICRC, LRH, MTU, RETH, words, write
 
 pytestmark = pytest.mark.stock
-
-LRH, BTH, RETH, AETH, ATOMIC_ETH, ATOMIC_ACK, ICRC = 8, 12, 16, 4, 28, 8, 4
-MTU = 4096
-
-
-def words(octets: int) -> int:
-    """PortXmitData counts in units of four octets, padding in (IBA 16.1.3.5)."""
-    return -(-octets // 4)
-
-
-def write(size: int) -> tuple[int, int, int, int]:
-    """RDMA WRITE of ``size``: packets and words there, and back (one ACK a message)."""
-    rest, packets, octets = size, 0, 0
-    while rest > 0 or not packets:
-        part = min(rest, MTU)
-        octets += words(LRH + BTH + (RETH if not packets else 0) + part + ICRC)
-        packets, rest = packets + 1, rest - part
-    return packets, octets, 1, words(LRH + BTH + AETH + ICRC)
 
 
 def read(size: int) -> tuple[int, int, int, int]:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.preload.verbs.test_engine import folder, run
-
-__all__ = ["folder"]
+from tests.preload.verbs.engine_programs import run
 
 
 def outcomes(folder, seed: int, steps: int, way: str) -> tuple[str, int]:

@@ -8,10 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.preload.verbs.engine_programs import program
-from tests.preload.verbs.test_engine import FOLDERS, OPTIONS, SANITIZERS, folder
-
-__all__ = ["folder"]
+from tests.preload.verbs.engine_programs import FOLDERS, OPTIONS, SANITIZERS, program
 
 STATUSES = {0: "success", 1: "LOC_LEN", 4: "LOC_PROT", 9: "REM_INV_REQ", 10: "REM_ACCESS", 11: "REM_OP", 12: "RETRY_EXC",
             13: "RNR_RETRY_EXC"}  # fmt: skip

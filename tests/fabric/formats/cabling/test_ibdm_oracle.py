@@ -5,39 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from softib.fabric.formats import registry
-from softib.fabric.formats.topo.ibnl import INSTALLED, SPEED_OF_G, read_ibnl
+from softib.fabric.formats.topo.ibnl import INSTALLED, read_ibnl
 from softib.fabric.formats.topo.reader import read as read_topo
-from softib.fabric.model import Fabric
-from softib.fabric.power_up import active_speed_codes
-from softib.iba.constants import NodeType
-from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
-from softib.iba.smp import PortInfo
 from tests.fabric.formats.cabling.ibdm import IbdmFabric, load
+from tests.fabric.formats.cabling.lab import as_ibdm
 
 pytestmark = pytest.mark.stock
-G_OF_SPEED = {name: g for g, name in SPEED_OF_G.items()}
-
-
-def as_ibdm(f: Fabric) -> IbdmFabric:
-    """Our fabric in the form of the oracle."""
-    names = f.node_names()
-    nodes = {
-        n: (1 if t == NodeType.SWITCH else 2, int(p)) for n, t, p in zip(names, f.node_type, f.node_nports, strict=True)
-    }
-    codes = active_speed_codes(f.port_info, f.port_mlnx_speed)
-    width = PortInfo.link_width_active.get(f.port_info)
-    links = {}
-    for port in np.flatnonzero(f.linked):
-        peer = int(f.port_peer[port])
-        links[names[f.port_node[port]], int(f.port_num[port])] = (
-            names[f.port_node[peer]], int(f.port_num[peer]), f"{LANES_BY_BIT[int(width[port])]}x",
-            G_OF_SPEED[SPEED_BY_CODE[int(codes[port])].name], f.port_label.get(int(port), "-"),
-        )  # fmt: skip
-    return IbdmFabric(True, nodes, links)
 
 
 def assert_same(ours: IbdmFabric, theirs: IbdmFabric) -> None:

@@ -15,7 +15,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from tests.fabric.formats.cabling.ibdm import load
-from tests.fabric.formats.cabling.test_ibdm_oracle import as_ibdm
+from tests.fabric.formats.cabling.lab import as_ibdm
 
 REAL = (
     "ibutils-clusters/PartialGazelle", "ibutils-clusters/Buffalo8", "ibutils-demo/credit-loops",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.perf import PortSamplesControl, PortSamplesResult
-from tests.live.ibsim.test_fuzz_sockets import running  # noqa: F401
 from tests.live.serving import Raw, mad, wait_for
 
 PERF, SET, GET = 0x04, 2, 1
 
 
-def test_an_idle_daemon_ends_the_sampling(running):  # noqa: F811
+def test_an_idle_daemon_ends_the_sampling(running):
     """What an engine moves after the interval is not in the sample, though no MAD came at its end."""
     f, board = running.fabric, running.daemon_.router
     c = Raw(running.daemon_.instance.sockname)

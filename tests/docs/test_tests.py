@@ -1,0 +1,27 @@
+"""The tests lie where src has their subject, and no test module lends names to another."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+PACKAGES = TESTS.parent / "src" / "softib"
+# Stories of whole fabrics, and documents, are of no one package.
+OF_ALL = {"docs", "fabrics"}
+
+
+def test_folders_are_packages_of_src():
+    folders = {p.parent.relative_to(TESTS) for p in TESTS.rglob("test_*.py")}
+    strays = sorted(str(f) for f in folders if f.parts[0] not in OF_ALL and not (PACKAGES / f).is_dir())
+    assert not strays
+
+
+def test_what_tests_share_is_in_no_test_module():
+    """Helpers and fixtures are in ``lab.py``, ``conftest.py`` or a file named for what it is."""
+    lent = []
+    for file in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[-1].startswith("test_"):
+                lent.append(f"{file.relative_to(TESTS)}:{node.lineno} imports from {node.module}")
+    assert not lent

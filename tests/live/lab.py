@@ -1,0 +1,84 @@
+"""What tests of this package share."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.serving import PRELOAD
+
+FABRIC = "name: {name}\ngeneration: HDR\ntopology: {{kind: fat-tree, radix: 4, levels: 2}}\n"
+
+stock_preload = pytest.mark.skipif(not PRELOAD.is_file(), reason="libumad2sim.so (ibsim-utils) is absent")
+
+
+class Softib:
+    """The command line with a runtime directory of its own."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        source = str(Path(__file__).resolve().parents[2] / "src")
+        (folder / "run").mkdir(mode=0o700)
+        self.env = {**os.environ, "XDG_RUNTIME_DIR": str(folder / "run"), "PYTHONPATH": source}
+        for name in ("one", "two"):
+            (folder / f"{name}.yaml").write_text(FABRIC.format(name=name))
+        self.started: list[subprocess.Popen] = []
+
+    def words(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "softib.cli.main", *args]
+
+    def __call__(self, *args: str, code: int = 0) -> str:
+        done = subprocess.run(
+            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == code, (args, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        if code == 2:
+            assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        return done.stdout + done.stderr
+
+    def status(self, *name: str) -> list[dict]:
+        done = subprocess.run(
+            self.words("status", *name, "--json"), env=self.env, capture_output=True, text=True, timeout=240
+        )
+        return json.loads(done.stdout)
+
+    def start(self, *args: str) -> subprocess.Popen:
+        """In the foreground, until it says that it is ready."""
+        one = subprocess.Popen(
+            self.words("up", *args), env=self.env, cwd=self.folder, stderr=subprocess.PIPE, text=True
+        )
+        self.started.append(one)
+        line = one.stderr.readline()
+        assert "ready in" in line, line + one.stderr.read()
+        return one
+
+
+@pytest.fixture
+def softib(tmp_path):
+    s = Softib(tmp_path)
+    yield s
+    for p in s.started:
+        p.terminate()  # `softib run` passes it on: a program that it started would outlive a SIGKILL
+    for p in s.started:
+        try:
+            p.wait(20)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+    for one in s.status():
+        os.kill(one["pid"], signal.SIGKILL)
+
+
+def said(command: Softib, *words: str, code: int | None = 0) -> dict:
+    """The JSON on stdout."""
+    done = subprocess.run(command.words(*words, "--json"), env=command.env, cwd=command.folder, capture_output=True, text=True,
+                          timeout=240)  # fmt: skip
+    assert code is None or done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
+    return json.loads(done.stdout)
