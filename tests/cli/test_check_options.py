@@ -89,10 +89,10 @@ def test_a_second_fault_of_one_place_and_kind_is_new():
     from collections import Counter
 
     from softib.diags.baseline import fingerprint, new_findings
-    from softib.diags.finding import Finding, Place, Severity
+    from softib.diags.finding import Finding, Location, Severity
 
     def of(severity: Severity, message: str) -> Finding:
-        return Finding("link-slow", severity, (Place("leaf", 7, 3),), message)
+        return Finding("link-slow", severity, (Location("leaf", 7, 3),), message)
 
     first = of(Severity.WARNING, "runs at 10")
     known = Counter([fingerprint(first)])

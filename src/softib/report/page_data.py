@@ -23,7 +23,7 @@ from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 from softib.sim.static_network import port_gbps
 
-__all__ = ["MAX_CABLES", "page_data", "places", "script_json"]
+__all__ = ["MAX_CABLES", "finding_ports", "page_data", "script_json"]
 
 MAX_CABLES = 200_000
 """Cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit."""
@@ -37,7 +37,7 @@ def script_json(value: Any) -> Markup:
     return Markup(text)
 
 
-def places(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[int, int]]]:
+def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[int, int]]]:
     """(node row, port number or 0) of each place of each finding; node -1 = not in this fabric."""
     rows: dict[int, list[int]] = {}
     for i, guid in enumerate(fabric.node_guid.tolist()):
@@ -75,7 +75,7 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
         "tiers": [UNTIERED, *(tier_name(t) for t in range(1, top + 1))],
         "box": box.tolist(),
         "cable": _cables(report, load),
-        "places": places(f, findings),
+        "places": finding_ports(f, findings),
         "severity": [int(finding.severity) for finding in findings],
     }
 
