@@ -1,4 +1,4 @@
-"""What MADs told the subnet manager: the same columns as a fabric, grown as answers arrive.
+"""What the subnet manager learned by MADs: the same columns as a fabric, grown as answers arrive.
 
 ``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric; rows are in the order of
 discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts. Nothing here comes from anywhere but MADs.

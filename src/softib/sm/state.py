@@ -31,7 +31,7 @@ class SmEvent(IntEnum):
     STANDBY_SIGNAL = 6  # SMInfo Set: a master tells a manager to go on
     DISCOVER = 7  # SMInfo Set: look again
     TOPOLOGY_CHANGED = 8  # trap, or a sweep asked for
-    OWN_PORT_DOWN = (
+    LOCAL_PORT_DOWN = (
         9  # a sweep found the manager cut off; OpenSM discovers anew then, for another may be master meanwhile
     )
 
@@ -48,7 +48,7 @@ TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
     (S.MASTER, E.ACKNOWLEDGED): S.STANDBY,
     (S.MASTER, E.HANDOVER): S.MASTER,
     (S.MASTER, E.TOPOLOGY_CHANGED): S.MASTER,
-    (S.MASTER, E.OWN_PORT_DOWN): S.DISCOVERING,
+    (S.MASTER, E.LOCAL_PORT_DOWN): S.DISCOVERING,
 }
 """(state, event) → state. A pair that is not listed changes nothing."""
 

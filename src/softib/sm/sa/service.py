@@ -85,7 +85,7 @@ class Services:
             R.service_key.set(found, np.zeros((len(found), 2), np.uint64))
         return Answer(records=found)
 
-    def gone(self, guids: set[int]) -> None:
+    def remove_ports(self, guids: set[int]) -> None:
         """Ports that left offer nothing any more."""
         left = [k for k, (record, *_) in self.records.items() if int(R.service_gid.get(record)[1]) in guids]
         for name in left:
