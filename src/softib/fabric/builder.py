@@ -173,9 +173,9 @@ def _table_lengths(
     """Entries of each port's P_Key table, and of its GUID table (none on a switch's external port)."""
     on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
     external = on_switch & (portnum > 0)
-    told, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
+    stated, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
     pkeys = np.where(external, np.where(enforced > 0, enforced, SWITCH_PKEYS),
-                     np.where(told > 0, told, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)))  # fmt: skip
+                     np.where(stated > 0, stated, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)))  # fmt: skip
     usual = np.where(on_switch, SWITCH_GUIDS, CA_GUIDS)
     return pkeys, np.where(external, 0, np.maximum(guids, usual))
 
@@ -211,8 +211,8 @@ def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, lin
     active_lanes[f.linked] = np.minimum(lanes, lanes[peer])[f.linked]
     for end in (0, 1):
         rows = f.cable_port[:, end]
-        told, told_lanes = (rows >= 0) & (link["speed"] > 0), (rows >= 0) & (link["lanes"] > 0)
-        active[rows[told]], active_lanes[rows[told_lanes]] = link["speed"][told], link["lanes"][told_lanes]
+        has_speed, has_lanes = (rows >= 0) & (link["speed"] > 0), (rows >= 0) & (link["lanes"] > 0)
+        active[rows[has_speed]], active_lanes[rows[has_lanes]] = link["speed"][has_speed], link["lanes"][has_lanes]
     supported, lanes = np.maximum(supported, active), np.maximum(lanes, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = port_info_image(f, supported, lanes, active, active_lanes)
     f.switch_info[:] = switch_info_image(f)

@@ -101,7 +101,7 @@ CCT_ENTRIES = 128
 
 
 NO_TEMPERATURE = -32768
-"""Of ``node_temperature`` and ``module_temperature``: nobody told one."""
+"""Of ``node_temperature`` and ``module_temperature``: not stated."""
 
 
 @dataclass(frozen=True)

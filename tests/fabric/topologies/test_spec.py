@@ -40,7 +40,7 @@ def test_the_demo_plants_three_faults():
     f = result.fabric
     assert f.sizes.cables == clean.sizes.cables - 1 == 2043
     differ = np.flatnonzero(f.port_peer != clean.port_peer)
-    places = {p for planted in result.extra["faults"] if planted.kind != "slow-link" for p in planted.places}
+    places = {p for planted in result.extra["faults"] if planted.kind != "slow-link" for p in planted.where}
     assert {f.port_name(p) for p in differ} == places
     assert f.source.generator["faults"] == result.extra["faults"]
 

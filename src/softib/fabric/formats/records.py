@@ -48,7 +48,7 @@ class Records:
     device_id: list[int] = field(default_factory=list)
     revision: list[int] = field(default_factory=list)
     pkey_cap: list[int] = field(default_factory=list)
-    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not told; so are the next two."""
+    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not stated; so are the next two."""
     external_pkey_cap: list[int] = field(default_factory=list)
     guid_cap: list[int] = field(default_factory=list)
     lid0: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Node records that share one name: the same node told twice, or two nodes with one GUID."""
+"""Node records that share one name: the same node listed twice, or two nodes with one GUID."""
 
 from __future__ import annotations
 
