@@ -15,14 +15,12 @@ from softib.diags.finding import Location
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
+from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
 from softib.routing.parts import components
 
-__all__ = ["HCA_NAME", "SHARP_MARK", "FabricView", "components"]
-
-SHARP_MARK = "Aggregation Node"
-"""NodeDescription of the SHARP aggregation node inside a switch, on its port beyond the last external one (41, 65)."""
+__all__ = ["HCA_NAME", "FabricView", "components"]
 
 HCA_NAME = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
 """``host mlx5_0``: what a host's adapter calls itself."""
@@ -43,7 +41,7 @@ class FabricView:
         self.records = frozenset(stated)
         self.names: list[str] = fabric.node_names()
         self.is_switch: np.ndarray = fabric.is_switch
-        self.is_sharp = np.array([SHARP_MARK in n for n in self.names], bool).reshape(-1) & ~self.is_switch
+        self.is_sharp = is_aggregation_node(fabric.node_desc) & ~fabric.is_switch
         self.is_host = (fabric.node_type == NodeType.CA) & ~self.is_sharp
         ends = fabric.cable_port
         self.cable = np.flatnonzero((ends >= 0).all(axis=1)) if len(ends) else np.zeros(0, np.int64)

@@ -15,10 +15,11 @@ from softib.analysis.model import Report
 from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.diags.tiers import UNTIERED, tier_name
-from softib.diags.view import SHARP_MARK, speed_text
+from softib.diags.view import speed_text
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
+from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 from softib.sim.static_network import port_gbps
@@ -58,7 +59,7 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
     """Columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those that the page lists."""
     f = report.fabric
     names = f.node_names()
-    kind = np.where(f.is_switch, 0, np.where([SHARP_MARK in n for n in names], 2, 1))
+    kind = np.where(f.is_switch, 0, np.where(is_aggregation_node(f.node_desc), 2, 1))
     kind[f.node_type == NodeType.ROUTER] = 3
     box = np.full(f.sizes.nodes, -1)
     rank = np.zeros(f.sizes.nodes, np.int64) if report.recognised is None else report.recognised.rank.astype(np.int64)

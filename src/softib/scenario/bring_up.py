@@ -27,7 +27,7 @@ from softib.sm.subnet_manager import SubnetManager
 __all__ = ["BringUp", "Progress", "bring_up"]
 
 WINDOW = 4096
-"""MADs at once, in process: 1 MiB of requests and as much of answers, so both stay in the cache between the rooms."""
+"""MADs at once, in process: 1 MiB of requests and as much of answers, so both stay in the cache between manager and agents."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase of the sweep, MADs sent in all, requests of this phase that wait)."""
