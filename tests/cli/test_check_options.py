@@ -75,7 +75,7 @@ def test_a_baseline_leaves_what_is_new(faulty, found, tmp_path):
     slow = [f for f in told["findings"] if f["code"] == "link-slow"]
     assert [("leaf-5", 6) in [(p["node"], p["portnum"]) for p in f["where"]] for f in slow] == [True]
     assert "duplicate-node-guid" not in {f["code"] for f in told["findings"]}
-    assert any("gone" in note for note in told["notes"])
+    assert any("resolved" in note for note in told["notes"])
 
 
 def test_the_same_baseline_twice_and_with_another_seed_of_order(faulty, tmp_path):

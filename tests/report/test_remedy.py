@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.cli.run import softib
+from tests.live.test_daemon import softib as running  # noqa: F401
 
 FLAWED = """\
 topology: {kind: fat-tree, radix: 8, levels: 3}
@@ -63,3 +64,14 @@ def test_files_stand_for_an_engine_not_beside_tables(flawed, tmp_path):
     ran = softib("check", flawed, "-a", tmp_path / "odd")
     assert ran.code == 2 and "odd:1" in ran.err and len(ran.err.strip().splitlines()) == 1
     assert json.loads(softib("check", flawed, "--json", "-u", tmp_path / "absent").out or "{}") == {}
+
+
+def test_a_running_manager_takes_the_files(flawed, tmp_path, running):  # noqa: F811
+    """``up`` has the options of report, check and route; without the files its manager falls back to updn."""
+    softib("route", flawed, "--guid-files", tmp_path / "guids")
+    for options, engine in (((), "updn"), (("-a", str(tmp_path / "guids" / "root_guids.conf")), "ftree")):
+        running("up", str(flawed), "--detach", "--name", engine, *options)
+        (status,) = [s for s in running.status() if s["name"] == engine]
+        assert status["sm"]["engine"] == engine
+    ran = softib("up", flawed, "--sm", "external", "-a", tmp_path / "guids" / "root_guids.conf")
+    assert ran.code == 2 and "internal manager" in ran.err and len(ran.err.splitlines()) == 1

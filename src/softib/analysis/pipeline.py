@@ -74,6 +74,7 @@ def build(
         list(result.problems),
         [],
         plan=", ".join(plans) or None,
+        source_notes=list(result.notes),
     )
     found = _route(report, result, engine, lfts, guid_files, steps)
     remedy = _remedy(found, engine, lfts, seed, steps)

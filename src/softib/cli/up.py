@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Compiling, print_notice, print_problems, printable, show_line, source_options
 
 if TYPE_CHECKING:
@@ -54,15 +55,23 @@ LINE_S = 0.5
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
+@guid_file_options
 @source_options
 def command(
     source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
     sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
     Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
     """
+    if sm != "internal" and any(guid_files.values()):
+        from softib.errors import InputError
+
+        raise InputError(
+            f"GUID files are for the internal manager; give them to the manager that you start (--sm {sm})"
+        )
     if detach:
         return _detached(sys.argv[1:], _name_of(source) if name is None else name, source)
     began = time.monotonic()
@@ -83,7 +92,8 @@ def command(
     instance = claim(instance.name)
     try:
         given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
-                 "sweep_interval_ps": None if sweep is None else sweep * 10**12}  # fmt: skip
+                 "sweep_interval_ps": None if sweep is None else sweep * 10**12,
+                 **{k: v and os.path.abspath(v) for k, v in guid_files.items()}}  # fmt: skip
         file_settings = {"lmc": common_lmc(result.fabric), **(result.extra.get("sm") or {})}
         settings = ManagerSettings(
             {k: v for k, v in given.items() if v is not None}, sm_config, partitions, file_settings,

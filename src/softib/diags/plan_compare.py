@@ -99,7 +99,7 @@ class PlannedCable:
 class PlanComparison:
     """``findings``, the whole ``table``, and how many cables have each status.
 
-    ``rows`` counts the rows of the files: ``all``, ``repeated`` (tell a cable again) and ``mirrored`` of those (from its
+    ``rows`` counts the rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
     other end). ``reasons`` counts the unmatched cables. ``problems`` are of reading the plan.
     """
 

@@ -25,6 +25,7 @@ from softib.report.drawing import draw
 from softib.report.glossary import GLOSSARY
 from softib.report.page_data import finding_ports, page_data, script_json
 from softib.report.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
+from softib.report.plan_part import plan_facts
 from softib.sim.static_network import port_gbps
 
 __all__ = ["to_html"]
@@ -89,6 +90,7 @@ def _context(report: Report) -> dict[str, Any]:
         "severities": [(s, n) for s, n in report.by_severity().items()],
         "codes": Counter(f.code for f in report.findings).most_common(),
         "problems": report.problems[:MAX_PROBLEMS],
+        "plan_facts": plan_facts(report.comparison),
         "structure_facts": structure_facts(report.structure),
         "Severity": Severity,
         "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),

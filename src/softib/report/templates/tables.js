@@ -41,10 +41,10 @@ function sortKey(column, row) {
   return column[1] === "node" ? cellText(column, row) : key(row);
 }
 function currentRows() {
-  const columns = COLUMNS[state.table], words = document.getElementById("table-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const columns = COLUMNS[state.table], terms = document.getElementById("table-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   let rows = made[state.table] || (made[state.table] = ROWS[state.table]());
-  if (words.length) {
-    rows = rows.filter((r) => { const text = columns.map((c) => cellText(c, r)).join(" ").toLowerCase(); return words.every((w) => text.includes(w)); });
+  if (terms.length) {
+    rows = rows.filter((r) => { const text = columns.map((c) => cellText(c, r)).join(" ").toLowerCase(); return terms.every((w) => text.includes(w)); });
   }
   if (state.column >= 0) {
     const column = columns[state.column], turn = state.down ? -1 : 1;
