@@ -112,7 +112,7 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
     """``path_sl`` and a note of where it comes from, or ``assumed``: why there is none."""
     ask = result.extra.get("path_sls")
     if ask is None:
-        return {"assumed": "nobody was asked for them"}
+        return {"assumed": "this source cannot be asked for them"}
     try:
         sls = ask(graph)
     except SoftibError as error:

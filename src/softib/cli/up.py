@@ -30,7 +30,7 @@ LINE_S = 0.5
 @click.argument("source")
 @click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
-              help="internal: our subnet manager brings it up; external: a stock one will attach; none: nobody does.")  # fmt: skip
+              help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
 @click.option(
     "--engine",
     metavar="E",

@@ -33,7 +33,7 @@ GUID_BASE = 0x0250F1B000000000
 _GUID_STEP = np.uint64(1 << 40)
 
 GENERIC_PART = 1
-"""DeviceID of a part that nobody names, of a vendor whose parts softib does not know."""
+"""DeviceID of an unnamed part, of a vendor whose parts softib does not know."""
 
 
 class Stated(IntFlag):

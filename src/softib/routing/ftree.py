@@ -107,7 +107,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
         is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
         if not is_compute.any():
             raise NotATree("none of the compute-node GUIDs is in the fabric")
-    else:  # whoever stands in both files is a compute node, as for OpenSM
+    else:  # a GUID in both files is a compute node's, as for OpenSM
         is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     roots = given_roots(graph, options.root_guids, notes)
     pure = not len(roots)

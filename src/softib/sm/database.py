@@ -132,7 +132,7 @@ class Database:
 
     @property
     def switches(self) -> np.ndarray:
-        """Usable switches, ascending by NodeGUID, so that tables do not depend on who answered first."""
+        """Usable switches, ascending by NodeGUID, so that tables do not depend on the order of answers."""
         rows = np.flatnonzero(self.is_switch & self.node_ok)
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 

@@ -122,7 +122,7 @@ class Discovery:
         end = ~db.is_switch[nodes]
         self._enter_ends(tags, info, nodes, port, np.flatnonzero(end & (db.port_route[port] < 0)))
         tags, port, end, info = tags[~local], port[~local], end[~local], info[~local]
-        # A CA port takes one cable: whoever claims it second met another device with this GUID.
+        # A CA port takes one cable: a second claim comes from another device with this GUID.
         twice = end & (db.port_guid[port] != NodeInfo.port_guid.get(info))
         order = np.arange(len(port))
         first_claim = np.full(len(port), -1)

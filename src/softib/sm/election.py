@@ -1,6 +1,6 @@
 """Which of several subnet managers is the master (IBA 14.4.1): priority, then the lower GUID.
 
-A manager that discovers asks every port that says IsSM for its SMInfo. Who finds a master, or somebody of higher rank,
+A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or a manager of higher rank,
 stands by and polls; a master that finds a higher one hands over; a standby whose master is silent for some polls
 discovers anew. Transitions are the table in ``state``.
 """
@@ -69,7 +69,7 @@ class Election:
         queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(what), sm_info.reshape(1, 64))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to Get(SMInfo). Who has another SM_Key takes no part in the election."""
+        """Answers to Get(SMInfo). A manager with another SM_Key takes no part in the election."""
         for port, info in zip(tags.tolist(), data, strict=True):
             if int(SMInfo.sm_key.get(info)) != self.sm_key:
                 continue
@@ -95,7 +95,7 @@ class Election:
         return sorted(found, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def stands_back(self, local_guid: int) -> bool:
-        """While discovering: is there a master, or somebody of higher rank? Then ``polled`` is who."""
+        """While discovering: is there a master, or a manager of higher rank? ``polled`` is its port then."""
         betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
         return bool(betters)

@@ -20,9 +20,9 @@ GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_gu
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix")
 ELSEWHERE = ("node", "partitions", *GUID_FILES)
 WITHOUT_EFFECT = {
-    "qos": "the manager leaves SL2VL and VL arbitration tables as devices have them; leave qos away, or run OpenSM with -Q",
-    "data_vls": "no engine here spreads paths over VLs; leave data_vls away",
-    "seed": "no engine here draws lots; leave seed away",
+    "qos": "the manager leaves SL2VL and VL arbitration tables as devices have them; remove qos, or run OpenSM with -Q",
+    "data_vls": "no engine here spreads paths over VLs; remove data_vls",
+    "seed": "no engine here is random; remove seed",
 }
 
 
@@ -32,7 +32,7 @@ def check_keys(section: Mapping[str, Any]) -> None:
         if key in WITHOUT_EFFECT and value is not False:
             raise InputError(f"sm.{key}: {WITHOUT_EFFECT[key]}")
         if key not in (*PLAIN, *ELSEWHERE, *WITHOUT_EFFECT):
-            raise InputError(f"sm.{key}: nobody reads that here")
+            raise InputError(f"sm.{key}: the subnet manager has no such option")
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:

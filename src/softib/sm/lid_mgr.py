@@ -1,4 +1,4 @@
-"""Who gets which LIDs (IBA 4.1.3, 14.4.3).
+"""Which end port gets which LIDs (IBA 4.1.3, 14.4.3).
 
 OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps the one it has when
 it is valid, and LIDs of ports that are away are given to nobody as long as others are free; the manager's own port is served first, the
@@ -63,7 +63,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     db.port_lid[ports], db.port_lmc[ports] = lid, wide
     last = lid + (1 << wide) - 1
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
-    if len(lids) > len(taken):  # somebody is away: who had what somebody has now is forgotten
+    if len(lids) > len(taken):  # a port is away: remembered LIDs that another port has now are forgotten
         for guid in [
             g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))
         ]:

@@ -24,7 +24,7 @@ FULL_BIT = 0x8000
 
 def states(db: Database, ports: np.ndarray, partitions: list[Partition], allow_both: bool = False) -> np.ndarray:
     """uint8[partitions, ports]: LIMITED and FULL bits of end ports. The last word of a port counts; ``allow_both``: every
-    word does (OpenSM's allow_both_pkeys), else who is named both is full."""
+    word does (OpenSM's allow_both_pkeys), else a port named as both is full."""
     kind = db.node_type[db.port_node[ports]]
     guid = db.port_guid[ports]
     everybody = np.ones(len(ports), bool)

@@ -1,6 +1,6 @@
 """The subnet manager's state machine as a table (IBA 14.4.1).
 
-Who raises the events: ``election`` (who outranks whom), ``unsolicited`` (Set(SMInfo) of others) and the sweeps themselves.
+The events come from ``election`` (ranks of managers), ``unsolicited`` (Set(SMInfo) of others) and the sweeps themselves.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class SmEvent(IntEnum):
     POLLING_TIMEOUT = 2  # a standby's master stopped answering
     HANDOVER = 3  # SMInfo Set: the master hands over
     ACKNOWLEDGED = 4  # SMInfo Set: our handover was accepted
-    DISABLE = 5  # SMInfo Set: a master tells a manager to stop
-    STANDBY_SIGNAL = 6  # SMInfo Set: a master tells a manager to go on
+    DISABLE = 5  # SMInfo Set: a master orders a manager to stop
+    STANDBY_SIGNAL = 6  # SMInfo Set: a master orders a manager to go on
     DISCOVER = 7  # SMInfo Set: look again
     TOPOLOGY_CHANGED = 8  # trap, or a sweep asked for
     LOCAL_PORT_DOWN = (

@@ -39,7 +39,7 @@ programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``act
 class Sweep:
     """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew (None: all shall, the
     manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
-    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. Who has yet to find
+    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
     ``store`` and ``groups`` outlive the sweep: what switches hold.

@@ -40,7 +40,7 @@ def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
 def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
     """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables between equal node types).
 
-    The four ends are on four different nodes, so that who is linked to whom changes. With ``same_nodes`` the two cables
+    The four ends are on four different nodes, so that the pairs of linked nodes change. With ``same_nodes`` the two cables
     are parallel ones between the same two nodes: only port numbers change, the graph of nodes does not.
     """
     a, b = two_cables(fabric, rng, tier, same_nodes)

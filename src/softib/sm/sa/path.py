@@ -40,7 +40,7 @@ class Paths:
     def __init__(self, subnet: Subnet, members: Members):
         self.subnet, self.members = subnet, members
 
-    # -- who --
+    # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(source end, target end, status) of each question (uint8[n, 64], uint64[n]); ends are ANY where not given."""

@@ -35,7 +35,7 @@ SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
     "CABLE_INFO": health.cables, "FEC_MODE": health.fec, "PORT_INFO_EXTENDED": health.fec_extended,
     "NODES_INFO": health.firmware, "GENERAL_INFO_SMP": health.firmware, "AR_INFO": health.adaptive_routing,
 }  # fmt: skip
-"""Section → who writes it over the fabric, in this order. ``WARNINGS_*`` and ``ERRORS_*`` are read too."""
+"""Section → the function that writes it over the fabric, in this order. ``WARNINGS_*`` and ``ERRORS_*`` are read too."""
 _REPORTED = ("WARNINGS_", "ERRORS_")
 _ABOUT_THE_RUN = ("RUN_INFO", "PLUGINS_INFO", "STAGE_PERF_INFO", "INDEX_TABLE")
 """Sections on ibdiagnet itself: nobody misses them."""

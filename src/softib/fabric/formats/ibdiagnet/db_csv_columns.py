@@ -125,7 +125,7 @@ FIRMWARE = (
     ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
     ("FWInfo_Major", "FWInfo_Minor", "FWInfo_SubMinor"),
 )
-"""Columns of the firmware version; devices whose version does not fit in three octets tell the first triple only."""
+"""Columns of the firmware version; devices whose version does not fit in three octets state the first triple only."""
 
 NO_FEC = 255
 """FECActv of ports that do not tell."""

@@ -12,7 +12,7 @@ What ibdm refuses and we read, each named as a problem:
   else a switch with as many ports as the highest number any system of the type uses.
 * a bad line, an unknown port, a port used twice: that line is left out, the rest stands.
 
-Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows tell no speed run at
+Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows state no speed run at
 that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
 gets the builder's *i*-th GUID, and all chips of a system share the first one's as SystemImageGUID.
 """

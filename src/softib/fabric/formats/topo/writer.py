@@ -76,7 +76,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     if files:
         here = path.parent.resolve()
         notes.append(
-            f"wrote {', '.join(f'{n}.ibnl' for n in files)} beside it; ibdm finds them with IBDM_IBNL_PATH={here}"
+            f"wrote {', '.join(f'{n}.ibnl' for n in files)} in the same folder; ibdm finds them with IBDM_IBNL_PATH={here}"
         )
     return notes
 
