@@ -122,8 +122,8 @@ def test_the_library_reads_without_click_and_prints_nothing(tmp_path):
 
 
 DB_CSV = """START_NODES
-NodeDesc,NumPorts,NodeType,ClassVersion,BaseVersion,SystemImageGUID,NodeGUID,PortGUID
-"leaf",4,2,1,1,0x1,0x1,0x1
+NodeDesc,NumPorts,NodeType,SystemImageGUID,NodeGUID,PortGUID,DeviceID,VendorID,revision
+"leaf",4,2,0x1,0x1,0x1,54000,713,0
 END_NODES
 START_PM_PORT_SAMPLES_CONTROL
 NodeGUID

@@ -67,11 +67,15 @@ def test_files_stand_for_an_engine_not_beside_tables(flawed, tmp_path):
 
 
 def test_a_running_manager_takes_the_files(flawed, tmp_path, running):  # noqa: F811
-    """``up`` has the options of report, check and route; without the files its manager falls back to updn."""
+    """``up`` has the options of report, check and route; its manager writes the tables that route makes with the files."""
     softib("route", flawed, "--guid-files", tmp_path / "guids")
-    for options, engine in (((), "updn"), (("-a", str(tmp_path / "guids" / "root_guids.conf")), "ftree")):
-        running("up", str(flawed), "--detach", "--name", engine, *options)
-        (status,) = [s for s in running.status() if s["name"] == engine]
-        assert status["sm"]["engine"] == engine
+    files = ("-a", str(tmp_path / "guids" / "root_guids.conf"))
+    running("up", str(flawed), "--detach", "--name", "tree", *files)
+
+    def entries(*args: str) -> list[str]:
+        running("route", *args, "--dump", "dump.lfts")
+        return [x for x in (running.folder / "dump.lfts").read_text().splitlines() if x.startswith("0x")]
+
+    assert entries("tree") == entries(str(flawed), *files) != entries(str(flawed))
     ran = softib("up", flawed, "--sm", "external", "-a", tmp_path / "guids" / "root_guids.conf")
     assert ran.code == 2 and "internal manager" in ran.err and len(ran.err.splitlines()) == 1

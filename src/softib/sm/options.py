@@ -35,7 +35,7 @@ def _truth(text: str) -> bool:
 
 
 def _text(text: str) -> str:
-    """words"""
+    """text"""
     return text.strip()
 
 

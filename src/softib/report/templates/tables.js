@@ -66,7 +66,7 @@ function fill() {
   grid.replaceChildren(node("table", { class: "stack", id: "table-" + state.table }, node("thead", {}, node("tr", {}, ...heads)),
     node("tbody", {}, ...shown.map((r) => node("tr", {}, ...columns.map((c) => cell(c, r)))))));
   const left = state.table === "switches" || !D.cable.left_out ? "" : "; " + count(D.cable.left_out, "cable") + " left out of this file (--json has all)";
-  document.getElementById("rows-told").textContent = (rows.length ? shown.length.toLocaleString("en") + " of " + rows.length.toLocaleString("en") + " rows" : "Nothing matches the filter") + left;
+  document.getElementById("rows-shown").textContent = (rows.length ? shown.length.toLocaleString("en") + " of " + rows.length.toLocaleString("en") + " rows" : "Nothing matches the filter") + left;
   document.getElementById("more-rows").hidden = shown.length === rows.length;
 }
 document.querySelectorAll("[data-table]").forEach((tab) => tab.addEventListener("click", () => {
