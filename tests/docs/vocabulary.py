@@ -52,6 +52,10 @@ _BOARDS = "a circuit board of a system, as IBNL files describe it (ibdm's word)"
 ALLOWED = {
     "LANE_COUNTERS": _LANES,
     "lane_counters": _LANES,
+    "lane_gbps": _LANES,
+    "lane_data_gbps": _LANES,
+    "LANE_DATA_GBPS": _LANES,
+    "LANE_GBPS": _LANES,
     "_LANE_GBPS": _LANES,
     "_LANE_GBPS_EXT": _LANES,
     "_LANE_GBPS_EXT2": _LANES,

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
 )
 @click.option(
-    "--exclusive", is_flag=True, help="Be alone on NODE: refused while another program runs there, and refuses others meanwhile."
+    "--exclusive",
+    is_flag=True,
+    help="Be alone on NODE: refused while another program runs there, and refuses others meanwhile.",
 )
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(

@@ -1,6 +1,6 @@
 """Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a comment (opensm(8)).
 
-Options that softib does not have are passed over where they have OpenSM's default; names are OpenSM's 3.3.23.
+Names are those of OpenSM 3.3.23; options that softib does not use are returned by name.
 """
 
 from __future__ import annotations
