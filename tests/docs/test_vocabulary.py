@@ -16,6 +16,8 @@ from tests.docs.vocabulary import ALLOWED, RETIRED, UNFINISHED
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "softib"
 C_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\n", re.DOTALL)
 
+STORE = ast.Store()
+
 Name = tuple[int, str]
 """(line, name)"""
 
@@ -29,19 +31,26 @@ def retired_in(name: str) -> list[str]:
     return [w for w in words_of(name) if w in RETIRED]
 
 
+NAMED = {
+    ast.FunctionDef: "name",
+    ast.AsyncFunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.ExceptHandler: "name",
+    ast.arg: "arg",
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.alias: "asname",
+}
+"""Nodes that may define a name, and the field that has it."""
+
+
 def python_names(text: str) -> Iterator[Name]:
     """Every name that the code defines: functions, classes, parameters, variables, attributes, imported names."""
     for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield node.lineno, name
-            case ast.arg(arg=name):
-                yield node.lineno, name
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield node.lineno, name
-            case ast.alias(asname=str(name)):
-                yield node.lineno, name
-            case ast.ExceptHandler(name=str(name)):
+        field = NAMED.get(type(node))
+        if field is not None and isinstance(getattr(node, "ctx", STORE), ast.Store):
+            name = getattr(node, field)
+            if name is not None:
                 yield node.lineno, name
 
 
