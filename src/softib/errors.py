@@ -26,6 +26,7 @@ __all__ = [
     "PeerError",
     "SoftibBug",
     "SoftibError",
+    "SoftibWarning",
     "TopologyError",
     "UnknownFormat",
     "UnknownName",
@@ -38,6 +39,10 @@ class SoftibError(Exception):
     """Root of everything softib raises on purpose. ``exit_code`` is what the command line returns."""
 
     exit_code = 2
+
+
+class SoftibWarning(UserWarning):
+    """What a user should know though nothing is wrong, where no other callback takes it."""
 
 
 class InputError(SoftibError):
@@ -61,9 +66,9 @@ class UnknownName(InputError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]):
         names = list(known)
-        near = nearest(name, names)
+        similar = nearest(name, names)
         more = ", …" if len(names) > 20 else ""
-        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names[:20])}{more}"
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"known: {', '.join(names[:20])}{more}"
         super().__init__(f"no {what} named {name!r}; {hint}")
         self.name = name
 
@@ -95,11 +100,11 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     import difflib
 
     names = list(known)
-    wanted = _as_said(name)
-    same = [k for k in names if _as_said(k) == wanted]
+    wanted = _normalised(name)
+    same = [k for k in names if _normalised(k) == wanted]
     return same[:n] or difflib.get_close_matches(name, names, n=n, cutoff=0.5)
 
 
-def _as_said(name: str) -> str:
+def _normalised(name: str) -> str:
     """``name`` as people say it: small letters, one separator, numbers without zeros before them."""
     return re.sub(r"(?<![0-9])0+(?=[0-9])", "", re.sub(r"[-_. ]+", "-", name.lower()))

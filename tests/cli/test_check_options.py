@@ -74,7 +74,7 @@ def test_a_baseline_leaves_what_is_new(faulty, found, tmp_path):
     slow = [f for f in told["findings"] if f["code"] == "link-slow"]
     assert [("leaf-5", 6) in [(p["node"], p["portnum"]) for p in f["where"]] for f in slow] == [True]
     assert "duplicate-node-guid" not in {f["code"] for f in told["findings"]}
-    assert any("gone" in note for note in told["notes"])
+    assert any("resolved" in note for note in told["notes"])
 
 
 def test_the_same_baseline_twice_and_with_another_seed_of_order(faulty, tmp_path):
@@ -88,10 +88,10 @@ def test_a_second_fault_of_one_place_and_kind_is_new():
     from collections import Counter
 
     from softib.diags.baseline import fingerprint, new_findings
-    from softib.diags.finding import Finding, Place, Severity
+    from softib.diags.finding import Finding, Location, Severity
 
     def of(severity: Severity, message: str) -> Finding:
-        return Finding("link-slow", severity, (Place("leaf", 7, 3),), message)
+        return Finding("link-slow", severity, (Location("leaf", 7, 3),), message)
 
     first = of(Severity.WARNING, "runs at 10")
     known = Counter([fingerprint(first)])

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from softib.cli.check import command
+from softib.cli.report import command as report
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.formats.registry import write
 from tests.fabric.formats.cabling.director import director_fabric, text
@@ -50,5 +51,19 @@ def test_people_read_the_sum_before_the_findings(files) -> None:
     part, findings = out.index("Cabling plan"), out.index("Findings")
     told = " ".join(out[part:findings].split())
     assert part < findings
-    assert "169 in 2 files, of 97 cables; 72 rows tell a cable again (from its other end)" in told
+    assert "169 in 2 files, of 97 cables; 72 rows repeat a cable (from its other end)" in told
     assert "as planned 95 97.9 %" in told and "missing 1" in told and "not found by name 1 1 unknown device" in told
+
+
+def test_the_html_report_has_the_same_sum(files, tmp_path) -> None:
+    """Each row of the text's summary stands in the page's card."""
+    page = tmp_path / "report.html"
+    plans = [x for name in ("switches.ndt", "hosts.ndt") for x in ("--plan", files[name])]
+    ran = CliRunner().invoke(
+        report, [files["fabric.ibnetdiscover"], *plans, "--html", str(page), "--seed", "1"], standalone_mode=False
+    )
+    assert ran.exception is None
+    card = page.read_text().partition('id="plan">')[2].partition("</section>")[0]
+    for name, value in (("rows", "169 in 2 files, of 97 cables; 72 rows repeat a cable (from its other end)"),
+                        ("as planned", "95  97.9 %"), ("missing", "1"), ("not found by name", "1  1 unknown device")):  # fmt: skip
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in card

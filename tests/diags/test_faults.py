@@ -65,7 +65,7 @@ def test_a_planted_fault_is_found_at_its_place(shape: str, kind: str) -> None:
         hits = [f for f in findings if f.code in EXPECTED[kind]]
         assert hits, (planted.message, [f.message for f in findings])
         nodes = {p.node for f in hits for p in f.where}
-        named = {place.split("[")[0] for place in planted.places}
+        named = {place.split("[")[0] for place in planted.where}
         assert named & nodes, (planted.message, [f.message for f in hits])
         assert {f.code for f in findings} <= EXPECTED[kind] | ALLOWED_BESIDE, [f.message for f in findings]
     assert tried

@@ -79,7 +79,7 @@ def test_any_swap_is_one_swap(seed: int) -> None:
     found = compare(fabric, plan)
     assert found.counts["swapped"] == 2 and found.counts["matched"] == len(plan) - 2
     (finding,) = found.findings
-    assert {str(p) for p in finding.where} == set(swap.places)
+    assert {str(p) for p in finding.where} == set(swap.where)
 
 
 def test_the_plan_is_part_of_a_check() -> None:

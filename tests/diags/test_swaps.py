@@ -52,7 +52,7 @@ def draw_swap(fabric: Fabric, seed: int, **how: object) -> frozenset[str]:
     rng = np.random.default_rng(seed)
     tiers = fabric.source.generator["tiers"]
     planted = random_swap(fabric, rng, tier=tiers[seed % len(tiers)], **how)
-    return frozenset(planted.places)
+    return frozenset(planted.where)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -70,7 +70,7 @@ def test_a_swapped_pair_is_named_and_nothing_else(case: tuple[str, dict], seed: 
 def test_a_swap_that_leaves_one_step_without_a_majority(seed: int) -> None:
     """Three spines with two cables to each leaf: two of the three rows of ports are spoiled at neighbouring ports."""
     fabric = generate("fat-tree", radix=12, levels=2, parallel=2)
-    planted = frozenset(random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine").places)
+    planted = frozenset(random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine").where)
     assert swaps_found(fabric) == [planted]
 
 
@@ -107,7 +107,7 @@ def test_exchanged_ports_of_one_node_show_nothing(seed: int) -> None:
 def test_several_swaps_at_once_are_each_named() -> None:
     fabric = generate("rail-optimized", nodes=127)
     rng = np.random.default_rng(7)
-    planted = {frozenset(random_swap(fabric, rng, tier=t).places) for t in ("host-leaf", "leaf-spine") * 3}
+    planted = {frozenset(random_swap(fabric, rng, tier=t).where) for t in ("host-leaf", "leaf-spine") * 3}
     assert set(swaps_found(fabric)) == planted
 
 
@@ -136,7 +136,7 @@ def test_swaps_between_unnamed_switches_are_named_by_their_guids(seed: int) -> N
     fabric = generate("fat-tree", radix=24, levels=2 + seed % 2, hosts=None if seed % 2 == 0 else 288 * 2)
     planted = random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine")
     places = {
-        (int(fabric.node_guid[fabric.find_node(p.split("[")[0])]), int(p.split("[")[1][:-1])) for p in planted.places
+        (int(fabric.node_guid[fabric.find_node(p.split("[")[0])]), int(p.split("[")[1][:-1])) for p in planted.where
     }
     fabric.node_desc[:] = np.frombuffer(b"Quantum Mellanox Technologies".ljust(64, b"\0"), np.uint8)
     (found,) = [f for f in check(fabric) if f.code != "unnamed-nodes"]

@@ -1,4 +1,4 @@
-"""Documentation that a test keeps true: the glossary's symbols exist, each wire field and verb is described."""
+"""Documentation that a test keeps true: each wire field, verb, dependency and format is described."""
 
 import importlib
 import re
@@ -10,25 +10,6 @@ from softib.cli.main import VERBS
 from softib.iba.structure import Structure
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def glossary_symbols():
-    text = (ROOT / "docs" / "concepts.md").read_text()
-    return re.findall(r"\| `(softib\.[\w.]+)` \|", text)
-
-
-@pytest.mark.parametrize("symbol", sorted(set(glossary_symbols())))
-def test_every_symbol_of_the_glossary_exists(symbol):
-    parts = symbol.split(".")
-    for n in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(parts[:n]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[n:]:
-            found = getattr(found, name)
-        return
-    pytest.fail(f"{symbol} does not exist")
 
 
 def test_every_declared_field_says_what_it_is():

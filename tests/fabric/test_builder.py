@@ -1,4 +1,6 @@
-"""Laws of the arrays that every room stands on."""
+"""Invariants of the arrays that every package stands on."""
+
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -6,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.errors import TopologyError
-from softib.fabric.builder import FabricBuilder
+from softib.fabric.builder import LINK_DEFAULTS, NODE_DEFAULTS, FabricBuilder, LinkColumns, NodeColumns
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS
+from softib.fabric.formats.records import NODE_DEFAULTS as RECORD_DEFAULTS
+from softib.fabric.formats.records import NodeFields, Records
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType, PhysState, PortState
+from softib.iba.devices import MELLANOX
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo
 
@@ -105,6 +110,23 @@ def test_a_port_beyond_the_node_is_refused_by_name():
     b.links(n[0], 5, n[1], 1)
     with pytest.raises(TopologyError, match="a has no port 5"):
         b.build()
+
+
+def test_columns_have_the_defaults_that_are_declared():
+    """What may be left out is what the tables name; another name is refused as Python refuses an unknown argument."""
+    assert set(NODE_DEFAULTS) == set(NodeColumns.__annotations__)
+    assert set(LINK_DEFAULTS) == set(LinkColumns.__annotations__)
+    assert set(RECORD_DEFAULTS) == set(NodeFields.__annotations__) - {"desc"} < {f.name for f in fields(Records)}
+    b = FabricBuilder()
+    with pytest.raises(TypeError, match="no column vendor; there are desc, node_guid"):
+        b.nodes(1, NodeType.CA, 1, vendor=1)
+    with pytest.raises(TypeError, match="no column length"):
+        b.links(0, 1, 1, 1, length=2.0)
+    b.nodes(2, NodeType.CA, 1)
+    b.nodes(2, NodeType.CA, 1, **NODE_DEFAULTS)
+    f = b.build()
+    assert f.vendor_id.tolist() == [MELLANOX] * 4 and len(set(f.device_id.tolist())) == 1
+    assert (f.sys_guid == f.node_guid).all() and len(set(f.node_guid.tolist())) == 4
 
 
 def test_a_record_with_an_unknown_peer_is_a_cable_with_one_end():

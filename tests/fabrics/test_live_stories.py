@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.faults.places import port_at
+from softib.fabric.faults.targets import port_at
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.constants import PortState

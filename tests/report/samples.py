@@ -9,7 +9,7 @@ import numpy as np
 from softib.analysis.model import Counts, Report
 from softib.analysis.prediction import predict
 from softib.analysis.routing import judge
-from softib.diags.finding import Finding, Place, Severity
+from softib.diags.finding import Finding, Location, Severity
 from softib.diags.structure import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats.base import Problem
@@ -53,9 +53,9 @@ def with_lids(fabric: Fabric) -> SwitchGraph:
 def finding(fabric: Fabric, port: int, severity: Severity = Severity.ERROR, **texts: str) -> Finding:
     """A finding at ``port``."""
     node = int(fabric.port_node[port])
-    place = Place(fabric.node_name(node), int(fabric.node_guid[node]), int(fabric.port_num[port]))
-    told: dict[str, Any] = {"message": f"{place} is bad", "advice": "replace the cable", **texts}
-    return Finding("link-slow", severity, (place,), told["message"], {}, told["advice"])
+    location = Location(fabric.node_name(node), int(fabric.node_guid[node]), int(fabric.port_num[port]))
+    told: dict[str, Any] = {"message": f"{location} is bad", "advice": "replace the cable", **texts}
+    return Finding("link-slow", severity, (location,), told["message"], {}, told["advice"])
 
 
 def report_of(fabric: Fabric, engine: str = "minhop", findings: tuple[Finding, ...] = ()) -> Report:

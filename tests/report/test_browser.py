@@ -192,7 +192,7 @@ def test_tables_sort_by_every_heading(page: Browser, table: str, rows: int, colu
     page.click(head)
     assert page.run(cell) == last
     assert page.run("document.querySelector('#grid th[aria-sort=descending]').cellIndex") == column
-    assert page.run("document.getElementById('rows-told').textContent").split(" of ")[1] == f"{rows} rows"
+    assert page.run("document.getElementById('rows-shown').textContent").split(" of ")[1] == f"{rows} rows"
     while not page.run("document.getElementById('more-rows').hidden"):
         page.click("#more-rows")
     assert page.run("document.querySelectorAll('#grid tbody tr').length") == rows

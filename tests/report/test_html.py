@@ -201,7 +201,7 @@ def test_every_word_of_the_glossary_has_a_sentence():
 
 def test_a_missing_cable_is_drawn_as_a_dashed_line():
     fabric = generate("fat-tree", radix=8, levels=2)
-    from softib.diags.finding import Finding, Place
+    from softib.diags.finding import Finding, Location
     from softib.fabric.faults.inject import remove_cable
 
     leaf, spine = fabric.find_node("leaf-2"), None
@@ -210,7 +210,7 @@ def test_a_missing_cable_is_drawn_as_a_dashed_line():
     spine = int(fabric.port_node[peer])
     remove_cable(fabric, "leaf-2[5]")
     places = tuple(
-        Place(fabric.node_name(n), int(fabric.node_guid[n]), int(p))
+        Location(fabric.node_name(n), int(fabric.node_guid[n]), int(p))
         for n, p in ((leaf, 5), (spine, int(fabric.port_num[peer])))
     )
     gone = Finding("missing-cable", Severity.WARNING, places, "no cable")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.cli.run import softib
+from tests.live.test_daemon import softib as running  # noqa: F401
 
 FLAWED = """\
 topology: {kind: fat-tree, radix: 8, levels: 3}
@@ -63,3 +64,18 @@ def test_files_stand_for_an_engine_not_beside_tables(flawed, tmp_path):
     ran = softib("check", flawed, "-a", tmp_path / "odd")
     assert ran.code == 2 and "odd:1" in ran.err and len(ran.err.strip().splitlines()) == 1
     assert json.loads(softib("check", flawed, "--json", "-u", tmp_path / "absent").out or "{}") == {}
+
+
+def test_a_running_manager_takes_the_files(flawed, tmp_path, running):  # noqa: F811
+    """``up`` has the options of report, check and route; its manager writes the tables that route makes with the files."""
+    softib("route", flawed, "--guid-files", tmp_path / "guids")
+    files = ("-a", str(tmp_path / "guids" / "root_guids.conf"))
+    running("up", str(flawed), "--detach", "--name", "tree", *files)
+
+    def entries(*args: str) -> list[str]:
+        running("route", *args, "--dump", "dump.lfts")
+        return [x for x in (running.folder / "dump.lfts").read_text().splitlines() if x.startswith("0x")]
+
+    assert entries("tree") == entries(str(flawed), *files) != entries(str(flawed))
+    ran = softib("up", flawed, "--sm", "external", "-a", tmp_path / "guids" / "root_guids.conf")
+    assert ran.code == 2 and "internal manager" in ran.err and len(ran.err.splitlines()) == 1

@@ -19,8 +19,8 @@ from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.report.as_json import routing_json, to_json
+from softib.report.phrases import headline, size_text, tiles, time_text
 from softib.report.terminal import to_terminal
-from softib.report.words import headline, size_text, tiles, time_text
 from tests.report.samples import finding, report_of, tree, with_lids
 
 

@@ -12,7 +12,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.report.html import _tiers
-from softib.report.words import structure_facts
+from softib.report.phrases import structure_facts
 from tests.report.samples import report_of
 
 

@@ -99,7 +99,8 @@ class Report:
     """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain values; ``comparison`` is
     what became of each cable of the ``plan``.
 
-    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why."""
+    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why, ``source_notes`` what softib does
+    not use of a file that is in order."""
 
     source: str
     format: str
@@ -119,6 +120,7 @@ class Report:
     traffic: Traffic | None = None
     engines: list[EngineRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    source_notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     made: Made | None = None
 

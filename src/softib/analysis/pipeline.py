@@ -25,13 +25,13 @@ def quietly(what: str) -> AbstractContextManager[None]:
 
 def counts_of(result: ReadResult) -> Counts:
     """What the file holds (its reader's counts), else what the fabric does."""
-    f, told = result.fabric, result.counts
+    f, counted = result.fabric, result.counts
     sharp = is_aggregation_node(f.node_desc[f.cas])
     found: dict[str, int | None] = {
         "switches": f.sizes.switches, "cas": len(f.cas), "sharp_nodes": int(sharp.sum()),
         "links": f.sizes.cables, "system_links": f.source.system_links,
     }  # fmt: skip
-    return Counts(**{key: told.get(key, value) for key, value in found.items()})
+    return Counts(**{key: counted.get(key, value) for key, value in found.items()})
 
 
 def checked(
@@ -74,6 +74,7 @@ def build(
         list(result.problems),
         [],
         plan=", ".join(plans) or None,
+        source_notes=list(result.notes),
     )
     found = _route(report, result, engine, lfts, guid_files, steps)
     remedy = _remedy(found, engine, lfts, seed, steps)
@@ -93,10 +94,10 @@ def build(
             from softib.analysis.engines import compare_engines
 
             with steps("other engines"):
-                told = report.prediction
+                prediction = report.prediction
                 report.engines = compare_engines(
-                    found.fabric, found.graph, told.endpoints, found.part, found.lft, found.options, seed,
-                    (told.bisection_relative, told.pattern("shift").relative),
+                    found.fabric, found.graph, prediction.endpoints, found.part, found.lft, found.options, seed,
+                    (prediction.bisection_relative, prediction.pattern("shift").relative),
                 )  # fmt: skip
         else:
             report.notes.append("no traffic to predict: fewer than two host ports have an address")

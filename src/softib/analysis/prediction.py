@@ -175,8 +175,8 @@ def _all_to_all(network: Network, found: static.Loads) -> Pattern:
     # All flows last until the busiest channel is done: the mean rate of a host's link over that time.
     n = network.n_hosts
     time = float(found.busy(network).max(initial=0.0))
-    own = (n - 1) / network.host_gbps
-    relative = float((own / time).mean()) if time else 0.0
+    host_time = (n - 1) / network.host_gbps
+    relative = float((host_time / time).mean()) if time else 0.0
     load = found.load.astype(np.float64)
     return Pattern("all-to-all", "every host to every other at once", found.flows, 1, 1, relative, relative,
                    float(load.max(initial=0)), found.unrouted, load, load)  # fmt: skip
@@ -216,9 +216,9 @@ def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUS
 def link_ends(fabric: Fabric, network: Network, channel: int) -> tuple[str, str]:
     """Names of the two ports of a switch link."""
     g = network.graph
-    near = fabric.port(int(g.switch_node[network.link_owner[channel]]), int(g.out_port[channel]))
-    far = fabric.port(int(g.switch_node[g.peer[channel]]), int(g.peer_port[channel]))
-    return fabric.port_name(int(near)), fabric.port_name(int(far))
+    port = fabric.port(int(g.switch_node[network.link_owner[channel]]), int(g.out_port[channel]))
+    peer = fabric.port(int(g.switch_node[g.peer[channel]]), int(g.peer_port[channel]))
+    return fabric.port_name(int(port)), fabric.port_name(int(peer))
 
 
 def prediction_json(p: Prediction | None) -> dict[str, Any] | None:

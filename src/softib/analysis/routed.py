@@ -52,7 +52,7 @@ class Routed:
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` where both are given, or GUID files beside tables, ``UnknownName`` where the engine does not
+    """Raise :class:`InputError` where both are given, or GUID files together with tables, ``UnknownName`` where the engine does not
     exist."""
     from softib.routing.engine import chain
 
@@ -97,14 +97,14 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
         top = SwitchInfo.linear_fdb_top.get(fabric.switch_info)
         lft[np.arange(lft.shape[1]) > top[:, None]] = LFT_NO_ROUTE
         loops = has_credit_loop(graph, lft)
-    told: dict[str, Any] = {}
+    vl_tables: dict[str, Any] = {}
     if loops:
         with steps("asking for the paths' SLs"):
-            told = _sls(result, graph)
-        if "path_sl" in told:
-            told["sl2vl"], told["data_vls"] = vls_of(fabric, graph)
+            vl_tables = _sls(result, graph)
+        if "path_sl" in vl_tables:
+            vl_tables["sl2vl"], vl_tables["data_vls"] = vls_of(fabric, graph)
     with steps("proof"):
-        part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **told)
+        part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **vl_tables)
     return Routed(fabric, graph, lft, part, proof, even)
 
 
@@ -112,7 +112,7 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
     """``path_sl`` and a note of where it comes from, or ``assumed``: why there is none."""
     ask = result.extra.get("path_sls")
     if ask is None:
-        return {"assumed": "nobody was asked for them"}
+        return {"assumed": "this source cannot be asked for them"}
     try:
         sls = ask(graph)
     except SoftibError as error:
@@ -136,9 +136,9 @@ def from_engine(
     from softib.sm.config import SmConfig
     from softib.sm.fabric_yaml import settings_of
 
-    told = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v}}
-    told |= {"engine": engine} if engine else {}
-    settings = {"lmc": common_lmc(result.fabric), **settings_of(told)}
+    section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v}}
+    section |= {"engine": engine} if engine else {}
+    settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
     config = SmConfig(**settings)
     name, options = config.engine, config.options
     fabric = result.fabric.copy()
@@ -146,12 +146,12 @@ def from_engine(
     with steps("bring-up"):
         # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
         master = master_of(result.fabric)
-        up = bring_up(fabric, node=told.get("node", master), config=config)
+        up = bring_up(fabric, node=section.get("node", master), config=config)
     with steps("proof"):
         r = up.routing
         origin = "written by our subnet manager over MADs"
-        asked = r.engine if "," in name else name
-        part, proof, even = judge(fabric, up.graph, r.lft, asked, origin, r.path_sl, r.sl2vl, list(r.notes))
+        wanted = r.engine if "," in name else name
+        part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
     return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options)
 
@@ -168,7 +168,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     fabric, unknown = _with_lids_of(result.fabric, path)
     with steps("reading tables"):
         lft, problems = read_lfts(path, fabric)
-    fabric, notes = _without_parts_beside(fabric, lft)
+    fabric, notes = _without_unrouted_parts(fabric, lft)
     problems = [*unknown, *problems]
     with steps("proof"):
         graph = graph_of(fabric)
@@ -194,14 +194,14 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
         raise InputError(
             f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
         )
-    told = ports[~valid & (lids[ports] > 0) & ~np.isin(lids[ports], fabric.lid[ports[valid]])]
-    if len(told):
+    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(lids[ports], fabric.lid[ports[valid]])]
+    if len(filled):
         fabric = fabric.copy()
-        PortInfo.lid.set(fabric.port_info, lids[told], told)
+        PortInfo.lid.set(fabric.port_info, lids[filled], filled)
     return fabric, [] if valid.any() else unknown
 
 
-def _without_parts_beside(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
+def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
     """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of these tables saw them."""
     from softib.routing.parts import components
 
@@ -209,13 +209,13 @@ def _without_parts_beside(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])
     seen = np.zeros(fabric.sizes.nodes, bool)
     seen[part[fabric.switch_node[(lft != LFT_NO_ROUTE).any(axis=1)]]] = True
-    beside = ~seen[part]
-    ports = np.flatnonzero(beside[fabric.port_node] & (fabric.lid > 0))
+    unrouted = ~seen[part]
+    ports = np.flatnonzero(unrouted[fabric.port_node] & (fabric.lid > 0))
     if not len(ports) or not seen.any():
         return fabric, []
     fabric = fabric.copy()
     PortInfo.lid.set(fabric.port_info, 0, ports)
-    return fabric, [f"{int(beside.sum()):,} nodes have no cable to where these tables lead; they are left out"]
+    return fabric, [f"{int(unrouted.sum()):,} nodes have no cable to where these tables lead; they are left out"]
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
@@ -234,7 +234,7 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     notes = [*sweep.notes, *sweep.problems]
     if len(up.unreached):
         some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
-        notes.append(f"{len(up.unreached):,} nodes have no way to the subnet manager and stay down, such as {some}")
+        notes.append(f"{len(up.unreached):,} nodes have no path to the subnet manager and stay down, such as {some}")
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
     numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered

@@ -37,8 +37,8 @@ def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: B
     """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
     worst = max((t for t in found.tiers if t.mean), key=lambda t: t.imbalance, default=None)
     if worst is not None:
-        words = f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
-        part.facts.append(("All-to-all paths on links", words))
+        text = f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
+        part.facts.append(("All-to-all paths on links", text))
     if found.unused:
         part.facts.append(("Switch links that no path uses", f"{found.unused:,} of {len(found.paths):,} directions"))
     part.more["balance"] = {

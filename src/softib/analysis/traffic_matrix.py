@@ -1,4 +1,4 @@
-"""A traffic matrix from a file: who sends how many bytes to whom. ``docs/prediction.md`` has its two forms."""
+"""A traffic matrix from a file: how many bytes each host sends to each. ``docs/prediction.md`` has its two forms."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class _Hosts:
         found = self.by_name.get(name) or self.by_host.get(name)
         if found:
             return found
-        near = nearest(name, self.names) or nearest(name, self.by_host)
-        known = f"did you mean {', '.join(near)}?" if near else f"hosts are such as {', '.join(self.names[:3])}"
+        similar = nearest(name, self.names) or nearest(name, self.by_host)
+        known = f"did you mean {', '.join(similar)}?" if similar else f"hosts are such as {', '.join(self.names[:3])}"
         raise InputError(f"{self.path}:{line}: no host {name!r}; {known}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, source_options
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -49,7 +49,7 @@ def command(
 ) -> int:  # fmt: skip
     """Check SOURCE ("-": stdin) and print what was found.
 
-    Exit 1 when there is a finding of severity warning or error among those told, such as a record that could not be
+    Exit 1 when there is a finding of severity warning or error among those shown, such as a record that could not be
     read; information alone is exit 0.
     """
     from softib.analysis.pipeline import checked
@@ -65,7 +65,7 @@ def command(
     known = None if baseline is None else read_baseline(baseline)  # fail before the work
     steps = Steps()
     with steps("reading"):
-        result = load(source, ibnl, node_name_map)
+        result = load(source, ibnl, node_name_map, notice=print_notice)
     report = checked(source, result, plan=plans, guid_files=guid_files, steps=steps)
     least = Severity[severity.upper()]
     report.findings = [f for f in report.findings if f.code not in ignored and f.severity >= least]
@@ -97,9 +97,9 @@ def _leave_known(report: Report, known: Counter[str], path: str) -> None:
     """Take the findings that are known out of ``report``, and say how many."""
     from softib.diags.baseline import new_findings
 
-    report.findings, same, gone = new_findings(report.findings, known)
-    note = f"{same} known finding{'' if same == 1 else 's'} of {path} not told again"
-    note += f"; {gone} of it {'is' if gone == 1 else 'are'} gone" if gone else ""
+    report.findings, same, resolved = new_findings(report.findings, known)
+    note = f"{same} known finding{'' if same == 1 else 's'} of {path} not shown"
+    note += f"; {resolved} of it {'is' if resolved == 1 else 'are'} resolved" if resolved else ""
     report.notes.append(note)
 
 

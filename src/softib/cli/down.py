@@ -35,7 +35,7 @@ def command(name: str | None, every: bool) -> int:
 
 
 def _stopped(instance: Instance) -> SoftibError | None:
-    """Stop one fabric and wait until it is gone; what was in the way. The others of ``--all`` stop nevertheless."""
+    """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all`` stop nevertheless."""
     from softib.errors import PeerError, SoftibError
     from softib.live.control.client import ask
 

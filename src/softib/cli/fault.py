@@ -57,26 +57,26 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     if kind == "list" and where is not None:
         raise InputError("fault list takes no place; it lists all faults")
     given = {k: v for k, v in options.items() if v is not None}
-    told = ask(find(fabric), "fault", kind=kind, where=where, **given)
+    reply = ask(find(fabric), "fault", kind=kind, where=where, **given)
     if as_json:
-        print_json(told)
+        print_json(reply)
         return 0
-    for line in _lines(kind, told):
+    for line in _lines(kind, reply):
         click.echo(printable(line), err=kind != "list")
     return 0
 
 
-def _lines(kind: str, told: dict[str, Any]) -> list[str]:
-    """What people are told."""
+def _lines(kind: str, reply: dict[str, Any]) -> list[str]:
+    """The reply as text."""
     if kind in ("list", "clear"):
-        faults = told["faults" if kind == "list" else "cleared"]
+        faults = reply["faults" if kind == "list" else "cleared"]
         word = "" if kind == "list" else "softib: cleared "
         return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
-    if "sys_guid" in told:
-        return [f"softib: {told['node']}: SystemImageGUID {told['sys_guid']}"]
-    if "node" in told:
-        return [f"softib: {told['node']}: {'power is on' if told['power'] else 'no power'}"]
-    return [f"softib: {' – '.join(told['ports'])}: {told['state']}"]
+    if "sys_guid" in reply:
+        return [f"softib: {reply['node']}: SystemImageGUID {reply['sys_guid']}"]
+    if "node" in reply:
+        return [f"softib: {reply['node']}: {'power is on' if reply['power'] else 'no power'}"]
+    return [f"softib: {' – '.join(reply['ports'])}: {reply['state']}"]
 
 
 def _fault(fault: dict[str, Any]) -> str:

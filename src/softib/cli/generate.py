@@ -62,13 +62,13 @@ def _list(kinds: list[Kind], one: bool, as_json: bool) -> None:
             click.echo(f"{k.name:{width}}  {k.doc}")
 
 
-def _given(kind: Kind, words: tuple[str, ...]) -> dict[str, Any]:
+def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
     """Parameters by name from ``--name value`` and ``--name=value``. Raises :class:`UnknownName`, :class:`click.UsageError`."""
     from softib.errors import UnknownName
 
     known = {p.name: p for p in kind.all_parameters}
     given: dict[str, Any] = {}
-    left = list(words)
+    left = list(args)
     while left:
         word = left.pop(0)
         if not word.startswith("--"):
@@ -82,7 +82,7 @@ def _given(kind: Kind, words: tuple[str, ...]) -> dict[str, Any]:
                 raise click.UsageError(f"--{option} needs a value: {known[name].doc}")
             value = left.pop(0)
         if name in given:
-            raise click.UsageError(f"--{option} stands there twice")
+            raise click.UsageError(f"--{option} is given twice")
         given[name] = _value(known[name], value)
     return given
 
@@ -106,13 +106,13 @@ def _file(kind: Kind, given: dict[str, Any]) -> str:
 
     fabric = generate(kind.name, **given)
     params = fabric.source.generator["params"]
-    own = {
+    parameters = {
         p.name: given[p.name] for p in kind.all_parameters if p.name in given and p.name not in ("name", "generation")
     }
-    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **own}}
+    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **parameters}}
     size = fabric.sizes
     lines = [f"# {size.switches} switches, {size.nodes - size.switches} adapters, {size.cables} cables"]
     for key, value in data.items():  # one line each, as people write it
-        said = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000)
-        lines.append(f"{key}: {said.removesuffix('...' + chr(10)).strip()}")
+        text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000)
+        lines.append(f"{key}: {text.removesuffix('...' + chr(10)).strip()}")
     return "\n".join(lines) + "\n"

@@ -43,14 +43,14 @@ def write_guid_files(options: RouteOptions, folder: str) -> list[str]:
     softib or OpenSM. Raises :class:`InputError` where that is not possible."""
     from softib.errors import InputError
 
-    words = []
+    arguments = []
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for kind, guids in (("root", options.root_guids), ("cn", options.cn_guids), ("io", options.io_guids)):
             if guids:
                 path = Path(folder) / f"{kind}_guids.conf"
                 path.write_text("".join(f"{guid:#018x}\n" for guid in guids))
-                words += [f"--{kind}_guid_file", str(path)]
+                arguments += [f"--{kind}_guid_file", str(path)]
     except OSError as error:
         raise InputError(f"{folder}: cannot write there: {error.strerror or error}") from None
-    return words
+    return arguments

@@ -63,8 +63,8 @@ class VerbGroup(click.Group):
         from softib.errors import nearest
 
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            near = nearest(args[0], VERBS)
-            hint = f"; did you mean {', '.join(near)}?" if near else f"; there are {', '.join(VERBS)}"
+            similar = nearest(args[0], VERBS)
+            hint = f"; did you mean {', '.join(similar)}?" if similar else f"; there are {', '.join(VERBS)}"
             raise click.UsageError(f"no command {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
 
@@ -125,8 +125,8 @@ def _bug(error: Exception) -> int:
     import tempfile
     import traceback
 
-    said = f"{type(error).__name__}: " if not isinstance(error, SoftibError) else ""
-    line = f"softib: this is a bug in softib: {said}{' '.join(str(error).split())}"
+    kind = f"{type(error).__name__}: " if not isinstance(error, SoftibError) else ""
+    line = f"softib: this is a bug in softib: {kind}{' '.join(str(error).split())}"
     if "please report" in line:  # the daemon's, which has the traceback in its log
         print(line, file=sys.stderr)
         return SoftibBug.exit_code

@@ -14,7 +14,16 @@ import click
 if TYPE_CHECKING:
     from softib.fabric.formats.base import Problem
 
-__all__ = ["SHOWN_PROBLEMS", "Compiling", "Steps", "print_json", "print_problems", "show_line", "source_options"]
+__all__ = [
+    "SHOWN_PROBLEMS",
+    "Compiling",
+    "Steps",
+    "print_json",
+    "print_notice",
+    "print_problems",
+    "show_line",
+    "source_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +35,7 @@ SHOW_S = 0.2
 
 
 def source_options(function: F) -> F:
-    """``--ibnl`` and ``--node-name-map``: what a reader may need beside the file."""
+    """``--ibnl`` and ``--node-name-map``: what a reader may need in addition to the file."""
     function = click.option("--ibnl", multiple=True, metavar="DIR", type=click.Path(),
                             help="Directory of IBNL system descriptions for .topo files (repeatable).")(function)  # fmt: skip
     return click.option("--node-name-map", metavar="F", type=click.Path(),
@@ -65,6 +74,11 @@ def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> 
         click.echo(printable(f"softib: {problem}"), err=True)
     if len(every) > limit:
         click.echo(f"softib: … and {len(every) - limit} more records with problems (--json lists all)", err=True)
+
+
+def print_notice(text: str) -> None:
+    """A line for people on stderr; what :func:`softib.source.load` takes as ``notice``."""
+    click.echo(printable(f"softib: {text}"), err=True)
 
 
 def printable(text: str) -> str:

@@ -33,10 +33,10 @@ PLAIN = {
 def wants_ascii(environment: Mapping[str, str]) -> bool:
     """Does this environment ask for ASCII, while Python would write UTF-8?"""
     if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
-        return False  # told in so many words; the encoding that comes of it is looked at
+        return False  # stated explicitly; the resulting encoding decides
     kind = environment.get("LC_CTYPE", "")
-    told = environment.get("LC_ALL") or ("" if kind in COERCED else kind) or environment.get("LANG", "")
-    return told in ("C", "POSIX")
+    locale = environment.get("LC_ALL") or ("" if kind in COERCED else kind) or environment.get("LANG", "")
+    return locale in ("C", "POSIX")
 
 
 def speak_plainly(environment: Mapping[str, str] = os.environ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, source_options
 
 if TYPE_CHECKING:
     from softib.analysis.model import Made
@@ -66,7 +66,7 @@ def command(
         made = _made()
     steps = Steps()
     with steps("reading"):
-        result = load(source, ibnl, node_name_map)
+        result = load(source, ibnl, node_name_map, notice=print_notice)
     report = build(
         source,
         result,
@@ -110,11 +110,11 @@ def _made() -> Made:
     from softib.analysis.model import Made
     from softib.errors import InputError
 
-    told = os.environ.get("SOURCE_DATE_EPOCH")
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:
-        when = datetime.now(UTC) if told is None else datetime.fromtimestamp(int(told), UTC)
+        when = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
-        raise InputError(f"SOURCE_DATE_EPOCH={told}: give seconds since 1970, such as 1700000000") from None
+        raise InputError(f"SOURCE_DATE_EPOCH={epoch}: give seconds since 1970, such as 1700000000") from None
     return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, shlex.join(["softib", *sys.argv[1:]]))
 
 

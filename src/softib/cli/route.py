@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.guid_files import guid_file_options, write_guid_files
-from softib.cli.output import Steps, print_json, print_problems, printable, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, source_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def command(
     routing.check_choice(engine, lfts, guid_files)
     steps = Steps()
     with steps("reading"):
-        result = load(source, ibnl, node_name_map)
+        result = load(source, ibnl, node_name_map, notice=print_notice)
     found = routing.routed(result, engine, lfts, steps, guid_files)
     if write_to:
         found = _with_remedy(found, result, write_to, steps)
@@ -75,13 +75,15 @@ def _with_remedy(found: Routed, result: ReadResult, folder: str, steps: Steps) -
     from softib.routing.remedy import remedy
 
     with steps("looking for roots"):
-        told = remedy(found.graph, found.options)
-    if told is None:
+        found_remedy = remedy(found.graph, found.options)
+    if found_remedy is None:
         click.echo("softib: no GUID files written: ftree fits without, or no choice of roots makes it fit", err=True)
         return found
-    words = write_guid_files(told.options, folder)
-    click.echo(printable(f"softib: ftree does not fit ({told.reason}); it does with {' '.join(words)}"), err=True)
-    files = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
+    arguments = write_guid_files(found_remedy.options, folder)
+    click.echo(
+        printable(f"softib: ftree does not fit ({found_remedy.reason}); it does with {' '.join(arguments)}"), err=True
+    )
+    files = {arguments[i].removeprefix("--"): arguments[i + 1] for i in range(0, len(arguments), 2)}
     return routing.from_engine(result, "ftree", steps, files)
 
 

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
 )
 @click.option(
-    "--exclusive", is_flag=True, help="Be alone on NODE: refused where somebody sits there, and others are meanwhile."
+    "--exclusive",
+    is_flag=True,
+    help="Be alone on NODE: refused while another program runs there, and refuses others meanwhile.",
 )
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
@@ -55,14 +57,14 @@ def command(
     softib run --node host-0001 -- ibnetdiscover
     mpirun -np 2 softib run -- ./program        # each rank on a host of its own
 
-    UCX, OpenMPI, MPICH and libfabric are told to use the HCAs, where your environment does not say otherwise.
+    UCX, OpenMPI, MPICH and libfabric use the HCAs, unless your environment says otherwise.
     """
     if sysfs:
         if program:
             raise click.UsageError(
                 "--sysfs prints a path and runs nothing; leave the program out, or leave out --sysfs"
             )
-        print(f"{_told(fabric, node, port)['env']['SOFTIB_VIEW']}/sys")
+        print(f"{_attachment(fabric, node, port)['env']['SOFTIB_VIEW']}/sys")
         return 0
     if not program:
         raise click.UsageError("no program; say softib run -- CMD …")
@@ -78,7 +80,7 @@ def command(
                     not no_tuning)  # fmt: skip
 
 
-def _told(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
+def _attachment(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
     from softib.live.instances import find
 
     return _ask(find(fabric), node, port)
@@ -116,23 +118,23 @@ def attached(
     instance = find(fabric)
     alive = living(instance)
     path = find_program(program[0])
-    told = _ask(instance, node, port)
-    folder = Path(told["env"]["SOFTIB_VIEW"])
+    attachment = _ask(instance, node, port)
+    folder = Path(attachment["env"]["SOFTIB_VIEW"])
 
     def refresh() -> None:
-        with contextlib.suppress(SoftibError):  # a daemon that is gone leaves what was true last
+        with contextlib.suppress(SoftibError):  # without the daemon the last state stays
             ask(instance, "refresh", view=folder.name)
 
-    env = {**told["env"], **more, "SOFTIB_PLACE": told["place"]}
+    env = {**attachment["env"], **more, "SOFTIB_PLACE": attachment["place"]}
     if tune and not stock:
         env |= tuned(folder, os.environ)
     watch = Watch(folder, refresh) if not stock and communicates(Path(path), program, os.environ) else None
     if watch is not None:
         watch.begin()
-    with port_locks(instance.folder, told, lambda: ask(instance, "status")["clients"], program[0], exclusive):
+    with port_locks(instance.folder, attachment, lambda: ask(instance, "status")["clients"], program[0], exclusive):
         code = run_attached(path, program, env, Manner(stock, ns, every_s, refresh, alive))
     if watch is not None and code == 0 and alive():
-        line = watch.line(told["place"], tune, os.environ)
+        line = watch.line(attachment["place"], tune, os.environ)
         if line is not None:
             click.echo(f"softib: {line}", err=True)
     return code

@@ -18,13 +18,13 @@ def command(name: str | None, as_json: bool) -> int:
     from softib.live.instances import find, running
 
     instances = running() if name is None else [find(name)]
-    told = [ask(instance, "status") for instance in instances]
+    statuses = [ask(instance, "status") for instance in instances]
     if as_json:
-        print_json(told)
+        print_json(statuses)
         return 0
-    if not told:
+    if not statuses:
         click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)
-    for one in told:
+    for one in statuses:
         _print(one)
     return 0
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from softib.cli.output import Compiling, print_problems, printable, show_line, source_options
+from softib.cli.guid_files import guid_file_options
+from softib.cli.output import Compiling, print_notice, print_problems, printable, show_line, source_options
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
@@ -29,7 +30,7 @@ LINE_S = 0.5
 @click.argument("source")
 @click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
-              help="internal: our subnet manager brings it up; external: a stock one will attach; none: nobody does.")  # fmt: skip
+              help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
 @click.option(
     "--engine",
     metavar="E",
@@ -51,18 +52,26 @@ LINE_S = 0.5
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")
 @click.option(
-    "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the way."
+    "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
+@guid_file_options
 @source_options
 def command(
     source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
     sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
     Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
     """
+    if sm != "internal" and any(guid_files.values()):
+        from softib.errors import InputError
+
+        raise InputError(
+            f"GUID files are for the internal manager; give them to the manager that you start (--sm {sm})"
+        )
     if detach:
         return _detached(sys.argv[1:], _name_of(source) if name is None else name, source)
     began = time.monotonic()
@@ -76,25 +85,28 @@ def command(
     from softib.source import load
 
     starter = Starter(os.environ.pop(READY_FD, ""))
-    on_compiling(Compiling(starter.tell))
+    on_compiling(Compiling(starter.announce))
     instance = free(_name_of(source) if name is None else name)  # fail before the work
-    result = load(source, ibnl, node_name_map)
+    result = load(source, ibnl, node_name_map, notice=print_notice)
     print_problems(result.problems)
     instance = claim(instance.name)
     try:
         given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
-                 "sweep_interval_ps": None if sweep is None else sweep * 10**12}  # fmt: skip
-        own = {"lmc": common_lmc(result.fabric), **(result.extra.get("sm") or {})}
-        told = ManagerSettings(
-            {k: v for k, v in given.items() if v is not None}, sm_config, partitions, own,
+                 "sweep_interval_ps": None if sweep is None else sweep * 10**12,
+                 **{k: v and os.path.abspath(v) for k, v in guid_files.items()}}  # fmt: skip
+        file_settings = {"lmc": common_lmc(result.fabric), **(result.extra.get("sm") or {})}
+        settings = ManagerSettings(
+            {k: v for k, v in given.items() if v is not None}, sm_config, partitions, file_settings,
             lambda text: click.echo(f"softib: {text}", err=True),
         )  # fmt: skip
-        config = told.read() if sm == "internal" else SmConfig()
+        config = settings.read() if sm == "internal" else SmConfig()
         if sm != "internal" and result.extra.get("sm"):
             click.echo(f"softib: {source}: sm: is for the internal manager; not used with --sm {sm}", err=True)
         node = result.extra.get("sm", {}).get("node")
         port_named(result.fabric, node)  # fail before the work
-        daemon = Daemon(instance, result.fabric, Settings(source, sm, node, config, udp, told.read, pcap, pace), began)
+        daemon = Daemon(
+            instance, result.fabric, Settings(source, sm, node, config, udp, settings.read, pcap, pace), began
+        )
         del result  # the board has it all: half the memory
     except BaseException:
         instance.release()
@@ -115,7 +127,7 @@ class Starter:
     def __init__(self, fd: str):
         self.detached, self.fd = fd.isdigit(), int(fd) if fd.isdigit() else None
 
-    def tell(self, text: str) -> None:
+    def announce(self, text: str) -> None:
         """A line of progress."""
         if not self.detached:
             show_line(text)
@@ -139,13 +151,13 @@ class Line:
     """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
 
     def __init__(self, starter: Starter):
-        self.starter, self.told, self.next_s, self.last = starter, False, 0.0, (0, 0.0)
+        self.starter, self.announced, self.next_s, self.last = starter, False, 0.0, (0, 0.0)
         self.live = sys.stderr.isatty()
 
     def __call__(self, daemon: Daemon) -> None:
         """After a turn of the daemon's loop."""
-        if daemon.ready_s is not None and not self.told:
-            self.told = True
+        if daemon.ready_s is not None and not self.announced:
+            self.announced = True
             f = daemon.fabric
             text = f"{daemon.instance.name}: {f.sizes.switches} switches, {len(f.cas)} CAs, {f.sizes.cables} cables; ready in {daemon.ready_s:.1f} s"
             clear = "\r\033[K" if self.live else ""
@@ -170,16 +182,16 @@ class Line:
 
 def _detached(arguments: list[str], name: str, source: str) -> int:
     """Start this very command without ``--detach`` in a session of its own, and wait until it is ready."""
-    from softib.fabric.formats.spool import STDIN
+    from softib.fabric.formats.files import STDIN
     from softib.live.instances import free
 
     instance = free(name)
     instance.folder.mkdir(mode=0o700, exist_ok=True)
     read, write = os.pipe()
-    again = [a for a in arguments if a != "--detach"]
+    foreground = [a for a in arguments if a != "--detach"]
     with open(instance.log, "wb") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "softib.cli.main", *again], env={**os.environ, READY_FD: str(write)},
+            [sys.executable, "-m", "softib.cli.main", *foreground], env={**os.environ, READY_FD: str(write)},
             stdin=None if source == STDIN else subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(write,), start_new_session=True,
         )  # fmt: skip
     os.close(write)
@@ -191,14 +203,14 @@ def _detached(arguments: list[str], name: str, source: str) -> int:
         raise
     if sys.stderr.isatty():
         click.echo("\r\033[K", nl=False, err=True)
-    said = instance.log.read_text(errors="replace").strip()
-    if said:
-        click.echo(said, err=True)
+    output = instance.log.read_text(errors="replace").strip()
+    if output:
+        click.echo(output, err=True)
     return 0 if ready else child.wait() or 1
 
 
 def _wait(pipe: BinaryIO) -> bool:
-    """Show what the fabric tells until it is ready; False when it ended before."""
+    """Show progress until the fabric is ready; False when it ended before."""
     for line in pipe:
         if line == READY:
             return True

@@ -1,10 +1,10 @@
 """Nodes that are not there: a gap in a row of names, and free ports at the gap's place.
 
 A dead switch or host is in no dump, and neither are its cables. What it leaves is a number that nobody carries between
-two that are carried, and free ports between the ports that those two are plugged into. Both together are told; a gap in
+two that are carried, and free ports between the ports that those two are plugged into. Both together are reported; a gap in
 the numbers alone (sites leave numbers out) or a free port alone (spare ports) is not.
 
-Switches without telling names leave a port number that is free on every one of their peers, between used ones.
+Switches without numbered names leave a port number that is free on every one of their peers, between used ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DENSE = 0.7
 MIN_ROW = 4
 """Members of a row of numbers."""
 ALL_FREE = 0.8
-"""Share of the places of a missing node that must be free."""
+"""Share of a missing node's peer ports that must be free."""
 MIN_SWITCH_PORTS = 2
 """Free ports at the place of a switch: one alone may be any cable."""
 MIN_PEERS = 4
@@ -41,13 +41,13 @@ _NUMBER = re.compile(r"\d+")
 @dataclass
 class Absent:
     """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after`` suggest; ``ports`` are the
-    free port rows at its place, ``places`` how many places it should have."""
+    free port rows at its place, ``port_count`` how many ports it should be plugged into."""
 
     name: str
     before: int
     after: int
     ports: list[int] = field(default_factory=list)
-    places: int = 0
+    port_count: int = 0
 
     @property
     def host(self) -> str:
@@ -70,7 +70,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             absent = Absent(name, before, after)
             _free_between(view, rank, absent, step, gap)
             least = MIN_SWITCH_PORTS if view.is_switch[before] else 1
-            if len(absent.ports) >= max(least, ALL_FREE * absent.places):
+            if len(absent.ports) >= max(least, ALL_FREE * absent.port_count):
                 found[name] = absent
     return list(found.values())
 
@@ -78,7 +78,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
 def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
     """(node before, node after, position in the gap, length of the step) of every number that is left out of a row.
 
-    A row are the members that differ in one number only; or, where one number alone tells all members apart, all.
+    A row are the members that differ in one number only; or, where one number alone distinguishes all members, all.
     """
     for s in range(made.numbers.shape[1]):
         x = made.numbers[:, s]
@@ -91,12 +91,12 @@ def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
         np.minimum.at(low, line, x)
         np.maximum.at(high, line, x)
         good = (size >= MIN_ROW) & (size >= DENSE * (high - low + 1))
-        near, far = order[:-1], order[1:]
-        step = x[far] - x[near]
-        gap = (line[near] == line[far]) & (step > 1) & (step <= MAX_GAP + 1) & good[line[near]]
+        before, after = order[:-1], order[1:]
+        step = x[after] - x[before]
+        gap = (line[before] == line[after]) & (step > 1) & (step <= MAX_GAP + 1) & good[line[before]]
         for i in np.flatnonzero(gap).tolist():
             for k in range(1, int(step[i])):
-                yield int(made.nodes[near[i]]), int(made.nodes[far[i]]), k, int(step[i])
+                yield int(made.nodes[before[i]]), int(made.nodes[after[i]]), k, int(step[i])
 
 
 def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
@@ -106,16 +106,16 @@ def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
     """
     low, high = _NUMBER.findall(before), _NUMBER.findall(after)
     stepped = False
-    words = []
+    numbers = []
     for a, b in zip(low, high, strict=True):
         if int(b) - int(a) == gap:
-            words.append(str(int(a) + k).zfill(len(a) if a.startswith("0") or len(a) == len(b) else 0))
+            numbers.append(str(int(a) + k).zfill(len(a) if a.startswith("0") or len(a) == len(b) else 0))
             stepped = True
         else:
-            words.append(a)
+            numbers.append(a)
     if not stepped:
         return None
-    parts = iter(words)
+    parts = iter(numbers)
     return _NUMBER.sub(lambda _: next(parts), before)
 
 
@@ -150,9 +150,9 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
         _note(view, absent, whole[0])
 
 
-def _counts(view: FabricView, node: int, far: int) -> bool:
-    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts are gone with it."""
-    return bool(view.is_switch[view.fabric.port_node[far]]) or bool(view.is_host[node])
+def _counts(view: FabricView, node: int, peer: int) -> bool:
+    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts vanish with it."""
+    return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 
 
 def _host(view: FabricView, node: int) -> str:
@@ -163,15 +163,15 @@ def _host(view: FabricView, node: int) -> str:
 def _cables(view: FabricView, node: int, peer: int) -> int:
     """Cables between two nodes."""
     f = view.fabric
-    far = f.port_peer[list(f.ports_of(node))]
-    return int((f.port_node[far[far >= 0]] == peer).sum())
+    peer_ports = f.port_peer[list(f.ports_of(node))]
+    return int((f.port_node[peer_ports[peer_ports >= 0]] == peer).sum())
 
 
 def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
     """True where nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged into."""
     f = view.fabric
-    far = f.port_peer[list(f.ports_of(neighbour))]
-    nodes = set(f.port_node[far[far >= 0]].tolist())
+    peer_ports = f.port_peer[list(f.ports_of(neighbour))]
+    nodes = set(f.port_node[peer_ports[peer_ports >= 0]].tolist())
     free = sum(_is_free(view, p) and int(f.port_node[p]) in nodes for p in ports)
     return bool(ports) and free >= ALL_FREE * len(ports)
 
@@ -182,29 +182,31 @@ def _is_free(view: FabricView, port: int) -> bool:
 
 
 def _note(view: FabricView, absent: Absent, ports: list[int]) -> None:
-    absent.places = len(ports)
+    absent.port_count = len(ports)
     absent.ports = [p for p in ports if _is_free(view, p)]
 
 
-def free_rows(view: FabricView, rank: np.ndarray, told: set[int]) -> list[list[int]]:
+def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
     """Port numbers that are free on all switches of a kind, between used ones: the place of a switch that has no name.
 
     A kind are switches of one tier that reach the same switches, each by the same number of cables. Each entry are the
-    free port rows of one missing peer; those with a row in ``told`` are left out.
+    free port rows of one missing peer; those with a row in ``explained`` are left out.
     """
     f = view.fabric
     links = view.between_switches
     a, b = view.port_a[links], view.port_b[links]
-    near, far = np.concatenate([a, b]), np.concatenate([b, a])
+    ports, peers = np.concatenate([a, b]), np.concatenate([b, a])
     out: list[list[int]] = []
     for sign in (1, -1):
-        rows = near[sign * rank[f.port_node[far]].astype(np.int64) > sign * rank[f.port_node[near]].astype(np.int64)]
+        rows = ports[
+            sign * rank[f.port_node[peers]].astype(np.int64) > sign * rank[f.port_node[ports]].astype(np.int64)
+        ]
         if len(rows):
-            out += _free_numbers(view, rank, rows, told)
+            out += _free_numbers(view, rank, rows, explained)
     return out
 
 
-def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: set[int]) -> list[list[int]]:
+def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explained: set[int]) -> list[list[int]]:
     """Of the ports ``rows`` (towards one direction): numbers that all switches of a kind leave out."""
     f = view.fabric
     node = f.port_node[rows]
@@ -215,10 +217,10 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: se
         members = np.flatnonzero(kinds == kind)
         if len(members) < MIN_PEERS:
             continue
-        own = rows[kinds[node] == kind]
-        pairs = np.unique(f.port_node[own].astype(np.int64) * len(view.names) + f.port_node[f.port_peer[own]])
-        a_pair = round(len(own) / len(pairs))
-        used = np.bincount(f.port_num[own], minlength=width)
+        of_kind = rows[kinds[node] == kind]
+        pairs = np.unique(f.port_node[of_kind].astype(np.int64) * len(view.names) + f.port_node[f.port_peer[of_kind]])
+        a_pair = round(len(of_kind) / len(pairs))
+        used = np.bincount(f.port_num[of_kind], minlength=width)
         numbers = np.flatnonzero(used)
         if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
             continue  # not one row of ports that all of them fill
@@ -230,7 +232,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: se
         ]  # fmt: skip
         free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
         flat = [p for ports in free for p in ports]
-        if len(free) == a_pair and not told & set(flat):
+        if len(free) == a_pair and not explained & set(flat):
             out.append(flat)
     return out
 
@@ -238,7 +240,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, told: se
 def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
     """int64[nodes]: a number for switches of one tier with the same set of peers (-1 without any).
 
-    A set is told by the sum of a fixed random word for each member: two sets share it with probability 2**-64.
+    A set is identified by the sum of a fixed random number for each member: two sets share it with probability 2**-64.
     """
     word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
     pair = np.unique(node.astype(np.int64) * len(view.names) + peer)

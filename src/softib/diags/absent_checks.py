@@ -27,7 +27,7 @@ MISSING_ADAPTER = code(
 
 MANY = 8
 """From so many absent hosts on, one finding with the count."""
-PLACES = 128
+MAX_LOCATIONS = 128
 """NodeFinder that one finding names."""
 SAME = 0.9
 """Share of the hosts of a kind that must have one number of adapters."""
@@ -41,55 +41,57 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
-    told = {p for pair in c.suspects.missing for p in pair}
+    explained = {p for pair in c.suspects.missing for p in pair}
     switches = [a for a in absent if view.is_switch[a.before]]
     for a in switches:
-        told.update(a.ports)
+        explained.update(a.ports)
         yield _switch(c, a)
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
     cabled = np.bincount(view.fabric.port_node[view.fabric.port_cable >= 0], minlength=len(view.names)) > 0
-    dead = bool((view.is_switch & ~cabled).any())  # a listed switch without links leaves such ports: it is told itself
-    for row in free_rows(view, c.structure.rank, told.union(known.tolist())) if not dead else ():
+    dead = bool(
+        (view.is_switch & ~cabled).any()
+    )  # a listed switch without links leaves such ports: it has a finding of its own
+    for row in free_rows(view, c.structure.rank, explained.union(known.tolist())) if not dead else ():
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
-        yield finding(ABSENT_SWITCH, map(view.place, row[:PLACES]),
+        yield finding(ABSENT_SWITCH, map(view.location, row[:MAX_LOCATIONS]),
                       f"{one} free on all {holders} switches that reach the same ones as "
-                      f"{view.said[int(view.fabric.port_node[row[0]])]}, and the ports beside in use, as if a switch were not there",
+                      f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a switch were not there",
                       {"ports": numbers, "switches": holders})  # fmt: skip
     yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
 
 
 def _between(c: Context, a: Absent) -> str:
-    return f"{c.view.said[a.before]} and {c.view.said[a.after]} exist"
+    return f"{c.view.display_names[a.before]} and {c.view.display_names[a.after]} exist"
 
 
 def _switch(c: Context, a: Absent) -> Finding:
-    free = f"{len(a.ports)} of {a.places} ports between theirs are free"
-    return finding(ABSENT_SWITCH, map(c.view.place, a.ports[:PLACES]), f"{a.name} is absent: {_between(c, a)}, {free}",
-                   {"name": a.name, "before": c.view.said[a.before], "after": c.view.said[a.after], "free": len(a.ports),
-                    "places": a.places})  # fmt: skip
+    free = f"{len(a.ports)} of {a.port_count} ports between theirs are free"
+    return finding(ABSENT_SWITCH, map(c.view.location, a.ports[:MAX_LOCATIONS]), f"{a.name} is absent: {_between(c, a)}, {free}",
+                   {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
+                    "places": a.port_count})  # fmt: skip
 
 
 def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
-    """Hosts that are gone as a whole, then adapters that hosts lack."""
+    """Hosts that are absent as a whole, then adapters that hosts lack."""
     view = c.view
     hosts: dict[str, list[Absent]] = {}
     for a in absent:
         hosts.setdefault(a.host, []).append(a)
     known = {host for host, _ in view.adapters.values()} if hosts else set()
-    gone = {host: parts for host, parts in hosts.items() if host not in known}
+    lost_hosts = {host: parts for host, parts in hosts.items() if host not in known}
     lacking = {host: parts for host, parts in hosts.items() if host in known}
-    if len(gone) > MANY:
-        ports = [p for parts in gone.values() for a in parts for p in a.ports]
-        first = next(iter(gone))
-        yield finding(ABSENT_HOST, map(view.place, ports[:MANY]),
-                      f"{len(gone)} hosts are absent between others of their name, {first} the first; their leaf ports are free",
-                      {"hosts": list(gone), "ports": len(ports)})  # fmt: skip
+    if len(lost_hosts) > MANY:
+        ports = [p for parts in lost_hosts.values() for a in parts for p in a.ports]
+        first = next(iter(lost_hosts))
+        yield finding(ABSENT_HOST, map(view.location, ports[:MANY]),
+                      f"{len(lost_hosts)} hosts are absent between others of their name, {first} the first; their leaf ports are free",
+                      {"hosts": list(lost_hosts), "ports": len(ports)})  # fmt: skip
     else:
-        for host, parts in gone.items():
+        for host, parts in lost_hosts.items():
             yield _host(c, host, parts)
     yield from _fewer(c, lacking)
 
@@ -98,8 +100,8 @@ def _host(c: Context, host: str, parts: list[Absent]) -> Finding:
     view = c.view
     ports = [p for a in parts for p in a.ports]
     what = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
-    return finding(ABSENT_HOST, map(view.place, ports), f"{host} is absent: {_between(c, parts[0])}, {what} free",
-                   {"name": host, "before": view.said[parts[0].before], "after": view.said[parts[0].after],
+    return finding(ABSENT_HOST, map(view.location, ports), f"{host} is absent: {_between(c, parts[0])}, {what} free",
+                   {"name": host, "before": view.display_names[parts[0].before], "after": view.display_names[parts[0].after],
                     "adapters": [a.name for a in parts]})  # fmt: skip
 
 
@@ -121,15 +123,15 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
             continue
         fewer = hosts[count[hosts] < usual]
         if len(fewer) <= twins:
-            continue  # an adapter calls itself as another host's does, which is told
-        own_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
-        for own in own_of.values():
-            name = _host_name(view.names[int(own[0])])
+            continue  # an adapter calls itself as another host's does, which has a finding of its own
+        adapters_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
+        for adapters in adapters_of.values():
+            name = _host_name(view.names[int(adapters[0])])
             parts = lacking.pop(name, [])
-            ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, own)
-            yield _lacks(c, name, own, parts, ports, int(usual), int(agree))
+            ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, adapters)
+            yield _lacks(c, name, adapters, parts, ports, int(usual), int(agree))
         if len(fewer) > MANY:
-            yield finding(MISSING_ADAPTER, map(view.node_place, leader[fewer[MANY : 2 * MANY]].tolist()),
+            yield finding(MISSING_ADAPTER, map(view.node_location, leader[fewer[MANY : 2 * MANY]].tolist()),
                           f"{len(fewer) - MANY} more hosts have fewer adapters than {agree} of their kind, which have {usual}",
                           {"hosts": len(fewer) - MANY, "usual": int(usual)})  # fmt: skip
     rest = dict(list(lacking.items())[:MANY])
@@ -137,9 +139,9 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     for n in nodes.tolist() if rest else ():
         if (name := _host_name(view.names[n])) in rest:
             members.setdefault(name, []).append(n)
-    for name, own_nodes in members.items():
+    for name, adapter_nodes in members.items():
         parts = rest[name]
-        yield _lacks(c, name, np.array(own_nodes), parts, [p for a in parts for p in a.ports], 0, 0)
+        yield _lacks(c, name, np.array(adapter_nodes), parts, [p for a in parts for p in a.ports], 0, 0)
 
 
 def _host_name(name: str) -> str:
@@ -148,42 +150,42 @@ def _host_name(name: str) -> str:
 
 
 def _lacks(
-    c: Context, host: str, own: np.ndarray, parts: list[Absent], ports: list[int], usual: int, agree: int
+    c: Context, host: str, adapters: np.ndarray, parts: list[Absent], ports: list[int], usual: int, agree: int
 ) -> Finding:  # fmt: skip
     view = c.view
-    where = [view.place(p) for p in ports] + [view.node_place(n) for n in own[:MANY].tolist()]
+    where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters[:MANY].tolist()]
     what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
-    free = f"; free: {', '.join(str(view.place(p)) for p in ports)}" if ports else ""
-    rule = f"{agree} hosts of its kind have {usual}" if usual else f"{_between(c, parts[0])} on the hosts beside it"
+    free = f"; free: {', '.join(str(view.location(p)) for p in ports)}" if ports else ""
+    rule = f"{agree} hosts of its kind have {usual}" if usual else f"{_between(c, parts[0])} on the neighbouring hosts"
     evidence: dict[str, Any] = {
-        "adapters": len(own),
+        "adapters": len(adapters),
         "usual": usual,
         "hosts": agree,
         "missing": [a.name for a in parts],
     }
-    return finding(MISSING_ADAPTER, where, f"{host} has {len(own)} adapters, {rule}{f': without {what}' if what else ''}{free}",
+    return finding(MISSING_ADAPTER, where, f"{host} has {len(adapters)} adapters, {rule}{f': without {what}' if what else ''}{free}",
                    evidence)  # fmt: skip
 
 
-def _port_of_the_others(c: Context, own: np.ndarray) -> list[int]:
+def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
     """The leaf port of an adapter that a host on rails lacks: the number that its other adapters have on their leaves, on
     the leaf of the rail that it has none on."""
     view, f, rails = c.view, c.view.fabric, c.structure.rank
-    ports = [p for n in own.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
-    far = f.port_peer[ports]
-    number, agree = mode(f.port_num[far].astype(np.int64))
-    if agree < max(2, len(far) // 2):
+    ports = [p for n in adapters.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
+    leaf_ports = f.port_peer[ports]
+    number, agree = mode(f.port_num[leaf_ports].astype(np.int64))
+    if agree < max(2, len(leaf_ports) // 2):
         return []
-    leaves = set(f.port_node[far].tolist())
-    # Leaves of the unit: those that the hosts beside it (in the ports before and after on its leaves) are plugged into.
+    leaves = set(f.port_node[leaf_ports].tolist())
+    # Leaves of the unit: those that the neighbouring hosts (in the ports before and after on its leaves) are plugged into.
     system = system_of(view)
-    beside: set[int] = set()
+    neighbours: set[int] = set()
     for leaf in leaves:
         for n in (number - 1, number + 1):
             if 1 <= n <= f.node_nports[leaf] and (p := int(f.port_peer[f.node_base[leaf] + n])) >= 0:
-                beside.add(int(system[f.port_node[p]]))
-    beside.discard(-1)
-    others = np.flatnonzero(np.isin(system, list(beside)))
+                neighbours.add(int(system[f.port_node[p]]))
+    neighbours.discard(-1)
+    others = np.flatnonzero(np.isin(system, list(neighbours)))
     unit = {int(f.port_node[f.port_peer[p]]) for n in others.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0}
     lost = [f.node_base[x] + number for x in sorted(unit - leaves) if rails[x] == 1 and f.node_nports[x] >= number]
     return [int(p) for p in lost if f.port_cable[p] < 0]

@@ -1,7 +1,7 @@
-"""Findings that are known already: a file of them, so that a check tells only what is new.
+"""Findings that are known already: a file of them, so that a check reports only what is new.
 
 The file is JSON, for people to read and for version control: one entry a finding, in a stable order. A finding is known by its
-code, its severity and its places (GUID and port number), not by its words, whose numbers change; a known one that has become
+code, its severity and its places (GUID and port number), not by its message, whose numbers change; a known one that has become
 worse is new. Equal ones are counted: a second of the same kind and place is new.
 """
 
@@ -26,11 +26,11 @@ MAX_BYTES = 256 << 20
 
 def fingerprint(finding: Finding) -> str:
     """32 hex digits that stay the same from one check of a fabric to the next."""
-    places = sorted(f"{p.guid:016x}:{'' if p.portnum is None else p.portnum}" for p in finding.where)
-    # Without a place (the fabric as a whole, a row of a plan) the words have to tell it, less their numbers.
-    words = "" if places else "".join("#" if c.isdigit() else c for c in finding.message)
-    told = "\n".join((finding.code, finding.severity.name, *places, words))
-    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:32]
+    locations = sorted(f"{p.guid:016x}:{'' if p.portnum is None else p.portnum}" for p in finding.where)
+    # Without a place (the fabric as a whole, a row of a plan) the words identifies it, less its numbers.
+    text = "" if locations else "".join("#" if c.isdigit() else c for c in finding.message)
+    key = "\n".join((finding.code, finding.severity.name, *locations, text))
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
@@ -64,16 +64,16 @@ def read_baseline(path: str | Path) -> Counter[str]:
     if not isinstance(rows, list):
         raise InputError(f"{path}: no baseline of softib; give a file that 'softib check --write-baseline' wrote")
     if data[KEY] != VERSION:
-        raise InputError(f"{path}: a baseline of version {data[KEY]!r}, this softib reads {VERSION}; write it anew")
+        raise InputError(f"{path}: a baseline of version {data[KEY]!r}, this softib reads {VERSION}; write a new one")
     known = [row.get("fingerprint") if isinstance(row, dict) else None for row in rows]
     for i, one in enumerate(known):
         if not isinstance(one, str):
-            raise InputError(f"{path}: entry {i + 1} has no fingerprint; write the file anew")
+            raise InputError(f"{path}: entry {i + 1} has no fingerprint; write a new file")
     return Counter(str(one) for one in known)
 
 
 def new_findings(findings: Sequence[Finding], known: Counter[str]) -> tuple[list[Finding], int, int]:
-    """Findings that ``known`` does not hold, how many it does hold, and how many of it are gone."""
+    """Findings that ``known`` does not hold, how many it does hold, and how many of it are resolved."""
     left, new = Counter(known), []
     for f in findings:
         mark = fingerprint(f)

@@ -31,7 +31,7 @@ __all__ = ["Bisection", "Part", "bisect"]
 
 
 RANDOM_STARTS = 12
-"""Halves to start from, beside the spectral one, where no structure proposes any."""
+"""Halves to start from, in addition to the spectral one, where no structure proposes any."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
     hosts = len(graph.host_gbps)
     if hosts < 2 or not graph.host_gbps.any():
         return Bisection(None, None, None, "fewer than two hosts on switches", exact=True)
-    told = "speeds" in view.records
+    speeds_known = "speeds" in view.records
     if graph.n <= EXACT:
         cut, exact, how = graph.narrowest_of_all(), True, f"exact: narrowest of all {1 << max(graph.n - 1, 0):,} cuts"
     else:
@@ -80,8 +80,8 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
     across = min(cut.gbps, cut.full)
     families = _families(graph, rank[graph.node], shape)
     return Bisection(
-        round(across, 3) if told else None, round(cut.full, 3) if told else None, round(100 * min(1.0, cut.share), 2), how,
-        exact, graph.host_port, cut.side, _narrowest_part(graph, view, families, told),
+        round(across, 3) if speeds_known else None, round(cut.full, 3) if speeds_known else None, round(100 * min(1.0, cut.share), 2), how,
+        exact, graph.host_port, cut.side, _narrowest_part(graph, view, families, speeds_known),
         tuple(_by_node(graph, part, len(view.names)) for _, part in families),
     )  # fmt: skip
 
@@ -90,11 +90,11 @@ def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, b
     """The narrowest of the proposed cuts, each made narrower; whether it is exact, and how it was found."""
     best: Cut | None = None
     name, tried = "", 0
-    for told, side in _proposals(graph, rank, shape):
+    for label, side in _proposals(graph, rank, shape):
         tried += 1
         for found in (graph.cut(side), graph.cut(graph.narrowed(side))):
             if best is None or (found.share, found.gbps) < (best.share - 1e-12, best.gbps - 1e-9):
-                best, name = found, told
+                best, name = found, label
     assert best is not None
     # No cut is narrower than one that nothing crosses.
     exact = best.gbps == 0
@@ -119,15 +119,15 @@ def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[
         orders += _tree_orders(graph, rank, top)
     if not orders or shape.kind == "fat-tree":
         vector, converged = _spectral(graph, part, size)
-        told = "along the Fiedler vector" if converged else "along the Fiedler vector, not converged"
-        orders.append((told, np.lexsort((vector, part, -size))))
+        label = "along the Fiedler vector" if converged else "along the Fiedler vector, not converged"
+        orders.append((label, np.lexsort((vector, part, -size))))
     if len(orders) == 1:
         rng = np.random.default_rng(0)
         orders += [("from a random half", rng.permutation(graph.n)) for _ in range(RANDOM_STARTS)]
-    found = [(told, graph.prefix(order)) for told, order in orders]
+    found = [(label, graph.prefix(order)) for label, order in orders]
     if shape.kind == "fat-tree":
-        found += [(f"{told}, below tier {t + 1}", _lowered(graph, rank, side, t))
-                  for told, side in list(found) for t in range(1, top)]  # fmt: skip
+        found += [(f"{label}, below tier {t + 1}", _lowered(graph, rank, side, t))
+                  for label, side in list(found) for t in range(1, top)]  # fmt: skip
     return found
 
 
@@ -136,8 +136,8 @@ def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[st
     index = np.arange(graph.n)
     pods = [_below(graph, rank, t) for t in range(2, top + 1)]
     up = np.zeros(graph.n)
-    for own, far in ((graph.a, graph.b), (graph.b, graph.a)):
-        up += np.bincount(own, np.where(rank[far] > rank[own], graph.gbps, 0.0), graph.n)
+    for end, peer in ((graph.a, graph.b), (graph.b, graph.a)):
+        up += np.bincount(end, np.where(rank[peer] > rank[end], graph.gbps, 0.0), graph.n)
     down = np.bincount(graph.host_switch, graph.host_gbps, graph.n)
     ratio = np.divide(up, down, out=np.full(graph.n, np.inf), where=down > 0)
     found = [("between switches in their order", index),
@@ -158,9 +158,9 @@ def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -
     found = side & (rank == 1)
     for t in range(2, tier + 1):
         pull = np.zeros(graph.n)
-        for own, far in ((graph.a, graph.b), (graph.b, graph.a)):
-            sure = (rank[own] == t) & (rank[far] == t - 1)
-            pull += np.bincount(own, np.where(sure, np.where(found[far], graph.gbps, -graph.gbps), 0.0), graph.n)
+        for end, peer in ((graph.a, graph.b), (graph.b, graph.a)):
+            sure = (rank[end] == t) & (rank[peer] == t - 1)
+            pull += np.bincount(end, np.where(sure, np.where(found[peer], graph.gbps, -graph.gbps), 0.0), graph.n)
         found |= (rank == t) & (pull > 0)
     return found
 
@@ -196,22 +196,24 @@ def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:
 
 
 def _narrowest_part(
-    graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], told: bool
+    graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], speeds_known: bool
 ) -> Part | None:
-    """The part with the least way out beside what it could send, None where that is all of it."""
+    """The part with the least capacity out of it, compared with what it could send, None where that is all of it."""
     total, best = float(graph.host_gbps.sum()), (1.0 - 1e-9, 0.0, 0, "")
     for name, part in families:
         n = int(part.max(initial=0)) + 1
-        own = np.bincount(part[graph.host_switch], graph.host_gbps, n)
+        hosts_gbps = np.bincount(part[graph.host_switch], graph.host_gbps, n)
         crossing = part[graph.a] != part[graph.b]
         out = sum(np.bincount(part[end[crossing]], graph.gbps[crossing], n) for end in (graph.a, graph.b))
-        most = np.minimum(own, total - own)
+        most = np.minimum(hosts_gbps, total - hosts_gbps)
         share = np.divide(out, most, out=np.ones(n), where=most > 0)
         worst = int(share.argmin())
         if share[worst] < best[0] - 1e-9:
             count = int((part[graph.host_switch] == worst).sum())
-            switch = view.said[int(graph.node[int(np.flatnonzero(part == worst)[0])])]
+            switch = view.display_names[int(graph.node[int(np.flatnonzero(part == worst)[0])])]
             best = (float(share[worst]), float(np.broadcast_to(out, n)[worst]), count, f"{name}{switch}")
     if not best[3]:
         return None
-    return Part(best[3], best[2], len(graph.host_gbps), round(best[1], 3) if told else None, round(100 * best[0], 2))
+    return Part(
+        best[3], best[2], len(graph.host_gbps), round(best[1], 3) if speeds_known else None, round(100 * best[0], 2)
+    )

@@ -24,7 +24,7 @@ UNREADABLE_RECORDS = code(
 
 @check_function
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """One finding for all problems of the reader; each of them is listed beside the findings."""
+    """One finding for all problems of the reader; each of them is listed in addition to the findings."""
     if c.problems:
         n = len(c.problems)
         yield finding(UNREADABLE_RECORDS, [], f"{n} record{'s' if n > 1 else ''} of the source could not be used as "
@@ -62,7 +62,7 @@ def check(
 
 
 def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
-    """:func:`check`, and the structure that was recognised on the way."""
+    """:func:`check`, and the structure that was recognised."""
     from softib.diags.structure import recognise
 
     structure = options.pop("structure", None) or recognise(fabric)

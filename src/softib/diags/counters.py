@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Place, Severity
+from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.view import FabricView
 
@@ -102,12 +102,12 @@ def _errors(view: FabricView) -> Iterator[Finding]:
     for name in THRESHOLDS:
         below = np.flatnonzero(f.counters[name] >= np.uint64(BELOW_ZERO))
         if len(below):
-            yield finding(LINK_ERROR_COUNTERS, map(view.place, below[:BUSIEST].tolist()),
+            yield finding(LINK_ERROR_COUNTERS, map(view.location, below[:BUSIEST].tolist()),
                           f"{SHORT[name]} reads {int(f.counters[name][below[0]]) - (1 << 64)} as a signed number on "
-                          f"{view.place(int(below[0]))}: a mistake of its firmware, not counted",
+                          f"{view.location(int(below[0]))}: a mistake of its firmware, not counted",
                           {"counter": SHORT[name], "ports": len(below)}, severity=Severity.INFO)  # fmt: skip
     for name, most, above, usual in common:
-        yield finding(LINK_ERROR_COUNTERS, map(view.place, above[:BUSIEST].tolist()),
+        yield finding(LINK_ERROR_COUNTERS, map(view.location, above[:BUSIEST].tolist()),
                       f"{SHORT[name]} is above {most} on {len(above)} ports, half of them above {usual}: what all ports count "
                       "is no cable's fault (reboots, multicast, counters never cleared)",
                       {"counter": SHORT[name], "ports": len(above), "median": usual, "threshold": most},
@@ -128,24 +128,24 @@ def _cables(view: FabricView, thresholds: dict[str, int]) -> Iterator[Finding]:
         yield _of_cable(view, port, thresholds)
     if len(order) > MANY:
         rest = order[MANY:]
-        yield finding(LINK_ERROR_COUNTERS, map(view.place, rest[:BUSIEST].tolist()),
-                      f"{len(rest)} more ports or cables have error counters above their thresholds, {view.place(int(rest[0]))} "
+        yield finding(LINK_ERROR_COUNTERS, map(view.location, rest[:BUSIEST].tolist()),
+                      f"{len(rest)} more ports or cables have error counters above their thresholds, {view.location(int(rest[0]))} "
                       "the worst", {"cables": len(rest)})  # fmt: skip
 
 
 def _of_cable(view: FabricView, port: int, thresholds: dict[str, int]) -> Finding:
-    far = int(view.fabric.port_peer[port])
-    ends = [port] if far < 0 or far == port else [port, far]
-    told = {str(view.place(p)): _above(view, p, thresholds) for p in ends}
-    words = "; ".join(
-        f"{place} {', '.join(f'{name} {value}' for name, value in values.items())}"
-        for place, values in told.items()
+    peer = int(view.fabric.port_peer[port])
+    ends = [port] if peer < 0 or peer == port else [port, peer]
+    by_port = {str(view.location(p)): _above(view, p, thresholds) for p in ends}
+    text = "; ".join(
+        f"{location} {', '.join(f'{name} {value}' for name, value in values.items())}"
+        for location, values in by_port.items()
         if values
     )
-    places: list[Place] = [view.place(p) for p in ends]
-    name = view.link_name(*ends) if len(ends) == 2 else str(places[0])
-    evidence: dict[str, Any] = {"counters": told, "thresholds": {SHORT[n]: t for n, t in thresholds.items()}}
-    return finding(LINK_ERROR_COUNTERS, places, f"{name}: {words} (totals since the last clear)", evidence)
+    locations: list[Location] = [view.location(p) for p in ends]
+    name = view.link_name(*ends) if len(ends) == 2 else str(locations[0])
+    evidence: dict[str, Any] = {"counters": by_port, "thresholds": {SHORT[n]: t for n, t in thresholds.items()}}
+    return finding(LINK_ERROR_COUNTERS, locations, f"{name}: {text} (totals since the last clear)", evidence)
 
 
 def _above(view: FabricView, port: int, thresholds: dict[str, int]) -> dict[str, int]:
@@ -159,8 +159,8 @@ def _congestion(view: FabricView) -> Iterator[Finding]:
     if not len(rows):
         return
     worst = rows[np.lexsort((rows, -excess[rows]))][:BUSIEST].tolist()
-    told = {str(view.place(p)): _above(view, p, CONGESTION) for p in worst}
-    most = ", ".join(f"{name} {value}" for name, value in told[str(view.place(worst[0]))].items())
-    yield finding(CONGESTION_COUNTERS, map(view.place, worst),
-                  f"{len(rows)} ports have discarded packets or waited for credits, most of all {view.place(worst[0])}: {most} "
-                  "(totals since the last clear)", {"ports": len(rows), "counters": told})  # fmt: skip
+    by_port = {str(view.location(p)): _above(view, p, CONGESTION) for p in worst}
+    most = ", ".join(f"{name} {value}" for name, value in by_port[str(view.location(worst[0]))].items())
+    yield finding(CONGESTION_COUNTERS, map(view.location, worst),
+                  f"{len(rows)} ports have discarded packets or waited for credits, most of all {view.location(worst[0])}: {most} "
+                  "(totals since the last clear)", {"ports": len(rows), "counters": by_port})  # fmt: skip

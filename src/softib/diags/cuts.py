@@ -90,10 +90,10 @@ class SwitchCuts:
     @cached_property
     def _neighbours(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """CSR list of neighbours with the capacity between the two."""
-        own, far = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
-        order = np.argsort(own, kind="stable")
-        first = np.searchsorted(own[order], np.arange(self.n + 1))
-        return first.astype(np.int64), far[order].astype(np.int64), np.concatenate([self.gbps, self.gbps])[order]
+        end, peer = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
+        order = np.argsort(end, kind="stable")
+        first = np.searchsorted(end[order], np.arange(self.n + 1))
+        return first.astype(np.int64), peer[order].astype(np.int64), np.concatenate([self.gbps, self.gbps])[order]
 
     def every(self) -> np.ndarray:
         """bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the last is on the second side."""

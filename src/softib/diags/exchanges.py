@@ -1,11 +1,11 @@
-"""Two uplinks exchanged between two switches, found without names: what each of the four nodes misses tells of the others.
+"""Two uplinks exchanged between two switches, found without names: what each of the four nodes lacks, another has too many.
 
 After an exchange switch A has a link too many to P and one too few to Q, switch B the reverse; seen from above P has a
 link too many from A and one too few from B, Q the reverse. Each of the four is compared with its like: the switches of
 a pod reach the same parents, the chips of a director in one column have the same children. An end of each of the two
-cables must say so, so that one switch that is like no other (another fault, a lone storage leaf) hides nothing.
+cables must show it, so that one switch that is like no other (another fault, a lone storage leaf) hides nothing.
 
-Which cable it is, where several join the same two nodes, is told by the port numbers: on switches like A that port leads
+Which cable it is, where several join the same two nodes, is decided by the port numbers: on switches like A that port leads
 to Q, on chips like P that port leads to B.
 """
 
@@ -35,10 +35,10 @@ NEAREST = 3
 
 @dataclass(frozen=True)
 class OddCable:
-    """A cable (port rows ``port`` below, ``far`` above) that should lead to node ``wanted``, where like switches have it."""
+    """A cable (port rows ``port`` below, ``peer`` above) that should lead to node ``wanted``, where like switches have it."""
 
     port: int
-    far: int
+    peer: int
     wanted: int
 
 
@@ -62,17 +62,17 @@ Row = dict[int, int]
 class _Side:
     """One tier compared with itself by its links to another: for each odd switch, what it has too much and misses.
 
-    ``claims``: {switch: {(more, fewer)}} beside the rows that are most like its own; ``like``: {switch: those switches}.
+    ``claims``: {switch: {(more, fewer)}} compared with the rows that are most like its own; ``like``: {switch: those switches}.
     """
 
-    def __init__(self, view: FabricView, own: np.ndarray, far: np.ndarray):
+    def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
         node = view.fabric.port_node
         self.claims: dict[int, set[tuple[int, int]]] = {}
         self.like: dict[int, list[int]] = {}
         rows: dict[int, Row] = {}
-        if not len(own):
+        if not len(ports):
             return
-        pair, count = np.unique(np.stack([node[own], node[far]]), axis=1, return_counts=True)
+        pair, count = np.unique(np.stack([node[ports], node[peers]]), axis=1, return_counts=True)
         for switch, other, n in zip(*pair.tolist(), count.tolist(), strict=True):
             rows.setdefault(switch, {})[other] = n
         kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
@@ -91,10 +91,10 @@ class _Side:
                 reaching.setdefault(other, []).append(k)
         for switch in odd:
             shared = Counter(k for other in rows[switch] for k in reaching.get(other, ()) if switch not in usual[k])
-            near = [k for k, _ in shared.most_common(NEAREST)]
-            apart = [_differences(rows[switch], rows[usual[k][0]]) for k in near]
+            nearest = [k for k, _ in shared.most_common(NEAREST)]
+            apart = [_differences(rows[switch], rows[usual[k][0]]) for k in nearest]
             least = min((sum(map(abs, d.values())) for d in apart), default=MAX_DIFFERENCE + 1)
-            for k, difference in zip(near, apart, strict=True):
+            for k, difference in zip(nearest, apart, strict=True):
                 if least <= MAX_DIFFERENCE and sum(map(abs, difference.values())) == least:
                     self._claim(switch, difference, usual[k])
 
@@ -127,12 +127,12 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
     below, above = _Side(view, low, high), _Side(view, high, low)
     witnesses: dict[_Exchange, int] = {}
     for x in _candidates(below, above):
-        said = (
+        claimed = (
             (x.p, x.q) in below.claims.get(x.a, ()), (x.q, x.p) in below.claims.get(x.b, ()),
             (x.a, x.b) in above.claims.get(x.p, ()), (x.b, x.a) in above.claims.get(x.q, ()),
         )  # fmt: skip
-        if (said[0] or said[2]) and (said[1] or said[3]):  # somebody holds each of the two for one too many
-            witnesses[x] = sum(said)
+        if (claimed[0] or claimed[2]) and (claimed[1] or claimed[3]):  # somebody holds each of the two for one too many
+            witnesses[x] = sum(claimed)
     used: set[int] = set()
     for x in sorted(witnesses, key=lambda x: (-witnesses[x], x)):
         if used & {x.a, x.b, x.p, x.q} or len({x.a, x.b, x.p, x.q}) < 4:
@@ -172,9 +172,9 @@ def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCab
     joined = [p for p in f.ports_of(x.a) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == x.p]
     scored = []
     for port in joined:
-        own = _votes(view, port, below.like.get(x.a, []))
-        far = _votes(view, int(f.port_peer[port]), above.like.get(x.p, []))
-        scored.append((_share(own, x.q, x.p) + _share(far, x.b, x.a), -port))
+        votes_below = _votes(view, port, below.like.get(x.a, []))
+        votes_above = _votes(view, int(f.port_peer[port]), above.like.get(x.p, []))
+        scored.append((_share(votes_below, x.q, x.p) + _share(votes_above, x.b, x.a), -port))
     scored.sort(reverse=True)
     if not scored or (len(scored) > 1 and scored[0][0] - scored[1][0] < MARGIN):
         return None

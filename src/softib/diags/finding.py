@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-__all__ = ["Finding", "Place", "Severity"]
+__all__ = ["Finding", "Location", "Severity"]
 
 
 class Severity(IntEnum):
@@ -18,7 +18,7 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where: node name, NodeGUID, and port number (None = the node as a whole).
 
     ``shown`` is how messages call the node where its name alone would not tell it from others.
@@ -44,7 +44,7 @@ class Finding:
 
     code: str
     severity: Severity
-    where: tuple[Place, ...]
+    where: tuple[Location, ...]
     message: str
     evidence: dict[str, Any] = field(default_factory=dict)
     advice: str = ""

@@ -45,7 +45,7 @@ def _pairs(view: FabricView, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return pair[0], pair[1]
 
 
-def _near(found: int, wanted: float) -> bool:
+def _about(found: int, wanted: float) -> bool:
     return abs(found - wanted) <= max(FEW_LINKS, (1 - MOST) * wanted)
 
 
@@ -71,8 +71,8 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
         return None
     n, forms = len(made.nodes), []
     for k, size in enumerate(made.span.tolist()):
-        own = along & apart[:, k]
-        step = np.abs(x[own, k] - y[own, k])
+        along_k = along & apart[:, k]
+        step = np.abs(x[along_k, k] - y[along_k, k])
         forms.append(_form(n, size, step))
     if "none" in forms or int(np.prod(made.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
         return None
@@ -89,13 +89,13 @@ def _form(n: int, size: int, step: np.ndarray) -> str:
     all_to_all = n * (size - 1) / 2
     around = int((step == size - 1).sum()) >= lines / 2
     if size == 2:
-        return "pair" if _near(found, lines) else "none"
-    if size > 3 and _near(found, all_to_all) and found > 1.5 * n:
+        return "pair" if _about(found, lines) else "none"
+    if size > 3 and _about(found, all_to_all) and found > 1.5 * n:
         return "full"
-    if not _near(int(((step == 1) | (step == size - 1)).sum()), found):
-        return "full" if size == 4 and _near(found, all_to_all) else "none"
+    if not _about(int(((step == 1) | (step == size - 1)).sum()), found):
+        return "full" if size == 4 and _about(found, all_to_all) else "none"
     wanted = lines * (size if around else size - 1)
-    return ("cycle" if around else "path") if _near(found, wanted) else "none"
+    return ("cycle" if around else "path") if _about(found, wanted) else "none"
 
 
 def _grid_kind(forms: list[str]) -> str:
@@ -147,5 +147,5 @@ def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool)
     return (
         len(size) >= 2
         and joined >= MOST * len(size) * (len(size) - 1) / 2 - 1
-        and (not inside or (complete > 0 and _near(local, complete)))
+        and (not inside or (complete > 0 and _about(local, complete)))
     )

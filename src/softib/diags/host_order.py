@@ -1,11 +1,11 @@
-"""Hosts in each other's place, told by the order of their names along the port numbers of the leaves.
+"""Hosts in each other's place, found by the order of their names along the port numbers of the leaves.
 
 Sites number their hosts in the order in which they cable them. Leaves that are cabled alike hold, at port p, the host
 whose numbers are a base of the leaf plus an offset of the port: host 1426 at port 6 of the one, 1318 at port 6 of the
 other. No leaf needs a name, and the order need not rise. Offsets are learned by vote over leaves that are alike; a leaf
-with an order of its own tells nothing.
+with an order of its own shows nothing.
 
-An exchange is told only where each of the two ports holds exactly the adapter that the other should have; where the
+An exchange is reported only where each of the two ports holds exactly the adapter that the other should have; where the
 other leaf has an order of its own, where each is the only one of its kind of names among hosts of the other's kind. Wiring
 alone cannot say more: the names may be exchanged as well as the cables, so the finding is a warning.
 """
@@ -30,7 +30,7 @@ MIN_PORTS = 4
 MOST = 0.6
 """Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide it."""
 CLEAR = 0.9
-"""Share of all hosts of the like leaves that must follow before anything is told."""
+"""Share of all hosts of the like leaves that must follow before anything is reported."""
 MAX_ORDERS = 24
 """Different orders of one class of names; more are no order."""
 ROUNDS = 3
@@ -90,13 +90,13 @@ def _codes(names: list[str]) -> list[tuple[int, int]]:
 
 
 def _classes(names: list[str], leaf: np.ndarray, portnum: np.ndarray) -> Iterator[_Class]:
-    told = _codes(names)
-    key = np.array([k for k, _ in told], np.int64)
-    code = np.array([c for _, c in told], np.uint64)
+    codes = _codes(names)
+    key = np.array([k for k, _ in codes], np.int64)
+    code = np.array([c for _, c in codes], np.uint64)
     for k, size in enumerate(np.bincount(key) if len(key) else ()):
         if size >= MIN_LEAVES * MIN_PORTS:
-            own = key == k
-            yield _Class(k, code[own], leaf[own], portnum[own])
+            members = key == k
+            yield _Class(k, code[members], leaf[members], portnum[members])
 
 
 Expected = list[tuple[int, int, int, int, int]]

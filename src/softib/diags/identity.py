@@ -1,4 +1,4 @@
-"""Who is who: GUIDs, descriptions, LIDs, and whether everything is connected to everything."""
+"""Identity: GUIDs, descriptions, LIDs, and whether everything is connected to everything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Place, Severity
+from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.view import FabricView
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
@@ -69,21 +69,21 @@ def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
     return sorted(parts, key=lambda p: int(p[0]))
 
 
-def _linked_places(view: FabricView, nodes: list[int]) -> list[Place]:
+def _linked_locations(view: FabricView, nodes: list[int]) -> list[Location]:
     """The cabled ports of ``nodes``, a node without any (or a switch) as a whole."""
     f = view.fabric
-    places = []
+    locations = []
     for node in nodes:
         ports = [] if f.is_switch[node] else [p for p in f.ports_of(node) if f.port_cable[p] >= 0]
-        places += [view.place(p) for p in ports] or [view.node_place(node)]
-    return places
+        locations += [view.location(p) for p in ports] or [view.node_location(node)]
+    return locations
 
 
 def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
     """Where each of ``nodes`` is plugged in (the first ports): what tells nodes apart that carry one name or GUID."""
     f = view.fabric
     peers = [[int(f.port_peer[p]) for p in f.ports_of(n) if f.port_peer[p] >= 0][:MANY] for n in nodes]
-    return [[str(view.place(p)) for p in ports] for ports in peers]
+    return [[str(view.location(p)) for p in ports] for ports in peers]
 
 
 @check_function
@@ -95,8 +95,8 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
     for nodes in _groups(f.node_guid[known], known):
         reported.update(nodes.tolist())
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
-        names = ", ".join(view.said[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
-        yield finding(DUPLICATE_NODE_GUID, _linked_places(view, nodes[:MANY].tolist()),
+        names = ", ".join(view.display_names[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
+        yield finding(DUPLICATE_NODE_GUID, _linked_locations(view, nodes[:MANY].tolist()),
                       f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}",
                       {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes[:MANY].tolist())})  # fmt: skip
     # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which nobody stated.
@@ -106,8 +106,8 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         owners_of = set(f.port_node[ports].tolist())
         if len(owners_of) > 1 and not owners_of <= reported:
             guid = f"{int(f.port_guid[ports[0]]):#018x}"
-            yield finding(DUPLICATE_PORT_GUID, map(view.place, ports[:MANY].tolist()),
-                          f"PortGUID {guid} is carried by {', '.join(str(view.place(p)) for p in ports[:4].tolist())}",
+            yield finding(DUPLICATE_PORT_GUID, map(view.location, ports[:MANY].tolist()),
+                          f"PortGUID {guid} is carried by {', '.join(str(view.location(p)) for p in ports[:4].tolist())}",
                           {"guid": guid, "ports": len(ports)})  # fmt: skip
 
 
@@ -115,22 +115,22 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
 def duplicate_descriptions(c: Context) -> Iterator[Finding]:
     """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one finding."""
     view, f = c.view, c.view.fabric
-    told = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
-    texts = np.ascontiguousarray(f.node_desc[told]).view("S64").reshape(-1)
-    keys = np.unique(texts, return_inverse=True)[1] if len(told) else told
-    for nodes in _groups(keys, told):
+    described = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
+    texts = np.ascontiguousarray(f.node_desc[described]).view("S64").reshape(-1)
+    keys = np.unique(texts, return_inverse=True)[1] if len(described) else described
+    for nodes in _groups(keys, described):
         if len(set(f.sys_guid[nodes].tolist())) == 1 and len(set(f.node_guid[nodes].tolist())) > 1:
             continue  # adapters of one host that share its name
         text = view.names[int(nodes[0])]
         what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if len(nodes) > MANY or "Technologies" in text:
-            yield finding(UNNAMED_NODES, map(view.node_place, nodes[:3].tolist()),
+            yield finding(UNNAMED_NODES, map(view.node_location, nodes[:3].tolist()),
                           f"{len(nodes)} {what} are all called {text!r}", evidence)  # fmt: skip
         else:
             guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
             evidence["linked_to"] = _neighbours(view, nodes.tolist())
-            yield finding(DUPLICATE_DESCRIPTION, _linked_places(view, nodes.tolist()),
+            yield finding(DUPLICATE_DESCRIPTION, _linked_locations(view, nodes.tolist()),
                           f"{len(nodes)} {what} are all called {text!r}: {guids}", evidence)  # fmt: skip
 
 
@@ -145,15 +145,17 @@ def lids(c: Context) -> Iterator[Finding]:
     lid = f.lid[ends].astype(np.int64)
     zero = ends[lid == 0]
     if len(zero) > MANY:
-        yield finding(LID_ZERO, map(view.place, zero[:MANY].tolist()),
+        yield finding(LID_ZERO, map(view.location, zero[:MANY].tolist()),
                       f"{len(zero)} of {len(ends)} end ports have LID 0", {"ports": len(zero), "of": len(ends)})  # fmt: skip
     else:
         for port in zero.tolist():
-            yield finding(LID_ZERO, [view.place(port)], f"{view.place(port)} has LID 0", {"lid": 0})
+            yield finding(LID_ZERO, [view.location(port)], f"{view.location(port)} has LID 0", {"lid": 0})
     for port in ends[lid > LID_UCAST_MAX][:MANY].tolist():
         value = int(f.lid[port])
         why = ", the permissive LID: no subnet manager gave it one" if value == LID_PERMISSIVE else ""
-        yield finding(LID_OUT_OF_RANGE, [view.place(port)], f"{view.place(port)} has LID {value}{why}", {"lid": value})
+        yield finding(
+            LID_OUT_OF_RANGE, [view.location(port)], f"{view.location(port)} has LID {value}{why}", {"lid": value}
+        )
     yield from _overlaps(view, ends[(lid > 0) & (lid <= LID_UCAST_MAX)])
 
 
@@ -171,7 +173,7 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
         a, b = int(ends[owner[i - 1]]), int(ends[i])
         same = low[i] == low[owner[i - 1]]
         text = f"both have LID {low[i]}" if same else f"both own LID {low[i]} (LMC ranges overlap)"
-        yield finding(DUPLICATE_LID, [view.place(a), view.place(b)], f"{view.place(a)} and {view.place(b)} {text}",
+        yield finding(DUPLICATE_LID, [view.location(a), view.location(b)], f"{view.location(a)} and {view.location(b)} {text}",
                       {"lid": int(low[i])})  # fmt: skip
 
 
@@ -187,11 +189,11 @@ def records(c: Context) -> Iterator[Finding]:
     loop = known & (node[:, 0] == node[:, 1])
     for cable in np.flatnonzero(~known).tolist():
         port = int(ends[cable].max())
-        yield finding(DANGLING_RECORD, [view.place(port)], f"{view.place(port)}: its peer is not in the source")
+        yield finding(DANGLING_RECORD, [view.location(port)], f"{view.location(port)}: its peer is not in the source")
     for cable in np.flatnonzero(known & ~loop & (f.cable_listed == 1)).tolist():
         a, b = ends[cable].tolist()
         yield finding(
-            ONE_SIDED_RECORD, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: only one end lists it"
+            ONE_SIDED_RECORD, [view.location(a), view.location(b)], f"{view.link_name(a, b)}: only one end lists it"
         )
     loops = ends[np.flatnonzero(loop)]
     numbers = np.sort(f.port_num[loops], axis=1)
@@ -199,12 +201,12 @@ def records(c: Context) -> Iterator[Finding]:
     for (a, b), pair in zip(loops.tolist(), numbers.tolist(), strict=True):
         times = alike[tuple(pair)]
         text = (
-            f"{view.place(a)} holds a loopback plug"
+            f"{view.location(a)} holds a loopback plug"
             if a == b
             else f"{view.link_name(a, b)}: a cable from a node to itself"
         )
         more = f"; {times} nodes have one between these ports" if times > 1 else ""
-        yield finding(SELF_LOOP_CABLE, [view.place(p) for p in dict.fromkeys((a, b))], text + more,
+        yield finding(SELF_LOOP_CABLE, [view.location(p) for p in dict.fromkeys((a, b))], text + more,
                       {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)})  # fmt: skip
 
 
@@ -230,18 +232,18 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
         yield _isolated(view, part, int(size.max()))
     if len(smaller) > MANY:
         nodes = sum(len(p) for _, p in smaller[MANY:])
-        places = [view.node_place(int(p[0])) for _, p in smaller[MANY : 2 * MANY]]
-        yield finding(ISOLATED_PART, places, f"{len(smaller) - MANY} more parts, {nodes} nodes in all, have no link to the "
+        locations = [view.node_location(int(p[0])) for _, p in smaller[MANY : 2 * MANY]]
+        yield finding(ISOLATED_PART, locations, f"{len(smaller) - MANY} more parts, {nodes} nodes in all, have no link to the "
                       f"largest part", {"parts": len(smaller) - MANY, "nodes": nodes})  # fmt: skip
 
 
 def _isolated(view: FabricView, part: np.ndarray, main: int) -> Finding:
     switches = int(view.fabric.is_switch[part].sum())
-    named = ", ".join(view.said[n] for n in part[:4].tolist()) + (", …" if len(part) > 4 else "")
+    named = ", ".join(view.display_names[n] for n in part[:4].tolist()) + (", …" if len(part) > 4 else "")
     evidence: dict[str, Any] = {"switches": switches, "cas": len(part) - switches, "largest_part": main}
     first = part[np.argsort(~view.fabric.is_switch[part], kind="stable")][:MANY]
     text = f"{named} has no link" if len(part) == 1 else f"{len(part)} nodes have no link to the largest part: {named}"
-    return finding(ISOLATED_PART, map(view.node_place, first.tolist()), text, evidence)
+    return finding(ISOLATED_PART, map(view.node_location, first.tolist()), text, evidence)
 
 
 @check_function
@@ -264,20 +266,20 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
         by_switch.setdefault(want, []).append(port)
     for want, ports in by_switch.items():
         if len(ports) > MANY:
-            hint = f"; the pattern puts them on {view.said[want]}" if want >= 0 else ""
-            yield finding(UNLINKED_HCA_PORT, map(view.place, ports[:MANY]),
-                          f"{len(ports)} adapter ports have no link, {view.place(ports[0])} the first{hint}",
-                          {"expected": view.said[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
+            hint = f"; the pattern puts them on {view.display_names[want]}" if want >= 0 else ""
+            yield finding(UNLINKED_HCA_PORT, map(view.location, ports[:MANY]),
+                          f"{len(ports)} adapter ports have no link, {view.location(ports[0])} the first{hint}",
+                          {"expected": view.display_names[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
             continue
         for port in ports:
-            where = [view.place(p) for p in (port, place_of.get(port, -1)) if p >= 0]
-            right = str(where[1]) if len(where) > 1 else view.said[want] if want >= 0 else None
+            where = [view.location(p) for p in (port, place_of.get(port, -1)) if p >= 0]
+            right = str(where[1]) if len(where) > 1 else view.display_names[want] if want >= 0 else None
             hint = f"; the pattern joins it to {right}" if right else ""
             yield finding(UNLINKED_HCA_PORT, where, f"{where[0]} has no link{hint}", {"expected": right})
 
 
 def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
-    """Adapters that a scan lists without any link: it reached them, so a record of theirs is missing, or the link is gone."""
+    """Adapters that a scan lists without any link: it reached them, so a record of theirs is missing, or the link was removed."""
     f = view.fabric
     cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0
     lone = np.flatnonzero(view.is_host & ~cabled)
@@ -285,10 +287,13 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
         return
     evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
     if len(lone) > MANY:
-        yield finding(UNLINKED_HCA_PORT, map(view.node_place, lone[:MANY].tolist()),
-                      f"{len(lone)} adapters are listed without any link, {view.said[int(lone[0])]} the first", evidence)  # fmt: skip
+        yield finding(UNLINKED_HCA_PORT, map(view.node_location, lone[:MANY].tolist()),
+                      f"{len(lone)} adapters are listed without any link, {view.display_names[int(lone[0])]} the first", evidence)  # fmt: skip
         return
     for node in lone.tolist():
         yield finding(
-            UNLINKED_HCA_PORT, [view.node_place(node)], f"{view.said[node]} is listed without any link", evidence
+            UNLINKED_HCA_PORT,
+            [view.node_location(node)],
+            f"{view.display_names[node]} is listed without any link",
+            evidence,
         )

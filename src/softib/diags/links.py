@@ -71,7 +71,7 @@ def not_active(c: Context) -> Iterator[Finding]:
     for row in bad.tolist():
         a, b = int(view.port_a[row]), int(view.port_b[row])
         names = sorted({PortState(int(state[p])).name for p in (a, b) if state[p] != PortState.ACTIVE})
-        yield finding(LINK_NOT_ACTIVE, [view.place(a), view.place(b)],
+        yield finding(LINK_NOT_ACTIVE, [view.location(a), view.location(b)],
                       f"{view.link_name(a, b)}: {' / '.join(names)}, not ACTIVE", {"states": names})  # fmt: skip
 
 
@@ -164,9 +164,9 @@ class _Peers:
         common = count >= np.maximum(MIN_PEERS, COMMON * size[of])
         np.minimum.at(floor, of[common], rates[cell[common] % len(rates)])
         floor[np.isinf(floor)] = 0.0  # no rate is common: nothing to compare with
-        self.size, self.own = size[at], count[self.inverse.reshape(-1)]
+        self.size, self.same_rate = size[at], count[self.inverse.reshape(-1)]
         self.usual_gbps, self.usual_count = rates[cell[usual] % len(rates)][at], count[usual][at]
-        rare = self.own <= np.maximum(RARE_LINKS, RARE * self.size)
+        rare = self.same_rate <= np.maximum(RARE_LINKS, RARE * self.size)
         self.slower = gbps < self.usual_gbps
         self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
         self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
@@ -218,11 +218,11 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers]) -> Iterator[Find
     below = known & ((speed < can) | (lanes < wide))
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: a choice too.
-    alike = (here.own[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
+    alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
     if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults
-        crowd = below & ~odd & (alike | (kind.own[at] > np.maximum(MANY, RARE * kind.size[at])))
+        crowd = below & ~odd & (alike | (kind.same_rate[at] > np.maximum(MANY, RARE * kind.size[at])))
         single = below & ~crowd
     else:
         single = odd
@@ -247,7 +247,7 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, kind: _Peers) -> F
     faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
     others = f"{faster} of their kind run faster" if faster else ""
     return finding(
-        LINKS_BELOW_GENERATION, [view.place(a), view.place(b)],
+        LINKS_BELOW_GENERATION, [view.location(a), view.location(b)],
         f"{count} links such as {view.link_name(a, b)} run at {now}, {' and '.join(t for t in (parts, others) if t)}",
         {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
          "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},
@@ -262,7 +262,7 @@ def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
     usual = _at_rate(links, peers, at) if peers.slower[at] else ""
     if usual:
         evidence |= {"peers": usual, "peers_there": int(peers.usual_count[at]), "peers_in_all": int(peers.size[at])}
-    where = [view.place(a), view.place(b)]
+    where = [view.location(a), view.location(b)]
     if not links.sure:
         most = f"{peers.usual_count[at]} of its {peers.size[at]} peers at {usual}" if usual else "its peers faster"
         return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
@@ -288,6 +288,6 @@ def bit_errors(c: Context) -> Iterator[Finding]:
     ber = view.fabric.cable_ber[view.cable]
     for row in np.flatnonzero(ber > MAX_BER).tolist():
         a, b = int(view.port_a[row]), int(view.port_b[row])
-        yield finding(LINK_BIT_ERRORS, [view.place(a), view.place(b)],
+        yield finding(LINK_BIT_ERRORS, [view.location(a), view.location(b)],
                       f"{view.link_name(a, b)}: bit error ratio {ber[row]:g}, at most {MAX_BER:g} is allowed",
                       {"ber": float(ber[row])})  # fmt: skip

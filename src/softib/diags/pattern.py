@@ -38,7 +38,7 @@ class Pattern:
     expected: np.ndarray
     sure: np.ndarray
     rules: int
-    ports_told: int
+    ports_predicted: int
 
 
 def learn_pattern(view: FabricView) -> Pattern:
@@ -51,9 +51,9 @@ def learn_pattern(view: FabricView) -> Pattern:
     rules = 0
     for made in labels.classes:
         for target, ports in _pools(view, labels, made, peer):
-            for rows, told in _learn(view, labels, made, target, ports, peer):
-                expected[rows] = told
-                sure[rows] = _is_sure(told, peer[rows])
+            for rows, predicted in _learn(view, labels, made, target, ports, peer):
+                expected[rows] = predicted
+                sure[rows] = _is_sure(predicted, peer[rows])
                 rules += 1
     return Pattern(labels, expected, sure, rules, int((expected != NO_OPINION).sum()))
 
@@ -63,22 +63,28 @@ def _pools(
 ) -> list[tuple[NodeClass | None, list[int]]]:
     """Portnums that may share a rule: (class of most of their peers, portnums).
 
-    Within one class (grids, dragonflies) the ports that keep the same of the own numbers go together: those are the
+    Within one class (grids, dragonflies) the ports that keep the same of the node's own numbers go together: those are the
     ports of one dimension, or the local and the global ones.
     """
     pools: dict[tuple[int, tuple[bool, ...]], list[int]] = {}
     fabric = view.fabric
     nports = fabric.node_nports[made.nodes].astype(np.int64)
     for portnum in range(1, int(nports.max(initial=0)) + 1):
-        far = np.where(nports >= portnum, peer[np.minimum(fabric.node_base[made.nodes] + portnum, len(peer) - 1)], -1)
-        cabled = np.flatnonzero(far >= 0)
-        usual, count = mode(labels.class_of[far[cabled]])
-        if not len(cabled) or count < MIN_SHARE * len(cabled) or (len(cabled) < FEW and 4 * len(cabled) < len(far)):
+        neighbour = np.where(
+            nports >= portnum, peer[np.minimum(fabric.node_base[made.nodes] + portnum, len(peer) - 1)], -1
+        )
+        cabled = np.flatnonzero(neighbour >= 0)
+        usual, count = mode(labels.class_of[neighbour[cabled]])
+        if (
+            not len(cabled)
+            or count < MIN_SHARE * len(cabled)
+            or (len(cabled) < FEW and 4 * len(cabled) < len(neighbour))
+        ):
             continue  # a port that one or two of many use follows no rule
         keeps: tuple[bool, ...] = ()
         if usual >= 0 and labels.classes[usual] is made:
-            own = cabled[labels.class_of[far[cabled]] == usual]
-            same = made.numbers[own] == made.numbers[labels.row_of[far[own]]]
+            same_class = cabled[labels.class_of[neighbour[cabled]] == usual]
+            same = made.numbers[same_class] == made.numbers[labels.row_of[neighbour[same_class]]]
             keeps = tuple((same.mean(axis=0) > 0.5).tolist())
         pools.setdefault((usual, keeps), []).append(portnum)
     return [(labels.classes[u] if u >= 0 else None, ports) for (u, _), ports in pools.items()]
@@ -92,21 +98,21 @@ def _learn(
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
         # Offset of the peer's portnum in the pool, where the peers' ports are the pool's own.
-        far = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
-        told = _expected_of(pool, made is target, target, labels, peer[rows], far)
-        if told is not None:
-            yield rows, told
+        peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
+        predicted = _expected_of(pool, made is target, target, labels, peer[rows], peer_portnum)
+        if predicted is not None:
+            yield rows, predicted
             return
     for portnum in ports:
         rows, members, _ = _port_rows(view, made, [portnum])
-        told = None
+        predicted = None
         if target is not None:
             of = made if len(rows) == len(made.nodes) else made.renumbered(made.numbers[members], made.nodes[members])
-            told = _expected_of(of, made is target, target, labels, peer[rows])
-        if told is None:
-            told = _one_peer(peer[rows])
-        if told is not None:
-            yield rows, told
+            predicted = _expected_of(of, made is target, target, labels, peer[rows])
+        if predicted is None:
+            predicted = _one_peer(peer[rows])
+        if predicted is not None:
+            yield rows, predicted
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -121,14 +127,21 @@ def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.
 
 
 def _expected_of(
-    of: NodeClass, own: bool, target: NodeClass, labels: Labels, peer: np.ndarray, far: np.ndarray | None = None
+    of: NodeClass,
+    same_class: bool,
+    target: NodeClass,
+    labels: Labels,
+    peer: np.ndarray,
+    peer_portnum: np.ndarray | None = None,
 ) -> np.ndarray | None:
-    """Expected peer node of each row of ``of``, or None where no rule holds. ``own``: peers are of the same class."""
+    """Expected peer node of each row of ``of``, or None where no rule holds. ``same_class``: peers are of the same class."""
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
-    told = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
+    known = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
     numbers = np.zeros((len(peer), target.numbers.shape[1]), np.int64)
-    numbers[told] = target.numbers[row[told]]
-    found = target.find(_numbers_of_peer(of, numbers, told, far) if own else _plain_numbers(of, numbers, told))
+    numbers[known] = target.numbers[row[known]]
+    found = target.find(
+        _numbers_of_peer(of, numbers, known, peer_portnum) if same_class else _plain_numbers(of, numbers, known)
+    )
     expected = np.where(found >= 0, target.nodes[np.maximum(found, 0)], NO_OPINION)
     return expected if _holds(expected, peer, of.numbers.shape[1]) else None
 
@@ -153,52 +166,54 @@ def _is_sure(expected: np.ndarray, peer: np.ndarray) -> bool:
     return int(hit.sum()) >= SURE_HITS and (misses <= 2 or misses <= (1 - SURE_SHARE) * len(hit))
 
 
-def _plain_numbers(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
+def _plain_numbers(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Predicted numbers of the peers, one rule a number."""
-    return np.stack([fit_rule(of, target[:, t], told)[0] for t in range(target.shape[1])], axis=1)
+    return np.stack([fit_rule(of, target[:, t], known)[0] for t in range(target.shape[1])], axis=1)
 
 
-def _numbers_of_peer(of: NodeClass, target: np.ndarray, told: np.ndarray, far: np.ndarray | None) -> np.ndarray:
-    """The same where the peers are of the own class: grids and dragonflies.
+def _numbers_of_peer(
+    of: NodeClass, target: np.ndarray, known: np.ndarray, peer_portnum: np.ndarray | None
+) -> np.ndarray:
+    """The same where the peers are of the same class: grids and dragonflies.
 
     Where that predicts not all, one of the numbers and the port are taken together as one number, in either order: the
     global ports of a dragonfly's group are counted through its switches (absolute arrangement, Kim et al. 2008).
     """
-    best = _fit_columns(of, target, told)
-    share = _share_of_rows(best, target, told)
-    if far is None or share == 1.0 or not told.any():
+    best = _fit_columns(of, target, known)
+    share = _share_of_rows(best, target, known)
+    if peer_portnum is None or share == 1.0 or not known.any():
         return best
     ports = int(of.numbers[:, -1].max()) + 1
-    usable = told & (far >= 0) & (far < ports)
+    usable = known & (peer_portnum >= 0) & (peer_portnum < ports)
     for t in range(target.shape[1]):
         span = int(max(of.numbers[:, t].max(), target[:, t].max())) + 1
         for weigh_t, weigh_p in ((ports, 1), (1, span)):
-            own = np.delete(of.numbers, [t, of.numbers.shape[1] - 1], axis=1)
-            own = np.column_stack([own, of.numbers[:, t] * weigh_t + of.numbers[:, -1] * weigh_p])
-            wanted = np.column_stack([np.delete(target, t, axis=1), target[:, t] * weigh_t + far * weigh_p])
+            numbers = np.delete(of.numbers, [t, of.numbers.shape[1] - 1], axis=1)
+            numbers = np.column_stack([numbers, of.numbers[:, t] * weigh_t + of.numbers[:, -1] * weigh_p])
+            wanted = np.column_stack([np.delete(target, t, axis=1), target[:, t] * weigh_t + peer_portnum * weigh_p])
             if not usable.any():
                 continue
-            fitted = _fit_columns(of.renumbered(own, of.nodes), wanted, usable)
+            fitted = _fit_columns(of.renumbered(numbers, of.nodes), wanted, usable)
             number = fitted[:, -1] // ports if weigh_p == 1 else fitted[:, -1] % span
             tried = np.insert(fitted[:, :-1], t, number, axis=1)
-            if (got := _share_of_rows(tried, target, told)) > share:
+            if (got := _share_of_rows(tried, target, known)) > share:
                 best, share = tried, got
     return best
 
 
-def _share_of_rows(predicted: np.ndarray, target: np.ndarray, told: np.ndarray) -> float:
-    return float((predicted[told] == target[told]).all(axis=1).mean()) if told.any() else 0.0
+def _share_of_rows(predicted: np.ndarray, target: np.ndarray, known: np.ndarray) -> float:
+    return float((predicted[known] == target[known]).all(axis=1).mean()) if known.any() else 0.0
 
 
-def _fit_columns(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """One rule a column. A column without a good rule may follow the own rank among *the peer's* others: a dragonfly's
-    global cable ends on the position that the own group has in the list of the peer group."""
-    fits = [fit_rule(of, target[:, t], told) for t in range(target.shape[1])]
+def _fit_columns(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """One rule a column. A column without a good rule may follow the node's rank among *the peer's* others: a dragonfly's
+    global cable ends on the position that the node's group has in the list of the peer group."""
+    fits = [fit_rule(of, target[:, t], known) for t in range(target.shape[1])]
     for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
         for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:
             numbers = of.numbers.copy()
             numbers[:, s] -= (numbers[:, s] > fits[s][0]) & (numbers[:, s] > 0)
-            again = fit_rule(of.renumbered(numbers, of.nodes), target[:, t], told)
-            if again[1] > fits[t][1] + 1e-9:
-                fits[t] = again
+            refit = fit_rule(of.renumbered(numbers, of.nodes), target[:, t], known)
+            if refit[1] > fits[t][1] + 1e-9:
+                fits[t] = refit
     return np.stack([predicted for predicted, _ in fits], axis=1)

@@ -77,7 +77,7 @@ MOST = 0.5
 class PlannedCable:
     """One line of the table. ``line`` of the plan file (0 = none); ``planned`` and ``found`` are pairs of ``node[port]``.
 
-    ``reason`` says why an unmatched row is so; ``also`` are the rows that tell the same cable again.
+    ``reason`` says why an unmatched row is so; ``also`` are the rows that repeat the cable.
     """
 
     status: str
@@ -99,7 +99,7 @@ class PlannedCable:
 class PlanComparison:
     """``findings``, the whole ``table``, and how many cables have each status.
 
-    ``rows`` counts the rows of the files: ``all``, ``repeated`` (tell a cable again) and ``mirrored`` of those (from its
+    ``rows`` counts the rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
     other end). ``reasons`` counts the unmatched cables. ``problems`` are of reading the plan.
     """
 
@@ -113,7 +113,7 @@ class PlanComparison:
 
     @property
     def ok(self) -> bool:
-        """Every cable as planned and nothing beside."""
+        """Every cable as planned and no other."""
         return not self.findings
 
     @property
@@ -162,29 +162,29 @@ class _Comparison:
 
     def _name(self, row: int, end: int) -> str:
         port = int(self.port[row, end])
-        return str(self.view.place(port)) if port >= 0 else self.plan.end_name(row, end)
+        return str(self.view.location(port)) if port >= 0 else self.plan.end_name(row, end)
 
-    def _places(self, rows: Iterable[int]) -> list[Any]:
-        return [self.view.place(int(p)) for r in rows for p in self.port[r] if p >= 0]
+    def _locations(self, rows: Iterable[int]) -> list[Any]:
+        return [self.view.location(int(p)) for r in rows for p in self.port[r] if p >= 0]
 
     def _found(self, row: int) -> tuple[str, ...]:
         """What the planned ports really lead to."""
         out = []
         for end in (0, 1):
-            far = int(self.peer[row, end])
-            if far >= 0:
-                out.append(f"{self._name(row, end)} ↔ {self.view.place(far)}")
+            peer_port = int(self.peer[row, end])
+            if peer_port >= 0:
+                out.append(f"{self._name(row, end)} ↔ {self.view.location(peer_port)}")
         return tuple(out)
 
     def _evidence(self, row: int) -> dict[str, Any]:
-        told = {"line": int(self.plan.line[row])}
-        return {"file": self.plan.files[int(self.plan.file[row])], **told} if len(self.plan.files) > 1 else told
+        evidence = {"line": int(self.plan.line[row])}
+        return {"file": self.plan.files[int(self.plan.file[row])], **evidence} if len(self.plan.files) > 1 else evidence
 
     def _add(self, status: str, row: int, note: str = "", reason: str = "") -> None:
         found = self._names(row) if status in ("matched", "wrong-speed", "wrong-length") else self._found(row)
         self.table.append(PlannedCable(
             status, int(self.plan.line[row]), self._names(row), found, note, self.plan.files[int(self.plan.file[row])],
-            reason, tuple(self.plan.row_name(r) for r in self.rows.again.get(row, ())),
+            reason, tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
         ))  # fmt: skip
 
     # -- cables that are there --
@@ -198,7 +198,7 @@ class _Comparison:
         self._add(status, row, note)
         if note:
             a, b = self.port[row].tolist()
-            self.findings.append(finding(PLAN_SPEED if status == "wrong-speed" else PLAN_LENGTH, self._places([row]),
+            self.findings.append(finding(PLAN_SPEED if status == "wrong-speed" else PLAN_LENGTH, self._locations([row]),
                                  f"{self.view.link_name(a, b)}: {note}", self._evidence(row)))  # fmt: skip
 
     def _speed_note(self, row: int) -> str:
@@ -229,19 +229,19 @@ class _Comparison:
             if row in done:
                 continue
             for end in (0, 1):
-                far = int(self.peer[row, end])
-                other = waiting.get(far, -1)
-                if other >= 0 and other not in done and other != row and self._exchanged(row, end, other, far):
+                peer_port = int(self.peer[row, end])
+                other = waiting.get(peer_port, -1)
+                if other >= 0 and other not in done and other != row and self._exchanged(row, end, other, peer_port):
                     self._swap(row, other)
                     done.update((row, other))
                     break
         return done
 
-    def _exchanged(self, row: int, end: int, other: int, far: int) -> bool:
+    def _exchanged(self, row: int, end: int, other: int, peer_port: int) -> bool:
         """``row``'s port ``end`` is cabled to a port of ``other``; are the two left-over ports cabled to each other?"""
         rest = int(self.port[row, 1 - end])
-        beside = int(self.port[other, 0] if self.port[other, 1] == far else self.port[other, 1])
-        return int(self.view.fabric.port_peer[rest]) == beside
+        other_end = int(self.port[other, 0] if self.port[other, 1] == peer_port else self.port[other, 1])
+        return int(self.view.fabric.port_peer[rest]) == other_end
 
     def _swap(self, row: int, other: int) -> None:
         for r, o in ((row, other), (other, row)):
@@ -249,7 +249,7 @@ class _Comparison:
             self._add("swapped", r, f"with plan {name}" if name else "")
         a, b = self._names(row)
         c, d = self._names(other)
-        self.findings.append(finding(PLAN_SWAPPED, self._places((row, other)), f"{a} ↔ {b} and {c} ↔ {d} of the plan are "
+        self.findings.append(finding(PLAN_SWAPPED, self._locations((row, other)), f"{a} ↔ {b} and {c} ↔ {d} of the plan are "
                              f"swapped: found {' and '.join(self._found(row))}",
                              {"lines": [int(self.plan.line[r]) for r in (row, other)]}))  # fmt: skip
 
@@ -262,7 +262,7 @@ class _Comparison:
                 continue
             a, b = self._names(row)
             self._add("misplaced", row)
-            self.findings.append(finding(PLAN_MISPLACED, self._places([row]), f"{a} ↔ {b} is planned; found "
+            self.findings.append(finding(PLAN_MISPLACED, self._locations([row]), f"{a} ↔ {b} is planned; found "
                                  f"{' and '.join(found)}", self._evidence(row)))  # fmt: skip
         for row in missing:
             self._add("missing", row)
@@ -275,18 +275,18 @@ class _Comparison:
         per_node = Counter(int(n) for row in rows for n in set(node[row].tolist()))
         left = rows
         for n in [n for n, count in per_node.most_common() if count > MANY_AT_NODE]:
-            own = [row for row in left if n in node[row]]
-            if len(own) <= MANY_AT_NODE:
+            at_node = [row for row in left if n in node[row]]
+            if len(at_node) <= MANY_AT_NODE:
                 continue
             left = [row for row in left if n not in node[row]]
-            share = "none" if len(own) == planned[n] else f"{planned[n] - len(own)}"
+            share = "none" if len(at_node) == planned[n] else f"{planned[n] - len(at_node)}"
             there = "is there" if share in ("none", "1") else "are there"
-            self.findings.append(finding(PLAN_MISSING, [self.view.node_place(n)], f"{self.view.said[n]}: {share} of its "
+            self.findings.append(finding(PLAN_MISSING, [self.view.node_location(n)], f"{self.view.display_names[n]}: {share} of its "
                                  f"{planned[n]} planned cables {there}",
-                                 {"missing": len(own), "planned": planned[n], "lines": [int(self.plan.line[r]) for r in own]}))  # fmt: skip
+                                 {"missing": len(at_node), "planned": planned[n], "lines": [int(self.plan.line[r]) for r in at_node]}))  # fmt: skip
         for row in left:
             a, b = self._names(row)
-            self.findings.append(finding(PLAN_MISSING, self._places([row]), f"{a} ↔ {b} is planned, no cable is there",
+            self.findings.append(finding(PLAN_MISSING, self._locations([row]), f"{a} ↔ {b} is planned, no cable is there",
                                  self._evidence(row)))  # fmt: skip
 
     # -- rows that tell nothing of the fabric --
@@ -295,7 +295,7 @@ class _Comparison:
         for row in rows:
             a, b = self._names(row)
             others = self.rows.rivals(row)
-            said = self.plan.row_name(row)
+            row_name = self.plan.row_name(row)
             sides = [o for o in others if right[o]]
             if not others:
                 note = f"both ends are {a}: a cable has two ends"
@@ -305,7 +305,7 @@ class _Comparison:
                 name = self.plan.row_name(o)
                 note = f"{name} has {c} ↔ {d}" + (", and so has the fabric" if sides else "")
             self._add("conflict", row, note)
-            self.findings.append(finding(PLAN_CONFLICT, self._places([row]), f"plan {said}: {a} ↔ {b}, but {note}",
+            self.findings.append(finding(PLAN_CONFLICT, self._locations([row]), f"plan {row_name}: {a} ↔ {b}, but {note}",
                                  {**self._evidence(row), "rivals": [self.plan.row_name(o) for o in others]}))  # fmt: skip
 
     def _unmatched(self, rows: list[int]) -> None:
@@ -333,7 +333,7 @@ class _Comparison:
             why = self.matched.why.get((row, end), reason)
             text = why if reason == UNKNOWN_DEVICE else f"{self.plan.end_name(row, end)}: {why}"
             name = self.plan.row_name(row)
-            self.findings.append(finding(PLAN_UNMATCHED, self._places([row]), f"plan {name}: {text}{more}" if name else text + more,
+            self.findings.append(finding(PLAN_UNMATCHED, self._locations([row]), f"plan {name}: {text}{more}" if name else text + more,
                                  {**self._evidence(row), "reason": reason, "cables": len(ends),
                                   "lines": [int(self.plan.line[r]) for r, _ in ends]}))  # fmt: skip
 
@@ -350,13 +350,15 @@ class _Comparison:
             nameless = host >= 0 and is_unnamed(view.names[host], kinds[view.names[host]])
             unnamed += nameless
             note = UNNAMED_ADAPTER if nameless else ""
-            self.table.append(PlannedCable("unexpected", 0, ("", ""), (str(view.place(a)), str(view.place(b))), note))
+            self.table.append(
+                PlannedCable("unexpected", 0, ("", ""), (str(view.location(a)), str(view.location(b))), note)
+            )
             if len(rows) <= MANY:
-                self.findings.append(finding(PLAN_UNEXPECTED, [view.place(a), view.place(b)],
+                self.findings.append(finding(PLAN_UNEXPECTED, [view.location(a), view.location(b)],
                                              f"{view.link_name(a, b)} is in no row of the plan"))  # fmt: skip
         if len(rows) > MANY:
             first = int(rows[0])
-            where = [view.place(int(view.port_a[first])), view.place(int(view.port_b[first]))]
+            where = [view.location(int(view.port_a[first])), view.location(int(view.port_b[first]))]
             more = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
             self.findings.append(finding(PLAN_UNEXPECTED, where, f"{len(rows)} cables between planned nodes are in no row of "
                                  f"the plan, {where[0]} ↔ {where[1]} the first{more}",
@@ -373,15 +375,15 @@ class _Comparison:
         outside = ~view.is_sharp[a] & ~view.is_sharp[b] & ~self._inside_a_chassis()
         free = outside & ~used[view.port_a] & ~used[view.port_b]
         # Each cable from both of its ends; of a switch, cables to hosts and cables to switches are two kinds.
-        own, far = np.concatenate([a, b]), np.concatenate([b, a])
-        of_switch = np.tile(outside, 2) & view.is_switch[own]
-        kind = own.astype(np.int64) * 2 + view.is_host[far]
+        node, peer = np.concatenate([a, b]), np.concatenate([b, a])
+        of_switch = np.tile(outside, 2) & view.is_switch[node]
+        kind = node.astype(np.int64) * 2 + view.is_host[peer]
         planned = of_switch & used[np.concatenate([view.port_a, view.port_b])]
-        everything, told = (np.bincount(kind[x], minlength=2 * nodes) for x in (of_switch, planned))
-        most = told > MOST * everything
+        everything, listed = (np.bincount(kind[x], minlength=2 * nodes) for x in (of_switch, planned))
+        most = listed > MOST * everything
         for to_host in (0, 1):
             all_named = np.flatnonzero(named) * 2 + to_host
-            if told[all_named].sum() > MOST * everything[all_named].sum():
+            if listed[all_named].sum() > MOST * everything[all_named].sum():
                 most[all_named] = True
         covered = of_switch & most[kind]
         return np.asarray(free & ((named[a] & named[b]) | covered.reshape(2, -1).any(axis=0)))

@@ -1,4 +1,4 @@
-"""Rows of a cabling plan once their ports are known: which tell a cable again, which contradict each other."""
+"""Rows of a cabling plan once their ports are known: which repeat a cable, which contradict each other."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["PlanRows"]
 
 
 class PlanRows:
-    """``first`` bool[n]: the first row of each cable; ``again``: {first row: rows that tell it again}.
+    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that tell it again}.
 
     ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a port to itself.
-    ``repeated`` and ``mirrored`` count the rows of ``again``, and those of them with the ends exchanged.
+    ``repeated`` and ``mirrored`` count the rows of ``repeats``, and those of them with the ends exchanged.
     """
 
     def __init__(self, plan: CablingPlan, port: np.ndarray):
@@ -24,7 +24,7 @@ class PlanRows:
         n = len(plan)
         self.first = np.ones(n, bool)
         self.conflicting = np.zeros(n, bool)
-        self.again: dict[int, list[int]] = {}
+        self.repeats: dict[int, list[int]] = {}
         self.users: dict[int, list[int]] = {}
         self.repeated = self.mirrored = 0
         self._find_repeats()
@@ -41,7 +41,7 @@ class PlanRows:
             if earlier == row:
                 continue
             self.first[row] = False
-            self.again.setdefault(earlier, []).append(row)
+            self.repeats.setdefault(earlier, []).append(row)
             self.repeated += 1
             self.mirrored += self._is_mirrored(earlier, row)
 
@@ -70,21 +70,23 @@ class PlanRows:
         return list(dict.fromkeys(found))
 
     def value(self, row: int, column: str) -> int:
-        """What the row says of the cable, else what a row that tells it again says; 0 = unknown."""
-        told = getattr(self.plan, column)
-        return next((int(told[r]) for r in (row, *self.again.get(row, ())) if told[r]), 0)
+        """What the row says of the cable, else what a row that repeats it says; 0 = unknown."""
+        values = getattr(self.plan, column)
+        return next((int(values[r]) for r in (row, *self.repeats.get(row, ())) if values[r]), 0)
 
     def length(self, row: int) -> float:
         """Planned length in metres likewise, NaN = unknown."""
-        told = self.plan.length_m
-        return next((float(told[r]) for r in (row, *self.again.get(row, ())) if not math.isnan(told[r])), math.nan)
+        lengths = self.plan.length_m
+        return next(
+            (float(lengths[r]) for r in (row, *self.repeats.get(row, ())) if not math.isnan(lengths[r])), math.nan
+        )
 
     def other_problems(self) -> list[Any]:
-        """Problems of reading the plan that no finding about conflicting rows tells again."""
+        """Problems of reading the plan that no finding about conflicting rows reports."""
         plan = self.plan
-        told = {
+        reported = {
             (plan.files[int(plan.file[r])], int(plan.line[r]))
             for r in np.flatnonzero(self.conflicting & plan.conflict).tolist()
         }
         return [p for p in plan.problems
-                if (p.file, p.line) not in told or not ("already has a cable" in p.reason or p.reason.startswith("both ends are"))]  # fmt: skip
+                if (p.file, p.line) not in reported or not ("already has a cable" in p.reason or p.reason.startswith("both ends are"))]  # fmt: skip

@@ -18,7 +18,7 @@ __all__ = ["CHECKS", "CODES", "Code", "Context", "check_function", "finding"]
 
 @dataclass
 class Context:
-    """What a check may look at; the dear parts are computed when first asked for."""
+    """What a check may look at; the expensive parts are computed when first used."""
 
     view: FabricView
     problems: Sequence[Any] = ()
@@ -76,8 +76,8 @@ def finding(
     severity: Severity | None = None, advice: str | None = None,
 ) -> Finding:  # fmt: skip
     """A finding of a declared code."""
-    told = CODES[name]
+    declared = CODES[name]
     return Finding(
-        name, told.severity if severity is None else severity, tuple(where), message, evidence or {},
-        told.advice if advice is None else advice,
+        name, declared.severity if severity is None else severity, tuple(where), message, evidence or {},
+        declared.advice if advice is None else advice,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Place, Severity
+from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 
 UNREACHABLE_PAIRS = code(
@@ -38,9 +38,9 @@ def _switch_node(c: Context, row: int) -> int:
     return int(rows[row])
 
 
-def _out(c: Context, row: int, portnum: int) -> Place:
+def _out(c: Context, row: int, portnum: int) -> Location:
     node = _switch_node(c, row)
-    return Place(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum), c.view.said[node])
+    return Location(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum), c.view.display_names[node])
 
 
 @check_function
@@ -49,12 +49,12 @@ def unreachable(c: Context) -> Iterator[Finding]:
     if c.proof is None or not c.proof.unreachable:
         return
     examples: list[str] = []
-    where: list[Place] = []
+    where: list[Location] = []
     for failure in c.proof.failures:
         if failure.kind != "switch→switch" and len(examples) < MANY:
             node = _switch_node(c, failure.switch)
-            where.append(c.view.node_place(node))
-            examples.append(f"{c.view.said[node]} to {_end_name(c, failure)}: {failure.what}")
+            where.append(c.view.node_location(node))
+            examples.append(f"{c.view.display_names[node]} to {_end_name(c, failure)}: {failure.what}")
     first = f"; from {examples[0]}" if examples else ""
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
@@ -65,7 +65,7 @@ def unreachable(c: Context) -> Iterator[Finding]:
 def _end_name(c: Context, failure: Any) -> str:
     if c.graph is None:
         return f"LID {failure.lid}"
-    return f"{c.view.said[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
+    return f"{c.view.display_names[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
 
 
 @check_function
@@ -87,11 +87,11 @@ def credit_loops(c: Context) -> Iterator[Finding]:
         yield finding(SWITCH_LOOP, where, f"credit loop of {len(where)} channels with packets to switches: {shown}", evidence)  # fmt: skip
 
 
-def _cycle(c: Context, channels: Any) -> tuple[list[Place], str, dict[str, Any]]:
+def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
     """NodeFinder, text and evidence of a cycle."""
     cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
-    shown = " → ".join(str(place) for place, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
-    return [p for p, _ in cycle], shown, {"cycle": [[place.node, place.portnum, vl] for place, vl in cycle]}
+    shown = " → ".join(str(location) for location, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
+    return [p for p, _ in cycle], shown, {"cycle": [[location.node, location.portnum, vl] for location, vl in cycle]}
 
 
 @check_function
@@ -120,10 +120,10 @@ def unfit(c: Context) -> Iterator[Finding]:
     if c.remedy is None:
         return
     r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
-    beside = np.isin(c.view.fabric.port_guid, np.array(r.options.io_guids, np.uint64)) & (c.view.fabric.port_guid > 0)
-    nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(beside)])[:MANY]
+    io_ports = np.isin(c.view.fabric.port_guid, np.array(r.options.io_guids, np.uint64)) & (c.view.fabric.port_guid > 0)
+    nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(io_ports)])[:MANY]
     yield finding(
-        FTREE_UNFIT, [c.view.node_place(int(n)) for n in nodes],
+        FTREE_UNFIT, [c.view.node_location(int(n)) for n in nodes],
         f"ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "
         f"{r.with_files:.1%}; the flaw costs {r.cost:.0%}",
         {"reason": r.reason, "bisection": round(r.bisection, 4), "with_files": round(r.with_files, 4),

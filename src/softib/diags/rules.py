@@ -5,7 +5,7 @@ Three shapes cover how topologies are wired and sites are numbered (trees, rails
 * *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on leaf i // 32; spine
   i of a pod meets core (i mod 4) * 4 + j;
 * *around*: the same after ``(target - x_s) mod span``: the rings of a torus;
-* *all but own*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a port list leaves the
+* *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a port list leaves the
   own position out.
 
 Everything is a vote: steps between neighbouring members vote for the step, blocks vote for their value, and the rest
@@ -45,13 +45,13 @@ def mode(values: np.ndarray) -> tuple[int, int]:
     return int(found[best]), int(count[best])
 
 
-def fit_rule(of: NodeClass, target: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, float]:
-    """Best rule for ``target`` int64[members], known where ``told``; returns (prediction for every member, share hit)."""
+def fit_rule(of: NodeClass, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
+    """Best rule for ``target`` int64[members], known where ``known``; returns (prediction for every member, share hit)."""
     best, share = np.zeros(len(target), np.int64), -1.0
-    least_gain = LEAST_GAIN / max(1, int(told.sum()))
+    least_gain = LEAST_GAIN / max(1, int(known.sum()))
     for values, back in _transforms(of, target):
-        predicted = back(_sum_of_digits(of, values, told))
-        hit = float((predicted[told] == target[told]).mean())
+        predicted = back(_sum_of_digits(of, values, known))
+        hit = float((predicted[known] == target[known]).mean())
         if hit > share + least_gain:
             best, share = predicted, hit
         if share >= 1.0 - 1e-9:
@@ -60,32 +60,32 @@ def fit_rule(of: NodeClass, target: np.ndarray, told: np.ndarray) -> tuple[np.nd
 
 
 def _transforms(of: NodeClass, target: np.ndarray) -> Iterator[tuple[np.ndarray, Back]]:
-    """(the target seen another way, the way back), the plain one first."""
+    """(the target transformed, the inverse), the plain one first."""
     yield target, lambda v: v
     for s in range(of.numbers.shape[1]):
         x, span = of.numbers[:, s], int(of.span[s])
         if span > 2:
             yield (target - x) % span, partial(_around, x, span)
-            yield target - (target > x), partial(_all_but_own, x)
+            yield target - (target > x), partial(_skipping_self, x)
 
 
 def _around(x: np.ndarray, span: int, v: np.ndarray) -> np.ndarray:
     return (v + x) % span
 
 
-def _all_but_own(x: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
     return v + (v >= x)
 
 
-def _sum_of_digits(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.ndarray:
+def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
     """The sum of one function a number, each a plain slope where that is as good, else the voted steps."""
     count = of.numbers.shape[1]
-    shapes = [_shapes(of, s, target, told) for s in range(count)]
+    shapes = [_shapes(of, s, target, known) for s in range(count)]
     columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
 
     def score(rich: list[int]) -> float:
         total = sum((columns[s][rich[s]] for s in range(count)), np.zeros(len(target), np.int64))
-        return mode((target - total)[told])[1] - LEAST_GAIN * sum(rich)
+        return mode((target - total)[known])[1] - LEAST_GAIN * sum(rich)
 
     best, top = [0] * count, -1.0
     for start in (0, 1):
@@ -97,22 +97,22 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, told: np.ndarray) -> np.nd
                 chosen, got = flipped, tried
         if got > top:
             best, top = chosen, got
-        if top >= told.sum():
+        if top >= known.sum():
             break
     total = sum((columns[s][best[s]] for s in range(count)), np.zeros(len(target), np.int64))
-    return total + mode((target - total)[told])[0]
+    return total + mode((target - total)[known])[0]
 
 
-def _shapes(of: NodeClass, s: int, target: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours have, and the steps voted one
     by one and made regular."""
     span, x = int(of.span[s]), of.numbers[:, s]
     others = of.numbers @ of.stride - x * of.stride[s]
-    rows = np.flatnonzero(told)
+    rows = np.flatnonzero(known)
     rows = rows[np.lexsort((x[rows], others[rows]))]
-    near, far = rows[:-1], rows[1:]
-    pair = (others[near] == others[far]) & (x[near] < x[far])
-    at, gap, step = x[near][pair], (x[far] - x[near])[pair], (target[far] - target[near])[pair]
+    lower, upper = rows[:-1], rows[1:]
+    pair = (others[lower] == others[upper]) & (x[lower] < x[upper])
+    at, gap, step = x[lower][pair], (x[upper] - x[lower])[pair], (target[upper] - target[lower])[pair]
     if not (gap == 1).any():
         return np.zeros(span, np.int64), np.zeros(span, np.int64)
     slope = mode(step[gap == 1])[0] * np.arange(span)
@@ -157,14 +157,16 @@ def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray
 
 def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
     """(step from each value of a number to the next, votes for it). A gap in the numbers keeps the sum over the gap."""
-    near = gap == 1
-    cell, value, count = _counted(at[near], step[near])
+    adjacent = gap == 1
+    cell, value, count = _counted(at[adjacent], step[adjacent])
     by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
     d, votes = np.zeros(span - 1, np.int64), np.zeros(span - 1, np.int64)
     d[cell[by_count]], votes[cell[by_count]] = value[by_count], count[by_count]
     usual, _ = mode(d[votes > 0])
-    d[2 * votes <= np.bincount(at[near], minlength=span - 1)] = usual  # nobody voted, or no majority
-    for start, length, total in zip(at[~near].tolist(), gap[~near].tolist(), step[~near].tolist(), strict=True):
+    d[2 * votes <= np.bincount(at[adjacent], minlength=span - 1)] = usual  # nobody voted, or no majority
+    for start, length, total in zip(
+        at[~adjacent].tolist(), gap[~adjacent].tolist(), step[~adjacent].tolist(), strict=True
+    ):
         last = start + length - 1
         if votes[last] == 0:
             d[last] = total - d[start:last].sum()

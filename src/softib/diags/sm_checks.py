@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from softib.diags.finding import Finding, Place, Severity
+from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.fabric.managers import state_of
 
@@ -20,7 +20,7 @@ SM_SEVERAL_MASTERS = code(
     "two subnets were joined, or SMs cannot hear each other: stop all but one")  # fmt: skip
 SM_NO_STANDBY = code(
     "sm-no-standby", Severity.WARNING, "no subnet manager stands by",
-    "start a second one: without it the fabric cannot react once the master is gone")  # fmt: skip
+    "start a second one: without it the fabric cannot react once the master fails")  # fmt: skip
 SM_EQUAL_PRIORITIES = code(
     "sm-equal-priorities", Severity.WARNING, "the master and a standby have the same priority",
     "give each SM its own priority: with equal ones the GUID decides who takes over")  # fmt: skip
@@ -44,22 +44,22 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
     if not masters:
         listed = f" ({len(sms)} listed, none of them master)" if sms else ""
         yield finding(
-            SM_NONE, [p for s in sms if (p := _place(c, s))], f"the fabric has no master subnet manager{listed}"
+            SM_NONE, [p for s in sms if (p := _location(c, s))], f"the fabric has no master subnet manager{listed}"
         )
         return
     if len(masters) > 1:
-        yield finding(SM_SEVERAL_MASTERS, [p for s in masters if (p := _place(c, s))],
+        yield finding(SM_SEVERAL_MASTERS, [p for s in masters if (p := _location(c, s))],
                       f"{len(masters)} subnet managers are master: {', '.join(_name(c, s) for s in masters)}")  # fmt: skip
-    only_master_told = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
-    if not standby and len(masters) == 1 and not only_master_told:
-        yield finding(SM_NO_STANDBY, [p for p in [_place(c, masters[0])] if p],
+    only_master_listed = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
+    if not standby and len(masters) == 1 and not only_master_listed:
+        yield finding(SM_NO_STANDBY, [p for p in [_location(c, masters[0])] if p],
                       f"{_name(c, masters[0])} is the only subnet manager, none stands by",
                       {"listed": len(sms), "states": sorted(state_of(s) for s in sms),
                        "priority": masters[0].get("priority")})  # fmt: skip
     equal = [s for s in standby if s.get("priority") is not None and s.get("priority") == masters[0].get("priority")]
     if equal and len(masters) == 1:
         both = [masters[0], *equal]
-        yield finding(SM_EQUAL_PRIORITIES, [p for s in both if (p := _place(c, s))],
+        yield finding(SM_EQUAL_PRIORITIES, [p for s in both if (p := _location(c, s))],
                       f"{', '.join(_name(c, s) for s in both)} have the same priority {masters[0]['priority']}",
                       {"priority": masters[0]["priority"]})  # fmt: skip
     for sm in masters + standby:
@@ -78,24 +78,24 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     if c.view.fabric.source.format == "running":
         return  # softib up put it there, and nobody reboots these nodes
     if len(made.nodes) >= COMPUTE_CLASS:
-        place = _place(c, sm)
-        yield finding(SM_ON_COMPUTE_NODE, [place] if place else [],
+        location = _location(c, sm)
+        yield finding(SM_ON_COMPUTE_NODE, [location] if location else [],
                       f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {len(made.nodes)} nodes {made.name}",
                       {"class": made.name, "nodes": len(made.nodes), "hosts": hosts})  # fmt: skip
 
 
-def _place(c: Context, sm: dict[str, Any]) -> Place | None:
+def _location(c: Context, sm: dict[str, Any]) -> Location | None:
     node, view = sm.get("node"), c.view
     if isinstance(node, int) and 0 <= node < len(view.names):
         portnum = sm.get("portnum")
         number = int(portnum) if portnum is not None else None
-        return Place(view.names[node], int(view.fabric.node_guid[node]), number, view.said[node])
+        return Location(view.names[node], int(view.fabric.node_guid[node]), number, view.display_names[node])
     return None
 
 
 def _name(c: Context, sm: dict[str, Any]) -> str:
-    place = _place(c, sm)
-    if place is not None:
-        return str(place)
+    location = _location(c, sm)
+    if location is not None:
+        return str(location)
     guid = sm.get("guid")
     return f"an SM at {guid:#018x}" if isinstance(guid, int) else "an SM at an unknown node"

@@ -13,7 +13,7 @@ __all__ = ["fiedler"]
 
 STEPS, RESTARTS = 120, 8
 TOLERANCE = 1e-5
-"""Of the residual, beside the largest eigenvalue: an order of switches needs no more digits."""
+"""Of the residual, relative to the largest eigenvalue: an order of switches needs no more digits."""
 
 
 def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float, bool]:
@@ -41,7 +41,7 @@ def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]: 
     rows = np.zeros((steps, len(v)))
     rows[0] = v / np.linalg.norm(v)
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     for _ in range(steps):
         known = rows[: len(diagonal) + 1]
         w = apply(known[-1])
@@ -52,10 +52,10 @@ def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]: 
         size = float(np.linalg.norm(w))
         if size < 1e-10 * (1 + abs(diagonal[0])) or len(diagonal) == steps:
             break
-        beside.append(size)
+        off_diagonal.append(size)
         rows[len(diagonal)] = w / size
     k = len(diagonal)
-    matrix = np.diag(diagonal) + np.diag(beside[: k - 1], 1) + np.diag(beside[: k - 1], -1)
+    matrix = np.diag(diagonal) + np.diag(off_diagonal[: k - 1], 1) + np.diag(off_diagonal[: k - 1], -1)
     values, vectors = np.linalg.eigh(matrix)
     found = rows[:k].T @ vectors[:, 0]
     found -= found.mean()

@@ -132,19 +132,19 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
     leaves at least, in port numbers that leaves use for uplinks. Without them an edge switch in reserve is two tiers above
     the leaves, as a core switch is.
 
-    A row of uplinks is told by the sum of a fixed random word for each cable's far node.
+    A row of uplinks is identified by the sum of a fixed random number for each cable's peer node.
     """
     f = view.fabric
     links = view.between_switches
-    own = np.concatenate([view.port_a[links], view.port_b[links]])
-    near, far = f.port_node[own], f.port_node[f.port_peer[own]]
+    ports = np.concatenate([view.port_a[links], view.port_b[links]])
+    owner, peer = f.port_node[ports], f.port_node[f.port_peer[ports]]
     word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
     row = np.zeros(len(view.names), np.uint64)
-    np.add.at(row, near, word[far])
+    np.add.at(row, owner, word[peer])
     rows, count = np.unique(row[leaf & (row > 0)], return_counts=True)
     number_used = np.zeros(256, bool)
-    number_used[f.port_num[own[leaf[near]]]] = True
-    elsewhere = np.bincount(near, ~number_used[f.port_num[own]], minlength=len(row)) > 0
+    number_used[f.port_num[ports[leaf[owner]]]] = True
+    elsewhere = np.bincount(owner, ~number_used[f.port_num[ports]], minlength=len(row)) > 0
     found = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
     for made in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
         if found[made.nodes].mean() > SPARE and len(made.nodes) > 1:
@@ -181,11 +181,11 @@ def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndar
     down = np.bincount(view.fabric.port_node[switch_port], view.link_gbps[rows], minlength=n)
     up = np.zeros(n)
     links = view.between_switches
-    for own, far in ((view.node_a, view.node_b), (view.node_b, view.node_a)):
-        higher = rank[far[links]] > rank[own[links]] if tree else np.ones(len(links), bool)
-        up += np.bincount(own[links][higher], view.link_gbps[links][higher], minlength=n)
-        lower = rank[far[links]] < rank[own[links]] if tree else np.zeros(len(links), bool)
-        down += np.bincount(own[links][lower], view.link_gbps[links][lower], minlength=n)
+    for end, peer in ((view.node_a, view.node_b), (view.node_b, view.node_a)):
+        higher = rank[peer[links]] > rank[end[links]] if tree else np.ones(len(links), bool)
+        up += np.bincount(end[links][higher], view.link_gbps[links][higher], minlength=n)
+        lower = rank[peer[links]] < rank[end[links]] if tree else np.zeros(len(links), bool)
+        down += np.bincount(end[links][lower], view.link_gbps[links][lower], minlength=n)
     return down, up
 
 

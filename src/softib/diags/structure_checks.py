@@ -57,7 +57,7 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
         yield _swap(c, first, second, systems)
     for m in suspects.misplaced:
         done.update((m.a, m.b))
-        a, b, right = view.place(m.a), view.place(m.b), view.place(m.vacancy)
+        a, b, right = view.location(m.a), view.location(m.b), view.location(m.vacancy)
         stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
         yield finding(MISPLACED_CABLE, [a, b, right], f"{a} ↔ {b}: the pattern joins {stays} to {right}",
                       {"expected": [str(stays), str(right)]})  # fmt: skip
@@ -65,11 +65,13 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
 
 def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) -> Finding:
     view, node = c.view, c.view.fabric.port_node
-    where = [view.place(p) for p in (first.a, first.b, second.a, second.b)]
+    where = [view.location(p) for p in (first.a, first.b, second.a, second.b)]
     text = f"{view.link_name(first.a, first.b)} and {view.link_name(second.a, second.b)}"
     evidence = {
         "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-        "expected": [[view.said[w] if w >= 0 else None for w in (m.want_a, m.want_b)] for m in (first, second)],
+        "expected": [
+            [view.display_names[w] if w >= 0 else None for w in (m.want_a, m.want_b)] for m in (first, second)
+        ],
     }
     hosts = [n for m in (first, second) for n in (int(node[m.a]), int(node[m.b])) if view.is_host[n]]
     rail = c.structure.node_rail
@@ -78,8 +80,8 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
         return finding(CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed",
                        {**evidence, "rails": rails})  # fmt: skip
     wants = next(
-        (f"{p} belongs to {view.said[w]}" for m in (first, second)
-         for p, w in ((view.place(m.a), m.want_a), (view.place(m.b), m.want_b)) if w >= 0), "",
+        (f"{p} belongs to {view.display_names[w]}" for m in (first, second)
+         for p, w in ((view.location(m.a), m.want_a), (view.location(m.b), m.want_b)) if w >= 0), "",
     )  # fmt: skip
     return finding(SWAPPED_CABLES, where, f"{text} are swapped: {wants}", evidence)
 
@@ -97,19 +99,19 @@ def missing_cables(c: Context) -> Iterator[Finding]:
     crowded = [n for n, count in per_node.most_common() if count > MANY]
     left = list(between)
     for node in crowded:
-        own = [(a, b) for a, b in left if node in (f.port_node[a], f.port_node[b])]
-        if len(own) <= MANY:
+        at_node = [(a, b) for a, b in left if node in (f.port_node[a], f.port_node[b])]
+        if len(at_node) <= MANY:
             continue
-        left = [pair for pair in left if pair not in set(own)]
+        left = [pair for pair in left if pair not in set(at_node)]
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
-        yield finding(MISSING_CABLE, [view.node_place(node)],
-                      f"{view.said[node]}: {len(own)} cables of the pattern are missing, {linked} are there",
-                      {"missing": len(own), "linked": linked,
-                       "ports": [str(view.place(a if f.port_node[a] == node else b)) for a, b in own]})  # fmt: skip
+        yield finding(MISSING_CABLE, [view.node_location(node)],
+                      f"{view.display_names[node]}: {len(at_node)} cables of the pattern are missing, {linked} are there",
+                      {"missing": len(at_node), "linked": linked,
+                       "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node]})  # fmt: skip
     for a, b in left:
         obey, of = _obeyed(c, a)
-        yield finding(MISSING_CABLE, [view.place(a), view.place(b)], f"{view.link_name(a, b)}: no cable, the pattern has one",
-                      {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.said[int(f.port_node[b])]})  # fmt: skip
+        yield finding(MISSING_CABLE, [view.location(a), view.location(b)], f"{view.link_name(a, b)}: no cable, the pattern has one",
+                      {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.display_names[int(f.port_node[b])]})  # fmt: skip
 
 
 def _pattern_of(c: Context, port: int) -> str:
@@ -135,17 +137,17 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
         return
     view, done = c.view, c.seen.setdefault("cables", set())
     node = view.fabric.port_node
-    told = c.seen.setdefault("exchanges", [])
+    reported = c.seen.setdefault("exchanges", [])
     for x, y in exchanged_uplinks(view, c.structure.rank):
-        if {x.port, x.far, y.port, y.far} & done:
+        if {x.port, x.peer, y.port, y.peer} & done:
             continue
-        told += [(int(node[z.port]), int(node[z.far]), z.wanted) for z in (x, y)]
-        where = [view.place(p) for p in (x.port, x.far, y.port, y.far)]
+        reported += [(int(node[z.port]), int(node[z.peer]), z.wanted) for z in (x, y)]
+        where = [view.location(p) for p in (x.port, x.peer, y.port, y.peer)]
         yield finding(
-            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.far)} and {view.link_name(y.port, y.far)} are swapped: "
-            f"switches like {view.said[int(node[x.port])]} have that link to {view.said[x.wanted]}",
+            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.peer)} and {view.link_name(y.port, y.peer)} are swapped: "
+            f"switches like {view.display_names[int(node[x.port])]} have that link to {view.display_names[x.wanted]}",
             {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-             "expected": [view.said[x.wanted], view.said[y.wanted]]},
+             "expected": [view.display_names[x.wanted], view.display_names[y.wanted]]},
         )  # fmt: skip
 
 
@@ -156,59 +158,67 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
         return
     view = c.view
     dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
-    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, told already
-    odds = uneven(view, c.structure.rank, _told_already(c))
+    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, reported already
+    odds = uneven(view, c.structure.rank, _known_repairs(c))
     yield from (_uneven(view, o) for o in odds if o.switch not in blind and not blind & set(o.fewer))
 
 
-def _told_already(c: Context) -> Repairs:
+def _known_repairs(c: Context) -> Repairs:
     """The cables that the pattern has accused or missed, as pairs of nodes to take from the table and to add to it."""
     node = c.view.fabric.port_node
-    gone: list[tuple[int, int]] = []
+    removed: list[tuple[int, int]] = []
     belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]
     for first, second in c.suspects.swapped:
         ends = [int(node[p]) for p in (first.a, first.b, second.a, second.b)]
-        gone += [(ends[0], ends[1]), (ends[2], ends[3])]
+        removed += [(ends[0], ends[1]), (ends[2], ends[3])]
         straight = (
             first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
         )
         belong += [(ends[0], ends[3]), (ends[1], ends[2])] if straight else [(ends[0], ends[2]), (ends[1], ends[3])]
     for m in c.suspects.misplaced:
-        gone.append((int(node[m.a]), int(node[m.b])))
+        removed.append((int(node[m.a]), int(node[m.b])))
         stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
         belong.append((int(node[stays]), wanted))
     for x, there, wanted in c.seen.get("exchanges", ()):
-        gone.append((x, there))
+        removed.append((x, there))
         belong.append((x, wanted))
     switch = c.view.is_switch
     return Repairs(
-        *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (gone, belong))
+        *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (removed, belong))
     )
 
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
-    place = view.node_place(odd.switch)
-    less, more = ([view.node_place(n) for n in nodes[:MANY]] for nodes in (odd.fewer, odd.more))
+    location = view.node_location(odd.switch)
+    less, more = ([view.node_location(n) for n in nodes[:MANY]] for nodes in (odd.fewer, odd.more))
     evidence: dict[str, Any] = {
         "links": odd.links, "usual": odd.usual, "kind": odd.kind, "fewer": [str(p) for p in less], "more": [str(p) for p in more],
     }  # fmt: skip
     text = ", ".join(map(str, less)) or "none"
     if odd.links >= odd.usual:
-        return finding(UNEVEN_SPINES, [place, *less, *more], f"{place}: more links than its kind to "
+        return finding(UNEVEN_SPINES, [location, *less, *more], f"{location}: more links than its kind to "
                        f"{', '.join(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
     evidence["ports"] = [
-        {"switch": [str(view.place(p)) for p in x.near], "above": [str(view.place(p)) for p in x.far]} for x in odd.lost
+        {
+            "switch": [str(view.location(p)) for p in x.switch_ports],
+            "above": [str(view.location(p)) for p in x.parent_ports],
+        }
+        for x in odd.lost
     ]
-    sure = [x for x in odd.lost if len(x.near) == 1 and len(x.far) == 1][:MANY]
-    ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.near, *x.far))
-    links = ", ".join(view.link_name(x.near[0], x.far[0]) for x in sure)
-    told = (
-        f"; no cable in {links}" if sure else "; free: " + ", ".join(str(view.place(p)) for p in ports) if ports else ""
+    sure = [x for x in odd.lost if len(x.switch_ports) == 1 and len(x.parent_ports) == 1][:MANY]
+    ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.switch_ports, *x.parent_ports))
+    links = ", ".join(view.link_name(x.switch_ports[0], x.parent_ports[0]) for x in sure)
+    detail = (
+        f"; no cable in {links}"
+        if sure
+        else "; free: " + ", ".join(str(view.location(p)) for p in ports)
+        if ports
+        else ""
     )
-    where = [view.place(p) for p in ports]
-    bare = [p for p in (place, *less) if p.guid not in {w.guid for w in where}]
-    return finding(MISSING_UPLINKS, [*where, *bare], f"{place}: {odd.links} uplinks, the others of its kind have "
-                   f"{odd.usual}; fewer to {text}{told}", evidence)  # fmt: skip
+    where = [view.location(p) for p in ports]
+    bare = [p for p in (location, *less) if p.guid not in {w.guid for w in where}]
+    return finding(MISSING_UPLINKS, [*where, *bare], f"{location}: {odd.links} uplinks, the others of its kind have "
+                   f"{odd.usual}; fewer to {text}{detail}", evidence)  # fmt: skip
 
 
 @check_function
@@ -232,7 +242,7 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
 def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
     view, peer = c.view, c.view.fabric.port_peer
     ports = [int(peer[x.a]), x.a, int(peer[x.b]), x.b]
-    where = [view.place(p) for p in ports]
+    where = [view.location(p) for p in ports]
     return finding(
         SWAPPED_CABLES, where, f"{view.link_name(*ports[:2])} and {view.link_name(*ports[2:])} are swapped, or their names are: "
         f"by the order of names along the ports, which {x.follow} of {x.of} such adapters follow, each belongs in the "
@@ -244,7 +254,7 @@ def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
 
 def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     view, peer = c.view, c.view.fabric.port_peer
-    where = [view.place(p) for x in pairs for p in (int(peer[x.a]), x.a, int(peer[x.b]), x.b)]
+    where = [view.location(p) for x in pairs for p in (int(peer[x.a]), x.a, int(peer[x.b]), x.b)]
     one, other = sorted(
         address_of(view.names[int(view.fabric.port_node[peer[p]])]).spoken for p in (pairs[0].a, pairs[0].b)
     )
@@ -273,18 +283,18 @@ def rail_mismatches(c: Context) -> Iterator[Finding]:
             yield _swapped_adapters(c, o, twin)
             continue
         taken.add(o.host_port)
-        yield finding(RAIL_MISMATCH, [view.place(o.host_port), view.place(o.leaf_port)],
-                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.said[o.wanted]}",
-                      {"rail": o.rail, "expected": view.said[o.wanted]})  # fmt: skip
+        yield finding(RAIL_MISMATCH, [view.location(o.host_port), view.location(o.leaf_port)],
+                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.display_names[o.wanted]}",
+                      {"rail": o.rail, "expected": view.display_names[o.wanted]})  # fmt: skip
 
 
 def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
     view = c.view
-    where = [view.place(p) for p in (o.host_port, o.leaf_port, twin.host_port, twin.leaf_port)]
+    where = [view.location(p) for p in (o.host_port, o.leaf_port, twin.host_port, twin.leaf_port)]
     text = f"{view.link_name(o.host_port, o.leaf_port)} and {view.link_name(twin.host_port, twin.leaf_port)}"
     evidence = {
         "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-        "expected": [view.said[o.wanted], view.said[twin.wanted]],
+        "expected": [view.display_names[o.wanted], view.display_names[twin.wanted]],
         "rails": [o.rail, twin.rail],
     }
     if o.host == twin.host:
@@ -293,4 +303,4 @@ def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
             CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed", evidence
         )
     return finding(SWAPPED_CABLES, where, f"{text} are swapped: hosts like the first have rail {o.rail} on "
-                   f"{view.said[o.wanted]}", evidence)  # fmt: skip
+                   f"{view.display_names[o.wanted]}", evidence)  # fmt: skip

@@ -114,7 +114,7 @@ def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplac
             by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
     taken = [False] * len(found)
     pairs: list[tuple[Misplaced, Misplaced]] = []
-    for rule in (_all_asked_none_against, _one_asked_none_against, _all_asked):
+    for rule in (_all_support_none_oppose, _one_supports_none_oppose, _all_support):
         for i, m in enumerate(found):
             if taken[i]:
                 continue
@@ -137,16 +137,16 @@ Verdicts = list[tuple[bool, bool]]
 """For each of the two new cables: (a rule asks for it, a rule is against it)."""
 
 
-def _all_asked_none_against(verdicts: Verdicts) -> bool:
-    return all(asked and not against for asked, against in verdicts)
+def _all_support_none_oppose(verdicts: Verdicts) -> bool:
+    return all(supported and not opposed for supported, opposed in verdicts)
 
 
-def _one_asked_none_against(verdicts: Verdicts) -> bool:
-    return any(asked for asked, _ in verdicts) and not any(against for _, against in verdicts)
+def _one_supports_none_oppose(verdicts: Verdicts) -> bool:
+    return any(supported for supported, _ in verdicts) and not any(opposed for _, opposed in verdicts)
 
 
-def _all_asked(verdicts: Verdicts) -> bool:
-    return all(asked for asked, _ in verdicts)
+def _all_support(verdicts: Verdicts) -> bool:
+    return all(supported for supported, _ in verdicts)
 
 
 def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
@@ -155,9 +155,9 @@ def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
         verdicts = []
         for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
-            asked = want_p == node[q] or want_q == node[p]
-            against = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
-            verdicts.append((bool(asked), bool(against)))
+            supported = want_p == node[q] or want_q == node[p]
+            opposed = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
+            verdicts.append((bool(supported), bool(opposed)))
         if rule(verdicts):
             return True
     return False
@@ -175,9 +175,9 @@ def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) 
         for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
             if want < 0 or not pattern.sure[port]:
                 continue
-            own = int(fabric.port_node[port])
-            asked = (p for p in fabric.ports_of(want) if pattern.expected[p] == own)
-            vacancy = next((p for p in asked if fabric.port_cable[p] < 0 or p in suspect), None)
+            node = int(fabric.port_node[port])
+            candidates = (p for p in fabric.ports_of(want) if pattern.expected[p] == node)
+            vacancy = next((p for p in candidates if fabric.port_cable[p] < 0 or p in suspect), None)
             if vacancy is not None:
                 kept.append(replace(m, vacancy=vacancy))
                 break
@@ -188,16 +188,16 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
     """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly are there."""
     fabric = view.fabric
     free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
-    waiting: dict[tuple[int, int], list[int]] = {}
+    unpaired: dict[tuple[int, int], list[int]] = {}
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for port, want in zip(free.tolist(), pattern.expected[free].tolist(), strict=True):
-        own = int(fabric.port_node[port])
-        others = waiting.get((want, own))
+        node = int(fabric.port_node[port])
+        others = unpaired.get((want, node))
         if others:
-            tiers = _pair(int(rank[own]), int(rank[want]))
+            tiers = _pair(int(rank[node]), int(rank[want]))
             pairs.setdefault(tiers, []).append((others.pop(0), port))
-        elif own != want:
-            waiting.setdefault((own, want), []).append(port)
+        elif node != want:
+            unpaired.setdefault((node, want), []).append(port)
     there = Counter(map(_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
     for tiers, found in pairs.items():
         if there[tiers] and len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]):
@@ -210,11 +210,11 @@ def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     made = pattern.labels.classes[int(pattern.labels.class_of[node])]
-    own = made.numbers[pattern.labels.row_of[node]]
-    differs = made.numbers != own
+    numbers = made.numbers[pattern.labels.row_of[node]]
+    differs = made.numbers != numbers
     has = fabric.node_nports[made.nodes] >= portnum
     free = ~has | (fabric.port_cable[np.where(has, fabric.node_base[made.nodes] + portnum, 0)] < 0)
-    for s in range(len(own)):
+    for s in range(len(numbers)):
         line = ~np.delete(differs, s, axis=1).any(axis=1)
         if line.sum() > 1 and free[line].all():
             return True

@@ -33,15 +33,15 @@ FEW_HOSTS = 0.5
 
 @dataclass(frozen=True)
 class Lost:
-    """A cable that the table lacks between a switch and ``parent``: the free ports where it was, as far as they tell.
+    """A cable that the table lacks between a switch and ``parent``: the free ports where it may have been.
 
-    ``near`` (on the switch) and ``far`` (on the parent) are port rows: one each where the numbers of other cables tell
+    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each where the numbers of other cables tell
     it, several where it is one of them, none where nothing tells.
     """
 
     parent: int
-    near: tuple[int, ...]
-    far: tuple[int, ...]
+    switch_ports: tuple[int, ...]
+    parent_ports: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Uneven:
 
 @dataclass(frozen=True)
 class Repairs:
-    """What other checks have told already: pairs of nodes that are ``gone`` from the table and pairs that ``belong``.
+    """What other checks have reported already: pairs of nodes that are ``removed`` from the table and pairs that ``belong``.
 
     The table is judged as if these were repaired, so that one fault at a switch does not hide another.
     """
 
-    gone: tuple[tuple[int, int], ...] = ()
+    removed: tuple[tuple[int, int], ...] = ()
     belong: tuple[tuple[int, int], ...] = ()
 
 
@@ -80,7 +80,7 @@ def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> 
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)
-    for pairs, sign in ((repairs.gone, -1), (repairs.belong, 1)):
+    for pairs, sign in ((repairs.removed, -1), (repairs.belong, 1)):
         if pairs:
             more = np.array(pairs)
             a, b = np.concatenate([a, more[:, 0]]), np.concatenate([b, more[:, 1]])
@@ -118,10 +118,10 @@ def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray, weight: np
             by_parent.setdefault(parent, []).append(k)
     found = []
     for switch in sorted(odd):
-        near = [k for parent in rows[switch] for k in by_parent.get(parent, ())]
-        if near:
-            expected, members = usual[mode(np.array(near))[0]]
-            if not _own_design(view, switch, rows[switch], expected, members):
+        similar = [k for parent in rows[switch] for k in by_parent.get(parent, ())]
+        if similar:
+            expected, members = usual[mode(np.array(similar))[0]]
+            if not _other_design(view, switch, rows[switch], expected, members):
                 found.append(_compare(view, switch, rows[switch], expected, members))
     if len(odd) > max(1, MAX_ODD * len(rows)):
         found = [u for u in found if not u.more]  # in so small a tier only plain gaps are sure
@@ -129,8 +129,8 @@ def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray, weight: np
     return [u for u in found if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
 
 
-def _own_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
-    """True for a leaf of another purpose (management, storage): few hosts beside those of its kind, and more than one
+def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
+    """True for a leaf of another purpose (management, storage): few hosts compared with those of its kind, and more than one
     cable that differs."""
     differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
     if differ <= 1:
@@ -169,17 +169,19 @@ class _FreePorts:
 
     def lost(self, parent: int, how_many: int) -> list[Lost]:
         """``how_many`` cables to ``parent``, each with the free ports that it may have left."""
-        near = self._told(self.switch, [(m, parent) for m in self.members], self._up_numbers)
-        far = self._told(parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent))
-        if len(near) > how_many or len(far) > how_many:  # one of several: none of them is sure
-            return [Lost(parent, tuple(near), tuple(far))] * how_many
+        switch_ports = self._likely_free(self.switch, [(m, parent) for m in self.members], self._up_numbers)
+        parent_ports = self._likely_free(
+            parent, [(p, self.switch) for p in self.expected if p != parent], lambda: self._down(parent)
+        )
+        if len(switch_ports) > how_many or len(parent_ports) > how_many:  # one of several: none of them is sure
+            return [Lost(parent, tuple(switch_ports), tuple(parent_ports))] * how_many
         pairs = []
         for i in range(how_many):
-            pairs.append(Lost(parent, tuple(near[i : i + 1]), tuple(far[i : i + 1])))
-        self.taken.update(near, far)
+            pairs.append(Lost(parent, tuple(switch_ports[i : i + 1]), tuple(parent_ports[i : i + 1])))
+        self.taken.update(switch_ports, parent_ports)
         return pairs
 
-    def _told(self, node: int, alike: list[tuple[int, int]], numbers: Callable[[], Counter[int]]) -> list[int]:
+    def _likely_free(self, node: int, alike: list[tuple[int, int]], numbers: Callable[[], Counter[int]]) -> list[int]:
         """Free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of the pairs ``alike``; else those
         whose number carries the same direction elsewhere; else those between ports of that direction."""
         f = self.view.fabric
@@ -187,11 +189,11 @@ class _FreePorts:
         votes: Counter[int] = Counter()
         voters = 0
         for x, y in alike:
-            told = [
+            portnums = [
                 int(f.port_num[p]) for p in f.ports_of(x) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == y
             ]
-            votes.update(told)
-            voters += bool(told)
+            votes.update(portnums)
+            voters += bool(portnums)
         ranked = sorted((p for p in free if votes[int(f.port_num[p])] > 0), key=lambda p: -votes[int(f.port_num[p])])
         if ranked and 2 * votes[int(f.port_num[ranked[0]])] >= voters:
             best = votes[int(f.port_num[ranked[0]])]
@@ -220,5 +222,5 @@ class _FreePorts:
     def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
         """True where both neighbours of ``port`` hold a cable of the same direction, or one and it is the last port."""
         f = self.view.fabric
-        beside = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
-        return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in beside)
+        neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
+        return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in neighbours)

@@ -11,18 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from softib.diags.finding import Place
+from softib.diags.finding import Location
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
+from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
 from softib.routing.parts import components
 
-__all__ = ["HCA_NAME", "SHARP_MARK", "FabricView", "components"]
-
-SHARP_MARK = "Aggregation Node"
-"""NodeDescription of the SHARP aggregation node inside a switch, on its port beyond the last external one (41, 65)."""
+__all__ = ["HCA_NAME", "FabricView", "components"]
 
 HCA_NAME = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
 """``host mlx5_0``: what a host's adapter calls itself."""
@@ -37,13 +35,13 @@ class FabricView:
 
     def __init__(self, fabric: Fabric, records: frozenset[str] | None = None):
         self.fabric = fabric
-        told = fabric.source.records if records is None else records
+        stated = fabric.source.records if records is None else records
         if fabric.source.format == "generated":
-            told = told | {"speeds", "capabilities", "unlinked"}
-        self.records = frozenset(told)
+            stated = stated | {"speeds", "capabilities", "unlinked"}
+        self.records = frozenset(stated)
         self.names: list[str] = fabric.node_names()
         self.is_switch: np.ndarray = fabric.is_switch
-        self.is_sharp = np.array([SHARP_MARK in n for n in self.names], bool).reshape(-1) & ~self.is_switch
+        self.is_sharp = is_aggregation_node(fabric.node_desc) & ~fabric.is_switch
         self.is_host = (fabric.node_type == NodeType.CA) & ~self.is_sharp
         ends = fabric.cable_port
         self.cable = np.flatnonzero((ends >= 0).all(axis=1)) if len(ends) else np.zeros(0, np.int64)
@@ -53,7 +51,7 @@ class FabricView:
     # -- people's words --
 
     @cached_property
-    def said(self) -> list[str]:
+    def display_names(self) -> list[str]:
         """Names as messages write them: with the GUID where several nodes have the name."""
         times = Counter(self.names)
         guids = self.fabric.node_guid.tolist()
@@ -65,20 +63,23 @@ class FabricView:
         rows = np.flatnonzero(self.is_host).tolist()
         return {n: (m["host"], m["hca"]) for n in rows if (m := HCA_NAME.match(self.names[n]))}
 
-    def place(self, port: int) -> Place:
+    def location(self, port: int) -> Location:
         """The place of a port row."""
         node = int(self.fabric.port_node[port])
-        return Place(
-            self.names[node], int(self.fabric.node_guid[node]), int(self.fabric.port_num[port]), self.said[node]
+        return Location(
+            self.names[node],
+            int(self.fabric.node_guid[node]),
+            int(self.fabric.port_num[port]),
+            self.display_names[node],
         )
 
-    def node_place(self, node: int) -> Place:
+    def node_location(self, node: int) -> Location:
         """The place of a node as a whole."""
-        return Place(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.said[int(node)])
+        return Location(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.display_names[int(node)])
 
     def link_name(self, a: int, b: int) -> str:
         """``leaf-3[40] ↔ spine-2[3]`` of two port rows."""
-        return f"{self.place(a)} ↔ {self.place(b)}"
+        return f"{self.location(a)} ↔ {self.location(b)}"
 
     # -- rates --
 

@@ -12,7 +12,7 @@ Generators add thousands of nodes with one call; readers collect records first a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -25,13 +25,68 @@ from softib.fabric.power_up import port_info_image, speed_codes, switch_info_ima
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.devices import MELLANOX
 
-__all__ = ["GUID_BASE", "FabricBuilder"]
+__all__ = ["GUID_BASE", "FabricBuilder", "LinkColumns", "NodeColumns"]
 
 CA_PKEYS, SWITCH_PKEYS = 128, 32
 CA_GUIDS, SWITCH_GUIDS = 32, 1
 
 _NODE_COLUMNS = ("node_type", "node_nports", "node_guid", "sys_guid", "vendor_id", "device_id", "revision")
 _TABLES = ("pkey_cap", "external_pkey_cap", "guid_cap")
+
+
+class NodeColumns(TypedDict, total=False):
+    """Columns of nodes that may be given: one value for all, or one a node."""
+
+    desc: Sequence[str] | None
+    """NodeDescriptions."""
+    node_guid: Any
+    """A 0 in a column of GUIDs, vendors or devices: the source does not state it (:mod:`softib.fabric.identity` does)."""
+    sys_guid: Any
+    vendor_id: Any
+    device_id: Any
+    revision: Any
+    speed: Any
+    """What the ports *support*: a generation's name, or codes of :mod:`softib.iba.rates`."""
+    lanes: Any
+    """Likewise."""
+    pkey_cap: Any
+    """NodeInfo.PartitionCap; of this and the next two 0 is the usual length of the table."""
+    external_pkey_cap: Any
+    """SwitchInfo.PartitionEnforcementCap."""
+    guid_cap: Any
+    """PortInfo.GUIDCap; a GUID table is never shorter than usual."""
+
+
+NODE_DEFAULTS: dict[str, Any] = {
+    "desc": None, "node_guid": None, "sys_guid": None, "vendor_id": MELLANOX, "device_id": None, "revision": 0,
+    "speed": "EDR", "lanes": 4, "pkey_cap": 0, "external_pkey_cap": 0, "guid_cap": 0,
+}  # fmt: skip
+
+
+class LinkColumns(TypedDict, total=False):
+    """Columns of cables that may be given."""
+
+    speed: Any
+    """What is *active* (name or codes); 0 = the best that both ends support."""
+    lanes: Any
+    """Likewise."""
+    length_m: Any
+    medium: Any
+    ber: Any
+    listed: Any
+    """How many of its ends list it."""
+
+
+LINK_DEFAULTS: dict[str, Any] = {
+    "speed": 0, "lanes": 0, "length_m": np.nan, "medium": CableMedium.UNKNOWN, "ber": 0.0, "listed": 2,
+}  # fmt: skip
+
+
+def _with_defaults(given: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    """``defaults`` with what is given in their place. Raises TypeError for another name, as Python does."""
+    if unknown := given.keys() - defaults.keys():
+        raise TypeError(f"no column {', '.join(sorted(unknown))}; there are {', '.join(defaults)}")
+    return {**defaults, **given}
 
 
 class FabricBuilder:
@@ -45,74 +100,34 @@ class FabricBuilder:
         self._port_guids: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def nodes(
-        self,
-        count: int,
-        node_type: int | np.ndarray,
-        nports: int | np.ndarray,
-        *,
-        desc: Sequence[str] | None = None,
-        node_guid: Any = None,
-        sys_guid: Any = None,
-        vendor_id: Any = MELLANOX,
-        device_id: Any = None,
-        revision: Any = 0,
-        speed: Any = "EDR",
-        lanes: Any = 4,
-        pkey_cap: Any = 0,
-        external_pkey_cap: Any = 0,
-        guid_cap: Any = 0,
+        self, count: int, node_type: int | np.ndarray, nports: int | np.ndarray, **columns: Unpack[NodeColumns]
     ) -> np.ndarray:
         """Add ``count`` nodes and return their indices (int32[count]).
 
-        ``speed`` (generation name, or codes of :mod:`softib.iba.rates`) and ``lanes`` are what the ports *support*.
-        GUIDs, if not given, are unique and deterministic; the part, if not given, is one of that speed. A 0 in a column of
-        GUIDs, vendors or devices says that the source does not state it (:mod:`softib.fabric.identity` does).
-
-        ``pkey_cap`` (NodeInfo.PartitionCap), ``external_pkey_cap`` (SwitchInfo.PartitionEnforcementCap) and ``guid_cap``
-        (PortInfo.GUIDCap) are lengths of tables, 0 = the usual ones; a GUID table is never shorter than usual. Raises
+        GUIDs, if not given, are unique and deterministic; the part, if not given, is one of the nodes' speed. Raises
         :class:`TopologyError` for more ports than a switch can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
             raise TopologyError(f"a node of {int(np.max(nports))} ports: a switch has at most {MAX_SWITCH_PORTS}")
-        guid = generated_guids(index) if node_guid is None else node_guid
-        codes = speed_codes(speed)
-        columns = {
-            "node_type": node_type, "node_nports": nports, "node_guid": guid,
-            "sys_guid": guid if sys_guid is None else sys_guid, "vendor_id": vendor_id,
-            "device_id": -1 if device_id is None else device_id, "revision": revision, "speed": codes, "lanes": lanes,
-            "pkey_cap": pkey_cap, "external_pkey_cap": external_pkey_cap, "guid_cap": guid_cap,
-        }  # fmt: skip
-        block = {k: np.broadcast_to(np.asarray(v), (count,)) for k, v in columns.items()}
+        given = _with_defaults(columns, NODE_DEFAULTS)
+        desc = given.pop("desc")
+        guid = given["node_guid"] = generated_guids(index) if given["node_guid"] is None else given["node_guid"]
+        given["sys_guid"] = guid if given["sys_guid"] is None else given["sys_guid"]
+        given["device_id"] = -1 if given["device_id"] is None else given["device_id"]
+        given |= {"node_type": node_type, "node_nports": nports, "speed": speed_codes(given["speed"])}
+        block = {k: np.broadcast_to(np.asarray(v), (count,)) for k, v in given.items()}
         block["desc"] = _desc_images(desc, count)
         self._nodes.append(block)
         self.n_nodes += count
         return index
 
-    def links(
-        self,
-        node_a: Any,
-        portnum_a: Any,
-        node_b: Any,
-        portnum_b: Any,
-        *,
-        speed: Any = 0,
-        lanes: Any = 0,
-        length_m: Any = np.nan,
-        medium: Any = CableMedium.UNKNOWN,
-        ber: Any = 0.0,
-        listed: Any = 2,
-    ) -> None:
-        """Add cables between (node, portnum) pairs. ``node_b`` -1 is a record whose peer is unknown.
-
-        ``speed`` (name or codes) and ``lanes`` are what is *active*; 0 = the best that both ends support.
-        """
-        columns = {
-            "node_a": node_a, "portnum_a": portnum_a, "node_b": node_b, "portnum_b": portnum_b,
-            "speed": speed_codes(speed), "lanes": lanes, "length_m": length_m, "medium": medium,
-            "ber": ber, "listed": listed,
-        }  # fmt: skip
-        arrays = {k: np.atleast_1d(np.asarray(v)) for k, v in columns.items()}
+    def links(self, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any, **columns: Unpack[LinkColumns]) -> None:
+        """Add cables between (node, portnum) pairs. ``node_b`` -1 is a record whose peer is unknown."""
+        given = _with_defaults(columns, LINK_DEFAULTS)
+        given |= {"node_a": node_a, "portnum_a": portnum_a, "node_b": node_b, "portnum_b": portnum_b,
+                  "speed": speed_codes(given["speed"])}  # fmt: skip
+        arrays = {k: np.atleast_1d(np.asarray(v)) for k, v in given.items()}
         n = max(len(v) for v in arrays.values()) if all(len(v) for v in arrays.values()) else 0
         self._links.append({k: np.broadcast_to(v, (n,)) if n else v[:0] for k, v in arrays.items()})
 
@@ -173,9 +188,9 @@ def _table_lengths(
     """Entries of each port's P_Key table, and of its GUID table (none on a switch's external port)."""
     on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
     external = on_switch & (portnum > 0)
-    told, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
+    stated, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
     pkeys = np.where(external, np.where(enforced > 0, enforced, SWITCH_PKEYS),
-                     np.where(told > 0, told, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)))  # fmt: skip
+                     np.where(stated > 0, stated, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)))  # fmt: skip
     usual = np.where(on_switch, SWITCH_GUIDS, CA_GUIDS)
     return pkeys, np.where(external, 0, np.maximum(guids, usual))
 
@@ -211,8 +226,8 @@ def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, lin
     active_lanes[f.linked] = np.minimum(lanes, lanes[peer])[f.linked]
     for end in (0, 1):
         rows = f.cable_port[:, end]
-        told, told_lanes = (rows >= 0) & (link["speed"] > 0), (rows >= 0) & (link["lanes"] > 0)
-        active[rows[told]], active_lanes[rows[told_lanes]] = link["speed"][told], link["lanes"][told_lanes]
+        has_speed, has_lanes = (rows >= 0) & (link["speed"] > 0), (rows >= 0) & (link["lanes"] > 0)
+        active[rows[has_speed]], active_lanes[rows[has_lanes]] = link["speed"][has_speed], link["lanes"][has_lanes]
     supported, lanes = np.maximum(supported, active), np.maximum(lanes, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = port_info_image(f, supported, lanes, active, active_lanes)
     f.switch_info[:] = switch_info_image(f)

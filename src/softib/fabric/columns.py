@@ -11,7 +11,7 @@ What MADs write as whole attributes (PortInfo, SwitchInfo, NodeDescription, SL2V
 image**, so an agent's Get is a copy and no bit is lost; read and write single fields through the declaration,
 ``PortInfo.lid.get(fabric.port_info)``. What the hardware *is* (GUIDs, peers, cables) is native columns.
 
-``writer`` says who may change a column of a running fabric: ``hardware`` (the builder, faults), ``mad`` (the SMA),
+``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder, faults), ``mad`` (the SMA),
 ``engine`` (whatever moves data, and the PMA's clear).
 
 Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
@@ -101,7 +101,7 @@ CCT_ENTRIES = 128
 
 
 NO_TEMPERATURE = -32768
-"""Of ``node_temperature`` and ``module_temperature``: nobody told one."""
+"""Of ``node_temperature`` and ``module_temperature``: not stated."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ LAZY_COLUMNS = frozenset(
     or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
                   "port_info_ext")
 )  # fmt: skip
-"""Columns that most fabrics never write; whoever copies or clears a fabric should not bring their pages to life."""
+"""Columns that most fabrics never write; copying or clearing a fabric should not allocate their pages."""
 
 Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
 """All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""

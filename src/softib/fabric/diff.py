@@ -60,7 +60,7 @@ def diff(a: Fabric, b: Fabric) -> list[Change]:
 
 
 def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
-    """int32[a's nodes]: the same node of ``b``, -1 = gone."""
+    """int32[a's nodes]: the same node of ``b``, -1 = removed."""
     names = [[_plain(n) for n in f.node_names()] for f in (a, b)]
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
     by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
@@ -135,7 +135,7 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _ports_in_b(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """int32[a's ports]: the same port of ``b``, -1 where the node is gone or has no such port."""
+    """int32[a's ports]: the same port of ``b``, -1 where the node was removed or has no such port."""
     node = to_b[a.port_node] if a.sizes.ports else np.zeros(0, np.int32)
     kept = np.maximum(node, 0)
     if not b.sizes.nodes:
@@ -151,17 +151,17 @@ def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     back[port_b[here]] = here
     kept_b = np.zeros(b.sizes.cables, bool)
     moved_b = np.zeros(b.sizes.cables, bool)
-    gone: list[int] = []
+    removed: list[int] = []
     same: list[tuple[int, int]] = []
     for cable, (p, q) in enumerate(a.cable_port.tolist()):
-        at, far = (int(port_b[x]) if x >= 0 else -1 for x in (p, q))
-        cable_b = int(b.port_cable[at]) if at >= 0 else int(b.port_cable[far]) if far >= 0 else -1
-        if cable_b >= 0 and set(b.cable_port[cable_b].tolist()) == {at, far}:
+        at, other = (int(port_b[x]) if x >= 0 else -1 for x in (p, q))
+        cable_b = int(b.port_cable[at]) if at >= 0 else int(b.port_cable[other]) if other >= 0 else -1
+        if cable_b >= 0 and set(b.cable_port[cable_b].tolist()) == {at, other}:
             kept_b[cable_b] = True
             same.append((cable, cable_b))
         else:
-            gone.append(cable)
-    for cable in gone:
+            removed.append(cable)
+    for cable in removed:
         yield _lost(a, b, cable, port_b, kept_b, moved_b)
     for cable in np.flatnonzero(~kept_b & ~moved_b).tolist():
         ends = _ends(b, cable)
@@ -179,10 +179,10 @@ def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarr
         if new >= 0 and not kept_b[new] and not moved_b[new]:
             moved_b[new] = True
             stays = b.port_name(at)
-            old_far = next((e for e in ends if e != a.port_name(p)), ends[-1])
-            new_far = next((e for e in _ends(b, new) if e != stays), stays)
-            return Change("cable-moved", (stays, old_far, new_far), was, " - ".join(_ends(b, new)),
-                          f"{stays} leads to {new_far}, before to {old_far}")  # fmt: skip
+            old_peer = next((e for e in ends if e != a.port_name(p)), ends[-1])
+            new_peer = next((e for e in _ends(b, new) if e != stays), stays)
+            return Change("cable-moved", (stays, old_peer, new_peer), was, " - ".join(_ends(b, new)),
+                          f"{stays} leads to {new_peer}, before to {old_peer}")  # fmt: skip
     return Change("cable-removed", ends, was, "", f"cable {was} is gone")
 
 

@@ -54,6 +54,6 @@ def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
 
 def _supports(info: np.ndarray, speed: str) -> np.ndarray:
     """bool[ports]: the port supports ``speed``."""
-    told = SPEED_BY_NAME[speed]
-    fields = (PortInfo.link_speed_supported, told.speed_bit), (PortInfo.link_speed_ext_supported, told.ext_bit)
+    spec = SPEED_BY_NAME[speed]
+    fields = (PortInfo.link_speed_supported, spec.speed_bit), (PortInfo.link_speed_ext_supported, spec.ext_bit)
     return np.asarray(np.logical_or.reduce([(field.get(info) & bit) > 0 for field, bit in fields]))

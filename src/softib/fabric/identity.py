@@ -33,7 +33,7 @@ GUID_BASE = 0x0250F1B000000000
 _GUID_STEP = np.uint64(1 << 40)
 
 GENERIC_PART = 1
-"""DeviceID of a part that nobody names, of a vendor whose parts softib does not know."""
+"""DeviceID of an unnamed part, of a vendor whose parts softib does not know."""
 
 
 class Stated(IntFlag):
@@ -48,8 +48,8 @@ class Stated(IntFlag):
 def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
     """uint64 NodeGUIDs of the nodes ``index``, none of which is in ``stated``."""
     guids = np.uint64(GUID_BASE) + (index.astype(np.uint64) << np.uint64(8))
-    told = np.asarray(stated, np.uint64)
-    while len(guids) and np.isin(guids, told).any():
+    taken = np.asarray(stated, np.uint64)
+    while len(guids) and np.isin(guids, taken).any():
         guids += _GUID_STEP
     return guids
 

@@ -22,12 +22,12 @@ def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
     lid, size = fabric.lid[ports].astype(np.int64), 1 << fabric.lmc[ports].astype(np.int64)
     good = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)
-    own = np.repeat(rows, size[rows])
-    within = np.arange(len(own)) - np.repeat(np.cumsum(size[rows]) - size[rows], size[rows])
-    _, first = np.unique(lid[own] + within, return_index=True)
-    is_first = np.zeros(len(own), bool)
+    owner = np.repeat(rows, size[rows])
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(size[rows]) - size[rows], size[rows])
+    _, first = np.unique(lid[owner] + within, return_index=True)
+    is_first = np.zeros(len(owner), bool)
     is_first[first] = True
-    good[own[~is_first]] = False
+    good[owner[~is_first]] = False
     return ports, good
 
 
@@ -41,7 +41,7 @@ def common_lmc(fabric: Fabric) -> int:
 def unmanaged_ends(fabric: Fabric) -> np.ndarray:
     """bool[ports]: end ports at switches that no manager has programmed while it has programmed others.
 
-    The switch's LinearFDBTop is 0, and none of its links got beyond INIT: no way led there from the manager's port. What
+    The switch's LinearFDBTop is 0, and none of its links got beyond INIT: no path led there from the manager's port. What
     LIDs such ports hold are those of another time.
     """
     f = fabric

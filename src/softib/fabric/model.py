@@ -58,7 +58,7 @@ class Source:
 class Fabric:
     """An InfiniBand fabric as arrays. Every column of ``COLUMNS`` is an attribute of the same name.
 
-    ``port_label`` and ``node_system`` hold the few texts that files carry beside the wire fields: the label printed
+    ``port_label`` and ``node_system`` hold the few texts that files carry in addition to the wire fields: the label printed
     on a switch port (``1/1/1``), and the system (chassis) a node belongs to.
     """
 

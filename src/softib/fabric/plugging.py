@@ -100,12 +100,12 @@ def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
     for port in (a, b):
         if port >= 0 and fabric.port_cable[port] not in (-1, cable):
             raise InputError(
-                f"{fabric.port_name(port)} already holds a cable to {_far_end(fabric, port)}; unplug it first"
+                f"{fabric.port_name(port)} already holds a cable to {_peer_name(fabric, port)}; unplug it first"
             )
     fabric.cable_port[cable] = (a, b)
-    for port, far in ((a, b), (b, a)):
+    for port, peer in ((a, b), (b, a)):
         if port >= 0:
-            fabric.port_cable[port], fabric.port_peer[port] = cable, far
+            fabric.port_cable[port], fabric.port_peer[port] = cable, peer
     train(fabric, [p for p in dict.fromkeys((a, b)) if p >= 0])
 
 
@@ -132,11 +132,11 @@ def add_cable(fabric: Fabric, a: int, b: int) -> int:
 
 def delete_cables(fabric: Fabric, cables: Any) -> None:
     """Unplug ``cables`` and take their rows out; later cables move up."""
-    gone = np.unique(np.atleast_1d(np.asarray(cables, np.int64)))
-    for cable in gone.tolist():
+    removed = np.unique(np.atleast_1d(np.asarray(cables, np.int64)))
+    for cable in removed.tolist():
         unplug(fabric, cable)
     keep = np.ones(fabric.sizes.cables, bool)
-    keep[gone] = False
+    keep[removed] = False
     for name in _CABLE_COLUMNS:
         setattr(fabric, name, getattr(fabric, name)[keep])
     for key, value in _truth_columns(fabric).items():
@@ -148,10 +148,10 @@ def delete_cables(fabric: Fabric, cables: Any) -> None:
 
 
 def _truth_columns(fabric: Fabric) -> dict[str, np.ndarray]:
-    """What a generator told about cables, a row a cable."""
+    """What a generator recorded about cables, a row a cable."""
     return {k: v for k, v in fabric.source.generator.items() if k.startswith("cable_") and isinstance(v, np.ndarray)}
 
 
-def _far_end(fabric: Fabric, port: int) -> str:
+def _peer_name(fabric: Fabric, port: int) -> str:
     peer = int(fabric.port_peer[port])
     return fabric.port_name(peer) if peer >= 0 else "an unknown peer"

@@ -44,7 +44,7 @@ def reset(f: Fabric, keep_lids: bool = False) -> None:
     trained = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes)[f.switch_node] > 0
     SwitchInfo.port_state_change.set(f.switch_info, trained)
     f.lft[...], f.mft[...], f.pkeys[...], f.guids[...] = 255, 0, 0, 0
-    _own_entries(f, everywhere)
+    _default_entries(f, everywhere)
     f.sl2vl[...] = POWER_UP_SL2VL
     for column in (f.op_code, f.sample_control, f.sample_ps, f.class_traps, f.cc_key_info, f.cc_port_setting,
                    f.cc_ca_setting, f.cc_table, f.cc_switch_setting, f.vl_arb):  # fmt: skip
@@ -69,7 +69,7 @@ def forget(f: Fabric, node: int) -> None:
     f.lft[switch], f.mft[switch] = 255, 0
     for base, entries in zip(f.pkey_base[rows].tolist(), f.pkey_cap[rows].tolist(), strict=True):
         f.pkeys[base : base + entries] = 0
-    _own_entries(f, rows)
+    _default_entries(f, rows)
     first = int(f.sl2vl_base[rows[0]])
     f.sl2vl[first : first + len(rows) ** 2] = POWER_UP_SL2VL  # an entry for each input (port 0 too) and output
     f.vl_arb[rows] = 0
@@ -127,7 +127,7 @@ def _switches(f: Fabric, rows: np.ndarray) -> None:
     S.life_time_value.set(info, LIFE_TIME, rows)
 
 
-def _own_entries(f: Fabric, rows: np.ndarray) -> None:
+def _default_entries(f: Fabric, rows: np.ndarray) -> None:
     """Only the default partition (10.9.1), and one GUID an end port."""
     owners = rows[~(f.is_switch[f.port_node[rows]] & (f.port_num[rows] != 0))]
     f.pkeys[f.pkey_base[owners]] = DEFAULT_PKEY

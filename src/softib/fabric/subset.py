@@ -17,7 +17,7 @@ __all__ = ["without_nodes"]
 
 
 def without_nodes(fabric: Fabric, nodes: np.ndarray | list[int]) -> Fabric:
-    """A copy of ``fabric`` without ``nodes`` (indices) and their cables. What a generator told about rows is left out.
+    """A copy of ``fabric`` without ``nodes`` (indices) and their cables. What a generator recorded about rows is left out.
 
     Raises :class:`IndexError` for an index that is no node.
     """
@@ -52,7 +52,7 @@ def without_nodes(fabric: Fabric, nodes: np.ndarray | list[int]) -> Fabric:
 
 
 def _renumber(f: Fabric, kept: dict[str, np.ndarray]) -> None:
-    """Rows that columns name, by their new places; -1 where the row is gone."""
+    """Rows that columns name, by their new positions; -1 where the row was removed."""
     place = {d: np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32) for d, mask in kept.items()}
     old_port = np.flatnonzero(kept["ports"])
     f.port_node[:] = place["nodes"][f.port_node]

@@ -13,7 +13,7 @@ __all__ = ["findings_json", "routing_json", "to_json"]
 
 def findings_json(report: Report) -> dict[str, Any]:
     """What ``check --json`` prints: ``source``, ``format``, ``fabric``, ``findings``, ``problems``, ``structure``,
-    ``routing`` (which tables were judged), ``notes``, ``plan`` (counts, and each cable that is not as planned)."""
+    ``routing`` (which tables were judged), ``notes``, ``source_notes`` (what of the file is not used), ``plan`` (counts, and each cable that is not as planned)."""
     r = report.routing
     return {
         "source": report.source,
@@ -24,6 +24,7 @@ def findings_json(report: Report) -> dict[str, Any]:
         "structure": report.structure,
         "routing": None if r is None else {"engine": r.engine, "tables": r.tables or r.engine, "origin": r.origin},
         "notes": report.notes,
+        "source_notes": report.source_notes,
         "plan": None if report.comparison is None else report.comparison.to_json(),
     }
 

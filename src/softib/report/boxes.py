@@ -38,8 +38,8 @@ def place_boxes(
         mine = tiers.boxes_of(t)
         pitch = (WIDTH - 2 * MARGIN) / max(len(mine), 1)
         width = _arc(len(mine)) if around else min(118.0, pitch * 0.84)
-        told = _label(boxes, mine.tolist(), members, names, width, around)
-        heads.append((0.0, told))
+        common = _label(boxes, mine.tolist(), members, names, width, around)
+        heads.append((0.0, common))
         for k, i in enumerate(mine.tolist()):
             boxes[i].x, boxes[i].w = MARGIN + pitch * (k + 0.5), width
     if around:
@@ -66,9 +66,9 @@ def _label(
     short = [who(members[i], part) for i in mine]
     room = int(width / LETTER)
     if max(map(len, whole), default=0) <= room:
-        told, labels = "", whole
+        suffix, labels = "", whole
     else:
-        told, labels = (f" · {common}" if common else ""), short
+        suffix, labels = (f" · {common}" if common else ""), short
     upright = not around and max(map(len, labels), default=0) > room
     if upright:
         labels = [
@@ -77,7 +77,7 @@ def _label(
     high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
     for i, label in zip(mine, labels, strict=True):
         boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
-    return told
+    return suffix
 
 
 def _shortened(label: str, first: str, members: int) -> str:

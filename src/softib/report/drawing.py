@@ -60,8 +60,8 @@ def draw(
     parts.append("</g><g class='boxes'>")
     if not around:
         parts += [
-            f'<text class="tier" x="{MARGIN}" y="{y - 10:.0f}">{escape(tiers.labels[t] + told)}</text>'
-            for t, (y, told) in enumerate(heads)
+            f'<text class="tier" x="{MARGIN}" y="{y - 10:.0f}">{escape(tiers.labels[t] + suffix)}</text>'
+            for t, (y, suffix) in enumerate(heads)
         ]
     few = int(tiers.hosts.sum()) <= SHOW_HOSTS
     parts += [

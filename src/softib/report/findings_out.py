@@ -141,8 +141,8 @@ def to_junit(report: Report) -> str:
         )
         text = _clean(f"{f.message}\n{f.advice}".strip())
         if f.severity >= Severity.WARNING:
-            told = {"type": f.severity.name.lower(), "message": _clean(f.message)}
-            ElementTree.SubElement(case, "failure", told).text = text
+            attributes = {"type": f.severity.name.lower(), "message": _clean(f.message)}
+            ElementTree.SubElement(case, "failure", attributes).text = text
         else:
             ElementTree.SubElement(case, "system-out").text = text
     if not found:
@@ -156,4 +156,4 @@ def to_junit(report: Report) -> str:
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {"csv": to_csv, "sarif": to_sarif, "junit": to_junit}
-"""What ``check --format`` offers beside text and JSON."""
+"""What ``check --format`` offers in addition to text and JSON."""

@@ -23,8 +23,9 @@ from softib.report import charts
 from softib.report.bundles import LOAD_STEPS, Bundle, bundles, ghosts
 from softib.report.drawing import draw
 from softib.report.glossary import GLOSSARY
-from softib.report.page_data import page_data, places, script_json
-from softib.report.words import engine_hint, headline, size_text, structure_facts, tiles, time_text
+from softib.report.page_data import finding_ports, page_data, script_json
+from softib.report.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
+from softib.report.plan_part import plan_facts
 from softib.sim.static_network import port_gbps
 
 __all__ = ["to_html"]
@@ -82,13 +83,14 @@ def _context(report: Report) -> dict[str, Any]:
         "curve_names": [name for name, _ in _curves(report)],
         "heat": Markup(_heat(report, load)),
         "hops": Markup(charts.hop_bars(report.routing.hops)) if report.routing and report.routing.hops else "",
-        "findings": list(zip(findings, places(report.fabric, findings), strict=True)),
+        "findings": list(zip(findings, finding_ports(report.fabric, findings), strict=True)),
         "about": _about(report),
         "routing_notes": _routing_notes(report),
         "data": script_json(page_data(report, tiers, load, findings)),
         "severities": [(s, n) for s, n in report.by_severity().items()],
         "codes": Counter(f.code for f in report.findings).most_common(),
         "problems": report.problems[:MAX_PROBLEMS],
+        "plan_facts": plan_facts(report.comparison),
         "structure_facts": structure_facts(report.structure),
         "Severity": Severity,
         "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),

@@ -15,15 +15,16 @@ from softib.analysis.model import Report
 from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.diags.tiers import UNTIERED, tier_name
-from softib.diags.view import SHARP_MARK, speed_text
+from softib.diags.view import speed_text
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
+from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 from softib.sim.static_network import port_gbps
 
-__all__ = ["MAX_CABLES", "page_data", "places", "script_json"]
+__all__ = ["MAX_CABLES", "finding_ports", "page_data", "script_json"]
 
 MAX_CABLES = 200_000
 """Cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit."""
@@ -37,7 +38,7 @@ def script_json(value: Any) -> Markup:
     return Markup(text)
 
 
-def places(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[int, int]]]:
+def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[int, int]]]:
     """(node row, port number or 0) of each place of each finding; node -1 = not in this fabric."""
     rows: dict[int, list[int]] = {}
     for i, guid in enumerate(fabric.node_guid.tolist()):
@@ -58,7 +59,7 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
     """Columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those that the page lists."""
     f = report.fabric
     names = f.node_names()
-    kind = np.where(f.is_switch, 0, np.where([SHARP_MARK in n for n in names], 2, 1))
+    kind = np.where(f.is_switch, 0, np.where(is_aggregation_node(f.node_desc), 2, 1))
     kind[f.node_type == NodeType.ROUTER] = 3
     box = np.full(f.sizes.nodes, -1)
     rank = np.zeros(f.sizes.nodes, np.int64) if report.recognised is None else report.recognised.rank.astype(np.int64)
@@ -75,7 +76,7 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
         "tiers": [UNTIERED, *(tier_name(t) for t in range(1, top + 1))],
         "box": box.tolist(),
         "cable": _cables(report, load),
-        "places": places(f, findings),
+        "places": finding_ports(f, findings),
         "severity": [int(finding.severity) for finding in findings],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from softib.diags.plan_compare import PlanComparison
-from softib.report.words import percent
+from softib.report.phrases import percent
 
 __all__ = ["plan_facts"]
 
@@ -44,7 +44,7 @@ def _rows_text(found: PlanComparison) -> str:
     if not repeated:
         return text
     how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
-    return f"{text}; {repeated:,} rows tell a cable again" + (f" ({how})" if mirrored else "")
+    return f"{text}; {repeated:,} rows repeat a cable" + (f" ({how})" if mirrored else "")
 
 
 def _notes(found: PlanComparison, status: str) -> str:

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 
 from softib.analysis.model import Report, RoutingPart
 from softib.diags.finding import Severity
+from softib.report.phrases import (
+    bytes_text,
+    engine_hint,
+    headline,
+    percent,
+    size_text,
+    structure_facts,
+    tiles,
+    time_text,
+)
 from softib.report.plan_part import plan_facts
-from softib.report.words import bytes_text, engine_hint, headline, percent, size_text, structure_facts, tiles, time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,10 +45,10 @@ def _engines(report: Report, console: Console) -> None:
     table = _table("engine", "random pairs", "shifts", "credit loop", "no path", right=right)
     for row in report.engines:
         name = text(row.engine, "bold" if row.used else "")
-        told = ["in use"] if row.used else []
-        told += [f"as {row.tables}"] if row.tables != row.engine else []
-        if told:
-            name.append(f" ({', '.join(told)})")
+        remarks = ["in use"] if row.used else []
+        remarks += [f"as {row.tables}"] if row.tables != row.engine else []
+        if remarks:
+            name.append(f" ({', '.join(remarks)})")
         if row.bisection is None or row.shift is None:
             table.add_row(name, "–", "–", "–", "refused")
             continue
@@ -70,7 +79,7 @@ def to_terminal(report: Report, console: Console) -> None:
     if report.routing is not None:
         print_routing(report.routing, console)
     _traffic(report, console)
-    _own_traffic(report, console)
+    _user_traffic(report, console)
 
 
 def print_check(report: Report, console: Console, every: bool = False) -> None:
@@ -194,7 +203,7 @@ def _traffic(report: Report, console: Console) -> None:
         console.print(text(f"ideal {name}: {shown}", "dim"))
 
 
-def _own_traffic(report: Report, console: Console) -> None:
+def _user_traffic(report: Report, console: Console) -> None:
     """The user's own matrix (``--traffic``)."""
     t = report.traffic
     if t is None:

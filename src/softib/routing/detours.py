@@ -46,7 +46,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str])
         full[:, base + offset] = np.where(full[:, base + offset] == LFT_NO_ROUTE, full[:, base], full[:, base + offset])
     count = np.count_nonzero(missing)
     if has_credit_loop(graph, full):
-        notes.append(f"{count} (CA switch, switch) pairs have no way without a credit loop")
+        notes.append(f"{count} (CA switch, switch) pairs have no path without a credit loop")
         return None
     notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
     return full

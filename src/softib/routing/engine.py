@@ -86,7 +86,7 @@ def chain(name: str) -> list[str]:
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
-    every pair that has a way at all.
+    every pair that has a path at all.
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
     was rejected, and why.
@@ -97,8 +97,8 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     partial: list[tuple[int, Routing]] = []
     for n in names:
         routing = engine(n)(graph, options)
-        own = routing.engine == n
-        if own or n == names[-1]:
+        is_native = routing.engine == n
+        if is_native or n == names[-1]:
             # A list of one, and the last where nothing else stands to choose from, need no judge.
             lost = _lost(graph, routing) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:

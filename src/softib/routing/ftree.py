@@ -107,7 +107,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
         is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
         if not is_compute.any():
             raise NotATree("none of the compute-node GUIDs is in the fabric")
-    else:  # whoever stands in both files is a compute node, as for OpenSM
+    else:  # a GUID in both files is a compute node's, as for OpenSM
         is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     roots = given_roots(graph, options.root_guids, notes)
     pure = not len(roots)
@@ -117,7 +117,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
             raise NotATree("every switch has compute nodes, so none is a top switch")
     rank = rank_switches(graph, roots)
     if (rank < 0).any():
-        raise NotATree(f"{np.count_nonzero(rank < 0)} switch(es) have no way to a top switch")
+        raise NotATree(f"{np.count_nonzero(rank < 0)} switch(es) have no path to a top switch")
     levels = _levels(graph, rank, is_compute)
     if pure:
         _check_pure(graph, rank, levels)
@@ -135,10 +135,10 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
         raise NotATree("the fabric has no compute node")
     leaf_ranks = np.unique(rank[graph.end_switch[is_compute]])
     if len(leaf_ranks) > 1:
-        far = graph.end_switch[is_compute][rank[graph.end_switch[is_compute]] == leaf_ranks[0]][0]
+        first = graph.end_switch[is_compute][rank[graph.end_switch[is_compute]] == leaf_ranks[0]][0]
         raise NotATree(
             f"compute nodes hang on switches of ranks {', '.join(map(str, leaf_ranks))} "
-            f"(the first of rank {leaf_ranks[0]}: {int(graph.switch_guid[far]):#018x})"
+            f"(the first of rank {leaf_ranks[0]}: {int(graph.switch_guid[first]):#018x})"
         )
     levels = int(leaf_ranks[0]) + 1
     if len(np.unique(graph.end_switch[is_compute])) < 2:
@@ -209,8 +209,8 @@ def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no way up and then down,
-    and none beside the tree without a credit loop: what there is, or :class:`NotATree` if they must be ``whole``."""
+    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no path up and then down,
+    and no other path without a credit loop: what there is, or :class:`NotATree` if they must be ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
     ends_by_row = ends[rows]

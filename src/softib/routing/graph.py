@@ -77,8 +77,8 @@ class SwitchGraph:
         switch_of = np.full(len(node_type), -1, np.int32)
         switch_of[switch_node] = np.arange(len(switch_node), dtype=np.int32)
         rows = np.flatnonzero(port_peer >= 0)
-        own, far = switch_of[port_node[rows]], switch_of[port_node[port_peer[rows]]]
-        keep = (own >= 0) & (far >= 0) & (own != far)
+        switch, peer_switch = switch_of[port_node[rows]], switch_of[port_node[port_peer[rows]]]
+        keep = (switch >= 0) & (peer_switch >= 0) & (switch != peer_switch)
         link_rows = rows[keep]
         order = np.lexsort((port_num[link_rows], switch_of[port_node[link_rows]]))
         link_rows = link_rows[order]
@@ -109,19 +109,19 @@ class SwitchGraph:
 
 
 def _systems(sys_guid: Any, switch_node: np.ndarray) -> np.ndarray:
-    own = np.asarray(sys_guid)[switch_node].astype(np.uint64)
-    return np.unique(own, return_inverse=True)[1].astype(np.int32)
+    guids = np.asarray(sys_guid)[switch_node].astype(np.uint64)
+    return np.unique(guids, return_inverse=True)[1].astype(np.int32)
 
 
 def _end_ports(
     switch_of: np.ndarray, port_node: np.ndarray, port_num: np.ndarray, port_peer: np.ndarray, port_lid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    own = switch_of[port_node]
-    far = np.where(port_peer >= 0, switch_of[port_node[np.maximum(port_peer, 0)]], -1)
-    port0 = (own >= 0) & (port_num == 0)
-    ca = (own < 0) & (far >= 0)
+    switch = switch_of[port_node]
+    peer_switch = np.where(port_peer >= 0, switch_of[port_node[np.maximum(port_peer, 0)]], -1)
+    port0 = (switch >= 0) & (port_num == 0)
+    ca = (switch < 0) & (peer_switch >= 0)
     ends = np.flatnonzero((port0 | ca) & (port_lid > 0))
     ends = ends[np.argsort(port_lid[ends], kind="stable")]
-    at = np.where(port0[ends], own[ends], far[ends])
+    at = np.where(port0[ends], switch[ends], peer_switch[ends])
     via = np.where(port0[ends], 0, port_num[np.maximum(port_peer[ends], 0)])
     return ends, at, via

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.tables import min_hops, tables, too_far
+from softib.routing.tables import beyond_max_hops, min_hops, tables
 
 __all__ = ["route"]
 
@@ -18,4 +18,4 @@ __all__ = ["route"]
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` by shortest paths."""
     d = min_hops(graph)
-    return Routing("minhop", tables(graph, d), notes=too_far(graph, d.hops))
+    return Routing("minhop", tables(graph, d), notes=beyond_max_hops(graph, d.hops))

@@ -1,7 +1,7 @@
 """A tree that ``ftree`` does not take as it stands, and the GUID files with which it does.
 
 Without files ftree wants a pure tree, as OpenSM does: one management switch, one missing cable, and the whole fabric is
-routed by another engine. With the roots named (``root_guid_file``) it may be imperfect, and adapters that hang beside the leaves
+routed by another engine. With the roots named (``root_guid_file``) it may be imperfect, and adapters on switches that are no leaves
 are named as I/O nodes (``io_guid_file``), for all compute nodes must be equally far from the roots.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["Remedy", "remedy"]
 
 FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of what a host's switch has in the median is no leaf (a management switch)."""
-NO_WAY = 255
+NO_PATH = 255
 COMPUTE = 0.5
 """At least this share of all adapters are compute nodes."""
 
@@ -55,33 +55,33 @@ def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | 
         reason = str(why)
     best: tuple[int, Remedy] | None = None
     tried: set[tuple[bytes, bytes]] = set()
-    for roots, beside in _choices(graph, options):
-        if (roots.tobytes(), beside.tobytes()) in tried:
+    for roots, no_compute in _choices(graph, options):
+        if (roots.tobytes(), no_compute.tobytes()) in tried:
             continue
-        tried.add((roots.tobytes(), beside.tobytes()))
-        guids = tuple(sorted(int(g) for g in graph.end_guid[beside]))
-        told = replace(
+        tried.add((roots.tobytes(), no_compute.tobytes()))
+        guids = tuple(sorted(int(g) for g in graph.end_guid[no_compute]))
+        changed = replace(
             options, root_guids=tuple(sorted(int(g) for g in graph.switch_guid[roots])), past_roots=(),
             io_guids=tuple(sorted({*options.io_guids, *guids})), cn_guids=_without(options.cn_guids, guids),
         )  # fmt: skip
-        if _split(graph, roots, beside):
+        if _split(graph, roots, no_compute):
             continue
-        made = ftree.route(graph, told)
+        made = ftree.route(graph, changed)
         if made.engine != "ftree" or lost_pairs(graph, made.lft) or has_credit_loop(graph, made.lft):
             continue
         worst = balance(graph, made.lft).most
         if best is None or worst < best[0]:
-            best = worst, Remedy(reason, told, made)
+            best = worst, Remedy(reason, changed, made)
     return None if best is None else best[1]
 
 
-def _split(graph: SwitchGraph, roots: np.ndarray, beside: np.ndarray) -> bool:
-    """Are there two switches with compute nodes that no way up to a root's side and down again joins?"""
+def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> bool:
+    """Are there two switches with compute nodes that no path up to a root's side and down joins?"""
     compute = graph.end_is_compute.copy()
-    compute[beside] = False
+    compute[no_compute] = False
     leaves = np.unique(graph.end_switch[compute])
     d = ordered_hops(graph, top_down(graph, rank_switches(graph, roots)))
-    return bool((d.hops[np.ix_(leaves, leaves)] == NO_WAY).any())
+    return bool((d.hops[np.ix_(leaves, leaves)] == NO_PATH).any())
 
 
 def _without(guids: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
@@ -105,12 +105,12 @@ def _choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.nda
     for _ in range(2):
         found = leaves
         height = heights(graph, np.where(leaves, per_switch, 0))
-        for far in range(1, int(height.max(initial=0)) + 1):
-            roots = np.flatnonzero((height == far) & ~leaves).astype(np.int32)
+        for level in range(1, int(height.max(initial=0)) + 1):
+            roots = np.flatnonzero((height == level) & ~leaves).astype(np.int32)
             if not len(roots):
                 continue
             rank = rank_switches(graph, roots)
-            mine = is_compute & (rank[graph.end_switch] == far)
+            mine = is_compute & (rank[graph.end_switch] == level)
             if np.count_nonzero(mine) < COMPUTE * np.count_nonzero(is_compute):
                 continue
             found = np.zeros(graph.n_switches, bool)

@@ -75,7 +75,7 @@ def pick_roots(graph: SwitchGraph, hops: np.ndarray, parts: np.ndarray) -> np.nd
 
 
 def rank_switches(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
-    """Links to the nearest root, int32[n_switches]; -1 where there is no way to one."""
+    """Links to the nearest root, int32[n_switches]; -1 where there is no path to one."""
     ranks = np.full(graph.n_switches, -1, np.int32)
     rank_from(graph.first, graph.peer, roots, ranks)
     return ranks

@@ -26,7 +26,7 @@ __all__ = [
 class Distances:
     """Hops between switches under a rule of direction.
 
-    ``hops`` uint8[n, n] from row to column, 255 = no legal way; ``is_down`` bool[n, n]: the way goes only down from
+    ``hops`` uint8[n, n] from row to column, 255 = no legal path; ``is_down`` bool[n, n]: the path goes only down from
     here; ``down`` bool[links]: the link leads away from the top. Without a rule everything is "down".
     """
 
@@ -44,7 +44,7 @@ def min_hops(graph: SwitchGraph) -> Distances:
     return Distances(hops, np.ones((n, n), np.bool_), down)
 
 
-def too_far(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
+def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
     """A line for people where switches of one part are more hops apart than ``hops`` can say (254); else none.
 
     No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
@@ -54,8 +54,8 @@ def too_far(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
         if part[s] < 0 and (hops[s] == 255).any():
             rank_from(graph.first, graph.peer, np.array([s], np.int32), reach)
             part[reach >= 0] = s
-    far = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0
-    return [f"{far} pairs of switches are more than 254 hops apart and get no route"] if far else []
+    unrouted = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0
+    return [f"{unrouted} pairs of switches are more than 254 hops apart and get no route"] if unrouted else []
 
 
 def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
@@ -101,14 +101,14 @@ def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.n
     place[by_load] = np.arange(n)
     cas = np.flatnonzero(~graph.end_is_switch)
     cas = cas[np.lexsort((graph.end_port[cas], place[graph.end_switch[cas]]))]
-    own = np.flatnonzero(graph.end_is_switch)
-    own = own[np.argsort(graph.end_guid[own], kind="stable")]
+    port0_ends = np.flatnonzero(graph.end_is_switch)
+    port0_ends = port0_ends[np.argsort(graph.end_guid[port0_ends], kind="stable")]
     ca_switches = by_load[load[by_load] > 0]
-    switch = np.concatenate([ca_switches, graph.end_switch[own]]).astype(np.int32)
-    size = np.concatenate([load[ca_switches], np.ones(len(own), np.int64)])
+    switch = np.concatenate([ca_switches, graph.end_switch[port0_ends]]).astype(np.int32)
+    size = np.concatenate([load[ca_switches], np.ones(len(port0_ends), np.int64)])
     first = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
     counted = np.arange(len(switch)) < len(ca_switches)
-    return switch, first, np.concatenate([cas, own]).astype(np.int32), counted
+    return switch, first, np.concatenate([cas, port0_ends]).astype(np.int32), counted
 
 
 def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:

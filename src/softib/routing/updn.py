@@ -37,7 +37,7 @@ from softib.routing.roots import (
     rank_switches,
     top_down,
 )
-from softib.routing.tables import min_hops, ordered_hops, tables, too_far
+from softib.routing.tables import beyond_max_hops, min_hops, ordered_hops, tables
 
 __all__ = ["route", "route_dnup"]
 
@@ -45,7 +45,7 @@ __all__ = ["route", "route_dnup"]
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables by up*/down* from the roots."""
     hops = min_hops(graph).hops
-    notes = too_far(graph, hops)
+    notes = beyond_max_hops(graph, hops)
     roots = given_roots(graph, options.root_guids, notes)
     if len(roots):
         ranks = _complete(graph, roots, hops, notes)
@@ -69,7 +69,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some switches are."""
     hops = min_hops(graph).hops
-    notes = too_far(graph, hops)
+    notes = beyond_max_hops(graph, hops)
     guesses = _from_cas(graph)
     for _, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))

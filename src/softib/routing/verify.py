@@ -79,7 +79,7 @@ class Proof:
     """What :func:`verify` found.
 
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
-    egress ports of switches on the way, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
+    egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
     CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
     the first. ``switch_loop`` is one that takes packets from CAs to switches' own LIDs (management), where those between CAs
     make none and have several SLs: engines that spread paths over VLs, such as nue, order only the latter.
@@ -189,8 +189,8 @@ def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
     part = components(graph.n_switches, owner, graph.peer)
     cas = np.bincount(part, _cas(graph), minlength=graph.n_switches)
     there = np.bincount(part[graph.end_switch], 1 << graph.end_lmc.astype(np.int64), minlength=graph.n_switches)
-    own = int((1 << graph.end_lmc[~graph.end_is_switch].astype(np.int64)).sum())
-    return int((cas * there).sum()) - own - int(counts[0, 1] + counts[1, 1])
+    to_itself = int((1 << graph.end_lmc[~graph.end_is_switch].astype(np.int64)).sum())
+    return int((cas * there).sum()) - to_itself - int(counts[0, 1] + counts[1, 1])
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:
@@ -247,7 +247,7 @@ def _one_vl(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     used = np.zeros(len(graph.peer), np.bool_)
-    needs = np.zeros((len(graph.peer), _words(graph, 1)), np.uint64)
+    needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
     depend(
         at, graph.first, graph.peer, lft, lids, ends, graph.end_switch, graph.end_is_switch, _cas(graph), used, needs
     )
@@ -265,7 +265,7 @@ def _many_vls(
         raise ValueError(f"path_sl has shape {path_sl.shape}, it should be ({n_ends}, {n_ends})")
     table = _sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
-    needs = np.zeros((len(graph.peer) * data_vls, _words(graph, data_vls)), np.uint64)
+    needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
     depend_vl(
         at, graph.first, graph.peer, graph.peer_port, lft, lids, ends, graph.end_switch, graph.end_port,
         graph.end_is_switch, np.flatnonzero(~graph.end_is_switch).astype(np.int32),
@@ -289,7 +289,7 @@ def _sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) ->
     return np.ascontiguousarray(table)
 
 
-def _words(graph: SwitchGraph, vls: int) -> int:
+def _bitset_size(graph: SwitchGraph, vls: int) -> int:
     most = int(np.diff(graph.first).max(initial=0))
     return max(1, (most * vls + 63) // 64)
 

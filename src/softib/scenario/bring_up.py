@@ -27,7 +27,7 @@ from softib.sm.subnet_manager import SubnetManager
 __all__ = ["BringUp", "Progress", "bring_up"]
 
 WINDOW = 4096
-"""MADs at once, in process: 1 MiB of requests and as much of answers, so both stay in the cache between the rooms."""
+"""MADs at once, in process: 1 MiB of requests and as much of answers, so both stay in the cache between manager and agents."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase of the sweep, MADs sent in all, requests of this phase that wait)."""
@@ -121,8 +121,8 @@ def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress:
 
 def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
     """The fabric's graph, and the manager's routing with its switches in that order."""
-    graph, told = graph_of(fabric), sm.routing
-    if told is None or sm.graph is None:
+    graph, written = graph_of(fabric), sm.routing
+    if written is None or sm.graph is None:
         raise MadTimeout(
             f"the node that the subnet manager runs on does not answer: {'; '.join(sm.report.problems[:3])}"
         )
@@ -131,10 +131,10 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
     at = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
     found = sm.graph.switch_guid[at] == graph.switch_guid if len(order) else np.zeros(0, bool)
-    ranks = told.ranks
+    ranks = written.ranks
     if ranks is not None and len(ranks) == len(order):
         ranks = np.where(found, ranks[at], -1)
-    path_sl, sl2vl = told.path_sl, told.sl2vl
+    path_sl, sl2vl = written.path_sl, written.sl2vl
     if path_sl is not None:  # rows of end ports are ascending by LID in both, but the manager's may be fewer
         end = np.searchsorted(sm.graph.end_lid, graph.end_lid)
         end = np.minimum(end, max(len(sm.graph.end_lid) - 1, 0))
@@ -142,7 +142,7 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
         path_sl = np.where(known[:, None] & known, path_sl[np.ix_(end, end)], 0).astype(np.uint8)
     if sl2vl is not None and np.ndim(sl2vl) > 1 and np.shape(sl2vl)[0] == len(order) > 1:
         sl2vl = np.asarray(sl2vl)[at]
-    routing = Routing(told.engine, lft, path_sl, sl2vl, ranks, told.roots, list(told.notes))
+    routing = Routing(written.engine, lft, path_sl, sl2vl, ranks, written.roots, list(written.notes))
     return graph, routing
 
 

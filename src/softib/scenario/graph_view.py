@@ -56,7 +56,7 @@ def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
         base = int(fabric.node_base[node])
         first = fabric.sl2vl_base[base : base + n].astype(np.int64)
         rows = fabric.sl2vl[first[None, :] + np.arange(n)[:, None]]  # [input, output, 8]
-        own = np.stack([rows >> 4, rows & 15], axis=3).reshape(n, n, 16)
+        node_vls = np.stack([rows >> 4, rows & 15], axis=3).reshape(n, n, 16)
         limit = vls[base : base + n][None, :, None]
-        table[s, :n, :n] = np.where(own < limit, own, 15)
+        table[s, :n, :n] = np.where(node_vls < limit, node_vls, 15)
     return table, int(vls[fabric.linked].max(initial=1))

@@ -35,7 +35,7 @@ __all__ = [
 
 PS_PER_S = 10**12
 SAMPLES = 50
-"""Random matchings of an effective bisection, wherever one is told: two tables with the same figure agree."""
+"""Random matchings of an effective bisection, wherever one is shown: two tables with the same figure agree."""
 MAX_BYTES = 8 << 30
 """Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts would take terabytes."""
 

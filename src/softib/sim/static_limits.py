@@ -33,12 +33,12 @@ def _limit(network: Network, part: np.ndarray) -> float:
     room = np.bincount(part[network.link_owner[leaves]], network.rate[:links][leaves], parts).astype(np.float64)
     rates = np.unique(network.host_gbps)
     # Hosts of each part whose link carries at least each rate: a pair's rate is that of the slower of the two.
-    own = np.stack(
+    hosts_at_rate = np.stack(
         [np.bincount(part[network.host_switch[network.host_gbps >= r]], minlength=parts) for r in rates], axis=1
     )
-    chance = flows / (n * (n - 1))
-    inside = float((own[:, 0] * (own[:, 0] - 1)).sum()) * chance
-    at_least = own * (own.sum(axis=0) - own) * chance
+    flows_per_pair = flows / (n * (n - 1))
+    inside = float((hosts_at_rate[:, 0] * (hosts_at_rate[:, 0] - 1)).sum()) * flows_per_pair
+    at_least = hosts_at_rate * (hosts_at_rate.sum(axis=0) - hosts_at_rate) * flows_per_pair
     crossing = at_least - np.concatenate([at_least[:, 1:], np.zeros((parts, 1))], axis=1)
     carried = 0.0
     for k, rate in enumerate(rates):  # the slowest first: they fill their links with the fewest Gb/s

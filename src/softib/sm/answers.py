@@ -1,4 +1,4 @@
-"""Answers to the manager's SMPs, sorted by attribute: what was told, what was refused, what nobody answered."""
+"""Answers to the manager's SMPs, sorted by attribute: data, refusals, and requests without an answer."""
 
 from __future__ import annotations
 

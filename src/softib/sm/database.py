@@ -1,4 +1,4 @@
-"""What MADs told the subnet manager: the same columns as a fabric, grown as answers arrive.
+"""What the subnet manager learned by MADs: the same columns as a fabric, grown as answers arrive.
 
 ``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric; rows are in the order of
 discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts. Nothing here comes from anywhere but MADs.
@@ -132,7 +132,7 @@ class Database:
 
     @property
     def switches(self) -> np.ndarray:
-        """Usable switches, ascending by NodeGUID, so that tables do not depend on who answered first."""
+        """Usable switches, ascending by NodeGUID, so that tables do not depend on the order of answers."""
         rows = np.flatnonzero(self.is_switch & self.node_ok)
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 

@@ -1,4 +1,4 @@
-"""The directed-route sweep (IBA 14.4.3): who is there, and which port is cabled to which.
+"""The directed-route sweep (IBA 14.4.3): which nodes there are, and which port is cabled to which.
 
 NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next (NodeDescription,
 SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived; nothing waits for a level to end.
@@ -122,7 +122,7 @@ class Discovery:
         end = ~db.is_switch[nodes]
         self._enter_ends(tags, info, nodes, port, np.flatnonzero(end & (db.port_route[port] < 0)))
         tags, port, end, info = tags[~local], port[~local], end[~local], info[~local]
-        # A CA port takes one cable: whoever claims it second met another device with this GUID.
+        # A CA port takes one cable: a second claim comes from another device with this GUID.
         twice = end & (db.port_guid[port] != NodeInfo.port_guid.get(info))
         order = np.arange(len(port))
         first_claim = np.full(len(port), -1)
@@ -148,12 +148,12 @@ class Discovery:
         rows, owners = port[new], nodes[new]
         # The answer that made the node known came by the node's own route; other ports of it need one more.
         _, first = np.unique(owners, return_index=True)
-        own = np.zeros(len(new), bool)
-        own[first] = True
-        own &= ~db.node_entered[owners]
+        by_node_route = np.zeros(len(new), bool)
+        by_node_route[first] = True
+        by_node_route &= ~db.node_entered[owners]
         db.node_entered[owners] = True
         route = db.node_route[owners]
-        route[~own] = self._routes_through(tags[new[~own]])
+        route[~by_node_route] = self._routes_through(tags[new[~by_node_route]])
         db.port_route[rows] = route
         db.port_guid[rows] = NodeInfo.port_guid.get(info[new])
         self._count_lids(len(rows) << self.config.lmc)
@@ -188,10 +188,10 @@ class Discovery:
 
     def _switch_info(self, tags: np.ndarray, data: np.ndarray) -> None:
         db = self.db
-        asked = ~db.has_switch_info[tags]
+        unread = ~db.has_switch_info[tags]
         db.switch_info[tags] = data
         db.has_switch_info[tags] = True
-        clear = asked & self.clears & (SwitchInfo.port_state_change.get(data) > 0)
+        clear = unread & self.clears & (SwitchInfo.port_state_change.get(data) > 0)
         rows = tags[clear]
         self.queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[rows]], rows, 0, data[clear])
         self._ask_ports(tags[~clear])
@@ -216,7 +216,7 @@ class Discovery:
     # -- the end of the sweep --
 
     def finish(self) -> None:
-        """Keep the cables that both ends confirm and the nodes that told enough; ``sm_port`` becomes -1 where the
+        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port`` becomes -1 where the
         manager's own port did not."""
         self._over = True
         self._confirm_cables()
@@ -232,19 +232,19 @@ class Discovery:
 
     def _confirm_cables(self) -> None:
         db = self.db
-        own = np.flatnonzero(db.port_peer >= 0)
-        far = db.port_peer[own]
-        back = db.port_peer[far]
+        ports = np.flatnonzero(db.port_peer >= 0)
+        peers = db.port_peer[ports]
+        back = db.port_peer[peers]
         silent = np.zeros(db.n_ports, bool)
         silent[[p for p, _ in self.report.silent_ports if p >= 0]] = True
-        one_sided = (back < 0) & silent[far]
-        bad = (back != own) & ~one_sided
+        one_sided = (back < 0) & silent[peers]
+        bad = (back != ports) & ~one_sided
         adopt = np.flatnonzero(one_sided)
-        _, first = np.unique(far[adopt], return_index=True)
+        _, first = np.unique(peers[adopt], return_index=True)
         adopted = adopt[first]
         bad[np.setdiff1d(adopt, adopted)] = True
-        self._duplicate(own[bad], db.port_node[far[bad]])
-        db.port_peer[own[bad]] = -1
-        db.port_peer[far[adopted]] = own[adopted]
-        heard = set(far[adopted].tolist())
+        self._duplicate(ports[bad], db.port_node[peers[bad]])
+        db.port_peer[ports[bad]] = -1
+        db.port_peer[peers[adopted]] = ports[adopted]
+        heard = set(peers[adopted].tolist())
         self.report.silent_ports[:] = [(p, why) for p, why in self.report.silent_ports if p not in heard]

@@ -1,6 +1,6 @@
 """Which of several subnet managers is the master (IBA 14.4.1): priority, then the lower GUID.
 
-A manager that discovers asks every port that says IsSM for its SMInfo. Who finds a master, or somebody of higher rank,
+A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or a manager of higher rank,
 stands by and polls; a master that finds a higher one hands over; a standby whose master is silent for some polls
 discovers anew. Transitions are the table in ``state``.
 """
@@ -39,7 +39,7 @@ CAN_MASTER = (SmState.DISCOVERING, SmState.STANDBY, SmState.MASTER)
 
 class Election:
     """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database. ``polled``: the port
-    whose manager a standby watches, ``failures`` how many polls in a row told that it is no master any more."""
+    whose manager a standby watches, ``failures`` how many polls in a row showed that it is no master any more."""
 
     def __init__(self, priority: int, sm_key: int):
         self.priority, self.sm_key = priority, sm_key
@@ -64,12 +64,12 @@ class Election:
         self.failures += 1
         queue.get(SmpAttr.SM_INFO, db.port_route[[self.polled]], np.array([self.polled]))
 
-    def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, own: np.ndarray) -> None:
+    def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
         """Queue Set(SMInfo) to the manager at ``port``."""
-        queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(what), own.reshape(1, 64))
+        queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(what), sm_info.reshape(1, 64))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to Get(SMInfo). Who has another SM_Key takes no part in the election."""
+        """Answers to Get(SMInfo). A manager with another SM_Key takes no part in the election."""
         for port, info in zip(tags.tolist(), data, strict=True):
             if int(SMInfo.sm_key.get(info)) != self.sm_key:
                 continue
@@ -82,9 +82,9 @@ class Election:
     def _rank(self, info: np.ndarray) -> tuple[int, int]:
         return int(SMInfo.priority.get(info)), -int(SMInfo.guid.get(info))
 
-    def higher(self, own_guid: int) -> list[int]:
+    def higher(self, local_guid: int) -> list[int]:
         """Ports of active managers that outrank this one, the highest first."""
-        mine = (self.priority, -own_guid)
+        mine = (self.priority, -local_guid)
         able = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) in CAN_MASTER]
         above = [p for p in able if self._rank(self.others[p]) > mine]
         return sorted(above, key=lambda p: self._rank(self.others[p]), reverse=True)
@@ -94,16 +94,16 @@ class Election:
         found = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
         return sorted(found, key=lambda p: self._rank(self.others[p]), reverse=True)
 
-    def stands_back(self, own_guid: int) -> bool:
-        """While discovering: is there a master, or somebody of higher rank? Then ``polled`` is who."""
-        betters = [*self.masters(), *self.higher(own_guid)]
+    def stands_back(self, local_guid: int) -> bool:
+        """While discovering: is there a master, or a manager of higher rank? ``polled`` is its port then."""
+        betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
         return bool(betters)
 
-    def heir(self, own_guid: int) -> int:
+    def heir(self, local_guid: int) -> int:
         """As a master: the port whose manager it must hand over to, -1 = none."""
         ready = (SmState.STANDBY, SmState.MASTER)
-        above = [p for p in self.higher(own_guid) if int(SMInfo.sm_state.get(self.others[p])) in ready]
+        above = [p for p in self.higher(local_guid) if int(SMInfo.sm_state.get(self.others[p])) in ready]
         return above[0] if above else -1
 
     def port_of(self, guid: int) -> int:

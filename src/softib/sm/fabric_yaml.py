@@ -13,47 +13,47 @@ from softib.errors import InputError, UnreadableFile
 from softib.routing.engine import RouteOptions
 from softib.sm.partitions import parse_partitions
 
-__all__ = ["GUID_FILES", "check_told", "read_guids", "route_options", "settings_of"]
+__all__ = ["GUID_FILES", "check_keys", "read_guids", "route_options", "settings_of"]
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix")
 ELSEWHERE = ("node", "partitions", *GUID_FILES)
 WITHOUT_EFFECT = {
-    "qos": "the manager leaves SL2VL and VL arbitration tables as devices have them; leave qos away, or run OpenSM with -Q",
-    "data_vls": "no engine here spreads paths over VLs; leave data_vls away",
-    "seed": "no engine here draws lots; leave seed away",
+    "qos": "the manager leaves SL2VL and VL arbitration tables as devices have them; remove qos, or run OpenSM with -Q",
+    "data_vls": "no engine here spreads paths over VLs; remove data_vls",
+    "seed": "no engine here is random; remove seed",
 }
 
 
-def check_told(told: Mapping[str, Any]) -> None:
+def check_keys(section: Mapping[str, Any]) -> None:
     """Raise :class:`InputError`, one line, for a key that would have no effect. (``qos: false`` says what is.)"""
-    for key, value in told.items():
+    for key, value in section.items():
         if key in WITHOUT_EFFECT and value is not False:
             raise InputError(f"sm.{key}: {WITHOUT_EFFECT[key]}")
         if key not in (*PLAIN, *ELSEWHERE, *WITHOUT_EFFECT):
-            raise InputError(f"sm.{key}: nobody reads that here")
+            raise InputError(f"sm.{key}: the subnet manager has no such option")
 
 
-def settings_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of :class:`~softib.sm.config.SmConfig` that ``told`` gives; ``node`` is for the caller. Files are read.
+def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of :class:`~softib.sm.config.SmConfig` that ``section`` gives; ``node`` is for the caller. Files are read.
 
     Raises :class:`InputError` for a key without effect and for a GUID file with another content,
     :class:`UnreadableFile` where a file cannot be opened.
     """
-    check_told(told)
-    found: dict[str, Any] = {key: told[key] for key in PLAIN if told.get(key) is not None}
-    if told.get("partitions"):
-        found["partitions"] = tuple(parse_partitions(_text(told["partitions"]), told["partitions"]))
-    options = route_options(told)
+    check_keys(section)
+    found: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
+    if section.get("partitions"):
+        found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
+    options = route_options(section)
     if options != RouteOptions():
         found["options"] = options
     return found
 
 
-def route_options(told: Mapping[str, Any]) -> RouteOptions:
-    """The GUID files that ``told`` names, read."""
-    lists: dict[str, Any] = {field: read_guids(told[key]) for key, field in GUID_FILES.items() if told.get(key)}
+def route_options(section: Mapping[str, Any]) -> RouteOptions:
+    """The GUID files that ``section`` names, read."""
+    lists: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
     return RouteOptions(**lists)
 
 
@@ -64,15 +64,15 @@ def read_guids(path: str) -> tuple[int, ...]:
     """
     guids = []
     for number, line in enumerate(_lines(path), 1):
-        words = line.split("#")[0].split()
-        if not words:
+        fields = line.split("#")[0].split()
+        if not fields:
             continue
         try:
-            guid = int(words[0], 16)
+            guid = int(fields[0], 16)
         except ValueError:
             guid = -1
         if not 0 < guid < 1 << 64:
-            raise InputError(f"{path}:{number}: {words[0]!r} is no GUID; write one a line, such as 0x0002c90300000001")
+            raise InputError(f"{path}:{number}: {fields[0]!r} is no GUID; write one a line, such as 0x0002c90300000001")
         guids.append(guid)
     return tuple(guids)
 

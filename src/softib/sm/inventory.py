@@ -52,7 +52,7 @@ class Inventory:
 
     def __init__(self, subnet: Subnet, need: Need):
         self.subnet, self.kind = subnet, READ_FROM_DEVICES[need.attr]
-        ports = subnet.told_ports
+        ports = subnet.ports_with_info
         if need.lid:
             end = int(subnet.end_of_lid[need.lid])
             base = int(subnet.end_lid[end]) if end >= 0 else -1
@@ -73,18 +73,18 @@ class Inventory:
 
     @property
     def table(self) -> np.ndarray:
-        """Records of what was told."""
-        told: np.ndarray = self._records[self._have]
-        return told
+        """Records of what was read."""
+        records: np.ndarray = self._records[self._have]
+        return records
 
     def _pkeys(self, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         db = self.subnet.db
         port, block = _spread(ports, pkey_blocks(self.subnet.db, ports))
         number = np.where(db.external[port], db.port_num[port], 0)
-        # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (both ask the other way round).
-        told = (block & 0xFF) << 8 | block >> 8
+        # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (requests of both have the most significant first).
+        swapped = (block & 0xFF) << 8 | block >> 8
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
-        record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=told, portnum=shown)
+        record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=swapped, portnum=shown)
         return port, block | number.astype(np.int64) << 16, record
 
     def _sl2vl(self, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -112,14 +112,14 @@ class Inventory:
 def pkey_blocks(db: Database, ports: np.ndarray) -> np.ndarray:
     """int64[n]: blocks of each port's P_Key table (PartitionCap; of external switch ports PartitionEnforcementCap)."""
     node = db.port_node[ports]
-    own = NodeInfo.partition_cap.get(db.node_info[node])
+    partition_cap = NodeInfo.partition_cap.get(db.node_info[node])
     enforced = SwitchInfo.partition_enforcement_cap.get(db.switch_info[node])
-    cap = np.where(db.external[ports], enforced, own).astype(np.int64)
+    cap = np.where(db.external[ports], enforced, partition_cap).astype(np.int64)
     blocks: np.ndarray = -(-cap // PKEY_BLOCK)
     return blocks
 
 
 def _spread(ports: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each port ``count`` times, and 0 … count-1 beside it."""
+    """Each port ``count`` times, and 0 … count-1 for each."""
     port = np.repeat(ports, count)
     return port, np.arange(len(port)) - np.repeat(np.cumsum(count) - count, count)

@@ -1,4 +1,4 @@
-"""Who gets which LIDs (IBA 4.1.3, 14.4.3).
+"""Which end port gets which LIDs (IBA 4.1.3, 14.4.3).
 
 OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps the one it has when
 it is valid, and LIDs of ports that are away are given to nobody as long as others are free; the manager's own port is served first, the
@@ -43,7 +43,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     guids = db.port_guid[ports].tolist()
     remembered = np.array([lids[g][0] if g in lids else 0 for g in guids], np.int64)
     held = np.where(remembered > 0, remembered, 0 if fresh else PortInfo.lid.get(info))
-    order = np.argsort(remembered == 0, kind="stable")  # who is remembered goes before who only has a LID
+    order = np.argsort(remembered == 0, kind="stable")  # a remembered LID goes before one that the port only reads
     lid = np.empty(len(ports), np.int64)
     lid[order], used = _kept(held[order], wide[order])
     away = _away(lids, set(guids), used)
@@ -63,7 +63,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     db.port_lid[ports], db.port_lmc[ports] = lid, wide
     last = lid + (1 << wide) - 1
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
-    if len(lids) > len(taken):  # somebody is away: who had what somebody has now is forgotten
+    if len(lids) > len(taken):  # a port is away: remembered LIDs that another port has now are forgotten
         for guid in [
             g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))
         ]:
@@ -91,16 +91,16 @@ def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     used = np.zeros(LID_UCAST_MAX + 1, bool)
     used[0] = True
     rows = np.flatnonzero(valid)
-    own = np.repeat(rows, size[rows])
-    within = np.arange(len(own)) - np.repeat(np.cumsum(size[rows]) - size[rows], size[rows])
-    taken = lid[own] + within
+    owner = np.repeat(rows, size[rows])
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(size[rows]) - size[rows], size[rows])
+    taken = lid[owner] + within
     _, first = np.unique(taken, return_index=True)
-    is_first = np.zeros(len(own), bool)
+    is_first = np.zeros(len(owner), bool)
     is_first[first] = True
     # A block stays only whole: one LID that an earlier port has, and the port moves.
-    lost = np.unique(own[~is_first])
+    lost = np.unique(owner[~is_first])
     valid[lost] = False
-    keep = valid[own]
+    keep = valid[owner]
     used[taken[keep]] = True
     return np.where(valid, lid, 0), used
 

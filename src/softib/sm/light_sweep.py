@@ -1,7 +1,7 @@
 """What a manager does between sweeps: short lists of requests (IBA 14.4).
 
 ``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
-whether a port changed; ``poll``: a standby asks its master; ``tell``: Set(SMInfo) to another manager.
+whether a port changed; ``poll``: a standby asks its master; ``control``: Set(SMInfo) to another manager.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["LightSweep"]
 
 @dataclass
 class LightSweep:
-    """One errand at a time, on the database of the last sweep. After it, ``changed`` says that a sweep is called for,
-    ``read`` what was read for whom, and ``told`` what another manager accepted."""
+    """One task at a time, on the database of the last sweep. After it, ``changed`` says that a sweep is called for,
+    ``read`` what was read for whom, and ``accepted`` what another manager accepted."""
 
     election: Election
     groups: McastManager
     changed: bool = False
-    told: SmControl | None = None
+    accepted: SmControl | None = None
     read: Inventory | None = None
-    _tell: SmControl | None = field(default=None)
+    _control: SmControl | None = field(default=None)
 
     def light(self, db: Database, queue: RequestQueue) -> None:
         """Ask every switch for SwitchInfo."""
@@ -43,10 +43,10 @@ class LightSweep:
         """Ask the master."""
         self.election.ask_one(db, queue)
 
-    def tell(self, db: Database, queue: RequestQueue, port: int, what: SmControl, own: np.ndarray) -> None:
+    def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
         """Set(SMInfo)."""
-        self._tell, self.told = what, None
-        self.election.control(db, queue, port, what, own)
+        self._control, self.accepted = what, None
+        self.election.control(db, queue, port, what, sm_info)
 
     def program(self, subnet: Subnet, queue: RequestQueue) -> None:
         """Program what changed."""
@@ -63,8 +63,8 @@ class LightSweep:
             self.changed |= bool(SwitchInfo.port_state_change.get(data).any())
         elif phase == "poll":
             self.election.heard(tags, data)
-        elif phase == "tell":
-            self.told = self._tell
+        elif phase == "control":
+            self.accepted = self._control
             self.election.heard(tags, data) if SMInfo.guid.get(data).all() else None
         elif phase == "read" and self.read is not None:
             self.read.heard(tags, data)

@@ -14,7 +14,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 
-__all__ = ["changed", "enforce", "linked", "queue_again", "queue_config", "queue_state", "wanted_port_info"]
+__all__ = ["changed", "enforce", "linked", "queue_config", "queue_reread", "queue_state", "wanted_port_info"]
 
 P = PortInfo
 NO_CHANGE_FIELDS = (
@@ -32,14 +32,14 @@ def linked(db: Database) -> np.ndarray:
 
 
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:
-    """bool[switches]: PortStateChange is set (as they told it)."""
+    """bool[switches]: PortStateChange is set (as last read)."""
     return SwitchInfo.port_state_change.get(db.switch_info[switches]) > 0
 
 
-def queue_again(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
+def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
     """Put a Get(PortInfo) for ports of ``switches`` where a change since they were read would not show by itself. Tags are ports.
 
-    A link in INIT is told to become ARMED whatever happened to it, and what happens from now on raises a trap.
+    A link in INIT is set to ARMED whatever happened to it, and what happens from now on raises a trap.
     """
     mine = np.zeros(db.n_nodes, bool)
     mine[switches] = True
@@ -53,7 +53,7 @@ def queue_again(db: Database, queue: RequestQueue, switches: np.ndarray) -> None
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
     """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal ``db.port_info``.
 
-    ``reregister`` (bool, or bool[ports]): CA ports that can are told that their subscriptions and groups are forgotten
+    ``reregister`` (bool, or bool[ports]): CA ports that can are asked to register their subscriptions and groups anew
     (IBA 14.4.1, 14.2.5.6).
     A link's MTU and VLs are the smaller of what its two ends can do.
     """
@@ -61,17 +61,17 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     P.client_reregister.set(wanted, 0)  # what a device still shows of the last time
     ends = db.end_ports()
     _set_end_ports(wanted, db, ends, config)
-    told = np.broadcast_to(np.asarray(reregister), (db.n_ports,))
-    if told.any():
+    flagged = np.broadcast_to(np.asarray(reregister), (db.n_ports,))
+    if flagged.any():
         able = (P.cap_mask.get(wanted[ends]) & CapMask.CLIENT_REREGISTER > 0) & (db.port_num[ends] > 0)
-        can = ends[able & told[ends]]
+        can = ends[able & flagged[ends]]
         P.client_reregister.set(wanted, 1, can)
     rows = linked(db)
     peer = db.port_peer[rows]
-    info, far = db.port_info[rows], db.port_info[peer]
+    info, peer_info = db.port_info[rows], db.port_info[peer]
     new = wanted[rows]
-    P.neighbor_mtu.set(new, np.minimum(P.mtu_cap.get(info), P.mtu_cap.get(far)))
-    vls = np.minimum(P.vl_cap.get(info), P.vl_cap.get(far))
+    P.neighbor_mtu.set(new, np.minimum(P.mtu_cap.get(info), P.mtu_cap.get(peer_info)))
+    vls = np.minimum(P.vl_cap.get(info), P.vl_cap.get(peer_info))
     P.operational_vls.set(new, np.minimum(np.maximum(vls, 1), config.max_op_vls))
     P.local_phy_errors.set(new, config.local_phy_errors)
     P.overrun_errors.set(new, config.overrun_errors)

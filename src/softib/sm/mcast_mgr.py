@@ -65,16 +65,16 @@ class McastManager:
         self.groups: dict[bytes, Group] = {}
         self.changed: set[int] = set()
         self._used: set[int] = set()
-        self._told: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
+        self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
 
     # -- groups --
 
     def clear(self) -> None:
-        """Forget every group; what switches were told is known no more, another manager may write it."""
+        """Forget every group; what switches hold is not known any more, another manager may write it."""
         self.groups.clear()
         self.changed.clear()
         self._used.clear()
-        self._told.clear()
+        self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
         """A new group with the lowest free MLID; None where ``limit`` MLIDs are used up."""
@@ -88,12 +88,12 @@ class McastManager:
         return group
 
     def remove(self, group: Group) -> None:
-        """It is gone; its MLID is free again."""
+        """Remove the group; its MLID is free for another."""
         del self.groups[group.mgid]
         self._used.discard(group.mlid)
         self.changed.add(group.mlid)
 
-    def gone(self, guids: set[int]) -> list[Group]:
+    def remove_ports(self, guids: set[int]) -> list[Group]:
         """Ports that left the subnet are no members any more. Returns the groups that ended with it."""
         ended = []
         for group in list(self.groups.values()):
@@ -109,7 +109,7 @@ class McastManager:
 
     def forget_switch(self, guid: int) -> None:
         """A switch was reset: what it holds is unknown."""
-        self._told.pop(guid, None)
+        self._written.pop(guid, None)
 
     # -- tables --
 
@@ -157,9 +157,9 @@ class McastManager:
             return
         rows = -(-(mlids[-1] - LID_MCAST_MIN + 1) // MFT_BLOCK) * MFT_BLOCK
         guids = graph.switch_guid.tolist()
-        known = np.array([g in self._told for g in guids])
-        told = self._tables(guids, rows)
-        wanted = told.copy()
+        known = np.array([g in self._written for g in guids])
+        written = self._tables(guids, rows)
+        wanted = written.copy()
         by_mlid = {g.mlid: g for g in self.groups.values()}
         for mlid in mlids:
             group = by_mlid.get(mlid)
@@ -167,7 +167,7 @@ class McastManager:
         blocks = wanted.shape[1] // MFT_BLOCK
         shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
         # What an unknown switch holds is another manager's: every block with an MLID of ours is written.
-        differ = (wanted != told).reshape(shape).any(axis=2) | ~known[:, None, None]
+        differ = (wanted != written).reshape(shape).any(axis=2) | ~known[:, None, None]
         switch, block, position = np.nonzero(differ)
         positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)
         keep = position < positions
@@ -177,10 +177,10 @@ class McastManager:
         queue.set(SmpAttr.MFT, subnet.db.port_route[subnet.db.node_base[nodes]], nodes.astype(np.int64),
                   (position << 28 | block).astype(np.uint32), np.ascontiguousarray(data).view(np.uint8).reshape(-1, 64))  # fmt: skip
         for i, guid in enumerate(graph.switch_guid.tolist()):
-            self._told[guid] = wanted[i]
+            self._written[guid] = wanted[i]
 
     def _tables(self, guids: list[int], rows: int) -> np.ndarray:
-        known = [self._told.get(g) for g in guids]
+        known = [self._written.get(g) for g in guids]
         rows = max([rows, *(len(k) for k in known if k is not None)])
         out = np.zeros((len(guids), rows, POSITIONS), np.uint16)
         for i, table in enumerate(known):
@@ -189,8 +189,8 @@ class McastManager:
         return out
 
     def table_of(self, guid: int) -> np.ndarray:
-        """uint16[MLIDs, 16]: what a switch was told."""
-        return self._told.get(guid, np.zeros((0, POSITIONS), np.uint16))
+        """uint16[MLIDs, 16]: what was written to a switch."""
+        return self._written.get(guid, np.zeros((0, POSITIONS), np.uint16))
 
 
 def has_full(group: Group) -> bool:

@@ -1,7 +1,7 @@
-"""Who wants to hear of what, and the reports that tell them (IBA 13.4.11, 14.2.5.1, 15.4.2).
+"""Subscriptions (InformInfo) and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
 
 Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67 that it raises
-itself, go out as Report(Notice) to those whose subscription matches. A report that nobody acknowledges is repeated.
+itself, go out as Report(Notice) to every client with a matching subscription. A report without an acknowledgement is repeated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Subscriptions:
         self.all.remove(old)
         return True
 
-    def gone(self, guids: set[int]) -> None:
+    def remove_ports(self, guids: set[int]) -> None:
         """Subscribers that left the subnet."""
         self.all = [s for s in self.all if s.gid[1] not in guids]
 

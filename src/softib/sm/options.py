@@ -1,6 +1,6 @@
 """Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a comment (opensm(8)).
 
-What stands there at OpenSM's default and is nothing of ours is passed over; names are OpenSM's 3.3.23.
+Names are those of OpenSM 3.3.23; options that softib does not use are returned by name.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def _truth(text: str) -> bool:
     return text.lower() in YES
 
 
-def _words(text: str) -> str:
-    """words"""
+def _text(text: str) -> str:
+    """text"""
     return text.strip()
 
 
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "routing_engine": ("engine", _words),
+    "routing_engine": ("engine", _text),
     "lmc": ("lmc", _number(7)),
     "sm_priority": ("priority", _number(15)),
     "m_key": ("mkey", _number((1 << 64) - 1)),
@@ -61,10 +61,10 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "max_op_vls": ("max_op_vls", _number(5)),
     "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
     "overrun_errors_threshold": ("overrun_errors", _number(15)),
-    "root_guid_file": ("root_guid_file", _words),
-    "cn_guid_file": ("cn_guid_file", _words),
-    "io_guid_file": ("io_guid_file", _words),
-    "partition_config_file": ("partition_config_file", _words),
+    "root_guid_file": ("root_guid_file", _text),
+    "cn_guid_file": ("cn_guid_file", _text),
+    "io_guid_file": ("io_guid_file", _text),
+    "partition_config_file": ("partition_config_file", _text),
     "allow_both_pkeys": ("allow_both_pkeys", _truth),
     "reassign_lids": ("reassign_lids", _truth),
     "no_clients_rereg": ("no_clients_rereg", _truth),
@@ -74,17 +74,17 @@ PLAIN = ("(null)", "null", "")
 
 
 def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
-    """(ours → value, OpenSM's names that stand there and are not used here) of a file's ``text``.
+    """(ours → value, OpenSM's names in it that are not used here) of a file's ``text``.
 
     Raises :class:`InputError` with file, line and what would be right.
     """
     found: dict[str, Any] = {}
     unused: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#")[0].split(None, 1)
-        if not words:
+        fields = line.split("#")[0].split(None, 1)
+        if not fields:
             continue
-        key, value = words[0], (words[1].strip() if len(words) > 1 else "")
+        key, value = fields[0], (fields[1].strip() if len(fields) > 1 else "")
         if value.lower() in PLAIN:
             continue
         if key not in OPTIONS:

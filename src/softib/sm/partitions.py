@@ -5,7 +5,7 @@
         mgid=ff12:401b::1, sl=3 ;
 
 A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line. Numbers of MTU and rate are
-the specification's codes; an MTU may be written in octets too. Only the text is read here; who is meant is decided when
+the specification's codes; an MTU may be written in octets too. Only the text is read here; which ports are meant is decided when
 the subnet is known (``pkey_mgr``). Where OpenSM skips what it cannot read and goes on, this reader says what is wrong.
 """
 
@@ -112,8 +112,8 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
     head, colon, body = text.partition(":")
     if not colon:
         raise InputError(f"{where}: no ':' between the partition and its ports; write such as storage=0x10 : ALL ;")
-    words = [w.strip() for w in head.split(",")]
-    name, _, number = (w.strip() for w in words[0].partition("="))
+    fields = [w.strip() for w in head.split(",")]
+    name, _, number = (w.strip() for w in fields[0].partition("="))
     if not number and name[:1].isdigit():  # nothing but a P_Key
         name, number = "", name
     pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before)
@@ -121,7 +121,7 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         raise InputError(f"{where}: P_Key {number} is not possible; P_Keys are 0x1 to 0x7fff")
     partition, member = Partition(name, pkey), LIMITED
     flags, scopes = dict[str, int](), list[int]()
-    for word in filter(None, words[1:]):
+    for word in filter(None, fields[1:]):
         key, _, value = (w.strip() for w in word.partition("="))
         if key.lower() == "indx0":
             partition.index0 = True
@@ -135,9 +135,9 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
     if partition.ipoib:
         group = PartitionGroup(**dict[str, Any](flags))
         partition.groups += [replace(group, scope=s) for s in scopes or [DEFAULT_SCOPE]]
-    again = re.match(r"\s*defmember\s*=\s*(\w+)\s*:", body)
-    if again:  # opensm(8) shows it behind a second colon too
-        member, body = _membership(again[1], where), body[again.end() :]
+    defmember = re.match(r"\s*defmember\s*=\s*(\w+)\s*:", body)
+    if defmember:  # opensm(8) shows it behind a second colon too
+        member, body = _membership(defmember[1], where), body[defmember.end() :]
     _properties(partition, body, member, (flags, scopes), where)
     return partition
 
@@ -148,40 +148,40 @@ def _properties(
     """Ports and multicast groups behind the colon; a group takes the partition's ``flags`` (and scopes) that it does not
     set itself, and ends with its line."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
-        words = [w for w in re.split(r"[,\s]+", line) if w]
-        for i, word in enumerate(words):
+        fields = [w for w in re.split(r"[,\s]+", line) if w]
+        for i, word in enumerate(fields):
             key, _, value = word.partition("=")
             if key.lower() == "mgid":
-                partition.groups += _groups(partition, _mgid(value, where), words[i + 1 :], flags, where)
+                partition.groups += _groups(partition, _mgid(value, where), fields[i + 1 :], flags, where)
                 break
             if key.upper() != "NONE":
                 partition.members.append((_port(key, where), _membership(value, where) if value else member))
 
 
 def _groups(
-    partition: Partition, mgid: bytes, words: list[str], flags: tuple[dict[str, int], list[int]], where: str
+    partition: Partition, mgid: bytes, fields: list[str], flags: tuple[dict[str, int], list[int]], where: str
 ) -> list[PartitionGroup]:
     """``mgid`` with its own flags: a group for each scope. IP groups are at the rate and MTU of the broadcast group, and
     carry the partition's P_Key."""
-    own, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
-    for word in words:
+    group_flags, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
+    for word in fields:
         key, _, value = word.partition("=")
-        _group_flag(own, scopes, key, value, where)
+        _group_flag(group_flags, scopes, key, value, where)
     if mgid[2:4] in IP_SIGNATURES:
         for name in ("rate", "mtu"):
-            have, wanted = own.get(name), flags[0].get(name)
+            have, wanted = group_flags.get(name), flags[0].get(name)
             if have != wanted:
                 raise InputError(
                     f"{where}: an IP group's {name} is that of its partition's broadcast group; leave {name}= away"
                 )
-        said = int.from_bytes(mgid[4:6], "big")
-        if said and said & 0x7FFF != partition.pkey:
+        mgid_pkey = int.from_bytes(mgid[4:6], "big")
+        if mgid_pkey and mgid_pkey & 0x7FFF != partition.pkey:
             raise InputError(
-                f"{where}: the MGID has P_Key {said:#x} and the partition {partition.pkey:#x}; write zeros there"
+                f"{where}: the MGID has P_Key {mgid_pkey:#x} and the partition {partition.pkey:#x}; write zeros there"
             )
         mgid = mgid[:4] + (partition.pkey | 0x8000).to_bytes(2, "big") + mgid[6:]
-        own["qkey"] = own.get("qkey") or IPOIB_QKEY
-    group = PartitionGroup(mgid=mgid, **dict[str, Any]({"qkey": 0, **own}))
+        group_flags["qkey"] = group_flags.get("qkey") or IPOIB_QKEY
+    group = PartitionGroup(mgid=mgid, **dict[str, Any]({"qkey": 0, **group_flags}))
     within = scopes or flags[1]
     if not within:
         return [replace(group, scope=mgid[1] & 15)]

@@ -1,4 +1,4 @@
-"""Partitions: who is a member, what every P_Key table shall hold, and which switch ports enforce it (IBA 10.9, 14.2.5.7).
+"""Partitions: their members, what every P_Key table shall hold, and which switch ports enforce it (IBA 10.9, 14.2.5.7).
 
 An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0`` partition, stands first. A
 switch port towards a CA holds what the CA holds and checks both ways, as far as the switch can.
@@ -24,7 +24,7 @@ FULL_BIT = 0x8000
 
 def states(db: Database, ports: np.ndarray, partitions: list[Partition], allow_both: bool = False) -> np.ndarray:
     """uint8[partitions, ports]: LIMITED and FULL bits of end ports. The last word of a port counts; ``allow_both``: every
-    word does (OpenSM's allow_both_pkeys), else who is named both is full."""
+    word does (OpenSM's allow_both_pkeys), else a port named as both is full."""
     kind = db.node_type[db.port_node[ports]]
     guid = db.port_guid[ports]
     everybody = np.ones(len(ports), bool)
@@ -102,14 +102,14 @@ class PkeyManager:
         wanted = self._held.copy()
         arranged: dict[bytes, np.ndarray] = {}
         for i, port in enumerate(self.ports.tolist()):
-            own = place[port] if i < state.shape[1] else place.get(int(db.port_peer[port]))
-            if own is None:
+            column = place[port] if i < state.shape[1] else place.get(int(db.port_peer[port]))
+            if column is None:
                 continue
             rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
             held = self._held[rows].ravel()
-            key = held.tobytes() + state[:, own].tobytes()
+            key = held.tobytes() + state[:, column].tobytes()
             if key not in arranged:  # most ports are alike
-                arranged[key] = self._arranged(held, state[:, own], port)
+                arranged[key] = self._arranged(held, state[:, column], port)
             wanted[rows] = arranged[key].reshape(-1, PKEY_BLOCK)
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
         port, _, modifier = self._rows()

@@ -36,7 +36,7 @@ class Waiting:
     """A question (a batch of one) and what must be read before it can be answered."""
 
     need: Need
-    asked: MadBatch
+    request: MadBatch
 
 
 class SaManager:
@@ -62,7 +62,7 @@ class SaManager:
     # -- being master --
 
     def open(self, subnet: Subnet, members: Members) -> None:
-        """A sweep ended. What left the subnet is forgotten, and who subscribed is told of comings and goings."""
+        """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and Out of Service notices."""
         before = self.subnet
         if before is None:
             self._partition_groups()
@@ -71,15 +71,15 @@ class SaManager:
             return
         old, new = set(before.end_guid.tolist()), set(subnet.end_guid.tolist())
         for guid in sorted(new - old):
-            self._tell(IN_SERVICE, (self.config.subnet_prefix, guid))
-        gone = old - new
-        if gone:
-            for group in self.groups.gone(gone):
+            self._report_gid(IN_SERVICE, (self.config.subnet_prefix, guid))
+        left = old - new
+        if left:
+            for group in self.groups.remove_ports(left):
                 self.multicast.events.append((67, group.mgid))
-            self.subscriptions.gone(gone)
-            self.services.gone(gone)
-        for guid in sorted(gone):
-            self._tell(OUT_OF_SERVICE, (self.config.subnet_prefix, guid))
+            self.subscriptions.remove_ports(left)
+            self.services.remove_ports(left)
+        for guid in sorted(left):
+            self._report_gid(OUT_OF_SERVICE, (self.config.subnet_prefix, guid))
         self._events()
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class SaManager:
         self._reports.abandon()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Other partitions: their groups come, and those of partitions that are gone end with their last full member."""
+        """Other partitions: their groups come, and those of removed partitions end with their last full member."""
         self.config = config
         if self.subnet is None:
             return
@@ -123,31 +123,31 @@ class SaManager:
 
     # -- questions --
 
-    def sm_info(self, own: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
-        """What SMInfoRecord tells from now on (``own`` is called when somebody asks)."""
-        self.sa.sm_info, self.sa.other_managers = own, others
+    def sm_info(self, local_info: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
+        """What SMInfoRecord tells from now on (``local_info`` is called when somebody asks)."""
+        self.sa.sm_info, self.sa.other_managers = local_info, others
 
-    def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:
+    def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
         """Answers; a question that needs tables of devices joins ``waiting``."""
         self._now_ps = now_ps
-        replies = self.sa.answer(asked, now_ps)
+        replies = self.sa.answer(requests, now_ps)
         self.waiting += [Waiting(need, batch) for need, batch in self.sa.deferred]
         self.sa.deferred.clear()
         self._events()
         return replies
 
     def was_read(self, need: Need, table: np.ndarray) -> None:
-        """The tables are here: answer who waits for them."""
+        """The tables are here: answer the requests that wait for them."""
         self.sa.learn(need, table)
         ready = [w for w in self.waiting if w.need == need]
         self.waiting = [w for w in self.waiting if w.need != need]
         for w in ready:
-            self._outbox.append(self.sa.answer(w.asked, self._now_ps))
+            self._outbox.append(self.sa.answer(w.request, self._now_ps))
 
     # -- notices --
 
     def forward(self, notice: np.ndarray) -> None:
-        """A device's trap (Notice, uint8[64]) goes to those who want it."""
+        """A device's trap (Notice, uint8[64]) goes to its subscribers."""
         if self.subnet is None:
             return
         end = int(self.subnet.end_of_lid[int(Notice.issuer_lid.get(notice))])
@@ -158,15 +158,15 @@ class SaManager:
         """Groups that were made or ended."""
         for trap, mgid in self.multicast.events:
             octets = np.frombuffer(mgid, ">u8")
-            self._tell(trap, (int(octets[0]), int(octets[1])))
+            self._report_gid(trap, (int(octets[0]), int(octets[1])))
         self.multicast.events.clear()
 
-    def _tell(self, trap: int, gid: tuple[int, int]) -> None:
+    def _report_gid(self, trap: int, gid: tuple[int, int]) -> None:
         subnet = self.subnet
         assert subnet is not None
         port = subnet.db.sm_port
-        own = (self.config.subnet_prefix, int(subnet.db.port_guid[port]))
-        self._report(gid_notice(trap, gid, int(subnet.db.port_lid[port])), own)
+        issuer = (self.config.subnet_prefix, int(subnet.db.port_guid[port]))
+        self._report(gid_notice(trap, gid, int(subnet.db.port_lid[port])), issuer)
 
     def _report(self, notice: np.ndarray, issuer: tuple[int, int]) -> None:
         to = self.subscriptions.wanted_by(notice, issuer)

@@ -1,6 +1,6 @@
 """The subnet manager's state machine as a table (IBA 14.4.1).
 
-Who raises the events: ``election`` (who outranks whom), ``unsolicited`` (Set(SMInfo) of others) and the sweeps themselves.
+The events come from ``election`` (ranks of managers), ``unsolicited`` (Set(SMInfo) of others) and the sweeps themselves.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class SmEvent(IntEnum):
     POLLING_TIMEOUT = 2  # a standby's master stopped answering
     HANDOVER = 3  # SMInfo Set: the master hands over
     ACKNOWLEDGED = 4  # SMInfo Set: our handover was accepted
-    DISABLE = 5  # SMInfo Set: a master tells a manager to stop
-    STANDBY_SIGNAL = 6  # SMInfo Set: a master tells a manager to go on
+    DISABLE = 5  # SMInfo Set: a master orders a manager to stop
+    STANDBY_SIGNAL = 6  # SMInfo Set: a master orders a manager to go on
     DISCOVER = 7  # SMInfo Set: look again
     TOPOLOGY_CHANGED = 8  # trap, or a sweep asked for
-    OWN_PORT_DOWN = (
+    LOCAL_PORT_DOWN = (
         9  # a sweep found the manager cut off; OpenSM discovers anew then, for another may be master meanwhile
     )
 
@@ -48,7 +48,7 @@ TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
     (S.MASTER, E.ACKNOWLEDGED): S.STANDBY,
     (S.MASTER, E.HANDOVER): S.MASTER,
     (S.MASTER, E.TOPOLOGY_CHANGED): S.MASTER,
-    (S.MASTER, E.OWN_PORT_DOWN): S.DISCOVERING,
+    (S.MASTER, E.LOCAL_PORT_DOWN): S.DISCOVERING,
 }
 """(state, event) → state. A pair that is not listed changes nothing."""
 

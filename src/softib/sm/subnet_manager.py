@@ -44,7 +44,7 @@ SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 class SubnetManager:
     """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and administers it.
 
-    Public: ``database`` (what MADs told), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
+    Public: ``database`` (what MADs answered), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
     before the first routing), ``phase`` (name, or "" between sweeps), ``sa_manager`` (subnet administration), ``election``,
     ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before the first step to give known ports theirs).
     """
@@ -61,10 +61,10 @@ class SubnetManager:
         self.phase = ""
         self._phase_since = self._look_ps = self._now_ps = 0
         self._sweep_wanted = True
-        self._to_tell: list[tuple[int, SmControl]] = []
+        self._controls_due: list[tuple[int, SmControl]] = []
         self._store = ucast_mgr.LftStore()
         self.lids: Lids = {}
-        self._errands = LightSweep(self.election, self.sa_manager.groups)
+        self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
         self._before = (0, 0, 0)
@@ -76,7 +76,7 @@ class SubnetManager:
 
     @property
     def database(self) -> Database:
-        """What MADs told in the current or last sweep."""
+        """What the current or last sweep learned."""
         return self._sweep.database
 
     @property
@@ -96,11 +96,11 @@ class SubnetManager:
         replies: MadBatch | None = None
         if inbox is not None and len(inbox):
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
-            asked = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
-            if asked.any():
-                alone = bool(asked.all())
-                replies = self._asked(now_ps, inbox if alone else inbox[asked])
-                inbox = None if alone else inbox[~asked]
+            is_request = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
+            if is_request.any():
+                alone = bool(is_request.all())
+                replies = self._answer_requests(now_ps, inbox if alone else inbox[is_request])
+                inbox = None if alone else inbox[~is_request]
         if inbox is not None and len(inbox):
             acknowledged = inbox.mad[:, 1] == MgmtClass.SUBN_ADM
             if acknowledged.any():
@@ -120,9 +120,9 @@ class SubnetManager:
             deadline_ps = now_ps  # the next phase: each starts in a step of its own, so that its time is its own
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
-        more, office_ps = self.sa_manager.send(now_ps)
+        more, sa_ps = self.sa_manager.send(now_ps)
         full = [b for b in (replies, more, outbox) if b is not None and len(b)]
-        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, office_ps)
+        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps)
 
     def request_sweep(self) -> None:
         """Look at the subnet again, after the current sweep if there is one."""
@@ -148,8 +148,8 @@ class SubnetManager:
 
     def _wanted(self) -> str:
         """The first phase of what shall be done at once, "" for nothing."""
-        if self._to_tell:
-            return "tell"
+        if self._controls_due:
+            return "control"
         if self.state not in SWEEPS_IN:
             return ""
         if self._sweep_wanted:
@@ -171,7 +171,7 @@ class SubnetManager:
         if self.phase in PHASES:
             self._next_phase(now_ps)
         elif self.phase:
-            self._errand_done()
+            self._light_sweep_done()
         elif self._wanted() == PHASES[0]:
             self._begin()
             self._enter(now_ps, PHASES[0])
@@ -187,7 +187,7 @@ class SubnetManager:
         if (
             self.phase == "managers"
             and self.state == SmState.DISCOVERING
-            and self.election.stands_back(self._sweep.own_guid)
+            and self.election.stands_back(self._sweep.local_guid)
         ):
             self.phase, self._look_ps = "", now_ps + self.config.polling_timeout_ps
             self.state = next_state(self.state, SmEvent.MASTER_FOUND)
@@ -226,44 +226,44 @@ class SubnetManager:
         sweep.finish(self._queue.built)
         self._sweep_wanted |= sweep.stale
         if self.sweeps > 1 and sweep.cut_off:
-            self._event(SmEvent.OWN_PORT_DOWN)
+            self._event(SmEvent.LOCAL_PORT_DOWN)
             return
         if self.database.sm_port < 0 or sweep.subnet is None:
             return
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
         self.sa_manager.open(sweep.subnet, sweep.members())
-        if (heir := self.election.heir(sweep.own_guid)) >= 0:
-            self._to_tell.append((heir, SmControl.HANDOVER))
+        if (heir := self.election.heir(sweep.local_guid)) >= 0:
+            self._controls_due.append((heir, SmControl.HANDOVER))
 
-    # -- light_sweep --
+    # -- between sweeps --
 
-    def _run(self, now_ps: int, errand: str) -> None:
-        self.phase, self._phase_since = errand, now_ps
-        db, work, sa_manager = self.database, self._errands, self.sa_manager
+    def _run(self, now_ps: int, task: str) -> None:
+        self.phase, self._phase_since = task, now_ps
+        db, work, sa_manager = self.database, self._light_sweep, self.sa_manager
         self._queue = queue = RequestQueue(db.routes, self.config.mkey)
-        if errand == "tell":
-            port, what = self._to_tell.pop(0)
+        if task == "control":
+            port, what = self._controls_due.pop(0)
             self.election.polled = port if what == SmControl.HANDOVER else self.election.polled
-            work.tell(db, queue, port, what, self._sm_info())
-        elif errand == "groups" and sa_manager.subnet is not None:
+            work.control(db, queue, port, what, self._sm_info())
+        elif task == "groups" and sa_manager.subnet is not None:
             work.program(sa_manager.subnet, queue)
-        elif errand == "read" and sa_manager.subnet is not None:
+        elif task == "read" and sa_manager.subnet is not None:
             work.reading(sa_manager.subnet, queue, sa_manager.waiting[0].need)
-        elif errand == "poll":
+        elif task == "poll":
             work.poll(db, queue)
         else:
             work.light(db, queue)
 
-    def _errand_done(self) -> None:
-        errand, self.phase, work = self.phase, "", self._errands
-        if errand == "read" and work.read is not None:
+    def _light_sweep_done(self) -> None:
+        task, self.phase, work = self.phase, "", self._light_sweep
+        if task == "read" and work.read is not None:
             self.sa_manager.was_read(self.sa_manager.waiting[0].need, work.read.table)
         if work.changed:
             self._sweep_wanted, work.changed = True, False
-        if errand == "tell" and work.told == SmControl.HANDOVER:
+        if task == "control" and work.accepted == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
-        if errand == "poll" and self.election.failures >= self.config.polling_retries:
+        if task == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
 
     def _fill(self) -> None:
@@ -289,11 +289,11 @@ class SubnetManager:
         if self._queue is self._sweep.queue:
             self._sweep.heard(self.phase, attr, tags, data)
         else:
-            self._errands.heard(self.phase, tags, data)
+            self._light_sweep.heard(self.phase, tags, data)
 
     def _lost(self, attr: int, tags: np.ndarray, refused: bool) -> None:
         if self._queue is not self._sweep.queue:
-            self._errands.lost(self.phase, self.database, tags)
+            self._light_sweep.lost(self.phase, self.database, tags)
         elif refused:
             self._sweep.refused(self.phase, attr, tags)
         else:
@@ -301,30 +301,30 @@ class SubnetManager:
 
     # -- what others ask --
 
-    def _asked(self, now_ps: int, asked: MadBatch) -> MadBatch:
-        """Answers to requests and traps. Who is no master is no administrator."""
-        to_sa = asked.mad[:, 1] == MgmtClass.SUBN_ADM
+    def _answer_requests(self, now_ps: int, requests: MadBatch) -> MadBatch:
+        """Answers to requests and traps. Only a master is the subnet administrator."""
+        to_sa = requests.mad[:, 1] == MgmtClass.SUBN_ADM
         if to_sa.all() and self.state == SmState.MASTER:
             self.sa_manager.sm_info(self._sm_info, self.election.others)
-            return self.sa_manager.answer(asked, now_ps)
-        told = unsolicited.answer(asked[~to_sa], self._sm_info(), self.config.mkey)
-        self._sweep_wanted |= told.sweep and self.state in SWEEPS_IN
-        for modifier, info in told.controls:
+            return self.sa_manager.answer(requests, now_ps)
+        answered = unsolicited.answer(requests[~to_sa], self._sm_info(), self.config.mkey)
+        self._sweep_wanted |= answered.sweep and self.state in SWEEPS_IN
+        for modifier, info in answered.controls:
             if int(SMInfo.sm_key.get(info)) == self.config.sm_key:
                 self._control(SmControl(modifier), info)
         if self.state == SmState.MASTER:
-            for notice in told.notices:
+            for notice in answered.notices:
                 self.sa_manager.forward(notice)
             if to_sa.any():
                 self.sa_manager.sm_info(self._sm_info, self.election.others)
-                return MadBatch.concat([told.replies, self.sa_manager.answer(asked[to_sa], now_ps)])
-        return told.replies
+                return MadBatch.concat([answered.replies, self.sa_manager.answer(requests[to_sa], now_ps)])
+        return answered.replies
 
     def _control(self, what: SmControl, info: np.ndarray) -> None:
         """Set(SMInfo) of another manager (IBA 14.4.1)."""
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if what == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
-            self._to_tell += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
+            self._controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
             self._store.tables.clear()  # it wrote them meanwhile
             self._sweep_wanted = True
         if what == SmControl.ACKNOWLEDGE and port >= 0:
@@ -341,11 +341,11 @@ class SubnetManager:
             self.sa_manager.close()
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
-        self._sweep_wanted = wanted if event == SmEvent.OWN_PORT_DOWN else self.state in SWEEPS_IN
+        self._sweep_wanted = wanted if event == SmEvent.LOCAL_PORT_DOWN else self.state in SWEEPS_IN
         if event == SmEvent.HANDOVER:
             self.sa_manager.close()  # a new master: everybody subscribes and joins anew
 
     def _sm_info(self) -> np.ndarray:
-        """SMInfo (IBA 14.2.5.13). All are told the SM_Key: OpenSM leaves alone who does not show it, and asks without its own."""
-        return SMInfo.pack(guid=self._sweep.own_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
+        """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does not show it, and asks without its own."""
+        return SMInfo.pack(guid=self._sweep.local_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
                            act_count=self.transactor.sent & 0xFFFFFFFF)  # fmt: skip

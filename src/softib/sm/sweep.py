@@ -28,21 +28,21 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "tables", "tops", "again", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
+    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
-``tables`` and ``tops`` program switches; ``again`` reads ports whose switch was told only now that its changes are known;
+``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
 programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``activate`` take the links up."""
 
 
 class Sweep:
-    """``known``: PortGUIDs of the subnet before; who is not among them shall subscribe and join anew (None: all shall, the
+    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew (None: all shall, the
     manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
-    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. Who has yet to find
+    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
-    ``store`` and ``groups`` outlive the sweep: what switches were told.
+    ``store`` and ``groups`` outlive the sweep: what switches hold.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Sweep:
         self._discovery = Discovery(self.database, self.queue, self.report, config, master)
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
-        self._late = np.zeros(0, np.int64)
+        self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self._discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "tables": self._send_tables, "tops": self._tops, "again": self._again, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
         }  # fmt: skip
 
@@ -73,7 +73,7 @@ class Sweep:
         self._enter[phase]()
 
     @property
-    def own_guid(self) -> int:
+    def local_guid(self) -> int:
         """PortGUID of the manager's port, 0 where it did not answer."""
         db = self.database
         return int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
@@ -100,7 +100,7 @@ class Sweep:
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
 
     def _reregister(self) -> np.ndarray:
-        """bool[ports]: whose clients shall subscribe and join anew."""
+        """bool[ports]: ports whose clients shall subscribe and join anew."""
         known = np.zeros(0, np.uint64) if self.known is None else self.known
         new: np.ndarray = ~np.isin(self.database.port_guid, known)
         return new & (not self.config.no_clients_rereg)
@@ -121,11 +121,11 @@ class Sweep:
 
     def _tops(self) -> None:
         assert self.graph is not None
-        self._late = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
+        self._changed_switches = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
         ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
 
-    def _again(self) -> None:
-        link_mgr.queue_again(self.database, self.queue, self._late)
+    def _reread(self) -> None:
+        link_mgr.queue_reread(self.database, self.queue, self._changed_switches)
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
@@ -163,7 +163,7 @@ class Sweep:
         elif phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
-        elif phase == "again":
+        elif phase == "reread":
             self.stale |= bool((PortInfo.port_state.get(data) != self.database.port_state()[tags]).any())
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
@@ -172,7 +172,7 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "again", "pkeys")
+        asks = phase in ("discover", "managers", "reread", "pkeys")
         kind = f"{'Get' if asks else 'Set'} {SmpAttr(attr).name}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
         self.lost(phase, attr, tags, "is refused")
@@ -180,7 +180,7 @@ class Sweep:
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
         """Requests that got no answer, or a bad one."""
         db = self.database
-        if phase == "again":
+        if phase == "reread":
             self.stale = True
             return
         if attr == SmpAttr.SM_INFO or phase == "pkeys":

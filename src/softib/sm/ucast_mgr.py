@@ -23,8 +23,8 @@ __all__ = ["LftStore", "graph_from", "queue_blocks", "queue_tops", "route_subnet
 
 
 class LftStore:
-    """What each switch was told, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that the next one sends only
-    changes; a switch whose LinearFDBTop is not what we set was reset by somebody, and is told everything again."""
+    """What was written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that the next one sends only
+    changes; a switch whose LinearFDBTop is not what we set was reset, and gets its whole table anew."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}

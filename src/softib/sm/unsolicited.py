@@ -30,13 +30,13 @@ class Unsolicited:
     controls: list[tuple[int, np.ndarray]]
 
 
-def answer(asked: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
-    """What ``asked`` (SMP requests and traps) mean, and the answers to them.
+def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
+    """What ``mads`` (SMP requests and traps) mean, and the answers to them.
 
     ``sm_info`` uint8[64] is what SMInfo answers; ``mkey`` lets a TrapRepress end the trap of a port that has an M_Key. A Set(SMInfo) with a modifier that means nothing is refused as a bad
     field. What is neither question nor trap is left without an answer.
     """
-    mad = asked.mad
+    mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
     smp = np.isin(MadHeader.mgmt_class.get(mad), (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
     question = smp & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
@@ -44,9 +44,9 @@ def answer(asked: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
     notices = mad[trap][:, SMP_DATA : SMP_DATA + 64]
     numbers = Notice.trap_number.get(notices)[Notice.is_generic.get(notices) == 1]
     rows = np.flatnonzero(question | trap)
-    reply = asked[rows]
+    reply = mads[rows]
     reply.mad = reply.mad.copy()
-    reply.dlid, reply.slid = asked.slid[rows].copy(), asked.dlid[rows].copy()
+    reply.dlid, reply.slid = mads.slid[rows].copy(), mads.dlid[rows].copy()
     was_trap, is_set = trap[rows], method[rows] == Method.SET
     modifier = MadHeader.attr_mod.get(mad[rows])
     bad = is_set & ((modifier < 1) | (modifier > LAST_CONTROL))
@@ -55,7 +55,7 @@ def answer(asked: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
     MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
     MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
     Smp.mkey.set(reply.mad, np.where(was_trap, np.uint64(mkey), Smp.mkey.get(reply.mad)))
-    told = mad[rows][:, SMP_DATA : SMP_DATA + SMInfo.size]
-    controls = [(int(modifier[i]), told[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
+    infos = mad[rows][:, SMP_DATA : SMP_DATA + SMInfo.size]
+    controls = [(int(modifier[i]), infos[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
     reply.mad[~was_trap, SMP_DATA : SMP_DATA + SMInfo.size] = sm_info
     return Unsolicited(reply, bool(np.isin(numbers, SWEEP_TRAPS).any()), notices.copy(), controls)

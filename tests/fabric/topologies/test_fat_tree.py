@@ -202,7 +202,7 @@ def test_explicit_xgft_counts():
         ({"m": [20, 20], "w": [1, 20], "radix": 36}, "needs 40 ports"),
         ({"m": [200, 2], "w": [1, 99]}, "needs 299 ports"),
         ({"m": [2, 2, 2, 2], "w": [1, 999999, 999999, 999999]}, "ports"),
-        ({"m": [2, 2], "oversubscription": 2}, "cannot stand beside"),
+        ({"m": [2, 2], "oversubscription": 2}, "cannot be combined with"),
         ({"radix": 2, "hosts": 5}, "larger radix"),
         ({"generation": "WDR"}, "did you mean XDR"),
     ],

@@ -121,7 +121,7 @@ def test_slow_link_shows_at_both_ends_only(pod):
     before = pod.copy()
     planted = inject.slow_link(pod, "leaf-1[9]", speed="HDR")
     rows = np.flatnonzero((before.port_info != pod.port_info).any(axis=1))
-    assert {pod.port_name(r) for r in rows} == set(planted.places)
+    assert {pod.port_name(r) for r in rows} == set(planted.where)
     assert (active_speed_codes(pod.port_info, pod.port_mlnx_speed)[rows] == speed_named("HDR").code).all()
     assert changed(before, pod) == {"port_info"}
     inject.slow_link(pod, "leaf-1[10]", lanes=1)

@@ -40,7 +40,7 @@ def test_the_demo_plants_three_faults():
     f = result.fabric
     assert f.sizes.cables == clean.sizes.cables - 1 == 2043
     differ = np.flatnonzero(f.port_peer != clean.port_peer)
-    places = {p for planted in result.extra["faults"] if planted.kind != "slow-link" for p in planted.places}
+    places = {p for planted in result.extra["faults"] if planted.kind != "slow-link" for p in planted.where}
     assert {f.port_name(p) for p in differ} == places
     assert f.source.generator["faults"] == result.extra["faults"]
 
@@ -114,7 +114,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {kind: fat-tre}\n", 1, "did you mean fat-tree"),
         ("topology: {}\n", 1, "needs a kind"),
         ("name: x\n", 1, "topology is missing"),
-        ("topology: {kind: ring, switches: 3, name: x}\n", 1, "beside topology"),
+        ("topology: {kind: ring, switches: 3, name: x}\n", 1, "next to topology"),
         ("generation: XYZ\ntopology: {kind: ring, switches: 3}\n", 1, "no link speed"),
         ("topology: {kind: ring, switches: 3}\nsm: {engin: x}\n", 2, "did you mean engine"),
         ("topology: {kind: ring, switches: 3}\nsm:\n  engine: updn\n  lmc: 9\n", 4, "less than or equal to 7"),
@@ -127,11 +127,11 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {kind: ring, switches: 3}\nfaults:\n - x\n", 3, "dictionary"),
         ("topology: {import: nowhere.ibnetdiscover}\n", 1, "No such file"),
         ("import: nowhere.ibnetdiscover\n", 1, "No such file"),
-        ("import: x\ntopology: {kind: ring}\n", 1, "beside topology"),
+        ("import: x\ntopology: {kind: ring}\n", 1, "import and topology are both given"),
         ("imprt: x\n", 1, "did you mean import"),
         ("topology: {import: 3}\n", 1, "not the name of a file"),
         ("topology: {import: f.yaml}\n", 1, "is a fabric file"),
-        ("topology: {import: x, radix: 3}\n", 1, "no key beside import"),
+        ("topology: {import: x, radix: 3}\n", 1, "no key next to import"),
         ("generation: EDR\ntopology: {import: x}\n", 1, "brings its own speeds"),
         ("name: x\nname: y\n", 2, "stands twice; first on line 1"),
         ("a: &a 1\nb: *a\n", 1, "no aliases"),

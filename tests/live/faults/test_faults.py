@@ -10,7 +10,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.faults.places import port_at
+from softib.fabric.faults.targets import port_at
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.fabric.faults.places import port_at
+from softib.fabric.faults.targets import port_at
 from softib.iba.constants import PortState
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from softib.fabric.faults.places import port_at
+from softib.fabric.faults.targets import port_at
 from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo

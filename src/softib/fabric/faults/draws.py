@@ -37,9 +37,9 @@ def _any_end(fabric: Fabric, rng: np.random.Generator) -> int:
 
 
 def _tier_of_cables(fabric: Fabric, cables: np.ndarray) -> np.ndarray:
-    told = fabric.source.generator.get("cable_tier")
-    if told is not None:
-        return np.asarray(told)[cables]
+    cable_tier = fabric.source.generator.get("cable_tier")
+    if cable_tier is not None:
+        return np.asarray(cable_tier)[cables]
     types = fabric.node_type[fabric.port_node[fabric.cable_port[cables]]].astype(np.int64)
     return types[:, 0] * 4 + types[:, 1]
 
@@ -48,7 +48,7 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
     """Ports (same side) of two cables that :func:`random_swap` may exchange."""
     cables = _plain_cables(fabric)
     tiers = _tier_of_cables(fabric, cables)
-    near, far = (fabric.port_node[fabric.cable_port[cables, side]] for side in (0, 1))
+    side_a, side_b = (fabric.port_node[fabric.cable_port[cables, side]] for side in (0, 1))
     usable = np.arange(len(cables))
     if tier is not None:
         known = fabric.source.generator.get("tiers", ())
@@ -57,10 +57,10 @@ def two_cables(fabric: Fabric, rng: np.random.Generator, tier: str | None, same_
         usable = np.flatnonzero(tiers == known.index(tier))
     for first in rng.permutation(usable)[:64].tolist():
         if same_nodes:
-            fits = (near == near[first]) & (far == far[first])
+            fits = (side_a == side_a[first]) & (side_b == side_b[first])
         else:
-            others = np.array([near[first], far[first]])
-            fits = (tiers == tiers[first]) & ~np.isin(near, others) & ~np.isin(far, others)
+            others = np.array([side_a[first], side_b[first]])
+            fits = (tiers == tiers[first]) & ~np.isin(side_a, others) & ~np.isin(side_b, others)
         fits[first] = False
         if fits.any():
             second = _pick(rng, np.flatnonzero(fits), "second cable")

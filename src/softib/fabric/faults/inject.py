@@ -15,7 +15,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric import plugging
 from softib.fabric.faults.draws import two_cables
-from softib.fabric.faults.places import Place, Planted, cable_at, cable_ends, names_of, node_at, note, port_at
+from softib.fabric.faults.targets import Planted, Target, cable_at, cable_ends, names_of, node_at, note, port_at
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import add_cable, delete_cables, plug, set_active, unplug
 from softib.iba.constants import LID_UCAST_MAX, NodeType, PhysState, PortState
@@ -32,7 +32,7 @@ __all__ = [
 # -- cabling --
 
 
-def swap_cables(fabric: Fabric, a: Place, b: Place) -> Planted:
+def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
     """Exchange the plugs in ports ``a`` and ``b``: each now leads where the other led."""
     return _swap(fabric, port_at(fabric, a), port_at(fabric, b), "swap-cables")
 
@@ -40,7 +40,7 @@ def swap_cables(fabric: Fabric, a: Place, b: Place) -> Planted:
 def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
     """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables between equal node types).
 
-    The four ends are on four different nodes, so that who is linked to whom changes. With ``same_nodes`` the two cables
+    The four ends are on four different nodes, so that the pairs of linked nodes change. With ``same_nodes`` the two cables
     are parallel ones between the same two nodes: only port numbers change, the graph of nodes does not.
     """
     a, b = two_cables(fabric, rng, tier, same_nodes)
@@ -63,37 +63,37 @@ def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
             raise InputError(f"no cable is in {fabric.port_name(port)}; swapping needs two that are plugged in")
     if first == second:
         raise InputError(f"{names[0]} and {names[1]} are the same cable; swapping needs two")
-    far_a, far_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
-    if far_a == a or far_b == b:
-        raise InputError(f"{names[0] if far_a == a else names[1]} holds a loopback plug, which is no cable to swap")
+    peer_a, peer_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
+    if peer_a == a or peer_b == b:
+        raise InputError(f"{names[0] if peer_a == a else names[1]} holds a loopback plug, which is no cable to swap")
     side_a, side_b = (int(fabric.cable_port[c, 1] == p) for c, p in ((first, a), (second, b)))
     unplug(fabric, first)
     unplug(fabric, second)
-    for cable, side, near, far in ((first, side_a, b, far_a), (second, side_b, a, far_b)):
-        plug(fabric, cable, *((far, near) if side else (near, far)))
+    for cable, side, port, peer in ((first, side_a, b, peer_a), (second, side_b, a, peer_b)):
+        plug(fabric, cable, *((peer, port) if side else (port, peer)))
     return note(
         fabric,
         kind,
-        names + names_of(fabric, [p for p in (far_a, far_b) if p >= 0]),
+        names + names_of(fabric, [p for p in (peer_a, peer_b) if p >= 0]),
         f"the plugs in {names[0]} and {names[1]} are exchanged",
     )
 
 
-def move_cable(fabric: Fabric, port: Place, to: Place) -> Planted:
+def move_cable(fabric: Fabric, port: Target, to: Target) -> Planted:
     """Pull the plug out of ``port`` and put it into the free port ``to``."""
     a, b, cable = port_at(fabric, port), port_at(fabric, to), cable_at(fabric, port)
     if fabric.port_cable[b] >= 0:
         raise InputError(f"{to} already holds a cable; move to a free port, or swap-cables")
-    far, side = int(fabric.port_peer[a]), int(fabric.cable_port[cable, 1] == a)
+    peer, side = int(fabric.port_peer[a]), int(fabric.cable_port[cable, 1] == a)
     names = names_of(fabric, [a, b])
-    if far == a:
+    if peer == a:
         raise InputError(f"{names[0]} holds a loopback plug, which is no cable to move")
     unplug(fabric, cable)
-    plug(fabric, cable, *((far, b) if side else (b, far)))
+    plug(fabric, cable, *((peer, b) if side else (b, peer)))
     return note(fabric, "move-cable", names, f"the plug of {names[0]} is in {names[1]}")
 
 
-def remove_cable(fabric: Fabric, cable: Place) -> Planted:
+def remove_cable(fabric: Fabric, cable: Target) -> Planted:
     """Take out the cable that has an end in port ``cable``."""
     row = cable_at(fabric, cable)
     names = names_of(fabric, cable_ends(fabric, row))
@@ -101,7 +101,7 @@ def remove_cable(fabric: Fabric, cable: Place) -> Planted:
     return note(fabric, "remove-cable", names, f"the cable {' – '.join(names)} is missing")
 
 
-def unlink_hca(fabric: Fabric, port: Place) -> Planted:
+def unlink_hca(fabric: Fabric, port: Target) -> Planted:
     """Leave an adapter's port without a cable."""
     row = port_at(fabric, port)
     if fabric.node_type[fabric.port_node[row]] == NodeType.SWITCH:
@@ -111,7 +111,7 @@ def unlink_hca(fabric: Fabric, port: Place) -> Planted:
     return note(fabric, "unlink-hca", names_of(fabric, [row]), f"{fabric.port_name(row)} has no cable")
 
 
-def dead_switch(fabric: Fabric, switch: Place) -> Planted:
+def dead_switch(fabric: Fabric, switch: Target) -> Planted:
     """A switch without power: it links to nothing any more."""
     node = node_at(fabric, switch)
     if fabric.node_type[node] != NodeType.SWITCH:
@@ -121,7 +121,7 @@ def dead_switch(fabric: Fabric, switch: Place) -> Planted:
     return note(fabric, "dead-switch", [fabric.node_name(node)], f"{fabric.node_name(node)} is dead: no link is up")
 
 
-def self_loop(fabric: Fabric, a: Place, b: Place | None = None) -> Planted:
+def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
     """A cable between two free ports of one switch, or (one port given) a loopback plug."""
     ports = [port_at(fabric, p) for p in (a, b or a)]
     if fabric.port_node[ports[0]] != fabric.port_node[ports[1]]:
@@ -137,7 +137,7 @@ def self_loop(fabric: Fabric, a: Place, b: Place | None = None) -> Planted:
 # -- links --
 
 
-def slow_link(fabric: Fabric, cable: Place, speed: str | None = None, lanes: int | None = None) -> Planted:
+def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: int | None = None) -> Planted:
     """A link that trained below what both ends can do: active ``speed`` (generation) or ``lanes`` at both ends."""
     row = cable_at(fabric, cable)
     ends = cable_ends(fabric, row)
@@ -159,7 +159,7 @@ def slow_link(fabric: Fabric, cable: Place, speed: str | None = None, lanes: int
     return note(fabric, "slow-link", names, f"{' – '.join(names)} runs at {lanes or most}x{SPEED_BY_CODE[code].name}")
 
 
-def set_ber(fabric: Fabric, cable: Place, ber: float) -> Planted:
+def set_ber(fabric: Fabric, cable: Target, ber: float) -> Planted:
     """A cable with raw bit error ratio ``ber`` (0 = perfect)."""
     row = cable_at(fabric, cable)
     if not 0 <= ber < 1:
@@ -169,7 +169,7 @@ def set_ber(fabric: Fabric, cable: Place, ber: float) -> Planted:
     return note(fabric, "ber", names, f"{' – '.join(names)} has bit error ratio {ber:g}")
 
 
-def set_length(fabric: Fabric, cable: Place, length_m: float) -> Planted:
+def set_length(fabric: Fabric, cable: Target, length_m: float) -> Planted:
     """A cable of another length (metres) than its neighbours."""
     row = cable_at(fabric, cable)
     if not 0 < length_m <= 40_000:
@@ -180,7 +180,7 @@ def set_length(fabric: Fabric, cable: Place, length_m: float) -> Planted:
     return note(fabric, "length", names, f"{' – '.join(names)} is {length_m:g} m long")
 
 
-def inactive_link(fabric: Fabric, cable: Place, state: str = "INIT") -> Planted:
+def inactive_link(fabric: Fabric, cable: Target, state: str = "INIT") -> Planted:
     """A link that stays ``DOWN``, ``INIT`` or ``ARMED`` at both ends, cable plugged in."""
     row = cable_at(fabric, cable)
     if str(state).upper() not in ("DOWN", "INIT", "ARMED"):
@@ -201,7 +201,7 @@ def inactive_link(fabric: Fabric, cable: Place, state: str = "INIT") -> Planted:
 # -- identity and records --
 
 
-def duplicate_guid(fabric: Fabric, node: Place, of: Place) -> Planted:
+def duplicate_guid(fabric: Fabric, node: Target, of: Target) -> Planted:
     """``node`` carries the NodeGUID and PortGUIDs of ``of`` (a cloned EEPROM)."""
     a, b = _two_nodes(fabric, node, of)
     rows = np.array(fabric.ports_of(a, port0=True))
@@ -216,7 +216,7 @@ def duplicate_guid(fabric: Fabric, node: Place, of: Place) -> Planted:
     )
 
 
-def duplicate_description(fabric: Fabric, node: Place, of: Place) -> Planted:
+def duplicate_description(fabric: Fabric, node: Target, of: Target) -> Planted:
     """``node`` carries the NodeDescription of ``of``."""
     a, b = _two_nodes(fabric, node, of)
     names = [fabric.node_name(a), fabric.node_name(b)]
@@ -224,7 +224,7 @@ def duplicate_description(fabric: Fabric, node: Place, of: Place) -> Planted:
     return note(fabric, "duplicate-description", names, f"{names[0]} calls itself {names[1]}")
 
 
-def duplicate_lid(fabric: Fabric, port: Place, of: Place) -> Planted:
+def duplicate_lid(fabric: Fabric, port: Target, of: Target) -> Planted:
     """``port`` has the base LID of ``of`` (both end ports: an adapter's, or port 0 of a switch)."""
     a, b = (_end_port(fabric, p) for p in (port, of))
     if a == b:
@@ -236,7 +236,7 @@ def duplicate_lid(fabric: Fabric, port: Place, of: Place) -> Planted:
     return note(fabric, "duplicate-lid", names, f"{names[0]} and {names[1]} both have LID {lid}")
 
 
-def zero_lid(fabric: Fabric, port: Place) -> Planted:
+def zero_lid(fabric: Fabric, port: Target) -> Planted:
     """An end port that was left without a LID."""
     row = _end_port(fabric, port)
     _give_lids(fabric)
@@ -244,36 +244,36 @@ def zero_lid(fabric: Fabric, port: Place) -> Planted:
     return note(fabric, "lid-0", names_of(fabric, [row]), f"{fabric.port_name(row)} has LID 0")
 
 
-def one_sided(fabric: Fabric, cable: Place) -> Planted:
+def one_sided(fabric: Fabric, cable: Target) -> Planted:
     """Only the end in port ``cable`` lists the cable, the other end's record is missing."""
-    near, row = port_at(fabric, cable), cable_at(fabric, cable)
-    far = int(fabric.port_peer[near])
-    fabric.cable_port[row], fabric.cable_listed[row] = (near, far), 1
-    names = names_of(fabric, [p for p in (near, far) if p >= 0])
+    port, row = port_at(fabric, cable), cable_at(fabric, cable)
+    peer = int(fabric.port_peer[port])
+    fabric.cable_port[row], fabric.cable_listed[row] = (port, peer), 1
+    names = names_of(fabric, [p for p in (port, peer) if p >= 0])
     return note(fabric, "one-sided", names, f"{' – '.join(names)} is listed at {names[0]} only")
 
 
-def dangle(fabric: Fabric, port: Place) -> Planted:
+def dangle(fabric: Fabric, port: Target) -> Planted:
     """The record of ``port`` names a peer that the source does not hold."""
-    near, row = port_at(fabric, port), cable_at(fabric, port)
-    far = int(fabric.port_peer[near])
-    if far < 0:
-        raise InputError(f"the peer of {fabric.port_name(near)} is unknown already")
+    port_row, row = port_at(fabric, port), cable_at(fabric, port)
+    peer = int(fabric.port_peer[port_row])
+    if peer < 0:
+        raise InputError(f"the peer of {fabric.port_name(port_row)} is unknown already")
     unplug(fabric, row)
-    plug(fabric, row, near, -1)
+    plug(fabric, row, port_row, -1)
     fabric.cable_listed[row] = 1
-    name, was = names_of(fabric, [near, far])
+    name, was = names_of(fabric, [port_row, peer])
     return note(fabric, "dangling", [name], f"the peer of {name} is unknown (it was {was})")
 
 
-def _two_nodes(fabric: Fabric, node: Place, of: Place) -> tuple[int, int]:
+def _two_nodes(fabric: Fabric, node: Target, of: Target) -> tuple[int, int]:
     a, b = node_at(fabric, node), node_at(fabric, of)
     if a == b:
         raise InputError(f"{node!r} and {of!r} are the same node; a duplicate needs two")
     return a, b
 
 
-def _end_port(fabric: Fabric, place: Place) -> int:
+def _end_port(fabric: Fabric, place: Target) -> int:
     port = port_at(fabric, place)
     if fabric.node_type[fabric.port_node[port]] == NodeType.SWITCH and fabric.port_num[port] != 0:
         raise InputError(

@@ -15,7 +15,7 @@ import numpy as np
 from softib.errors import InputError, UnknownName
 from softib.fabric.faults import draws as draws
 from softib.fabric.faults import inject
-from softib.fabric.faults.places import Planted
+from softib.fabric.faults.targets import Planted
 from softib.fabric.model import Fabric
 
 __all__ = ["FAULTS", "FaultKind", "markdown", "plant", "random_fault"]
@@ -34,7 +34,7 @@ class FaultKind:
 
     @property
     def keys(self) -> list[str]:
-        """Keys in a fabric file beside ``kind``."""
+        """Keys in a fabric file in addition to ``kind``."""
         return [*self.needed, *self.optional]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from softib.fabric.formats.files import shown_name
 from softib.fabric.model import Fabric
 
 __all__ = ["Problem", "Problems", "ReadResult"]
@@ -27,7 +28,7 @@ class Problems(list[Problem]):
 
     def __init__(self, file: str):
         super().__init__()
-        self.file = file
+        self.file = shown_name(file)
 
     def add(self, line: int, reason: str) -> None:
         """Record that ``line`` is bad because of ``reason``."""

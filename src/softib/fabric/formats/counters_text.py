@@ -1,4 +1,4 @@
-"""Counters that stand in files of their own, beside a fabric: ibdiagnet's ``.pm``, and what perfquery and ibqueryerrors print.
+"""Counters in files of their own, separate from the fabric's: ibdiagnet's ``.pm``, and what perfquery and ibqueryerrors print.
 
 Each record begins with a line that names the port::
 
@@ -102,7 +102,7 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
             column = fabric.counters if name in COUNTER_NAMES else fabric.detail_counters
             column[name][port] = np.uint64(value)
     if not taken:
-        raise UnreadableFile(f"{path}: " + (f"none of its {records} records is of a port of this fabric" if records else
+        raise UnreadableFile(f"{problems.file}: " + (f"none of its {records} records is of a port of this fabric" if records else
                              "no counters of ibdiagnet (.pm), perfquery or ibqueryerrors in it"))  # fmt: skip
     fabric.source.records |= {"counters"}
     return sorted(problems, key=lambda p: p.line)

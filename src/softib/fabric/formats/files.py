@@ -1,8 +1,11 @@
-"""The bytes of a file for every reader: a regular file, standard input (``-``), or either of them compressed.
+"""The bytes of a file for every reader: a regular file, standard input (``-``), a FIFO, or any of them compressed.
 
 Dumps come compressed from where they are kept. gzip, bzip2 and xz are unpacked by their magic numbers, never by the suffix;
-zstd is named, since Python 3.11 cannot unpack it. A stream that is cut or spoiled gives what stands before the damage, and
-says so (:attr:`Content.flaw`).
+zstd is named, since Python 3.11 cannot unpack it. A compressed file that is cut or damaged gives what stands before the
+damage, and says so (:attr:`Content.flaw`).
+
+Standard input and FIFOs can be read only once, but format detection and the reader both need their bytes: they are kept in
+memory until :func:`release`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,19 @@ from typing import Any, BinaryIO
 
 from softib.errors import UnreadableFile
 
-__all__ = ["FILE_LIMIT", "STDIN", "Content", "content", "head", "is_stdin", "stem"]
+__all__ = [
+    "FILE_LIMIT",
+    "STDIN",
+    "Content",
+    "content",
+    "head",
+    "is_stdin",
+    "release",
+    "shown_name",
+    "small_content",
+    "stem",
+    "uncompressed_name",
+]
 
 STDIN = "-"
 FILE_LIMIT = 1 << 30
@@ -29,6 +44,7 @@ XZ_MEMORY = 256 << 20
 """What unpacking xz may take; ``xz -9`` needs 65 MiB."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SUFFIXES = (".gz", ".bz2", ".xz")
+"""Of compressed files: a name without it tells the format's own suffix."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +87,8 @@ _PACKED: tuple[tuple[bytes, str, Callable[[], _Unpacker]], ...] = (
     (b"\xfd7zXZ\0", "xz", lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY)),
 )
 
-_stdin: tuple[Any, bytes] | None = None
-"""Standard input can be read once; who looks at its head and who reads it are several."""
+_streams: dict[str, tuple[Any, bytes]] = {}
+"""Bytes of standard input and FIFOs by path, with what identifies the stream (another one may come under the same path)."""
 
 
 def is_stdin(path: str | Path) -> bool:
@@ -80,17 +96,32 @@ def is_stdin(path: str | Path) -> bool:
     return str(path) == STDIN
 
 
+def shown_name(path: str | Path) -> str:
+    """How messages and results call the file: ``stdin`` for ``-``."""
+    return "stdin" if is_stdin(path) else str(path)
+
+
+def release(path: str | Path) -> None:
+    """Give back the memory of a stream that was read. It is empty from now on, as it was before it was kept."""
+    stream = _streams.pop(str(path), None)
+    if stream is not None:
+        _streams[str(path)] = (stream[0], b"")
+
+
 def stem(path: str | Path) -> str:
     """Name of a file without its suffix, nor that of its compression; ``stdin`` for standard input."""
+    return "stdin" if is_stdin(path) else uncompressed_name(path).stem
+
+
+def uncompressed_name(path: str | Path) -> Path:
+    """The path without the suffix of a compression: ``pod.yaml`` of ``pod.yaml.gz``."""
     path = Path(path)
-    if is_stdin(path):
-        return "stdin"
-    return Path(path.stem).stem if path.suffix.lower() in _SUFFIXES else path.stem
+    return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
 
 
 def head(path: str | Path, most: int) -> bytes:
     """The first ``most`` octets, unpacked. Raises :class:`UnreadableFile` with the system's reason."""
-    return _read(Path(path), most).data
+    return small_content(path, most).data
 
 
 def content(path: str | Path) -> Content:
@@ -100,32 +131,46 @@ def content(path: str | Path) -> Content:
     compressed in a way that cannot be unpacked from its first octet on.
     """
     path = Path(path)
-    got = _read(path, FILE_LIMIT + 1)
+    got = small_content(path, FILE_LIMIT + 1)
     if len(got.data) > FILE_LIMIT:
-        raise UnreadableFile(f"{path}: more than {FILE_LIMIT >> 20} MiB; a fabric file has at most that")
+        raise UnreadableFile(f"{shown_name(path)}: more than {FILE_LIMIT >> 20} MiB; a fabric file has at most that")
     return got
 
 
-def _read(path: Path, most: int) -> Content:
+def small_content(path: str | Path, most: int) -> Content:
+    """At most ``most`` bytes of it, unpacked; ``flaw`` only where the damage comes before. Raises as :func:`content`."""
+    path = Path(path)
+    name = shown_name(path)
     if is_stdin(path):
-        return _unpacked(path, iter([_standard_input()]), most)
+        return _unpacked(name, iter([_standard_input()]), most)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if stat.S_ISFIFO(found.st_mode):
+            return _unpacked(name, iter([_fifo(path, (found.st_dev, found.st_ino))]), most)
+        if not stat.S_ISREG(found.st_mode):
             raise UnreadableFile(f"{path}: not a regular file; save the text in one first, or pipe it in and name it -")
         with path.open("rb") as file:
-            return _unpacked(path, _chunks(file), most)
+            return _unpacked(name, _chunks(file), most)
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
 
 def _standard_input() -> bytes:
-    global _stdin
-    if _stdin is None or _stdin[0] is not sys.stdin:
+    kept = _streams.get(STDIN)
+    if kept is None or kept[0] is not sys.stdin:
         try:
-            _stdin = (sys.stdin, sys.stdin.buffer.read(FILE_LIMIT + 1))
+            kept = _streams[STDIN] = (sys.stdin, sys.stdin.buffer.read(FILE_LIMIT + 1))
         except (AttributeError, OSError, ValueError) as error:
-            raise UnreadableFile(f"{STDIN}: standard input cannot be read: {error}") from None
-    return _stdin[1]
+            raise UnreadableFile(f"{shown_name(STDIN)}: standard input cannot be read: {error}") from None
+    return kept[1]
+
+
+def _fifo(path: Path, identity: tuple[int, int]) -> bytes:
+    kept = _streams.get(str(path))
+    if kept is None or kept[0] != identity:
+        with path.open("rb") as file:
+            kept = _streams[str(path)] = (identity, file.read(FILE_LIMIT + 1))
+    return kept[1]
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -133,18 +178,18 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def _unpacked(path: Path, chunks: Iterator[bytes], most: int) -> Content:
+def _unpacked(name: str, chunks: Iterator[bytes], most: int) -> Content:
     first = next(chunks, b"")
     if first.startswith(_ZSTD):
         raise UnreadableFile(
-            f"{path}: compressed with zstd, which softib does not unpack; use zstd -dc FILE | softib … -"
+            f"{name}: compressed with zstd, which softib does not unpack; use zstd -dc FILE | softib … -"
         )
-    for magic, name, make in _PACKED:
+    for magic, method, make in _PACKED:
         if first.startswith(magic):
             data, flaw = _unpack(first, chunks, make, magic, most)
             if flaw and not data:
-                raise UnreadableFile(f"{path}: {name} data that cannot be unpacked: {flaw}")
-            return Content(data, flaw and f"the {name} data cannot be unpacked from here on: {flaw}")
+                raise UnreadableFile(f"{name}: {method} data that cannot be unpacked: {flaw}")
+            return Content(data, flaw and f"the {method} data cannot be unpacked from here on: {flaw}")
     parts, size = [first], len(first)
     while size < most and (chunk := next(chunks, b"")):
         parts.append(chunk)

@@ -56,13 +56,13 @@ def _data(element: ET.Element, domain: str, values: dict[str, Any]) -> None:
 
 
 def _nodes(fabric: Fabric, graph: ET.Element) -> None:
-    words = {NodeType.CA: "ca", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
+    kind_names = {NodeType.CA: "ca", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
     lid = np.zeros(fabric.sizes.nodes, np.int64)
     ends = fabric.end_ports()
     np.maximum.at(lid, fabric.port_node[ends], fabric.lid[ends].astype(np.int64))
     for node, name in enumerate(fabric.node_names()):
         element = ET.SubElement(graph, "node", id=f"n{node}")
-        kind = words.get(NodeType(int(fabric.node_type[node])))
+        kind = kind_names.get(NodeType(int(fabric.node_type[node])))
         _data(element, "node", {
             "name": name, "type": kind, "guid": f"{int(fabric.node_guid[node]):#018x}",
             "nports": int(fabric.node_nports[node]), "system": fabric.node_system.get(node),

@@ -15,7 +15,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.files import content
+from softib.fabric.formats.files import content, shown_name
 from softib.fabric.model import Fabric
 
 __all__ = ["NameMap", "apply", "parse", "read"]
@@ -62,11 +62,11 @@ def read(path: str | Path) -> NameMap:
     """Read a map; raises :class:`UnreadableFile` where no entry can be read."""
     got = content(path)
     text = got.data.decode("utf-8-sig", "replace")
-    result = parse(text, str(path))
+    result = parse(text, shown_name(path))
     if got.flaw:
-        result.problems.append(Problem(str(path), max(len(text.splitlines()), 1), got.flaw))
+        result.problems.append(Problem(shown_name(path), max(len(text.splitlines()), 1), got.flaw))
     if not result.names and result.problems:
-        raise UnreadableFile(f'{path}: no line of the form 0xGUID "name"')
+        raise UnreadableFile(f'{shown_name(path)}: no line of the form 0xGUID "name"')
     return result
 
 

@@ -82,9 +82,9 @@ def _drop_repeats(
     """Of several records for one port only the first counts; the others are problems unless the format repeats."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
-    again = np.flatnonzero(a[order][1:] == a[order][:-1]) + 1
+    repeated = np.flatnonzero(a[order][1:] == a[order][:-1]) + 1
     first, last = -1, -2
-    for k in again.tolist():
+    for k in repeated.tolist():
         if k != last + 1:
             first = int(order[k - 1])
         last = k
@@ -109,11 +109,11 @@ def _grow(
         over = num > nports[node]
         most = nports.copy()
         np.maximum.at(most, node[over], num[over])
-        told = (c["nports"] > 0) & (most > nports)
+        unreported = (c["nports"] > 0) & (most > nports)
         for i in rows[over]:
             n = int(ends[i] // _STEP)
-            if told[n]:
-                told[n] = False
+            if unreported[n]:
+                unreported[n] = False
                 problems.add(int(c["port_line"][i]), f"port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {int(nports[n])} "
                                                      f"ports by line {r.node_line[n]}; it is given {int(most[n])}")  # fmt: skip
         nports = most

@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from softib.errors import LimitError
 from softib.fabric.formats.base import Problems
@@ -32,6 +32,30 @@ _LANE_GBPS = (
 """Signalling rates of a lane as infiniband-diags and ibdiagnet round them."""
 
 
+class NodeFields(TypedDict, total=False):
+    """What a record may state of a node; the columns of :class:`Records` have the same names."""
+
+    desc: str
+    node_guid: int
+    sys_guid: int
+    vendor_id: int
+    device_id: int
+    revision: int
+    pkey_cap: int
+    external_pkey_cap: int
+    guid_cap: int
+    lid0: int
+    lmc0: int
+    enhanced_port0: int
+
+
+NODE_DEFAULTS: dict[str, int] = {
+    "node_guid": UNKNOWN, "sys_guid": UNKNOWN, "vendor_id": 0, "device_id": 0, "revision": 0, "pkey_cap": 0,
+    "external_pkey_cap": 0, "guid_cap": 0, "lid0": UNKNOWN, "lmc0": UNKNOWN, "enhanced_port0": UNKNOWN,
+}  # fmt: skip
+"""What a column holds where the record does not state the field."""
+
+
 @dataclass
 class Records:
     """Columns (lists) of what a file says; the index in ``key`` is the node number that ``port_node`` holds."""
@@ -48,7 +72,7 @@ class Records:
     device_id: list[int] = field(default_factory=list)
     revision: list[int] = field(default_factory=list)
     pkey_cap: list[int] = field(default_factory=list)
-    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not told; so are the next two."""
+    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not stated; so are the next two."""
     external_pkey_cap: list[int] = field(default_factory=list)
     guid_cap: list[int] = field(default_factory=list)
     lid0: list[int] = field(default_factory=list)
@@ -84,23 +108,19 @@ class Records:
     only_a_peer: set[int] = field(default_factory=set)
     """Nodes made from what their peers say: nothing of theirs is listed, which is no news."""
 
-    def add_node(
-        self, key: str, node_type: int, nports: int, line: int, *, desc: str = "", node_guid: int = UNKNOWN,
-        sys_guid: int = UNKNOWN, vendor_id: int = 0, device_id: int = 0, revision: int = 0,
-        pkey_cap: int = 0, external_pkey_cap: int = 0, guid_cap: int = 0, lid0: int = UNKNOWN, lmc0: int = UNKNOWN, enhanced_port0: int = UNKNOWN,
-    ) -> int:  # fmt: skip
+    def add_node(self, key: str, node_type: int, nports: int, line: int, **fields: Unpack[NodeFields]) -> int:
         """Append a node and return its number. Raises :class:`LimitError` for more switches than a subnet has LIDs."""
         if node_type == NodeType.SWITCH:
             self.switches += 1
             if self.switches > self.count_at:
                 self._count_switches()
-        values = (key, node_type, nports, octets(desc), node_guid, sys_guid, vendor_id, device_id, revision, pkey_cap,
-                  external_pkey_cap, guid_cap, lid0, lmc0, enhanced_port0, line)  # fmt: skip
-        columns: tuple[list[Any], ...] = (
-                   self.key, self.node_type, self.nports, self.desc, self.node_guid, self.sys_guid, self.vendor_id,
-                   self.device_id, self.revision, self.pkey_cap, self.external_pkey_cap, self.guid_cap, self.lid0, self.lmc0, self.enhanced_port0, self.node_line)  # fmt: skip
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
+        self.key.append(key)
+        self.node_type.append(node_type)
+        self.nports.append(nports)
+        self.node_line.append(line)
+        self.desc.append(octets(fields.pop("desc", "")))
+        for name, value in ({**NODE_DEFAULTS, **fields} if fields else NODE_DEFAULTS).items():
+            getattr(self, name).append(value)
         return len(self.key) - 1
 
     def _count_switches(self) -> None:

@@ -1,4 +1,4 @@
-"""Every file format in one table: who reads it, who writes it, and what its content looks like.
+"""Every file format in one table: its reader, its writer, and what its content looks like.
 
 ``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or name. Modules load
 lazily, so a format costs nothing until it is used.
@@ -18,7 +18,7 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.files import head
+from softib.fabric.formats.files import head, shown_name
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 
@@ -87,10 +87,10 @@ READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.k
 WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
 
 _USE = {
-    "counters": "give it beside a fabric: registry.read(FABRIC, counters=[FILE])",
+    "counters": "give it together with a fabric: registry.read(FABRIC, counters=[FILE])",
     "plan": "give it as a plan (--plan)",
-    "lfts": "give it as forwarding tables (--lfts) beside a fabric",
-    "names": "give it as a node-name-map beside a fabric",
+    "lfts": "give it as forwarding tables (--lfts) of a fabric",
+    "names": "give it as a node-name-map of a fabric",
     "none": "softib writes this format and does not read it",
 }
 
@@ -112,15 +112,15 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
 
     Raises :class:`UnreadableFile` (no such file, empty) or :class:`UnknownFormat`.
     """
-    start = sniff(Path(path))
+    start, name = sniff(Path(path)), shown_name(path)
     if not start.strip(b"\0 \t\r\n"):
-        raise UnreadableFile(f"{path}: the file is empty")
+        raise UnreadableFile(f"{name}: the file is empty")
     kinds = tuple(among)
     for row in FORMATS:
         if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
             return row
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
-    raise UnknownFormat(f"{path}: no known format in its content; softib reads {known}")
+    raise UnknownFormat(f"{name}: no known format in its content; softib reads {known}")
 
 
 def read(
@@ -136,7 +136,7 @@ def read(
     path = Path(path)
     row = detect(path)
     if row.kind != "fabric":
-        raise UnknownFormat(f"{path}: this is {row.what}, not a fabric; {_USE[row.kind]}")
+        raise UnknownFormat(f"{shown_name(path)}: this is {row.what}, not a fabric; {_USE[row.kind]}")
     result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
     for more in counters:
         result.problems += load(_HERE + "counters_text:read_counters")(more, result.fabric)

@@ -17,7 +17,7 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
-from softib.fabric.formats.files import stem
+from softib.fabric.formats.files import shown_name, stem
 from softib.fabric.formats.pairing import Cables, pair
 from softib.fabric.formats.records import UNKNOWN, Records
 from softib.fabric.formats.same_key import merge_repeated_nodes
@@ -44,7 +44,9 @@ def to_fabric(
     Raises :class:`UnreadableFile` when there is no node.
     """
     if not r.key:
-        raise UnreadableFile(f"{path}: no node record can be read" + (f"; first: {problems[0]}" if problems else ""))
+        raise UnreadableFile(
+            f"{shown_name(path)}: no node record can be read" + (f"; first: {problems[0]}" if problems else "")
+        )
     index = merge_repeated_nodes(r, problems)
     columns = {n: np.array(getattr(r, n), np.int64) for n in _INTEGERS}
     cables = pair(r, index, columns, problems)
@@ -64,7 +66,7 @@ def to_fabric(
     _speeds(f, columns, cables, supported, lanes)
     f.port_label = {int(f.port(i, p)): text for (i, p), text in r.label.items() if p <= nports[i]}
     seen = _as_found(f, r, columns, cables, problems)
-    f.source = Source(format, str(path), frozenset(seen | records))
+    f.source = Source(format, shown_name(path), frozenset(seen | records))
     problems.sort(key=lambda p: p.line)
     return ReadResult(f, problems, format, _counts(f, cables))
 
@@ -83,7 +85,7 @@ def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: 
     switches = node_type == NodeType.SWITCH
     need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
     if need > SIZE_LIMIT:
-        raise LimitError(f"{path}: {int(switches.sum())} switches and {int(nports.sum())} ports need {need >> 30} GiB of "
+        raise LimitError(f"{shown_name(path)}: {int(switches.sum())} switches and {int(nports.sum())} ports need {need >> 30} GiB of "
                          f"tables; the limit is {SIZE_LIMIT >> 30} GiB")  # fmt: skip
 
 
@@ -138,15 +140,15 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
 def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: Cables) -> None:
     """PortGUIDs of CAs: as the port's own record says, else as its peer's record says."""
     is_switch = c["node_type"] == NodeType.SWITCH
-    own = np.array([max(g, 0) for g in r.port_guid], np.uint64)
-    theirs = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
+    stated = np.array([max(g, 0) for g in r.port_guid], np.uint64)
+    by_peer = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
     target = cables.peer_node
-    use = cables.usable & (target >= 0) & (theirs > 0)
+    use = cables.usable & (target >= 0) & (by_peer > 0)
     use[use] = ~is_switch[target[use]]
-    b.port_guids(target[use], c["peer_portnum"][use], theirs[use])
-    use = cables.usable & (own > 0)
+    b.port_guids(target[use], c["peer_portnum"][use], by_peer[use])
+    use = cables.usable & (stated > 0)
     use[use] = ~is_switch[c["port_node"][use]]
-    b.port_guids(c["port_node"][use], c["portnum"][use], own[use])
+    b.port_guids(c["port_node"][use], c["portnum"][use], stated[use])
 
 
 def _descriptions(f: Fabric, r: Records, problems: Problems) -> None:
@@ -167,13 +169,13 @@ def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.n
     active[up] = np.minimum(sup, sup[peer])[up]
     active_lanes[up] = np.minimum(sup_lanes, sup_lanes[peer])[up]
     # The peer's record first, the port's own record over it.
-    for rows, told in ((f.port_peer, cables.usable), (None, cables.usable)):
-        port = f.node_base[c["port_node"][told]] + c["portnum"][told]
+    for rows, usable in ((f.port_peer, cables.usable), (None, cables.usable)):
+        port = f.node_base[c["port_node"][usable]] + c["portnum"][usable]
         if rows is not None:
             port = rows[port]
         for column, name in ((active, "speed"), (active_lanes, "lanes")):
-            good = (port >= 0) & (c[name][told] > 0)
-            column[port[good]] = c[name][told][good]
+            good = (port >= 0) & (c[name][usable] > 0)
+            column[port[good]] = c[name][usable][good]
     info, mlnx = port_info_image(f, np.maximum(sup, active), np.maximum(sup_lanes, active_lanes), active, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = info, mlnx
     advertise_fec(f, ADVERTISED_FROM)
@@ -186,9 +188,9 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
     lid, lmc = np.full(f.sizes.ports, UNKNOWN, np.int64), np.full(f.sizes.ports, UNKNOWN, np.int64)
     switches = np.flatnonzero(f.is_switch)
     lid[f.node_base[switches]], lmc[f.node_base[switches]] = c["lid0"][switches], c["lmc0"][switches]
-    told = cables.usable & ~f.is_switch[c["port_node"]]
-    port = f.node_base[c["port_node"][told]] + c["portnum"][told]
-    lid[port], lmc[port] = c["lid"][told], c["lmc"][told]
+    rows = cables.usable & ~f.is_switch[c["port_node"]]
+    port = f.node_base[c["port_node"][rows]] + c["portnum"][rows]
+    lid[port], lmc[port] = c["lid"][rows], c["lmc"][rows]
     _peer_lids(f, lid, c, cables, problems)
     if (lid > 0).any():
         seen.add("lids")
@@ -198,13 +200,13 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
         seen.add("speeds")
     P.lid.set(f.port_info, np.maximum(lid, 0))
     P.lmc.set(f.port_info, np.maximum(lmc, 0))
-    told = cables.usable & (c["state"] > 0)
-    if told.any():
+    rows = cables.usable & (c["state"] > 0)
+    if rows.any():
         seen.add("states")
-        port = f.node_base[c["port_node"][told]] + c["portnum"][told]
-        P.port_state.set(f.port_info, c["state"][told], where=port)
+        port = f.node_base[c["port_node"][rows]] + c["portnum"][rows]
+        P.port_state.set(f.port_info, c["state"][rows], where=port)
         P.port_phys_state.set(
-            f.port_info, np.where(c["state"][told] > 1, PhysState.LINK_UP, PhysState.POLLING), where=port
+            f.port_info, np.where(c["state"][rows] > 1, PhysState.LINK_UP, PhysState.POLLING), where=port
         )
     enhanced = c["enhanced_port0"][f.switch_node]
     SwitchInfo.enhanced_port0.set(f.switch_info, np.maximum(enhanced, 0))
@@ -213,8 +215,8 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
 
 def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
     """LIDs that a record tells of its peer: they fill what the peer leaves open, and contradict what it says."""
-    told = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
-    rows = np.flatnonzero(told)
+    stated = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
+    rows = np.flatnonzero(stated)
     node = cables.peer_node[rows]
     port = f.node_base[node] + np.where(f.is_switch[node], 0, c["peer_portnum"][rows])
     value = c["peer_lid"][rows]

@@ -1,4 +1,4 @@
-"""Node records that share one name: the same node told twice, or two nodes with one GUID."""
+"""Node records that share one name: the same node listed twice, or two nodes with one GUID."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
         for key, nodes in shared.items():
             kept: list[int] = []
             for i in nodes:
-                same = next((k for k in kept if _tells_the_same(r, ports, k, i)), None)
+                same = next((k for k in kept if _describes_the_same(r, ports, k, i)), None)
                 if same is None:
                     if kept:
                         problems.add(r.node_line[i], f"{shown(key)} is also the name of the node in line "
@@ -73,7 +73,7 @@ def _ports_of(r: Records, nodes: set[int]) -> dict[int, dict[int, tuple[str, int
     return ports
 
 
-def _tells_the_same(r: Records, ports: dict[int, dict[int, tuple[str, int]]], a: int, b: int) -> bool:
+def _describes_the_same(r: Records, ports: dict[int, dict[int, tuple[str, int]]], a: int, b: int) -> bool:
     return (
         r.desc[a] == r.desc[b]
         and r.node_type[a] == r.node_type[b]

@@ -98,16 +98,16 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def _switch_name(fabric: Fabric, node: int) -> str:
-    said = fabric.node_name(node)
-    return _BAD.sub("_", next(iter(spoken_names(said)), said).removesuffix("/U1"))
+    desc = fabric.node_name(node)
+    return _BAD.sub("_", next(iter(spoken_names(desc)), desc).removesuffix("/U1"))
 
 
 def _names(fabric: Fabric) -> dict[int, str]:
     """Switch node → name; equal names (a chassis, default descriptions) get the GUID, as S-… in ibnetdiscover."""
     switches = fabric.switch_node.tolist()
-    said = {n: _switch_name(fabric, n) for n in switches}
-    often = Counter(said.values())
-    return {n: name if often[name] == 1 else f"S-{int(fabric.node_guid[n]):016x}" for n, name in said.items()}
+    name_of = {n: _switch_name(fabric, n) for n in switches}
+    often = Counter(name_of.values())
+    return {n: name if often[name] == 1 else f"S-{int(fabric.node_guid[n]):016x}" for n, name in name_of.items()}
 
 
 def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
@@ -116,15 +116,15 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
     often = Counter(fabric.node_names())
     sharp = is_aggregation_node(fabric.node_desc)
     for node in fabric.cas[~sharp[fabric.cas]].tolist():
-        said = fabric.node_name(node)
-        host = next(iter(spoken_names(said)), "")
+        desc = fabric.node_name(node)
+        host = next(iter(spoken_names(desc)), "")
         if not host:
             # Default descriptions are the same on every host: only the GUID tells them apart.
-            host = said.removesuffix("/U1") if often[said] == 1 else f"H-{int(fabric.node_guid[node]):016x}"
+            host = desc.removesuffix("/U1") if often[desc] == 1 else f"H-{int(fabric.node_guid[node]):016x}"
         host = _BAD.sub("_", host)
         peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(node)]
         leaves = [int(fabric.port_node[q]) for q in peers if q >= 0 and fabric.is_switch[fabric.port_node[q]]]
-        at.setdefault(host, []).extend((said, leaf) for leaf in leaves)
+        at.setdefault(host, []).extend((desc, leaf) for leaf in leaves)
     hosts: dict[int, list[str]] = {}
     many = 0
     for host, links in at.items():
@@ -152,17 +152,17 @@ def _switch_links(fabric: Fabric) -> np.ndarray:
 
 def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
     """Distance of each node from the nearest leaf along switches; a huge number where there is none."""
-    far = np.iinfo(np.int64).max
-    height = np.full(fabric.sizes.nodes, far)
+    unreached = np.iinfo(np.int64).max
+    height = np.full(fabric.sizes.nodes, unreached)
     height[leaves] = 0
     a, b = _switch_links(fabric)
     for level in range(fabric.sizes.switches):
-        near = np.concatenate([b[height[a] == level], a[height[b] == level]])
-        new = near[height[near] == far]
+        adjacent = np.concatenate([b[height[a] == level], a[height[b] == level]])
+        new = adjacent[height[adjacent] == unreached]
         if not len(new):
             break
         height[new] = level + 1
-    return np.where(height == far, -1, height)
+    return np.where(height == unreached, -1, height)
 
 
 def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[int]]:

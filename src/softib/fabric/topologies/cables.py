@@ -59,14 +59,14 @@ def apply_cables(
     of :class:`CableMedium`, or ``auto``: the cheapest that reaches. Raises :class:`UnknownName`, :class:`InputError`.
     """
     if isinstance(length_m, Mapping):
-        told = _by_tier(fabric, length_m)
+        wanted = _by_tier(fabric, length_m)
     else:
-        told = np.full(fabric.sizes.cables, np.nan if length_m is None else length_m)
-    if (told <= 0).any():
-        raise InputError(f"length_m: {np.nanmin(told):g} is no length of a cable; metres above 0")
+        wanted = np.full(fabric.sizes.cables, np.nan if length_m is None else length_m)
+    if (wanted <= 0).any():
+        raise InputError(f"length_m: {np.nanmin(wanted):g} is no length of a cable; metres above 0")
     open_length = np.isnan(fabric.cable_length_m)
-    fabric.cable_length_m[open_length] = told[open_length]
-    if (~np.isnan(told)).any():
+    fabric.cable_length_m[open_length] = wanted[open_length]
+    if (~np.isnan(wanted)).any():
         fabric.source.records |= {"lengths"}
     open_medium = fabric.cable_medium == CableMedium.UNKNOWN
     if medium is None or medium.lower() == "auto":

@@ -51,10 +51,10 @@ def build(values: dict[str, Any]) -> Fabric:
 
 
 def _balanced(values: dict[str, Any]) -> dict[str, Any]:
-    """Fill in what is not told: a = 2p = 2h, the largest that the radix holds (k = 4h - 1)."""
+    """Fill in what is not given: a = 2p = 2h, the largest that the radix holds (k = 4h - 1)."""
     radix = values["radix"]
-    told = [values[x] for x in ("p", "a", "h")]
-    if None in told:
+    given = [values[x] for x in ("p", "a", "h")]
+    if None in given:
         base = max(1, ((radix or default_radix(values["generation"])) + 1) // 4)
         defaults = {"p": base, "a": 2 * base, "h": base}
         values = {**values, **{k: values[k] or v for k, v in defaults.items()}}

@@ -77,7 +77,7 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
         u = radix - h if h and ratio == 1 else int(h / ratio) if h else int(radix / (1 + ratio))
     if u < 1:
         raise impossible(
-            NAME, "uplinks", f": none are left beside {h} hosts on a {radix}-port leaf; fewer hosts_per_leaf"
+            NAME, "uplinks", f": none are left with {h} hosts on a {radix}-port leaf; fewer hosts_per_leaf"
         )
     h = h or min(radix - u, int(u * ratio + 1e-9))
     needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
@@ -93,19 +93,19 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
 def _capacity(radix: int, levels: int, h: int, cables: list[int | None]) -> list[int]:
     """Children that a switch of each tier above the leaves can have."""
     out = []
-    for t, told in enumerate(cables, 2):
+    for t, parallel in enumerate(cables, 2):
         down = radix if t == levels else radix // 2
-        out.append(down // (told or 1))
+        out.append(down // (parallel or 1))
     return out
 
 
 def _check_parallel(radix: int, u: int, cables: list[int | None]) -> None:
     up = u
-    for told in cables:
-        if told and up % told:
+    for parallel in cables:
+        if parallel and up % parallel:
             right = [d for d in range(1, up + 1) if up % d == 0]
             raise impossible(
-                NAME, "parallel", f": {told} does not divide {up} uplinks; one of {', '.join(map(str, right))}"
+                NAME, "parallel", f": {parallel} does not divide {up} uplinks; one of {', '.join(map(str, right))}"
             )
         up = radix // 2
 
@@ -140,13 +140,13 @@ def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
         if column[0] != 1:
             raise impossible(NAME, name, f": it begins with {column[0]}; a host has one cable to one leaf, so 1")
     for other in ("oversubscription", "hosts_per_leaf", "uplinks", "parallel", "levels"):
-        told = values[other]
+        given = values[other]
         if (
-            told is not None
-            and not (other == "levels" and told == len(m))
-            and not (other == "oversubscription" and told == 1)
+            given is not None
+            and not (other == "levels" and given == len(m))
+            and not (other == "oversubscription" and given == 1)
         ):
-            raise impossible(NAME, other, "cannot stand beside m, w and p, which already say it; leave it away")
+            raise impossible(NAME, other, "cannot be combined with m, w and p, which already give it; remove it")
     full = math.prod(m)
     hosts = values["hosts"] or full
     if hosts > full:

@@ -19,7 +19,7 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
     rounds = ports // others if others > 0 else 0
     a, b = np.triu_indices(groups, 1)
     r = np.arange(rounds)[:, None]
-    # Port to the j-th other group, the own one left out: b - 1 for a group before it, a for a group after it.
+    # Port to the j-th other group, its own left out: b - 1 for a group before it, a for a group after it.
     port_a, port_b = r * others + (b - 1), r * others + a
     group_a, group_b = np.broadcast_to(a, port_a.shape), np.broadcast_to(b, port_b.shape)
     return group_a.ravel(), port_a.ravel(), group_b.ravel(), port_b.ravel()

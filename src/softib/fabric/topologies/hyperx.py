@@ -22,8 +22,8 @@ NAME = "hyperx"
 
 def build(values: dict[str, Any]) -> Fabric:
     """The HyperX that ``values`` (checked parameters) describe. Ports: hosts, then each dimension's cables by coordinate."""
-    dims, told = values["dims"], values["parallel"]
-    cables = told if isinstance(told, list) else [told] * len(dims)
+    dims, given = values["dims"], values["parallel"]
+    cables = given if isinstance(given, list) else [given] * len(dims)
     if len(cables) != len(dims):
         raise impossible(
             NAME, "parallel", f": {len(cables)} numbers for {len(dims)} dimensions; give one each, or one for all"
@@ -36,7 +36,7 @@ def build(values: dict[str, Any]) -> Fabric:
         origin = np.flatnonzero(grid.coordinates[:, k] == 0)[:, None, None]
         i, j, s = i[None, :, None], j[None, :, None], np.arange(parallel)[None, None, :]
         a, b = origin + i * grid.stride[k], origin + j * grid.stride[k]
-        # The port to coordinate c skips the own one: c - 1 from below it, c from above it.
+        # The port to coordinate c skips its own: c - 1 from below it, c from above it.
         grid.b.links(
             f"dim-{k}", grid.switch[a], first + (j - 1) * parallel + s, grid.switch[b], first + i * parallel + s
         )

@@ -37,7 +37,7 @@ def build(values: dict[str, Any]) -> Fabric:
                          f"so {radix - 1} or {radix + 1}")  # fmt: skip
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
     if slots > radix // 2:
-        raise impossible(NAME, "nodes_per_unit", f": {slots} nodes do not fit beside {radix // 2} uplinks on a "
+        raise impossible(NAME, "nodes_per_unit", f": {slots} nodes do not fit with {radix // 2} uplinks on a "
                          f"{radix}-port leaf; at most {radix // 2}")  # fmt: skip
     units = -(-nodes // slots)
     values["ufm"] = _has_ufm(values, units)

@@ -21,7 +21,7 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.files import head, stem
+from softib.fabric.formats.files import head, shown_name, stem, uncompressed_name
 from softib.fabric.model import Fabric
 
 __all__ = ["FORMAT", "count", "is_fabric_yaml", "load_fabric_yaml"]
@@ -40,7 +40,7 @@ def is_fabric_yaml(path: str | Path) -> bool:
     Raises :class:`UnreadableFile` where the file cannot be opened.
     """
     path = Path(path)
-    if path.suffix.lower() in YAML_SUFFIXES:
+    if uncompressed_name(path).suffix.lower() in YAML_SUFFIXES:
         return True
     return YAML_HEAD.search(head(path, 1 << 16)) is not None
 
@@ -50,10 +50,9 @@ def load_fabric_yaml(
     *,
     ibnl_dirs: Sequence[str | Path] = (),
     node_name_map: str | Path | None = None,
-    beside: str | Path | None = None,
 ) -> ReadResult:
     """The fabric that the file at ``path`` describes, faults planted. The options go to the reader of an imported dump
-    that names none of its own. Names of files in it are relative to the directory ``beside`` (default: the file's own).
+    that names none of its own. Names of files in it are relative to its directory (of standard input: the current one).
 
     ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute) and ``faults`` (what
     was planted). ``problems`` are those of an imported dump.
@@ -62,14 +61,14 @@ def load_fabric_yaml(
     """
     from softib.fabric.topologies.yaml_lines import load_yaml
 
-    file = Path(path)
-    data, lines = load_yaml(file)
+    data, lines = load_yaml(Path(path))
+    file = Path(shown_name(path))  # in messages
     _lift_import(file, data, lines)
     spec = _checked(file, data, lines)
-    folder = file.parent if beside is None else Path(beside)
+    folder = Path(path).parent
     result = _topology(file, spec, lines, ibnl_dirs, node_name_map, folder)
     fabric = result.fabric
-    fabric.name = spec.name or fabric.name or stem(file)
+    fabric.name = spec.name or fabric.name or stem(path)
     if spec.cables is not None:
         from softib.fabric.topologies.cables import apply_cables
 
@@ -125,7 +124,7 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
         errors = sorted(invalid.errors(), key=lambda e: (lines.of(_path_of(e)), e["type"] == "missing"))
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise InputError(f"{file}:{lines.of(_path_of(first))}: {_in_words(first)}{more}") from None
+        raise InputError(f"{file}:{lines.of(_path_of(first))}: {_message(first)}{more}") from None
 
 
 def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
@@ -134,7 +133,7 @@ def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
         return
     if "topology" in data:
         raise InputError(
-            f"{file}:{lines.of(('import',))}: import stands beside topology; a fabric comes from one of them"
+            f"{file}:{lines.of(('import',))}: import and topology are both given; a fabric comes from one of them"
         )
     data["topology"] = {"import": data.pop("import")}
     lines[("topology",)] = lines[("topology", "import")] = lines.of(("import",))
@@ -144,7 +143,7 @@ def _path_of(error: Any) -> tuple[str | int, ...]:
     return tuple(error["loc"])
 
 
-def _in_words(error: Any) -> str:
+def _message(error: Any) -> str:
     from softib.fabric.topologies.spec_models import PARTS
 
     path = _path_of(error)
@@ -172,7 +171,7 @@ def _topology(
     kind = topology.pop("kind")
     for key in ("name", "generation"):
         if key in topology:
-            raise InputError(f"{file}:{lines.of(('topology', key))}: {key} stands beside topology, not inside it")
+            raise InputError(f"{file}:{lines.of(('topology', key))}: {key} belongs next to topology, not inside it")
     if not isinstance(kind, str) or kind not in registry.KINDS:
         with _at(file, lines, ("topology", "kind")):
             raise UnknownName("topology kind", str(kind), registry.KINDS)
@@ -198,23 +197,23 @@ def _imported(
     for key in topology:
         if key not in IMPORT_KEYS:
             with _at(file, lines, ("topology", str(key))):
-                raise UnknownName("key beside import", str(key), IMPORT_KEYS)
+                raise UnknownName("key next to import", str(key), IMPORT_KEYS)
     if spec.generation is not None:
         raise InputError(
-            f"{file}:{lines.of(('generation',))}: generation: an imported fabric brings its own speeds; leave it away"
+            f"{file}:{lines.of(('generation',))}: generation: an imported fabric brings its own speeds; remove it"
         )
     ibnl = topology.get("ibnl") or []
-    told: dict[str, list[Any]] = {
+    file_names: dict[str, list[Any]] = {
         "import": [topology["import"]],
         "ibnl": ibnl if isinstance(ibnl, list) else [ibnl],
         "node_name_map": [topology["node_name_map"]] if topology.get("node_name_map") else [],
     }
     paths: dict[str, list[Path]] = {}
-    for key, values in told.items():
+    for key, values in file_names.items():
         for value in values:
             if not isinstance(value, str) or not value or "\0" in value:
                 raise InputError(f"{file}:{lines.of(('topology', key))}: {key}: {value!r} is not the name of a file")
-        paths[key] = [_beside(folder, v) for v in values]
+        paths[key] = [_relative_to(folder, v) for v in values]
     from softib.fabric.formats import registry
 
     with _at(file, lines, ("topology", "import")):
@@ -228,7 +227,7 @@ def _imported(
         )
 
 
-def _beside(folder: Path, name: str) -> Path:
+def _relative_to(folder: Path, name: str) -> Path:
     """``name`` relative to the directory of the fabric file."""
     return Path(os.path.normpath(folder / Path(name).expanduser()))
 
@@ -249,7 +248,7 @@ def _sm(file: Path, sm: Any, lines: Any, folder: Path) -> dict[str, Any]:
     options: dict[str, Any] = {} if sm is None else sm.model_dump(exclude_none=True)
     for key in SM_FILES:
         if key in options:
-            options[key] = str(_beside(folder, options[key]).absolute())
+            options[key] = str(_relative_to(folder, options[key]).absolute())
             if not os.path.isfile(options[key]):
                 raise UnreadableFile(f"{file}:{lines.of(('sm', key))}: sm.{key}: no file {options[key]}")
     return options

@@ -25,7 +25,7 @@ class Cables(Part):
 
 
 class Sm(Part):
-    """What the subnet manager is told, under OpenSM's names where it has them.
+    """Options of the subnet manager, under OpenSM's names where it has them.
 
     ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file`` are files, relative to the fabric file;
     ``node`` is the adapter on which the subnet manager runs.

@@ -93,9 +93,9 @@ def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[
     """
     m, w, p, first_up = [h], [1], [1], [h + 1]
     units, up = leaves, u
-    for i, (room, told) in enumerate(zip(most, cables, strict=True)):
+    for i, (room, parallel) in enumerate(zip(most, cables, strict=True)):
         children = min(units, room)
-        width = up // told if told else evenly_spread(children, up, radix if i == len(most) - 1 else radix // 2)
+        width = up // parallel if parallel else evenly_spread(children, up, radix if i == len(most) - 1 else radix // 2)
         m.append(children)
         w.append(width)
         p.append(up // width)

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from softib.errors import InputError, UnreadableFile
-from softib.fabric.formats.files import head
+from softib.fabric.formats.files import shown_name, small_content
 
 __all__ = ["Lines", "load_yaml"]
 
@@ -57,7 +57,10 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a mapping), with the line.
     """
-    raw = head(path, MAX_BYTES + 1)
+    got = small_content(path, MAX_BYTES + 1)
+    raw, path = got.data, Path(shown_name(path))
+    if got.flaw:
+        raise UnreadableFile(f"{path}: {got.flaw}")
     if len(raw) > MAX_BYTES:
         raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a fabric file is a few lines of YAML")
     try:

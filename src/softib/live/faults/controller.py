@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.faults.places import node_at, port_at
+from softib.fabric.faults.targets import node_at, port_at
 from softib.iba.constants import PhysState, PortState
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo

@@ -12,7 +12,7 @@ from typing import Any
 
 from softib.errors import UnreadableFile
 from softib.sm.config import SmConfig
-from softib.sm.fabric_yaml import GUID_FILES, check_told, settings_of
+from softib.sm.fabric_yaml import GUID_FILES, check_keys, settings_of
 from softib.sm.options import read_options
 
 __all__ = ["ManagerSettings"]
@@ -36,7 +36,7 @@ class ManagerSettings:
     def read(self) -> SmConfig:
         """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError` with one line where one
         cannot be read or says what is not possible, or what would have no effect."""
-        check_told(self.fallback)
+        check_keys(self.fallback)
         found: dict[str, Any] = {}
         if self.options is not None:
             found, unused = read_options(_text(self.options), self.options)

@@ -77,7 +77,7 @@ function cableTable(cables, n, port) {
   const heads = ["Port", "Leads to", "Rate", "Load out", "Load in"].map((h, i) => node("th", i === 1 || i === 2 ? {} : { class: "num" }, h));
   return node("div", { class: "scroll" }, node("table", {}, node("thead", {}, node("tr", {}, ...heads)), node("tbody", {}, ...rows)));
 }
-// Show node n (and its port): in the drawing, and in words below it.
+// Show node n (and its port): in the drawing, and as text below it.
 function choose(n, port) {
   if (n < 0 || !chosen) { return; }
   const numbers = new Set(switchesOf(n).map((s) => D.box[s]));
@@ -152,16 +152,16 @@ if (svg) {
   });
   const find = document.getElementById("find"), found = document.getElementById("found");
   const search = () => {
-    const words = find.value.toLowerCase().split(/\s+/).filter(Boolean), hits = [];
-    for (let n = 0; words.length && n < D.name.length; n++) {
+    const terms = find.value.toLowerCase().split(/\s+/).filter(Boolean), hits = [];
+    for (let n = 0; terms.length && n < D.name.length; n++) {
       const text = D.name[n].toLowerCase() + " " + D.guid[n];
-      if (words.every((w) => text.includes(w))) { hits.push(n); }
+      if (terms.every((w) => text.includes(w))) { hits.push(n); }
     }
     // Whole names first, then beginnings, then by name.
-    const rank = (n) => { const t = D.name[n].toLowerCase(), w = words.join(" "); return t === w ? 0 : t.startsWith(w) ? 1 : 2; };
+    const rank = (n) => { const t = D.name[n].toLowerCase(), w = terms.join(" "); return t === w ? 0 : t.startsWith(w) ? 1 : 2; };
     hits.sort((a, b) => rank(a) - rank(b) || byNames(D.name[a], D.name[b]));
     found.replaceChildren(...hits.slice(0, 12).map((n) => nodeButton(n, 0)));
-    if (words.length) { found.append(node("span", { class: "muted" }, hits.length ? count(hits.length, "node") : "no node of this name or GUID")); }
+    if (terms.length) { found.append(node("span", { class: "muted" }, hits.length ? count(hits.length, "node") : "no node of this name or GUID")); }
     return hits;
   };
   find.addEventListener("input", search);

@@ -1,11 +1,11 @@
 // Findings: filter by text and severity, places lead to the drawing, codes to what they mean.
 const findingsTable = document.getElementById("findings-table");
 function filterFindings() {
-  const words = document.getElementById("findings-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const terms = document.getElementById("findings-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const off = Array.from(document.querySelectorAll(".chip[aria-pressed=false]"), (c) => c.dataset.severity);
   let shown = 0;
   findingsTable.querySelectorAll("tbody tr").forEach((row) => {
-    const text = row.textContent.toLowerCase(), keep = words.every((w) => text.includes(w)) && !off.includes(row.dataset.s);
+    const text = row.textContent.toLowerCase(), keep = terms.every((w) => text.includes(w)) && !off.includes(row.dataset.s);
     row.hidden = !keep;
     shown += keep;
   });

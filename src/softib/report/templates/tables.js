@@ -41,10 +41,10 @@ function sortKey(column, row) {
   return column[1] === "node" ? cellText(column, row) : key(row);
 }
 function currentRows() {
-  const columns = COLUMNS[state.table], words = document.getElementById("table-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const columns = COLUMNS[state.table], terms = document.getElementById("table-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   let rows = made[state.table] || (made[state.table] = ROWS[state.table]());
-  if (words.length) {
-    rows = rows.filter((r) => { const text = columns.map((c) => cellText(c, r)).join(" ").toLowerCase(); return words.every((w) => text.includes(w)); });
+  if (terms.length) {
+    rows = rows.filter((r) => { const text = columns.map((c) => cellText(c, r)).join(" ").toLowerCase(); return terms.every((w) => text.includes(w)); });
   }
   if (state.column >= 0) {
     const column = columns[state.column], turn = state.down ? -1 : 1;
@@ -66,7 +66,7 @@ function fill() {
   grid.replaceChildren(node("table", { class: "stack", id: "table-" + state.table }, node("thead", {}, node("tr", {}, ...heads)),
     node("tbody", {}, ...shown.map((r) => node("tr", {}, ...columns.map((c) => cell(c, r)))))));
   const left = state.table === "switches" || !D.cable.left_out ? "" : "; " + count(D.cable.left_out, "cable") + " left out of this file (--json has all)";
-  document.getElementById("rows-told").textContent = (rows.length ? shown.length.toLocaleString("en") + " of " + rows.length.toLocaleString("en") + " rows" : "Nothing matches the filter") + left;
+  document.getElementById("rows-shown").textContent = (rows.length ? shown.length.toLocaleString("en") + " of " + rows.length.toLocaleString("en") + " rows" : "Nothing matches the filter") + left;
   document.getElementById("more-rows").hidden = shown.length === rows.length;
 }
 document.querySelectorAll("[data-table]").forEach((tab) => tab.addEventListener("click", () => {

@@ -34,7 +34,7 @@ from softib.sm.inventory import READ_FROM_DEVICES, Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
 from softib.sm.sa.class_port_info import class_port_info
-from softib.sm.sa.match import asked_components, matching
+from softib.sm.sa.match import matching, selected_components
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
 from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
@@ -69,7 +69,7 @@ class _Kind:
 
 
 class Administrator:
-    """Answers for the subnet that :meth:`refresh` was told of last; before the first one requests get BUSY.
+    """Answers for the subnet that :meth:`refresh` got last; before the first one requests get BUSY.
 
     ``sm_info`` (gives uint8[64]) and ``other_managers`` (port of the database → SMInfo) are what SMInfoRecord tells.
     """
@@ -94,7 +94,7 @@ class Administrator:
         self.members = Members.everybody(0)
 
     def learn(self, need: Need, table: np.ndarray) -> None:
-        """What devices told until the next sweep."""
+        """What devices answered, until the next sweep."""
         self._read[need] = table
 
     def refresh(self, subnet: Subnet, members: Members) -> None:
@@ -107,40 +107,40 @@ class Administrator:
 
     # -- batches --
 
-    def answer(self, asked: MadBatch, now_ps: int) -> MadBatch:
+    def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
         """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is met with silence."""
-        if len(asked) == 1 and self.one_path and (reply := self.one_path.reply(asked, self.sa_key)) is not None:
+        if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
-        key = H.sm_key.get(asked.mad)
+        key = H.sm_key.get(requests.mad)
         known = (key == 0) | (key == np.uint64(self.sa_key))
         if not known.all():
-            asked = asked[known]
-        if not len(asked):
+            requests = requests[known]
+        if not len(requests):
             return MadBatch.zeros(0)
-        reply = reply_to(asked)
+        reply = reply_to(requests)
         if self.subnet is None:
             H.status.set(reply.mad, int(MadStatus.BUSY))
             return reply
-        todo = np.ones(len(asked), bool)
-        todo[self._path_gets(asked, reply.mad)] = False
+        todo = np.ones(len(requests), bool)
+        todo[self._path_gets(requests, reply.mad)] = False
         payload: dict[int, bytes] = {}
-        answered = np.ones(len(asked), bool)
+        answered = np.ones(len(requests), bool)
         for i in np.flatnonzero(todo).tolist():
-            answer = self._one(asked, i, now_ps)
+            answer = self._one(requests, i, now_ps)
             if answer.wait is not None:
-                self.deferred.append((answer.wait, asked[i : i + 1]))
+                self.deferred.append((answer.wait, requests[i : i + 1]))
                 answered[i] = False
                 continue
-            long = self._write(answer, int(asked.mad[i, 3]), reply.mad[i])
+            long = self._write(answer, int(requests.mad[i, 3]), reply.mad[i])
             if long is not None:
                 payload[i] = long
         reply.payload = payload or None
         return reply if answered.all() else reply[answered]
 
-    def _path_gets(self, asked: MadBatch, out: np.ndarray) -> np.ndarray:
+    def _path_gets(self, requests: MadBatch, out: np.ndarray) -> np.ndarray:
         """Answer every Get(PathRecord) that names both ends, all at once; returns their rows."""
         assert self.paths is not None
-        mad = asked.mad
+        mad = requests.mad
         is_get = (
             (mad[:, 3] == M.GET) & (mad[:, 16] == 0) & (mad[:, 17] == A.PATH_RECORD) & (mad[:, 2] == SA_CLASS_VERSION)
         )
@@ -164,20 +164,20 @@ class Administrator:
         out[done, H.attr_offset.byte + 1] = PathRecord.size // 8
         return rows
 
-    def _one(self, asked: MadBatch, row: int, now_ps: int) -> Answer:
-        mad = asked.mad[row]
+    def _one(self, requests: MadBatch, row: int, now_ps: int) -> Answer:
+        mad = requests.mad[row]
         method, attr = int(mad[3]), int(H.attr_id.get(mad))
         if int(mad[2]) != SA_CLASS_VERSION or int(mad[0]) != 1:
             return Answer(MadStatus.BAD_VERSION)
         if method not in RESPONSE:
             return Answer(MadStatus.BAD_METHOD)
         data = mad[SA_DATA:]
-        if asked.payload and row in asked.payload:
-            data = np.frombuffer(asked.payload[row], np.uint8)[SA_DATA:]
-        lid = int(asked.slid[row])
+        if requests.payload and row in requests.payload:
+            data = np.frombuffer(requests.payload[row], np.uint8)[SA_DATA:]
+        lid = int(requests.slid[row])
         request = Request(
             method, attr, int(H.attr_mod.get(mad)), int(H.comp_mask.get(mad)), data,
-            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(asked.qp[row]),
+            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(requests.qp[row]),
             int(_of(self).end_of_lid[lid]), now_ps,
         )  # fmt: skip
         return self._answer(request)
@@ -203,9 +203,9 @@ class Administrator:
     def _answer(self, r: Request) -> Answer:
         if r.attr in READ_FROM_DEVICES:
             return self._from_devices(r)
-        own = _METHODS.get(r.attr)
-        if own is not None:
-            function = own.get(r.method)
+        methods = _METHODS.get(r.attr)
+        if methods is not None:
+            function = methods.get(r.method)
             return function(self, r) if function else Answer(MadStatus.BAD_ATTRIBUTE)
         kind = _KINDS.get(r.attr)
         if kind is None or r.method not in (M.GET, M.GET_TABLE):
@@ -237,18 +237,22 @@ class Administrator:
         if r.method not in (M.GET, M.GET_TABLE):
             return Answer(MadStatus.BAD_ATTRIBUTE)
         if r.attr == A.PKEY_RECORD and not r.trusted:
-            return Answer(E.REQ_INVALID)  # OpenSM's answer; who shares a partition could be told (IBA 15.4.1.2)
+            return Answer(
+                E.REQ_INVALID
+            )  # OpenSM's answer; those of a shared partition could be answered (IBA 15.4.1.2)
         record = READ_FROM_DEVICES[r.attr].record
         lid = int(record.fields["lid"].get(r.data)) if r.comp_mask & LID_BIT else 0
         table = self._read.get(Need(r.attr, lid), self._read.get(Need(r.attr)))
         if table is None:
             return Answer(wait=Need(r.attr, lid))
         query = r.data[: record.size]
-        if r.attr == A.PKEY_RECORD:  # asked most significant octet first, told the other way round: see the inventory
+        if (
+            r.attr == A.PKEY_RECORD
+        ):  # the request has the most significant byte first, the answer the least: see the inventory
             query = query.copy()
             query[2:4] = query[3:1:-1].copy()
         rows = matching(record, table, r.comp_mask, query)
-        ports = PORT_COMPONENTS & set(asked_components(record, r.comp_mask))
+        ports = PORT_COMPONENTS & set(selected_components(record, r.comp_mask))
         if ports:  # a CA port is the LID's own: which number is asked matters for switches only (OpenSM's rule, too)
             others = matching(record, table, r.comp_mask, query, frozenset(ports))
             end = _of(self).end_of_lid[record.fields["lid"].get(table[others])]

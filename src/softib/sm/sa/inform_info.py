@@ -1,4 +1,4 @@
-"""InformInfo and InformInfoRecord (IBA 13.4.8.3, 15.2.5.12): subscribing, and who has."""
+"""InformInfo and InformInfoRecord (IBA 13.4.8.3, 15.2.5.12): subscribing, and the list of subscriptions."""
 
 from __future__ import annotations
 

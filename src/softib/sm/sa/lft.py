@@ -1,4 +1,4 @@
-"""LinearForwardingTableRecord (IBA 15.2.5.6): what the switches were told."""
+"""LinearForwardingTableRecord (IBA 15.2.5.6): what was written to the switches."""
 
 from __future__ import annotations
 

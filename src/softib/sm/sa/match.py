@@ -7,10 +7,10 @@ import numpy as np
 from softib.iba.sa import COMPONENTS
 from softib.iba.structure import Field, Structure
 
-__all__ = ["asked_components", "matching"]
+__all__ = ["matching", "selected_components"]
 
 
-def asked_components(record: type[Structure], comp_mask: int) -> list[str]:
+def selected_components(record: type[Structure], comp_mask: int) -> list[str]:
     """Names of the components that a mask selects, in the order of the record. Reserved ones are left out."""
     return [n for bit, n in enumerate(COMPONENTS[record]) if n is not None and comp_mask >> bit & 1]
 
@@ -23,7 +23,7 @@ def matching(
     Components in ``skip`` are not compared: the kind of record has a rule of its own for them.
     """
     rows: np.ndarray | None = None
-    for name in dict.fromkeys(asked_components(record, comp_mask)):
+    for name in dict.fromkeys(selected_components(record, comp_mask)):
         if name in skip:
             continue
         some = table if rows is None else table[rows]

@@ -23,7 +23,7 @@ CREATE = mask_of(R, "port_gid", "join_state", "qkey", "pkey", "sl", "flow_label"
 BIT = {name: mask_of(R, name) for name in R.fields if not name.startswith("_")}
 FIXED = ("qkey", "pkey", "sl", "flow_label", "hop_limit", "tclass", "mlid", "scope")
 """Components that, when given, must be the group's."""
-OWN_SIGNATURE = b"\xa0\x1b"
+SA_SIGNATURE = b"\xa0\x1b"
 """Octets 2-3 of MGIDs that SA makes up."""
 DEFAULT_SCOPE = 2
 LINK_LOCAL = 2
@@ -138,7 +138,7 @@ class Multicast:
     def _new_mgid(self, scope: int) -> bytes:
         while True:
             self._made += 1
-            mgid = bytes((0xFF, 0x10 | scope)) + OWN_SIGNATURE + bytes(8) + self._made.to_bytes(4, "big")
+            mgid = bytes((0xFF, 0x10 | scope)) + SA_SIGNATURE + bytes(8) + self._made.to_bytes(4, "big")
             if mgid not in self.groups.groups:
                 return mgid
 
@@ -223,7 +223,7 @@ def _allowed(mgid: bytes) -> bool:
     """May somebody ask for this MGID? Multicast, no reserved flag, a scope, and no link-local one of those that SA makes up
     (IBA 4.1.1, 15.2.5.17.2; scope 15 as OpenSM, whose osmtest asks for it)."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4
-    made_up = mgid[2:4] == OWN_SIGNATURE and scope == LINK_LOCAL
+    made_up = mgid[2:4] == SA_SIGNATURE and scope == LINK_LOCAL
     return mgid[0] == 0xFF and flags <= 1 and scope > 0 and not made_up
 
 

@@ -1,4 +1,4 @@
-"""Who is in which partition, as columns (IBA 10.9.3): two ports may talk when they share a P_Key and one is a full member."""
+"""Partition membership as columns (IBA 10.9.3): two ports may talk when they share a P_Key and one is a full member."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ CLASS_HEADER = SA_DATA - RMPP_HEADER - 12
 """Octets between the RMPP header and the data: part of every segment's payload."""
 
 
-def reply_to(asked: MadBatch) -> MadBatch:
-    """Answers without content: addresses turned round, method answered, no RMPP, no SM_Key."""
-    reply = asked[np.arange(len(asked))]
+def reply_to(requests: MadBatch) -> MadBatch:
+    """Answers without content: addresses swapped, method of the response, no RMPP, no SM_Key."""
+    reply = requests[np.arange(len(requests))]
     reply.payload = None
-    reply.dlid, reply.slid = asked.slid.copy(), asked.dlid.copy()
+    reply.dlid, reply.slid = requests.slid.copy(), requests.dlid.copy()
     mad = reply.mad
     mad[:, 3] = ANSWER[mad[:, 3]]
     mad[:, STATUS : STATUS + 2] = 0
@@ -41,19 +41,19 @@ def reply_to(asked: MadBatch) -> MadBatch:
     return reply
 
 
-def short_reply(asked: MadBatch, mad: bytes, record: bytes) -> MadBatch:
+def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
     """The answer to a Get that came alone, ``mad`` its 256 octets: status 0 and ``record``."""
-    told = bytearray(MAD_SIZE)
-    told[:RMPP_HEADER] = mad[:RMPP_HEADER]
-    told[3] = SaMethod.GET_RESP
-    told[STATUS : STATUS + 2] = bytes(2)
-    told[H.attr_offset.byte + 1] = len(record) // 8
-    told[H.comp_mask.byte : SA_DATA] = mad[H.comp_mask.byte : SA_DATA]
-    told[SA_DATA : SA_DATA + len(record)] = record
-    reply = np.frombuffer(told, np.uint8).reshape(1, MAD_SIZE)
+    out = bytearray(MAD_SIZE)
+    out[:RMPP_HEADER] = mad[:RMPP_HEADER]
+    out[3] = SaMethod.GET_RESP
+    out[STATUS : STATUS + 2] = bytes(2)
+    out[H.attr_offset.byte + 1] = len(record) // 8
+    out[H.comp_mask.byte : SA_DATA] = mad[H.comp_mask.byte : SA_DATA]
+    out[SA_DATA : SA_DATA + len(record)] = record
+    reply = np.frombuffer(out, np.uint8).reshape(1, MAD_SIZE)
     return MadBatch(
-        reply, asked.slid.copy(), asked.dlid.copy(), asked.qp.copy(), asked.sl.copy(), asked.pkey_index.copy(),
-        asked.tid.copy(), asked.status.copy(),
+        reply, request.slid.copy(), request.dlid.copy(), request.qp.copy(), request.sl.copy(), request.pkey_index.copy(),
+        request.tid.copy(), request.status.copy(),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""MulticastForwardingTableRecord (IBA 15.2.5.8): what the switches were told."""
+"""MulticastForwardingTableRecord (IBA 15.2.5.8): what was written to the switches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def table(subnet: Subnet, groups: McastManager) -> np.ndarray:
     """uint8[n, 72], ascending by LID, block and position; blocks in which a switch forwards nothing are left out."""
     out = []
     for row in subnet.switch_rows.tolist():
-        told = groups.table_of(int(subnet.graph.switch_guid[row]))
-        blocks = len(told) // MFT_BLOCK
-        masks = told.reshape(blocks, MFT_BLOCK, 16)
+        mft = groups.table_of(int(subnet.graph.switch_guid[row]))
+        blocks = len(mft) // MFT_BLOCK
+        masks = mft.reshape(blocks, MFT_BLOCK, 16)
         positions = -(-(int(subnet.graph.switch_nports[row]) + 1) // MFT_PORTS)
         for block in np.flatnonzero(masks.any(axis=(1, 2))).tolist():
             lid, mask = int(subnet.switch_lid[row]), masks[block, :, :positions].T

@@ -46,5 +46,5 @@ def multi_path(subnet: Subnet, paths: Paths, r: Request) -> Answer:
         target,
         np.full(pairs, most),
     )
-    turn = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    return Answer(records=records[np.lexsort((owner, turn))][: most or MOST])
+    nth = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    return Answer(records=records[np.lexsort((owner, nth))][: most or MOST])

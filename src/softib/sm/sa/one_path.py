@@ -31,8 +31,8 @@ PATH_GET = bytes((1, int(MgmtClass.SUBN_ADM), 2, int(SaMethod.GET)))
 """BaseVersion, MgmtClass, ClassVersion, method."""
 PATH_ATTRIBUTE = int(SaAttr.PATH_RECORD).to_bytes(2, "big")
 SM_KEY, COMP_MASK = SaHeader.sm_key.byte, SaHeader.comp_mask.byte
-_ASKED = struct.Struct(">8xQQQQHH6xH12x")
-_TOLD = struct.Struct(">8xQQQQHH5xBHxBBBB7x")
+_QUERY = struct.Struct(">8xQQQQHH6xH12x")
+_RECORD = struct.Struct(">8xQQQQHH5xBHxBBBB7x")
 REVERSIBLE, EXACTLY = 0x80, 0x80
 MULTICAST_PREFIX = 0xFF
 
@@ -60,29 +60,29 @@ class OnePath:
         return tuple(map(_view, (s.end_of_lid, s.end_lid, s.end_lmc, s.end_guid, s.end_port)))
 
     @cached_property
-    def _ways(self) -> tuple[np.ndarray, ...]:
+    def _walk_args(self) -> tuple[np.ndarray, ...]:
         """What the columns' kernel takes, for one: of their types, or it would be compiled again."""
         s, db = self.subnet, self.subnet.db
         source, target = np.zeros(1, s.end_port.dtype), np.zeros(1, s.end_port.dtype)
         return (source, target, np.zeros(1, np.int64), s.routing.lft, s.switch_of_node, db.node_base, db.node_nports,
                 db.port_node, db.port_peer, s.mtu, s.rate_rank, np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8))  # fmt: skip
 
-    def reply(self, asked: MadBatch, sa_key: int) -> MadBatch | None:
+    def reply(self, request: MadBatch, sa_key: int) -> MadBatch | None:
         """The answer to one MAD; None: ask the columns."""
-        mad = asked.mad[0].tobytes()
+        mad = request.mad[0].tobytes()
         if mad[:4] != PATH_GET or mad[16:18] != PATH_ATTRIBUTE:
             return None
         if int.from_bytes(mad[SM_KEY : SM_KEY + 8], "big") not in (0, sa_key):
             return None
         mask = int.from_bytes(mad[COMP_MASK : COMP_MASK + 8], "big")
         record = self.get(mad[SA_DATA : SA_DATA + 64], mask)
-        return None if record is None else short_reply(asked, mad, record)
+        return None if record is None else short_reply(request, mad, record)
 
     def get(self, question: bytes, mask: int) -> bytes | None:
         """The record (64 octets) for a PathRecord and its component mask; None: ask the columns."""
         if mask & ~PLAIN or self.subnet.routing.path_sl is not None:
             return None
-        dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _ASKED.unpack(question)
+        dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
         source = self._end(mask, SGID, sprefix, sguid, SLID, slid)
         target = self._end(mask, DGID, dprefix, dguid, DLID, dlid)
         if source < 0 or target < 0:
@@ -93,13 +93,13 @@ class OnePath:
         slid = slid if mask & SLID else end_lid[source]
         dlid = dlid if mask & DLID else end_lid[target]
         shared = self._partition(source, target, pkey & BASE if mask & PKEY else -1)
-        way = self._walk(end_port[source], end_port[target], dlid)
-        if shared is None or way is None:
+        walked = self._walk(end_port[source], end_port[target], dlid)
+        if shared is None or walked is None:
             return None
         life = 0 if source == target else self.life
-        return _TOLD.pack(
+        return _RECORD.pack(
             self.prefix, end_guid[target], self.prefix, end_guid[source], dlid, slid, REVERSIBLE, shared[0], shared[1] & 15,
-            EXACTLY | way[0], EXACTLY | int(RATE_OF_RANK[way[1]]), EXACTLY | life,
+            EXACTLY | walked[0], EXACTLY | int(RATE_OF_RANK[walked[1]]), EXACTLY | life,
         )  # fmt: skip
 
     def _end(self, mask: int, gid_bit: int, prefix: int, guid: int, lid_bit: int, lid: int) -> int:
@@ -123,8 +123,8 @@ class OnePath:
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:
-        """Smallest MTU and rate on the way, None where there is none."""
-        source, target, lid, *tables, hops, mtu, rank = self._ways
+        """Smallest MTU and rate on the path, None where there is none."""
+        source, target, lid, *tables, hops, mtu, rank = self._walk_args
         source[0], target[0], lid[0] = p, d, dlid
         walk(source, target, lid, *tables, hops, mtu, rank)
         return None if hops[0] < 0 else (int(mtu[0]), int(rank[0]))

@@ -1,6 +1,6 @@
 """PathRecord (IBA 15.2.5.16): paths as the forwarding tables lead, for any number of pairs at once.
 
-MTU and rate are the smallest on the way, the P_Key is one that both ends have, the SL is the engine's, else the
+MTU and rate are the smallest on the path, the P_Key is one that both ends have, the SL is the engine's, else the
 partition's. With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID, then the rest.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["ANY", "MOST_RECORDS", "Paths", "path_to_group"]
 
 ANY = -1
 MOST_RECORDS = 1 << 20
-"""Records of one answer at most (64 MiB): who asks for all pairs of 13,000 ports is told NO_RESOURCES."""
+"""Records of one answer at most (64 MiB): a request for all pairs of 13,000 ports gets NO_RESOURCES."""
 MOST_LID_PAIRS = 128
 NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
@@ -40,7 +40,7 @@ class Paths:
     def __init__(self, subnet: Subnet, members: Members):
         self.subnet, self.members = subnet, members
 
-    # -- who --
+    # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(source end, target end, status) of each question (uint8[n, 64], uint64[n]); ends are ANY where not given."""
@@ -107,9 +107,9 @@ class Paths:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         s = self.subnet
         slid, dlid = s.end_lid[source], s.end_lid[target]
-        own_s, own_d = (mask & BIT["slid"]) > 0, (mask & BIT["dlid"]) > 0
-        wide_s, wide_d = np.where(own_s, 0, s.end_lmc[source]), np.where(own_d, 0, s.end_lmc[target])
-        slid, dlid = np.where(own_s, R.slid.get(q), slid), np.where(own_d, R.dlid.get(q), dlid)
+        given_s, given_d = (mask & BIT["slid"]) > 0, (mask & BIT["dlid"]) > 0
+        wide_s, wide_d = np.where(given_s, 0, s.end_lmc[source]), np.where(given_d, 0, s.end_lmc[target])
+        slid, dlid = np.where(given_s, R.slid.get(q), slid), np.where(given_d, R.dlid.get(q), dlid)
         if not (wide_s | wide_d).any():
             return np.arange(len(q)), slid, dlid
         rows, slids, dlids = [], [], []
@@ -159,13 +159,13 @@ class Paths:
     def _sl(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, sl: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        asked, wanted = (mask & BIT["sl"]) > 0, R.sl.get(q)
+        selected, wanted = (mask & BIT["sl"]) > 0, R.sl.get(q)
         table = self.subnet.routing.path_sl
         if table is None:
-            return np.where(asked, wanted, sl), np.ones(len(q), bool)
+            return np.where(selected, wanted, sl), np.ones(len(q), bool)
         a, b = self.subnet.graph_end[source], self.subnet.graph_end[target]
-        own = table[a, b]
-        return own, ~asked | (own == wanted)
+        path_sl = table[a, b]
+        return path_sl, ~selected | (path_sl == wanted)
 
 
 def _chosen(
@@ -173,16 +173,16 @@ def _chosen(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a path that can do ``have`` is used with, and whether it satisfies (IBA 15.2.5.16, selectors).
 
-    Who wants exactly, or less than, what the path surpasses gets what was wanted: a path may be used at less than it can.
+    A request for exactly, or less than, what the path surpasses gets what it asks for: a path may be used below its limit.
     """
-    asked = ((mask & BIT[name]) > 0) & ((mask & BIT[f"{name}_selector"]) > 0)
-    if not asked.any():
+    selected = ((mask & BIT[name]) > 0) & ((mask & BIT[f"{name}_selector"]) > 0)
+    if not selected.any():
         return have, np.ones(len(have), bool)
     selector = R.fields[f"{name}_selector"].get(q)
     least = 0 if name == "packet_life_time" else 1
-    value = np.where(asked & (selector == Selector.LESS), np.minimum(have, wanted - 1), have)
-    value = np.where(asked & (selector == Selector.EXACTLY), wanted, value)
-    good = ~asked | (selector == Selector.LARGEST)
+    value = np.where(selected & (selector == Selector.LESS), np.minimum(have, wanted - 1), have)
+    value = np.where(selected & (selector == Selector.EXACTLY), wanted, value)
+    good = ~selected | (selector == Selector.LARGEST)
     good |= (selector == Selector.GREATER) & (have > wanted)
     good |= (selector == Selector.LESS) & (wanted - 1 >= least)
     good |= (selector == Selector.EXACTLY) & (have >= wanted) & (wanted >= least)

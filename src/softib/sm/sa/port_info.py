@@ -1,4 +1,4 @@
-"""PortInfoRecord (IBA 15.2.5.3): one for each port that told PortInfo."""
+"""PortInfoRecord (IBA 15.2.5.3): one for each port whose PortInfo is known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAP_MASK, CAP_MASK2 = mask_of(R, "cap_mask"), mask_of(R, "cap_mask2")
 
 def table(subnet: Subnet) -> np.ndarray:
     """uint8[ports, 72], ascending by LID and portnum. All ports of a switch have the LID of its port 0."""
-    rows = subnet.told_ports
+    rows = subnet.ports_with_info
     out = R.zeros(len(rows))
     out[:, 4:68] = subnet.db.port_info[rows]
     R.fields["endport_lid"].set(out, subnet.lid_of_port[rows])

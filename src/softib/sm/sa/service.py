@@ -1,4 +1,4 @@
-"""ServiceRecord (IBA 15.2.5.14): who offers what, for as long as its lease lasts."""
+"""ServiceRecord (IBA 15.2.5.14): services by name, each for as long as its lease lasts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Services:
         self.records: dict[bytes, tuple[np.ndarray, int, int]] = {}
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
-        """May this requester change the record: the port that registered it, who knows its ServiceKey, the trusted.
+        """May this requester change the record: the port that registered it, one that knows its ServiceKey, a trusted one.
 
         (OpenSM lets everybody; osmtest renews and deletes its own without showing the key.)
         """
@@ -85,8 +85,8 @@ class Services:
             R.service_key.set(found, np.zeros((len(found), 2), np.uint64))
         return Answer(records=found)
 
-    def gone(self, guids: set[int]) -> None:
-        """Ports that left offer nothing any more."""
+    def remove_ports(self, guids: set[int]) -> None:
+        """Remove the services of ports that left."""
         left = [k for k, (record, *_) in self.records.items() if int(R.service_gid.get(record)[1]) in guids]
         for name in left:
             del self.records[name]

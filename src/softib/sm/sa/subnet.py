@@ -83,10 +83,10 @@ class Subnet:
         """int32[LIDs]: the end that owns a LID, -1 = nobody."""
         owner = np.full(1 << 16, -1, np.int32)
         size = 1 << self.end_lmc
-        own = np.repeat(np.arange(len(size), dtype=np.int32), size)
-        lid = self.end_lid[own] + np.arange(len(own)) - np.repeat(np.cumsum(size) - size, size)
+        end = np.repeat(np.arange(len(size), dtype=np.int32), size)
+        lid = self.end_lid[end] + np.arange(len(end)) - np.repeat(np.cumsum(size) - size, size)
         inside = lid <= LID_UCAST_MAX
-        owner[lid[inside]] = own[inside]
+        owner[lid[inside]] = end[inside]
         owner[0] = -1
         return owner
 
@@ -112,14 +112,14 @@ class Subnet:
     def lid_of_port(self) -> np.ndarray:
         """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 where there is none."""
         db = self.db
-        own = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
+        base = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
         lid = np.zeros(db.n_ports, np.int64)
         lid[self.end_port] = self.end_lid
-        return lid[own]
+        return lid[base]
 
     @cached_property
-    def told_ports(self) -> np.ndarray:
-        """Ports that told PortInfo and belong to an end port with a LID, ascending by LID and portnum."""
+    def ports_with_info(self) -> np.ndarray:
+        """Ports whose PortInfo is known and that belong to an end port with a LID, ascending by LID and portnum."""
         db = self.db
         rows = np.flatnonzero(db.has_port_info & (self.lid_of_port > 0))
         return rows[np.lexsort((db.port_num[rows], self.lid_of_port[rows]))]

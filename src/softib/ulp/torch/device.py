@@ -60,21 +60,23 @@ def open_device() -> Device:
     """The device and port that ``$SOFTIB_TORCH_DEVICE`` names (``mlx5_0`` or ``mlx5_0:1``); without it, active ports
     are dealt out by ``$LOCAL_RANK``. Raises :class:`InputError` where no port is active."""
     verbs = load_pyverbs()
-    told, _, told_port = os.environ.get(DEVICE_VARIABLE, "").partition(":")
+    wanted, _, wanted_port = os.environ.get(DEVICE_VARIABLE, "").partition(":")
     names = [device.name.decode() for device in verbs.device.get_device_list()]
     if not names:
         raise InputError("no RDMA device is here; start the program with 'softib run -- …'")
-    if told and told not in names:
-        raise InputError(f"${DEVICE_VARIABLE}: no device {told!r}; there are {', '.join(names)}")
+    if wanted and wanted not in names:
+        raise InputError(f"${DEVICE_VARIABLE}: no device {wanted!r}; there are {', '.join(names)}")
     ports = []
-    for name in [told] if told else names:
+    for name in [wanted] if wanted else names:
         context = verbs.device.Context(name=name)
         for portnum in range(1, context.query_device().phys_port_cnt + 1):
             port = context.query_port(portnum)
-            if port.state == PORT_ACTIVE and (not told_port or str(portnum) == told_port):
+            if port.state == PORT_ACTIVE and (not wanted_port or str(portnum) == wanted_port):
                 ports.append(Device(verbs, context, portnum, port.lid, port.active_mtu, f"{name}:{portnum}"))
     if not ports:
-        raise InputError(f"no port of {', '.join([told] if told else names)} is active; is a subnet manager running?")
+        raise InputError(
+            f"no port of {', '.join([wanted] if wanted else names)} is active; is a subnet manager running?"
+        )
     chosen = ports[int(os.environ.get("LOCAL_RANK", "0") or 0) % len(ports)]
     for other in {id(p.context): p.context for p in ports}.values():
         if other is not chosen.context:

@@ -71,7 +71,7 @@ class SoftibWork(dist.Work):
 
 class SoftibProcessGroup(dist.ProcessGroup):
     """Collectives over ``links``. Operations of a group run in the order in which they were called, sends and receives
-    beside them; ``Work.wait`` raises what went wrong."""
+    between them; ``Work.wait`` raises what went wrong."""
 
     def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
         super().__init__(rank, size)

@@ -146,17 +146,17 @@ class Wire:
         handlers: dict[str, Callable[[int, Any], None]] = {
             "message": self._message, "read": self._read, "lost": self._lose
         }  # fmt: skip
-        for kind, peer, told in events:
-            handlers[kind](peer, told)
+        for kind, peer, detail in events:
+            handlers[kind](peer, detail)
         return len(events)
 
     def probe(self) -> None:
         """Ask those whom we only wait for whether they live: a connection with nothing outstanding never says that its other
         end is dead (IBA 9.7.6.1.3 lets the requester notice alone)."""
-        asked = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
+        awaited = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
         if any(self._anybody.values()):
-            asked |= set(range(self.links.size)) - {self.links.rank}
-        for peer in sorted(asked - self._lost.keys()):
+            awaited |= set(range(self.links.size)) - {self.links.rank}
+        for peer in sorted(awaited - self._lost.keys()):
             self.links.probe(peer)
 
     # -- what arrives --
@@ -212,9 +212,9 @@ class Wire:
 
     def _lose(self, peer: int, why: str) -> None:
         error = self._lost.setdefault(peer, PeerLost(f"rank {peer} is lost: {why}"))
-        asked = {n: r for n, r in self._sent.items() if r.peer == peer}
-        asked |= {n: r for n, (r, _) in self._reading.items() if r.peer == peer}
-        for number, request in asked.items():
+        requests = {n: r for n, r in self._sent.items() if r.peer == peer}
+        requests |= {n: r for n, (r, _) in self._reading.items() if r.peer == peer}
+        for number, request in requests.items():
             self._sent.pop(number, None)
             self._reading.pop(number, None)
             self._fail(request, error)

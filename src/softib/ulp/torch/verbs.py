@@ -16,7 +16,7 @@ from softib.ulp.torch.rendezvous import SLOT
 __all__ = ["VerbsLinks"]
 
 RECV_SLOTS = 32
-"""Control messages that a peer may have on the way before it waits (RNR)."""
+"""Control messages that a peer may have in flight before it waits (RNR)."""
 SEND_SLOTS = 32
 READS = 16
 """RDMA READs outstanding on a connection: what an HCA takes (max_qp_rd_atom of the ConnectX family)."""

@@ -1,4 +1,4 @@
-"""The thread of a process group: it runs collectives in their order, and single messages beside them."""
+"""The thread of a process group: it runs collectives in their order, and single messages between them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SPINS = 200
 """Polls without an event before the thread lets others run for ``NAP_S``."""
 NAP_S = 50e-6
 PROBE_S = 1.0
-"""Without an event for so long, ranks that are waited for are asked whether they live."""
+"""Without an event for this long, the worker probes whether the ranks that it waits for live."""
 
 
-def _told(settled: torch.futures.Future) -> object:
+def _result_of(settled: torch.futures.Future) -> object:
     """The result, or the error as C++ knows errors: only a callback that raises makes one (torch.futures.Future.then);
     ``set_exception`` is seen by Python alone, and DDP waits in C++."""
     result, error = settled.value()
@@ -48,7 +48,7 @@ class Task:
     error: Exception | None = None
 
     def __post_init__(self) -> None:
-        self.future = self.settled.then(_told)
+        self.future = self.settled.then(_result_of)
 
     def settle(self, error: Exception | None = None) -> bool:
         """End it. True, as what is said of a task that has ended."""
@@ -81,7 +81,7 @@ class Worker:
         return task
 
     def close(self) -> None:
-        """End what runs, with an error for who waits."""
+        """End what runs, with an error for the waiter."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -92,15 +92,15 @@ class Worker:
     # -- the thread --
 
     def _run(self) -> None:
-        gone: Exception = PeerError("the process group was closed")
+        reason: Exception = PeerError("the process group was closed")
         try:
             self._work()
         except Exception as error:  # of the device: nobody may wait for a thread that is no more
-            gone = error
+            reason = error
             with self._wake:
                 self._closing = True
         for task in (*self._queue, *self._single, *(task for task, _ in self._new)):
-            task.settle(gone)
+            task.settle(reason)
 
     def _work(self) -> None:
         idle, probe_s = 0, time.monotonic() + PROBE_S
@@ -148,6 +148,6 @@ class Worker:
             return task.settle(error)
         if time.monotonic() > task.deadline_s:
             missing = next(request.what for request in task.waits if not request.done)
-            told = f"{task.what}: no end after {self.timeout_s:g} s; waits for a {missing}"
-            return task.settle(PeerError(told))
+            message = f"{task.what}: no end after {self.timeout_s:g} s; waits for a {missing}"
+            return task.settle(PeerError(message))
         return False

@@ -230,7 +230,7 @@ def test_what_cannot_be_told_is_a_problem_not_a_guess() -> None:
     got = match_plan(plan, small())
     assert (got.port == -1).all()
     assert [(p.line, p.reason) for p in got.problems] == [
-        (2, "no node 'leaf-3' in the fabric; near: Leaf-2, leaf-1"),
+        (2, "no node 'leaf-3' in the fabric; similar: Leaf-2, leaf-1"),
         (2, "h1 1: the name stands for 2 nodes (h1 mlx5_0, h1 mlx5_1) and '1' does not tell which"),
         (3, "leaf-1 99: MF0;leaf-1:MQM8700/U1 has no port 99; its ports are 1 to 40"),
         (3, "h1 mlx5_7/1: no adapter mlx5_7 there; its nodes are h1 mlx5_0, h1 mlx5_1"),

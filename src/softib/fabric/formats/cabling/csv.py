@@ -81,8 +81,8 @@ def parse_cabling(text: str, file: str) -> CablingPlan:
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines[at + 1 :], at + 2):
         fields = _split(line, delimiter)
-        again = columns["node0"] < len(fields) and fields[columns["node0"]].lower() == heading
-        if not any(fields) or line.lstrip().startswith("#") or again:
+        is_heading = columns["node0"] < len(fields) and fields[columns["node0"]].lower() == heading
+        if not any(fields) or line.lstrip().startswith("#") or is_heading:
             continue
         row = _row(fields, line, columns, number, problems)
         if row is not None:
@@ -113,23 +113,23 @@ def _columns(fields: list[str]) -> Columns | None:
     if len(fields) < 4:
         return None
     found: Columns = {}
-    words = [re.sub(r"[^a-z0-9]", "", re.sub(r"^#?\s*fields:", "", f.strip().lower())) for f in fields[:256]]
-    for i, word in enumerate(words):
-        match = _HEADING.match(word)
+    headings = [re.sub(r"[^a-z0-9]", "", re.sub(r"^#?\s*fields:", "", f.strip().lower())) for f in fields[:256]]
+    for i, heading in enumerate(headings):
+        match = _HEADING.match(heading)
         if match and match.group(2) in _FIELDS:
             found.setdefault(f"{_FIELDS[match.group(2)]}{_SIDES[match.group(1)]}", i)
     if any(f"{what}{end}" not in found for what in ("node", "port") for end in (0, 1)):
         return None
     second = max(found["node0"], found["node1"])
-    for i, word in enumerate(words):
-        what = _PLAIN.get(word)
+    for i, heading in enumerate(headings):
+        what = _PLAIN.get(heading)
         if what in ("u", "rack"):
             # A second rack column (a UFM "location" holds the rack, or the unit) keeps a name of its own.
             name = "shelf" if what == "rack" else what
             found.setdefault(f"{name}{0 if i < second else 1}", i)
         elif what:
             found.setdefault(what, i)
-    if "speed" in found and found["speed"] + 1 < len(words) and not words[found["speed"] + 1]:
+    if "speed" in found and found["speed"] + 1 < len(headings) and not headings[found["speed"] + 1]:
         found.setdefault("cable", found["speed"] + 1)
     return found
 
@@ -155,18 +155,18 @@ def _row(fields: list[str], line: str, columns: Columns, number: int, problems: 
         names = {"node0": "first device", "port0": "first port", "node1": "second device", "port1": "second port"}
         problems.add(number, f"no {' and no '.join(names[m] for m in missing)}: the row is left out")
         return None
-    told = {end: _place(get, end, number, problems) for end in (0, 1)}
+    mounted = {end: _rack_unit(get, end, number, problems) for end in (0, 1)}
     length, medium = _length(get("length"), number, problems), _medium(get("cable"))
     code, lanes = _speed(get("speed"), get("cable"), number, problems)
     return {
         "node": [_without_port(get(f"node{e}"), get(f"port{e}")) for e in (0, 1)],
-        "label": [get("port0"), get("port1")], "rack": [told[0][0], told[1][0]], "u": [told[0][1], told[1][1]],
+        "label": [get("port0"), get("port1")], "rack": [mounted[0][0], mounted[1][0]], "u": [mounted[0][1], mounted[1][1]],
         "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": get("purpose"),
         "line": number,
     }  # fmt: skip
 
 
-def _place(get: Any, end: int, number: int, problems: Problems) -> tuple[str, int]:
+def _rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str, int]:
     rack, shelf, unit = get(f"rack{end}"), get(f"shelf{end}"), get(f"u{end}")
     if _U.match(rack) and rack[:1] in "Uu":
         unit, rack = unit or rack, ""

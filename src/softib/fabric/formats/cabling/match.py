@@ -100,8 +100,8 @@ class _Index:
             guid.setdefault(f"{guids[node]:016x}", []).append(node)
             if node in fabric.node_system:
                 system.setdefault(fabric.node_system[node], []).append(node)
-            for said in {*spoken_names(name), self.address[node].spoken} - {name}:
-                spoken.setdefault(said, []).append(node)
+            for alias in {*spoken_names(name), self.address[node].spoken} - {name}:
+                spoken.setdefault(alias, []).append(node)
         self.tiers = [exact, guid, system, spoken]
         folded: dict[str, dict[int, None]] = {}
         for tier in (exact, system, spoken):
@@ -117,24 +117,24 @@ class _Index:
             self.labels.setdefault((int(fabric.port_node[port]), normal_label(text)), []).append(port)
         self._sorted: list[str] = []
 
-    def near(self, name: str) -> list[str]:
+    def similar(self, name: str) -> list[str]:
         """Names like ``name``: among its neighbours in the alphabet, read from the front and from the back."""
         if not self._sorted:
-            self.said = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
-            self._sorted = sorted(self.said)
-            self._reversed = sorted(x[::-1] for x in self.said)
+            self.spelling = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
+            self._sorted = sorted(self.spelling)
+            self._reversed = sorted(x[::-1] for x in self.spelling)
         key = name.casefold()
         front, back = bisect_left(self._sorted, key), bisect_left(self._reversed, key[::-1])
         some = self._sorted[max(0, front - NEIGHBOURS) : front + NEIGHBOURS]
         some += [x[::-1] for x in self._reversed[max(0, back - NEIGHBOURS) : back + NEIGHBOURS]]
-        return [self.said[x] for x in nearest(key, list(dict.fromkeys(some)))]
+        return [self.spelling[x] for x in nearest(key, list(dict.fromkeys(some)))]
 
     def nodes(self, name: str) -> list[int]:
         key = name.strip()
-        for said in (key, key.removesuffix("/U1")):
+        for spelling in (key, key.removesuffix("/U1")):
             for tier in self.tiers:
-                if said in tier:
-                    return tier[said]
+                if spelling in tier:
+                    return tier[spelling]
         hexed = key.lower().removeprefix("s-").removeprefix("h-").removeprefix("0x").zfill(16)
         found = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
         return found or self._in_chassis(key)
@@ -161,14 +161,14 @@ class _Index:
         if len(hits) == 1:
             return hits[0], "", ""
         rest = _behind(device, wanted)
-        said = portnum_of_label(rest)
-        nodes, reason, why = self._narrowed(nodes, wanted, rest, said)
+        parsed = portnum_of_label(rest)
+        nodes, reason, why = self._narrowed(nodes, wanted, rest, parsed)
         if why:
             return -1, reason, why
         if len(nodes) > 1:
             return -1, AMBIGUOUS, f"the name stands for {len(nodes)} nodes ({self._list(nodes)}) and {label!r} does not tell which"  # fmt: skip
         node = nodes[0]
-        number = said.portnum
+        number = parsed.portnum
         if not number and self.names[node].casefold() == wanted:
             number = 1  # the label is the adapter's name alone
         if not number:
@@ -178,35 +178,39 @@ class _Index:
             return -1, UNKNOWN_PORT, f"{self.names[node]} has no port {number}; its ports are 1 to {last}"
         return int(self.fabric.port(node, number)), "", ""
 
-    def _narrowed(self, nodes: list[int], wanted: str, rest: str, said: PortLabel) -> tuple[list[int], str, str]:
+    def _narrowed(self, nodes: list[int], wanted: str, rest: str, parsed: PortLabel) -> tuple[list[int], str, str]:
         """Those of ``nodes`` that the label means, or (reason, sentence) why none."""
         if len(nodes) > 1:
             whole = [n for n in nodes if self.names[n].casefold() == wanted]
             if len(whole) == 1:
                 return whole, "", ""
-        if said.hca:
-            adapter = plain_adapter(said.hca)
+        if parsed.hca:
+            adapter = plain_adapter(parsed.hca)
             named = [n for n in nodes if self.address[n].adapter == adapter]
             if named:
                 return named, "", ""
             if len(nodes) > 1 or self.address[nodes[0]].adapter:
-                return nodes, UNKNOWN_PORT, f"no adapter {said.hca} there; its nodes are {self._list(nodes)}"
-        if said.card:
-            return self._chips(nodes, said)
+                return nodes, UNKNOWN_PORT, f"no adapter {parsed.hca} there; its nodes are {self._list(nodes)}"
+        if parsed.card:
+            return self._chips(nodes, parsed)
         return nodes, "", ""
 
-    def _chips(self, nodes: list[int], said: PortLabel) -> tuple[list[int], str, str]:
+    def _chips(self, nodes: list[int], parsed: PortLabel) -> tuple[list[int], str, str]:
         """The chip of a director that a label with a card means."""
-        on_card = [n for n in nodes if self.address[n].card == said.card]
+        on_card = [n for n in nodes if self.address[n].card == parsed.card]
         if not on_card:
-            if len(nodes) == 1 and not self.address[nodes[0]].card and said.card == "L1":
+            if len(nodes) == 1 and not self.address[nodes[0]].card and parsed.card == "L1":
                 return nodes, "", ""  # a switch of one chip is its own only card
             cards = sorted({self.address[n].card for n in nodes} - {""}, key=lambda c: (c[0], int(c[1:])))
             there = f"its cards are {cards[0]} to {cards[-1]}" if cards else f"{self._list(nodes)} has no cards"
-            return nodes, UNKNOWN_PORT, f"no card {said.card} there; {there}"
-        chips = [n for n in on_card if self.address[n].chip in (0, said.chip)] if said.chip else on_card
+            return nodes, UNKNOWN_PORT, f"no card {parsed.card} there; {there}"
+        chips = [n for n in on_card if self.address[n].chip in (0, parsed.chip)] if parsed.chip else on_card
         if not chips:
-            return nodes, UNKNOWN_PORT, f"card {said.card} has no chip {said.chip}; its nodes are {self._list(on_card)}"
+            return (
+                nodes,
+                UNKNOWN_PORT,
+                f"card {parsed.card} has no chip {parsed.chip}; its nodes are {self._list(on_card)}",
+            )
         return chips, "", ""
 
     def _list(self, nodes: list[int]) -> str:
@@ -264,8 +268,10 @@ class _Matching:
 
     def _no_device(self, name: str) -> str:
         if name not in self.unknown:
-            near = self.index.near(name) if len(self.unknown) < SUGGESTIONS else []
-            self.unknown[name] = f"no node {name!r} in the fabric{'; near: ' + ', '.join(near) if near else ''}"
+            similar = self.index.similar(name) if len(self.unknown) < SUGGESTIONS else []
+            self.unknown[name] = (
+                f"no node {name!r} in the fabric{'; similar: ' + ', '.join(similar) if similar else ''}"
+            )
         return self.unknown[name]
 
     def _take(self, row: int, end: int, device: str, label: str, found: tuple[int, str, str]) -> None:
@@ -276,7 +282,7 @@ class _Matching:
         if found[1] == UNKNOWN_DEVICE:
             if not self.unknown.get(device):
                 return
-            self.unknown[device], text = "", why  # told once
+            self.unknown[device], text = "", why  # reported once
         else:
             text = f"{device} {label}: {why}"
         plan = self.plan
@@ -310,7 +316,7 @@ def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
 def _same_guids(plan: CablingPlan, fabric: Fabric) -> np.ndarray:
     """Node of each end by GUID, -1 where the plan has none, or the fabric has none or several of it, or another name.
 
-    Generated GUIDs (``.topo`` files, designs) are only numbers of order: they count only beside the same name.
+    Generated GUIDs (``.topo`` files, designs) are only numbers of order: they count only together with the same name.
     """
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]

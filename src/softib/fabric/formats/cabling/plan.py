@@ -23,7 +23,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.cabling.port_label import normal_label, portnum_of_label
-from softib.fabric.formats.files import content, head
+from softib.fabric.formats.files import content, head, shown_name
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
@@ -99,12 +99,12 @@ class CablingPlan:
         width = PortInfo.link_width_active.get(fabric.port_info)[ports[:, 0]]
         lanes = np.array([LANES_BY_BIT.get(int(w), 0) for w in width], np.uint8)
         n = len(cables)
-        told = "speeds" in fabric.source.records or fabric.source.format == "generated"
+        speeds_known = "speeds" in fabric.source.records or fabric.source.format == "generated"
         return cls(
             "fabric", fabric.source.path, names[nodes].reshape(n, 2), np.array(labels, str).reshape(n, 2), numbers,
             np.full((n, 2), "", str), np.zeros((n, 2), np.int16), fabric.cable_length_m[cables],
-            fabric.cable_medium[cables], codes[ports[:, 0]] if told else np.zeros(n, np.uint8),
-            lanes if told else np.zeros(n, np.uint8), np.full(n, "", str), np.zeros(n, np.int32),
+            fabric.cable_medium[cables], codes[ports[:, 0]] if speeds_known else np.zeros(n, np.uint8),
+            lanes if speeds_known else np.zeros(n, np.uint8), np.full(n, "", str), np.zeros(n, np.int32),
             fabric.node_guid[nodes], np.zeros(n, bool), np.full(n, -1, np.int32), np.zeros(n, np.int16),
             (fabric.source.path,), list(problems or ()),
         )  # fmt: skip
@@ -132,15 +132,15 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
     found: dict[int, Problem] = {}
     texts = zip(plan.node.tolist(), plan.rack.tolist(), plan.label.tolist(), plan.node_guid.tolist(), strict=True)
-    for row, told in enumerate(texts):
+    for row, texts_of_row in enumerate(texts):
         ends = [(f"{guid:#x}" if guid else node.casefold(), rack.casefold(), normal_label(label))
-                for node, rack, label, guid in zip(*told, strict=True)]  # fmt: skip
+                for node, rack, label, guid in zip(*texts_of_row, strict=True)]  # fmt: skip
         if ends[0] == ends[1]:
             why = f"both ends are {plan.end_name(row, 0)}; a cable has two ends"
         else:
-            again = cables.setdefault(frozenset(ends), row)
-            if again != row:
-                plan.repeats[row] = again
+            first_row = cables.setdefault(frozenset(ends), row)
+            if first_row != row:
+                plan.repeats[row] = first_row
                 continue
             clash = next((e for e in (0, 1) if ends[e] in used), -1)
             earlier = plan.row_name(used[ends[clash]]) if clash >= 0 else ""
@@ -165,12 +165,12 @@ def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
     first_file = np.cumsum([0, *(len(p.files) for p in plans)])
     columns["file"] = np.concatenate([p.file + at for p, at in zip(plans, first_file, strict=False)]).astype(np.int16)
     columns["repeats"] = np.full(len(columns["line"]), -1, np.int32)
-    told = columns["conflict"].copy()
+    conflict_before = columns["conflict"].copy()
     joined = CablingPlan(
         format="+".join(dict.fromkeys(p.format for p in plans)), path=", ".join(dict.fromkeys(p.path for p in plans)),
         files=tuple(x for p in plans for x in p.files), problems=[q for p in plans for q in p.problems], **columns,
     )  # fmt: skip
-    joined.problems += [problem for row, problem in mark_repeats(joined).items() if not told[row]]
+    joined.problems += [problem for row, problem in mark_repeats(joined).items() if not conflict_before[row]]
     return joined
 
 
@@ -190,18 +190,18 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
 
     start = head(path, 1 << 16)
     if start[:4] == b"PK\x03\x04":
-        raise UnreadableFile(f"{path}: an Excel workbook; save the sheet as CSV")
+        raise UnreadableFile(f"{shown_name(path)}: an Excel workbook; save the sheet as CSV")
     if csv.looks_like_cabling(decode(start)):
         got = content(path)
-        plan = csv.parse_cabling(decode(got.data), str(path))
+        plan = csv.parse_cabling(decode(got.data), shown_name(path))
         if got.flaw:
-            plan.problems.append(Problem(str(path), got.data.count(b"\n") + 1, got.flaw))
+            plan.problems.append(Problem(shown_name(path), got.data.count(b"\n") + 1, got.flaw))
         return plan
     from softib.fabric.formats import registry
 
     result = registry.read(path, **options)
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
-    plan.path, plan.files = str(path), (str(path),)
+    plan.path, plan.files = shown_name(path), (shown_name(path),)
     return plan
 
 

@@ -28,7 +28,7 @@ __all__ = ["PortLabel", "normal_label", "portnum_of_label"]
 @dataclass(frozen=True)
 class PortLabel:
     """``portnum`` 0 = the label has no number of its own; ``hca`` is the adapter it names (``mlx5_3``), else empty;
-    ``card`` the card of a director that it names (``L16``, ``S3``), else empty, ``chip`` the chip there (0 = not told):
+    ``card`` the card of a director that it names (``L16``, ``S3``), else empty, ``chip`` the chip there (0 = not stated):
     then ``portnum`` counts on that chip."""
 
     portnum: int = 0

@@ -30,11 +30,11 @@ class Section:
 
     def has(self, *names: str) -> bool:
         """True when all these columns are there."""
-        return all(n.lower() in self._places() for n in names)
+        return all(n.lower() in self._column_numbers() for n in names)
 
     def text(self, name: str) -> list[str]:
         """A column as it stands. Names are compared without regard to case (ibdiagnet itself varies it)."""
-        place = self._places()[name.lower()]
+        place = self._column_numbers()[name.lower()]
         return [row[place] for row in self.rows]
 
     def column(self, name: str, problems: Problems, dtype: type = np.int64) -> np.ndarray:
@@ -54,7 +54,7 @@ class Section:
             values.append(value)
         return np.array(values, dtype)
 
-    def _places(self) -> dict[str, int]:
+    def _column_numbers(self) -> dict[str, int]:
         return {n.strip().lower(): i for i, n in enumerate(self.header)}
 
     def counters(self, name: str) -> tuple[np.ndarray, np.ndarray]:

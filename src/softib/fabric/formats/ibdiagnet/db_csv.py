@@ -20,7 +20,7 @@ from softib.fabric.formats.base import Problems, ReadResult
 from softib.fabric.formats.ibdiagnet import db_csv_config as config
 from softib.fabric.formats.ibdiagnet import db_csv_health as health
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
-from softib.fabric.formats.ibdiagnet.db_csv_places import NodeFinder
+from softib.fabric.formats.ibdiagnet.section_writer import SectionWriter
 from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import read_lines, shown
@@ -28,14 +28,14 @@ from softib.iba.constants import NodeType
 
 __all__ = ["SECTIONS", "read"]
 
-SECTIONS: dict[str, Callable[[NodeFinder, Section], None]] = {
+SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
     "PORTS": config.ports, "EXTENDED_PORT_INFO": config.extended_port_info, "SWITCHES": config.switches,
     "SM_INFO": config.sms, "PKEY": config.pkeys, "PORT_HIERARCHY_INFO": config.port_labels,
     "PM_INFO": health.counters, "PM_DELTA": health.deltas, "TEMP_SENSING": health.temperatures,
     "CABLE_INFO": health.cables, "FEC_MODE": health.fec, "PORT_INFO_EXTENDED": health.fec_extended,
     "NODES_INFO": health.firmware, "GENERAL_INFO_SMP": health.firmware, "AR_INFO": health.adaptive_routing,
 }  # fmt: skip
-"""Section → who writes it over the fabric, in this order. ``WARNINGS_*`` and ``ERRORS_*`` are read too."""
+"""Section → the function that writes it over the fabric, in this order. ``WARNINGS_*`` and ``ERRORS_*`` are read too."""
 _REPORTED = ("WARNINGS_", "ERRORS_")
 _ABOUT_THE_RUN = ("RUN_INFO", "PLUGINS_INFO", "STAGE_PERF_INFO", "INDEX_TABLE")
 """Sections on ibdiagnet itself: nobody misses them."""
@@ -65,8 +65,10 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     )
     nodes = sections.get("NODES")
     if nodes is None or not nodes.has(*_NODES) or not nodes.rows:
-        raise UnreadableFile(f"{path}: no readable NODES section" + (f"; first: {problems[0]}" if problems else ""))
-    records = Records(both_ends_in_one_line=True, file=str(path))
+        raise UnreadableFile(
+            f"{problems.file}: no readable NODES section" + (f"; first: {problems[0]}" if problems else "")
+        )
+    records = Records(both_ends_in_one_line=True, file=problems.file)
     index = _nodes(records, nodes, problems)
     _links(records, sections.get("LINKS"), index, len(lines), problems)
     _table_lengths(records, sections, index, problems)
@@ -75,13 +77,13 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     if switches is not None and switches.has("MCastFDBCap") and switches.rows:
         mlids = int(np.clip(switches.column("MCastFDBCap", Problems("")).max(), mlids, MLIDS_MAX))
     result = to_fabric(records, path, "db_csv", problems, mlids=mlids)
-    places = NodeFinder(result.fabric, problems)
+    writer = SectionWriter(result.fabric, problems)
     for name, write in SECTIONS.items():
         if name in sections and sections[name].header:
-            write(places, sections[name])
-    health.reported(places, [s for n, s in sections.items() if n.startswith(_REPORTED) and s.header])
-    result.fabric.source.records |= places.records
-    result.extra.update(places.extra)
+            write(writer, sections[name])
+    health.reported(writer, [s for n, s in sections.items() if n.startswith(_REPORTED) and s.header])
+    result.fabric.source.records |= writer.records
+    result.extra.update(writer.extra)
     result.notes += _skipped(rows_of, sections)
     problems.sort(key=lambda p: p.line)
     return named(result, node_name_map)

@@ -18,7 +18,7 @@ __all__ = [
     "DETAIL_COUNTERS",
     "FEC_NAMES",
     "FIRMWARE",
-    "NO_FEC_TOLD",
+    "NO_FEC",
     "PORT_INFO",
     "PORT_INFO_EXTENDED",
     "SPEEDS",
@@ -125,9 +125,9 @@ FIRMWARE = (
     ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
     ("FWInfo_Major", "FWInfo_Minor", "FWInfo_SubMinor"),
 )
-"""Columns of the firmware version; devices whose version does not fit in three octets tell the first triple only."""
+"""Columns of the firmware version; devices whose version does not fit in three octets state the first triple only."""
 
-NO_FEC_TOLD = 255
+NO_FEC = 255
 """FECActv of ports that do not tell."""
 FEC_NAMES = {0: "NO-FEC", 4: "RS_FEC_544_514", 14: "MLNX_RS_271_257_PLR"}
 """FECActv → what ibdiagnet's .net_dump of the same run prints."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from softib.fabric.formats.ibdiagnet.csv_sections import Section
 from softib.fabric.formats.ibdiagnet.db_csv_columns import PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
-from softib.fabric.formats.ibdiagnet.db_csv_places import Legal, NodeFinder
+from softib.fabric.formats.ibdiagnet.section_writer import Legal, SectionWriter
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -33,10 +33,10 @@ def _legal(bits: int, values: Iterable[int], zero: np.ndarray | bool = False) ->
     return table, zero
 
 
-def _legal_values(places: NodeFinder, port: np.ndarray) -> dict[str, Legal]:
+def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
     """Component → what a device can read in it. A base port 0 has no link: all that describes one reads 0 there."""
-    port0 = places.f.port_num[port] == 0
-    unlinked = port0 | ~places.f.linked[port]
+    port0 = writer.f.port_num[port] == 0
+    unlinked = port0 | ~writer.f.linked[port]
     codes = range(1, _ENUM_MAX + 1)
     return {
         "mtu_cap": _legal(4, codes, port0), "vl_cap": _legal(4, codes, port0),
@@ -44,16 +44,16 @@ def _legal_values(places: NodeFinder, port: np.ndarray) -> dict[str, Legal]:
         "link_width_supported": _legal(8, [b for b in range(1, 256) if not b & ~_WIDTHS], port0),
         "link_width_active": _legal(8, list(WIDTH_BITS.values()), unlinked),
         # PortState 0 (NoChange) is what base port 0 of some switches answers.
-        "guid_cap": _legal(8, range(1, 256), places.f.is_switch[places.f.port_node[port]] & ~port0),
+        "guid_cap": _legal(8, range(1, 256), writer.f.is_switch[writer.f.port_node[port]] & ~port0),
         "port_state": _legal(4, (int(s) for s in PortState if s)),
     }  # fmt: skip
 
 
-def ports(places: NodeFinder, s: Section) -> None:
+def ports(writer: SectionWriter, s: Section) -> None:
     """All of PortInfo."""
-    rows, port = places.ports(s)
-    legal = _legal_values(places, port)
-    info, quiet = places.f.port_info, s.column("PortState", places.problems)[rows] == 0 if s.has("PortState") else None
+    rows, port = writer.ports(s)
+    legal = _legal_values(writer, port)
+    info, quiet = writer.f.port_info, s.column("PortState", writer.problems)[rows] == 0 if s.has("PortState") else None
     for name, target in PORT_INFO.items():
         if not s.has(name):
             continue
@@ -61,114 +61,114 @@ def ports(places: NodeFinder, s: Section) -> None:
         allowed = legal.get(target)
         if allowed is not None and isinstance(allowed[1], np.ndarray):
             allowed = allowed[0], allowed[1][take]
-        places.write(s, name, getattr(PortInfo, target), info, rows[take], port[take], allowed)
+        writer.write(s, name, getattr(PortInfo, target), info, rows[take], port[take], allowed)
     for name, targets in SPEEDS.items():
         if s.has(name):
-            _speeds(places, s, name, targets, rows, port)
+            _speeds(writer, s, name, targets, rows, port)
     if s.has("PortGuid"):
-        _port_guids(places, s.column("PortGuid", places.problems, np.uint64)[rows], port)
-    _recorded(places, s, port)
+        _port_guids(writer, s.column("PortGuid", writer.problems, np.uint64)[rows], port)
+    _recorded(writer, s, port)
 
 
-def _recorded(places: NodeFinder, s: Section, port: np.ndarray) -> None:
+def _recorded(writer: SectionWriter, s: Section, port: np.ndarray) -> None:
     for what, names in {"lids": ("LID",), "lmcs": ("LMC",), "states": ("PortState",), "speeds": ("LinkSpeedActv",),
                         "capabilities": ("LinkSpeedSup", "LinkWidthSup")}.items():  # fmt: skip
         if s.has(*names):
-            places.records.add(what)
-    external = np.flatnonzero(places.f.port_num > 0)
+            writer.records.add(what)
+    external = np.flatnonzero(writer.f.port_num > 0)
     if np.isin(external, port).all():
-        places.records.add("unlinked")
+        writer.records.add("unlinked")
 
 
 def _speeds(
-    places: NodeFinder, s: Section, name: str, targets: tuple[str, str, str], rows: np.ndarray, port: np.ndarray
+    writer: SectionWriter, s: Section, name: str, targets: tuple[str, str, str], rows: np.ndarray, port: np.ndarray
 ) -> None:
-    value = s.column(name, places.problems)[rows]
+    value = s.column(name, writer.problems)[rows]
     good = value >= 0
     parts, rest = split_speeds(value[good])
     for i in np.flatnonzero(rest):
         line = s.lines[int(rows[good][i])]
-        places.problems.add(line, f"PORTS: {name} {int(value[good][i]):#x} has bits of no known speed")
-    # A port with a link has a speed. (ConnectX-7 reads LinkSpeedActive 0 beside LinkSpeedExtActive NDR.)
-    none = (value[good] == 0) & (places.f.port_num[port[good]] > 0) & places.f.linked[port[good]]
+        writer.problems.add(line, f"PORTS: {name} {int(value[good][i]):#x} has bits of no known speed")
+    # A port with a link has a speed. (ConnectX-7 reads LinkSpeedActive 0 and LinkSpeedExtActive NDR.)
+    none = (value[good] == 0) & (writer.f.port_num[port[good]] > 0) & writer.f.linked[port[good]]
     for i in np.flatnonzero(none):
         line = s.lines[int(rows[good][i])]
-        places.problems.add(
+        writer.problems.add(
             line, f"PORTS: no device reads {name} {int(value[good][i]):#x}; its power-up value stands in"
         )
     for target, part in zip(targets, parts, strict=True):
         f = getattr(PortInfo, target)
-        f.set(places.f.port_info, (part & f.mask)[~none], where=port[good][~none])
+        f.set(writer.f.port_info, (part & f.mask)[~none], where=port[good][~none])
 
 
-def _port_guids(places: NodeFinder, guid: np.ndarray, port: np.ndarray) -> None:
-    f = places.f
+def _port_guids(writer: SectionWriter, guid: np.ndarray, port: np.ndarray) -> None:
+    f = writer.f
     ca = ~f.is_switch[f.port_node[port]] & (guid > 0)
     f.port_guid[port[ca]] = guid[ca]
     f.guids[f.guid_base[port[ca]]] = guid[ca]
 
 
-def extended_port_info(places: NodeFinder, s: Section) -> None:
+def extended_port_info(writer: SectionWriter, s: Section) -> None:
     """Mellanox speeds: bit 0 is FDR10."""
-    rows, port = places.ports(s)
+    rows, port = writer.ports(s)
     for k, name in enumerate(("LinkSpeedSupported", "LinkSpeedEnabled", "LinkSpeedActive")):
         if s.has(name):
-            value = s.column(name, places.problems)[rows]
-            places.f.port_mlnx_speed[port[value >= 0], k] = value[value >= 0] & 1
+            value = s.column(name, writer.problems)[rows]
+            writer.f.port_mlnx_speed[port[value >= 0], k] = value[value >= 0] & 1
 
 
-def switches(places: NodeFinder, s: Section) -> None:
+def switches(writer: SectionWriter, s: Section) -> None:
     """SwitchInfo. The linear table holds at least one LID, and no more than there are unicast LIDs; P_Key tables are as
     long as softib keeps them."""
-    rows, node = places.nodes(s)
-    keep = places.f.is_switch[node]
-    rows, switch = rows[keep], places.f.switch_of_node[node[keep]]
+    rows, node = writer.nodes(s)
+    keep = writer.f.is_switch[node]
+    rows, switch = rows[keep], writer.f.switch_of_node[node[keep]]
     legal = {
-        "linear_fdb_cap": _legal(16, range(1, places.f.sizes.lft_cap + 1)),
+        "linear_fdb_cap": _legal(16, range(1, writer.f.sizes.lft_cap + 1)),
         "partition_enforcement_cap": _legal(16, range(PKEYS_MAX + 1)),  # the tables that the builder made
     }
     for name, target in SWITCH_INFO.items():
         if s.has(name):
-            places.write(s, name, getattr(SwitchInfo, target), places.f.switch_info, rows, switch, legal.get(target))
+            writer.write(s, name, getattr(SwitchInfo, target), writer.f.switch_info, rows, switch, legal.get(target))
 
 
-def sms(places: NodeFinder, s: Section) -> None:
+def sms(writer: SectionWriter, s: Section) -> None:
     """Subnet managers."""
     if not s.has("NodeGUID", "PortNumber", "SmState", "Priority"):
         return
-    places.records.add("sm")
-    rows, port = places.ports(s)
-    c = {n: s.column(n, places.problems)[rows] for n in ("SmState", "Priority")}
+    writer.records.add("sm")
+    rows, port = writer.ports(s)
+    c = {n: s.column(n, writer.problems)[rows] for n in ("SmState", "Priority")}
     for i, p in enumerate(port.tolist()):
-        places.f.source.sms.append({
-            "node": int(places.f.port_node[p]), "portnum": int(places.f.port_num[p]),
+        writer.f.source.sms.append({
+            "node": int(writer.f.port_node[p]), "portnum": int(writer.f.port_num[p]),
             "priority": int(c["Priority"][i]), "state": int(c["SmState"][i]),
         })  # fmt: skip
 
 
-def pkeys(places: NodeFinder, s: Section) -> None:
+def pkeys(writer: SectionWriter, s: Section) -> None:
     """P_Key tables."""
     names = ("BlockNum", "Index", "PKey", "Membership")
     if not s.has("NodeGUID", "LocalPortNum", *names):
         return
-    f = places.f
-    rows, port = places.ports(s)
-    block, at, pkey, full = (s.column(n, places.problems)[rows] for n in names)
+    f = writer.f
+    rows, port = writer.ports(s)
+    block, at, pkey, full = (s.column(n, writer.problems)[rows] for n in names)
     place = np.where((block >= 0) & (block < 2048), block, 2048) * 32 + at
     good = (place >= 0) & (place < f.pkey_cap[port]) & (pkey >= 0) & (at >= 0) & (at < 32)
     for i in np.flatnonzero(~good):
-        places.problems.add(
+        writer.problems.add(
             s.lines[int(rows[i])],
             f"PKEY: entry {int(at[i])} of block {int(block[i])} of a table of {int(f.pkey_cap[port[i]])}",
         )
     f.pkeys[f.pkey_base[port[good]] + place[good]] = ((pkey & 0x7FFF) | np.where(full > 0, 0x8000, 0))[good]
 
 
-def port_labels(places: NodeFinder, s: Section) -> None:
+def port_labels(writer: SectionWriter, s: Section) -> None:
     """Labels printed on ports."""
     if s.has("NodeGUID", "PortNum", "Label"):
-        rows, port = places.ports(s)
+        rows, port = writer.ports(s)
         labels = s.text("Label")
-        places.f.port_label.update(
+        writer.f.port_label.update(
             {p: labels[i] for i, p in zip(rows.tolist(), port.tolist(), strict=True) if labels[i] not in ("", "N/A")}
         )

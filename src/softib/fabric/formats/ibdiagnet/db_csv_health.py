@@ -28,7 +28,7 @@ from softib.fabric.columns import COUNTERS, DETAIL_COUNTERS, CableMedium
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section
-from softib.fabric.formats.ibdiagnet.db_csv_places import NodeFinder
+from softib.fabric.formats.ibdiagnet.section_writer import SectionWriter
 from softib.fabric.model import Reported
 from softib.iba.smp import PortInfoExtended
 
@@ -52,65 +52,65 @@ COLDEST, HOTTEST = -60, 200
 _ABSENT = ("", "N/A", "NA", "N")
 
 
-def _counters(places: NodeFinder, s: Section, table: Mapping[str, tuple[str, ...]], out: np.ndarray) -> int:
+def _counters(writer: SectionWriter, s: Section, table: Mapping[str, tuple[str, ...]], out: np.ndarray) -> int:
     """Counters of ``table`` into the structured column ``out``: of each row the largest number that its columns hold.
 
     A narrow counter stops at its maximum, so it is never too large; and ConnectX-7 adapters read 0 in the 64-bit
-    SymbolErrorCounter while the 16-bit one has stopped at 65535. Returns how many counters were told.
+    SymbolErrorCounter while the 16-bit one has stopped at 65535. Returns how many counters the section holds.
     """
-    rows, port = places.ports(s)
+    rows, port = writer.ports(s)
     taken = 0
     for name, columns in table.items():
-        told = np.zeros(len(rows), bool)
+        counted = np.zeros(len(rows), bool)
         for column in (c for c in columns if s.has(c)):
             value, there = s.counters(column)
             use = there[rows]
-            out[name][port[use]] = np.where(told, np.maximum(out[name][port], value[rows]), value[rows])[use]
-            told |= use
-        taken += int(told.sum())
+            out[name][port[use]] = np.where(counted, np.maximum(out[name][port], value[rows]), value[rows])[use]
+            counted |= use
+        taken += int(counted.sum())
     return taken
 
 
-def counters(places: NodeFinder, s: Section) -> None:
+def counters(writer: SectionWriter, s: Section) -> None:
     """PM_INFO: PortCounters, their extended forms, and the details of errors and discards."""
-    if _counters(places, s, names.COUNTERS, places.f.counters):
-        places.records.add("counters")
+    if _counters(writer, s, names.COUNTERS, writer.f.counters):
+        writer.records.add("counters")
     if any(s.has(c) for columns in names.DETAIL_COUNTERS.values() for c in columns):
-        detail = np.zeros(places.f.sizes.ports, DETAIL_COUNTERS)
-        _counters(places, s, names.DETAIL_COUNTERS, detail)
+        detail = np.zeros(writer.f.sizes.ports, DETAIL_COUNTERS)
+        _counters(writer, s, names.DETAIL_COUNTERS, detail)
         if detail.view(np.uint8).any():  # or pages that nobody wrote would come to life
-            places.f.detail_counters[:] = detail
+            writer.f.detail_counters[:] = detail
 
 
-def deltas(places: NodeFinder, s: Section) -> None:
+def deltas(writer: SectionWriter, s: Section) -> None:
     """PM_DELTA: by port, how much each counter grew between the two readings of one run (dtype ``COUNTERS``)."""
-    grown = np.zeros(places.f.sizes.ports, COUNTERS)
-    if _counters(places, s, names.COUNTERS, grown):
-        places.extra["counter_deltas"] = grown
+    grown = np.zeros(writer.f.sizes.ports, COUNTERS)
+    if _counters(writer, s, names.COUNTERS, grown):
+        writer.extra["counter_deltas"] = grown
 
 
-def temperatures(places: NodeFinder, s: Section) -> None:
+def temperatures(writer: SectionWriter, s: Section) -> None:
     """TEMP_SENSING: degrees Celsius of each device's chip."""
     if s.has("CurrentTemperature"):
-        rows, node = places.nodes(s)
-        _degrees(places, s, "CurrentTemperature", rows, node, places.f.node_temperature)
-        places.records.add("temperatures")
+        rows, node = writer.nodes(s)
+        _degrees(writer, s, "CurrentTemperature", rows, node, writer.f.node_temperature)
+        writer.records.add("temperatures")
 
 
-def _degrees(places: NodeFinder, s: Section, name: str, rows: np.ndarray, at: np.ndarray, out: np.ndarray) -> None:
+def _degrees(writer: SectionWriter, s: Section, name: str, rows: np.ndarray, at: np.ndarray, out: np.ndarray) -> None:
     texts = s.text(name)
     for i, place in zip(rows.tolist(), at.tolist(), strict=True):
         m = _DEGREES.match(texts[i])
         if m and COLDEST <= int(m[1]) <= HOTTEST:
             out[place] = int(m[1])
         elif texts[i].strip() not in _ABSENT:
-            places.problems.add(s.lines[i], f"{s.name}: {name} is no temperature of {COLDEST} to {HOTTEST} C")
+            writer.problems.add(s.lines[i], f"{s.name}: {name} is no temperature of {COLDEST} to {HOTTEST} C")
 
 
-def cables(places: NodeFinder, s: Section) -> None:
+def cables(writer: SectionWriter, s: Section) -> None:
     """CABLE_INFO: what the EEPROMs of cables and modules tell; a length without a unit says nothing."""
-    rows, port = places.ports(s)
-    f = places.f
+    rows, port = writer.ports(s)
+    f = writer.f
     for column, medium in names.CABLE_LENGTHS.items():
         if not s.has(column):
             continue
@@ -121,75 +121,75 @@ def cables(places: NodeFinder, s: Section) -> None:
                 f.cable_length_m[f.port_cable[p]] = float(m[1]) * _METRES[m[2]]
                 if medium != CableMedium.UNKNOWN:
                     f.cable_medium[f.port_cable[p]] = medium
-                places.records.add("lengths")
+                writer.records.add("lengths")
     if s.has("Temperature"):
-        _degrees(places, s, "Temperature", rows, port, f.module_temperature)
-    told: dict[int, dict[str, str]] = {}
+        _degrees(writer, s, "Temperature", rows, port, f.module_temperature)
+    texts_of: dict[int, dict[str, str]] = {}
     for column in (c for c in names.CABLE_TEXTS if s.has(c)):
         texts = s.text(column)
         for i, p in zip(rows.tolist(), port.tolist(), strict=True):
             if texts[i].strip() not in _ABSENT:
-                told.setdefault(p, {})[column] = texts[i].strip()
-    if told:
-        places.extra["cables"] = told
+                texts_of.setdefault(p, {})[column] = texts[i].strip()
+    if texts_of:
+        writer.extra["cables"] = texts_of
 
 
-def fec(places: NodeFinder, s: Section) -> None:
+def fec(writer: SectionWriter, s: Section) -> None:
     """FEC_MODE: the active mode, as ibdiagnet numbers it."""
     if s.has("FECActv"):
-        rows, port = places.ports(s)
-        value = s.column("FECActv", places.problems)[rows]
-        good = (value >= 0) & (value < names.NO_FEC_TOLD)
-        places.f.port_fec[port[good]] = value[good]
+        rows, port = writer.ports(s)
+        value = s.column("FECActv", writer.problems)[rows]
+        good = (value >= 0) & (value < names.NO_FEC)
+        writer.f.port_fec[port[good]] = value[good]
         if good.any():
-            places.records.add("fec")
+            writer.records.add("fec")
 
 
-def fec_extended(places: NodeFinder, s: Section) -> None:
+def fec_extended(writer: SectionWriter, s: Section) -> None:
     """PORT_INFO_EXTENDED: the attribute itself (IBA 14.2.5.19)."""
-    rows, port = places.ports(s)
-    image = np.zeros((places.f.sizes.ports, PortInfoExtended.size), np.uint8)
-    image[:, : places.f.port_info_ext.shape[1]] = places.f.port_info_ext
+    rows, port = writer.ports(s)
+    image = np.zeros((writer.f.sizes.ports, PortInfoExtended.size), np.uint8)
+    image[:, : writer.f.port_info_ext.shape[1]] = writer.f.port_info_ext
     for name, target in names.PORT_INFO_EXTENDED.items():
         if s.has(name):
-            places.write(s, name, PortInfoExtended.fields[target], image, rows, port)
+            writer.write(s, name, PortInfoExtended.fields[target], image, rows, port)
     if len(rows):
-        places.f.port_info_ext[port] = image[port, : places.f.port_info_ext.shape[1]]
+        writer.f.port_info_ext[port] = image[port, : writer.f.port_info_ext.shape[1]]
 
 
-def firmware(places: NodeFinder, s: Section) -> None:
+def firmware(writer: SectionWriter, s: Section) -> None:
     """NODES_INFO and GENERAL_INFO_SMP: firmware version and PSID; the extended version where it is not 0.0.0."""
-    rows, node = places.nodes(s)
+    rows, node = writer.nodes(s)
     for version in names.FIRMWARE:
         if not s.has(*version):
             continue
         parts = np.stack([s.column(n, Problems(""))[rows] for n in version], axis=1)
         good = (parts >= 0).all(axis=1) & (parts < 1 << 32).all(axis=1) & (parts > 0).any(axis=1)
-        good &= ~places.f.node_firmware[node].any(axis=1)
-        places.f.node_firmware[node[good]] = parts[good]
+        good &= ~writer.f.node_firmware[node].any(axis=1)
+        writer.f.node_firmware[node[good]] = parts[good]
         if good.any():
-            places.records.add("firmware")
+            writer.records.add("firmware")
     if s.has("FWInfo_PSID"):
         texts = s.text("FWInfo_PSID")
         for i, n in zip(rows.tolist(), node.tolist(), strict=True):
             psid = texts[i].strip().encode("ascii", "ignore")
-            if psid.decode() not in _ABSENT and len(psid) <= places.f.node_psid.shape[1]:
-                places.f.node_psid[n, : len(psid)] = np.frombuffer(psid, np.uint8)
+            if psid.decode() not in _ABSENT and len(psid) <= writer.f.node_psid.shape[1]:
+                writer.f.node_psid[n, : len(psid)] = np.frombuffer(psid, np.uint8)
 
 
-def adaptive_routing(places: NodeFinder, s: Section) -> None:
+def adaptive_routing(writer: SectionWriter, s: Section) -> None:
     """AR_INFO: what each switch can and does route adaptively, columns as ibdiagnet names them."""
-    rows, node = places.nodes(s)
+    rows, node = writer.nodes(s)
     if not len(rows):
         return
     columns = [n.strip() for n in s.header if n.strip().lower() != "nodeguid"]
     values = {n: s.column(n, Problems(""))[rows].tolist() for n in columns}
-    places.extra["adaptive_routing"] = {
+    writer.extra["adaptive_routing"] = {
         n: {name: column[k] for name, column in values.items() if column[k] >= 0} for k, n in enumerate(node.tolist())
     }
 
 
-def reported(places: NodeFinder, sections: Iterable[Section]) -> None:
+def reported(writer: SectionWriter, sections: Iterable[Section]) -> None:
     """WARNINGS_* and ERRORS_*: ibdiagnet's own complaints, in the order of the file."""
     for s in sections:
         severity, _, what = s.name.partition("_")
@@ -199,13 +199,13 @@ def reported(places: NodeFinder, sections: Iterable[Section]) -> None:
             s.column(n, Problems(""), np.uint64) if s.has(n) else np.zeros(len(s.rows), np.uint64)
             for n in ("NodeGUID", "PortNumber")
         )
-        node = places.find(guid)
+        node = writer.find(guid)
         scope = s.text("Scope") if s.has("Scope") else [""] * len(s.rows)
         for i, (event, summary) in enumerate(zip(s.text("EventName"), s.text("Summary"), strict=True)):
             of = int(node[i])
             at = (
-                int(num[i]) if scope[i] == "PORT" and of >= 0 and int(num[i]) <= int(places.f.node_nports[of]) else None
+                int(num[i]) if scope[i] == "PORT" and of >= 0 and int(num[i]) <= int(writer.f.node_nports[of]) else None
             )
-            places.f.source.reported.append(
+            writer.f.source.reported.append(
                 Reported(severity.lower().rstrip("s"), what, scope[i], of, at, event, summary, s.lines[i])
             )

@@ -86,8 +86,8 @@ class _Lst:
         if not state:
             self.problems.add(number, f"LOG={shown(g[25] or '')}: unknown port state")
         for (node, num, lid, port_guid, _), (_, peer_num, peer_lid, peer_guid, peer_key) in (ends, ends[::-1]):
-            own_lid = UNKNOWN if self.records.node_type[node] == NodeType.SWITCH else lid
-            self.add_port(node, num, peer_key, peer_num, number, code, lanes, own_lid, UNKNOWN, port_guid, peer_lid,
+            port_lid = UNKNOWN if self.records.node_type[node] == NodeType.SWITCH else lid
+            self.add_port(node, num, peer_key, peer_num, number, code, lanes, port_lid, UNKNOWN, port_guid, peer_lid,
                           peer_guid, int(state))  # fmt: skip
 
     def _end(self, number: int, g: tuple[str, ...]) -> tuple[int, int, int, int, str]:

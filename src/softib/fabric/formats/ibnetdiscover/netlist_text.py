@@ -92,10 +92,10 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
             if other in names.left_out:
                 continue
             to_switch = types[other] == NodeType.SWITCH
-            own_guid = "" if is_switch else f"({port_guid[port]:x}) "
-            own_lid = "" if is_switch else f"lid {lid[port]} lmc {lmc[port]} "
+            guid_text = "" if is_switch else f"({port_guid[port]:x}) "
+            lid_text = "" if is_switch else f"lid {lid[port]} lmc {lmc[port]} "
             peer_guid = "" if to_switch else f"({port_guid[peer]:x}) "
             peer_lid = lid[base[other]] if to_switch else lid[peer]
-            out.append(f'[{num_of[port]}]{own_guid}\t"{key[other]}"[{num_of[peer]}]{peer_guid}\t\t'
-                       f'# {own_lid}"{names.remark[other]}" lid {peer_lid} {rates[port]}\n')  # fmt: skip
+            out.append(f'[{num_of[port]}]{guid_text}\t"{key[other]}"[{num_of[peer]}]{peer_guid}\t\t'
+                       f'# {lid_text}"{names.remark[other]}" lid {peer_lid} {rates[port]}\n')  # fmt: skip
     return "".join(out).encode("utf-8", "surrogateescape")

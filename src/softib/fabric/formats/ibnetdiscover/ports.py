@@ -74,10 +74,10 @@ class _Ports:
         code, lanes = parse_rate(f"{m[5]}{m[6]}")
         if not code or not lanes:
             self.problems.add(number, f"link {shown(m[5] + ' ' + m[6])}: unknown width or speed")
-        own_lid = parse_lid(m[2], number, self.problems) if m[1] != "SW" else UNKNOWN
+        port_lid = parse_lid(m[2], number, self.problems) if m[1] != "SW" else UNKNOWN
         peer = _key(m[7], m[10])
         self.mentioned.setdefault(peer, (m[7], int(m[10], 16), int(m[9]), m[8] or "", m[12] or "", number))
-        self.add_port(node, portnum, peer, int(m[9]), number, code, lanes, own_lid, UNKNOWN,
+        self.add_port(node, portnum, peer, int(m[9]), number, code, lanes, port_lid, UNKNOWN,
                       UNKNOWN if m[1] == "SW" else int(m[4], 16), parse_lid(m[8], number, self.problems),
                       UNKNOWN if m[7] == "SW" else int(m[10], 16), 0)  # fmt: skip
 

@@ -126,7 +126,7 @@ class _Netlist:
             name = "guid" if name in _GUIDS else name
             if name in self.ids:
                 self.problems.add(
-                    self.ids[name][2], f"{name} is told again in line {number}: a node record is missing between"
+                    self.ids[name][2], f"{name} is stated again in line {number}: a node record is missing between"
                 )
             self.ids[name] = (parse_guid(value), value if second is None else f"{value}({second})", number)
         elif name in ("width", "speed", "extspeed"):
@@ -171,35 +171,35 @@ class _Netlist:
     def _node_guid(self, number: int, name: str) -> int:
         """GUID of a node: of its name (``S-…``), which the other records use, else of ``switchguid=`` and the like."""
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") else UNKNOWN
-        told, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
-        if text and told == UNKNOWN:
+        stated, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
+        if text and stated == UNKNOWN:
             self.problems.add(
                 line, f"GUID {shown(text)} is not hexadecimal" + ("; a generated one stands in" if named < 0 else "")
             )
         if named != UNKNOWN:
             self.has_guids = True
-            if told not in (UNKNOWN, named) and not self._is_ibdiagnets(told, text, named):
+            if stated not in (UNKNOWN, named) and not self._is_ibdiagnets(stated, text, named):
                 self.problems.add(line, f"GUID {shown(text)} differs from the record's name {shown(name)}; "
                                         "the name, which other records use, is kept")  # fmt: skip
             return named
         if name[:2] in ("S-", "H-", "R-") and not text:
             self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
-        return told
+        return stated
 
-    def _is_ibdiagnets(self, told: int, text: str, named: int) -> bool:
+    def _is_ibdiagnets(self, stated: int, text: str, named: int) -> bool:
         """``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where ibnetdiscover has the NodeGUID. The two
         differ on the chips of a director."""
         system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
-        return told == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
+        return stated == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
 
     def _port(self, number: int, m: re.Match[str]) -> None:
         if self.node == UNKNOWN:
             self.problems.add(number, f"port record before any node record: {shown(m[0])}")
             return
-        own, name, peer_num, after, rest = m[2], m[3], m[4], m[5], m[6]
+        local, name, peer_num, after, rest = m[2], m[3], m[4], m[5], m[6]
         label, port_guid = "", UNKNOWN
-        if own:
-            label, port_guid = self._own_texts(own, number)
+        if local:
+            label, port_guid = self._local_texts(local, number)
         peer_guid = UNKNOWN
         if after:
             texts = _PAREN.findall(after)
@@ -218,9 +218,9 @@ class _Netlist:
         self.add_port(self.node, int(m[1]), self._key(name), int(peer_num) if peer_num else 1, number, code, lanes,
                       lid, lmc, port_guid, peer_lid, peer_guid, 0)  # fmt: skip
 
-    def _own_texts(self, own: str, number: int) -> tuple[str, int]:
+    def _local_texts(self, local: str, number: int) -> tuple[str, int]:
         """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the port number."""
-        texts = [*_EXT.findall(own), *_PAREN.findall(own)]
+        texts = [*_EXT.findall(local), *_PAREN.findall(local)]
         guid = UNKNOWN
         if texts and texts[-1] and not self.is_switch:
             last = texts.pop()

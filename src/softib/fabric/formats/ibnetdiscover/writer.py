@@ -35,9 +35,9 @@ def cable_notes(f: Fabric) -> list[str]:
     notes = []
     lost = np.flatnonzero(f.cable_port[:, 1] < 0)
     if len(lost):
-        places = ", ".join(f.port_name(int(f.cable_port[i, 0])) for i in lost[:3])
+        ports = ", ".join(f.port_name(int(f.cable_port[i, 0])) for i in lost[:3])
         notes.append(
-            f"{len(lost)} cables with an unknown peer are left out: {places}" + (", …" if len(lost) > 3 else "")
+            f"{len(lost)} cables with an unknown peer are left out: {ports}" + (", …" if len(lost) > 3 else "")
         )
     one_sided = int(((f.cable_listed == 1) & (f.cable_port[:, 1] >= 0)).sum())
     if one_sided:

@@ -7,7 +7,7 @@ OpenSM's osm.fdbs / opensm.fdbs (``Switch 0x…``, ``LID : Port : Hops : Optimal
 A table belongs to the switch with its GUID; where the heading has none, to the one of that name, then of that LID.
 Kept: every entry of a known switch. Problems: tables of unknown switches, switches without a table, ports beyond
 NumPorts and LIDs beyond the table (left out), LIDs that no port of the fabric has, a LID twice in one table (the first
-counts), and a table that says it has another number of entries than stand there.
+counts), and a table that says it has another number of entries than it has.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
         dump = parse_dump(data, problems)
         owner = np.array([_owner(s, fabric, problems) for s in dump.sections], np.int64)
     if not len(dump.sections):
-        raise UnreadableFile(f"{path}: no forwarding table in it; a table begins with 'Unicast lids [' or 'Switch 0x…'")
+        raise UnreadableFile(
+            f"{problems.file}: no forwarding table in it; a table begins with 'Unicast lids [' or 'Switch 0x…'"
+        )
     if not (owner >= 0).any():
         raise UnreadableFile(
-            f"{path}: none of its {len(dump.sections)} tables belongs to a switch of {fabric.name or 'this fabric'}"
+            f"{problems.file}: none of its {len(dump.sections)} tables belongs to a switch of {fabric.name or 'this fabric'}"
         )
     lft = _fill(dump, owner, fabric, problems)
     _check_totals(dump, problems)
@@ -66,22 +68,22 @@ LIDS_WITHIN = 8 << 20
 
 
 def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """LIDs that the destinations of a dump_lfts dump tell: ``uint16[ports]``, 0 = not told; and what was wrong.
+    """LIDs that the destinations of a dump_lfts dump state: ``uint16[ports]``, 0 = not stated; and what was wrong.
 
     For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
     is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA.
     """
     text = content(path).data.decode("utf-8", "replace")
     problems = Problems(str(path))
-    told: dict[int, tuple[int | None, str, int]] = {}
+    destinations: dict[int, tuple[int | None, str, int]] = {}
     newest, counted, line = 0, 0, 1
     for match in _DESTINATION.finditer(text):
         lid = int(match.group(1), 16)
-        if lid not in told:
+        if lid not in destinations:
             newest = match.start()
             line += text.count("\n", counted, newest)
             counted = newest
-            told[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
+            destinations[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
         elif match.start() - newest > LIDS_WITHIN:
             break
     out = np.zeros(fabric.sizes.ports, np.uint16)
@@ -91,7 +93,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     for port in ends.tolist():
         by_guid.setdefault(int(fabric.port_guid[port]), []).append(port)
         by_name.setdefault(fabric.node_name(int(fabric.port_node[port])), []).append(port)
-    for lid, (guid, name, at_line) in told.items():
+    for lid, (guid, name, at_line) in destinations.items():
         ports = by_guid.get(guid, []) if guid is not None else []
         ports = ports if len(ports) == 1 else by_name.get(name, [])
         if len(ports) == 1 and not out[ports[0]]:
@@ -144,13 +146,13 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
     switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
     # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a reversed view forwards).
     lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
-    again = np.flatnonzero(lft[switch, lid] != portnum)
-    if len(again):
+    conflicting = np.flatnonzero(lft[switch, lid] != portnum)
+    if len(conflicting):
         key = switch.astype(np.int64) << 16 | lid
-        concerned = np.flatnonzero(np.isin(key, key[again]))
+        concerned = np.flatnonzero(np.isin(key, key[conflicting]))
         keys, first = np.unique(key[concerned], return_index=True)
-        first_line = line[concerned[first[np.searchsorted(keys, key[again])]]]
-        for k, earlier in zip(again.tolist(), first_line.tolist(), strict=True):
+        first_line = line[concerned[first[np.searchsorted(keys, key[conflicting])]]]
+        for k, earlier in zip(conflicting.tolist(), first_line.tolist(), strict=True):
             used = int(lft[switch[k], lid[k]])
             problems.add(int(line[k]), f"LID {int(lid[k])} leaves by port {used} at line {earlier}; that one is used")
     _unknown_lids(lid, line, fabric, problems)
@@ -165,8 +167,8 @@ def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: P
         return
     has = np.zeros((1 << 16) + 128, bool)
     for extra in range(1 << int(lmc.max())):
-        own = (base > 0) & (extra < (1 << lmc))
-        has[base[own] + extra] = True
+        in_range = (base > 0) & (extra < (1 << lmc))
+        has[base[in_range] + extra] = True
     values, first, times = np.unique(lid, return_index=True, return_counts=True)
     for value, at, n in zip(values, first, times, strict=True):
         if not has[value]:
@@ -179,9 +181,9 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
     have = np.bincount(dump.section[dump.section >= 0], minlength=len(dump.sections))
     for section, n in zip(dump.sections, have, strict=True):
         if section.unicast and section.total is not None and section.total[1] != n:
-            line, told = section.total
+            line, stated = section.total
             problems.add(
-                line, f"the dump says {told} LIDs, {int(n)} stand in the table that begins at line {section.line}"
+                line, f"the dump says {stated} LIDs, {int(n)} stand in the table that begins at line {section.line}"
             )
 
 
@@ -190,7 +192,7 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
 
     Raises :class:`UnreadableFile` where the path cannot be written.
     """
-    own = fabric.lid[fabric.node_base[fabric.switch_node]]
+    switch_lid = fabric.lid[fabric.node_base[fabric.switch_node]]
     destination = _destinations(fabric, lft.shape[1])
     lead = [f"0x{lid:04x} " for lid in range(lft.shape[1])]
     ports = [f"{p:03d}" for p in range(256)]
@@ -200,7 +202,7 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
                 used = np.flatnonzero(lft[switch] != LFT_NO_ROUTE)
                 entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
                 out.write(
-                    f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(own[switch])} "
+                    f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(switch_lid[switch])} "
                     f"guid 0x{int(fabric.node_guid[node]):016x} ({_line(fabric.node_name(node))}):\n"
                     "  Lid  Out   Destination\n       Port     Info \n"
                 )
@@ -224,13 +226,13 @@ def _line(name: str) -> str:
 
 def _destinations(fabric: Fabric, n: int) -> list[str]:
     """By LID: what stands behind the port, as infiniband-diags writes it."""
-    words = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
+    kind_names = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
     out = [" : (path unknown)\n"] * n
     lids, lmc = fabric.lid, fabric.lmc
     for port in fabric.end_ports().tolist():
         lid, node = int(lids[port]), int(fabric.port_node[port])
         if lid:
-            kind = words.get(NodeType(int(fabric.node_type[node])), "Unknown node type")
+            kind = kind_names.get(NodeType(int(fabric.node_type[node])), "Unknown node type")
             text = f" : ({kind} portguid 0x{int(fabric.port_guid[port]):016x}: '{_line(fabric.node_name(node))}')\n"
             for copy in range(lid, min(lid + (1 << int(lmc[port])), n)):
                 out[copy] = text

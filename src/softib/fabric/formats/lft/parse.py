@@ -51,7 +51,7 @@ class Dump:
 
 
 CHUNK = 16 << 20
-"""Octets looked at together: enough for speed, little beside the tables."""
+"""Bytes parsed together: enough for speed, little compared with the tables."""
 
 _HEX = np.full(256, 255, np.uint8)
 _HEX[np.frombuffer(b"0123456789", np.uint8)] = np.arange(10)

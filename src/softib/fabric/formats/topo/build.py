@@ -129,11 +129,11 @@ def _disagree(first: TopoCable, second: TopoCable) -> str:
     return f"this cable has another width or speed at line {first.line}; that one is used"
 
 
-def _missing(system: TopoSystem, port: str, so_far: int) -> str:
+def _missing(system: TopoSystem, port: str, shown: int) -> str:
     if port in system.template.panel:
         return ""
-    near = nearest(port, system.template.panel) if so_far < SUGGESTIONS else []
-    hint = f"; near: {', '.join(near)}" if near else ""
+    similar = nearest(port, system.template.panel) if shown < SUGGESTIONS else []
+    hint = f"; near: {', '.join(similar)}" if similar else ""
     return f"{system.kind} {system.name} has no port {port}{hint}"
 
 
@@ -150,13 +150,14 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
             problems.add(
                 system.line, f"node names of system {system.name} are cut to the 64 bytes of a NodeDescription"
             )
-    told = [speed for s in systems.values() for speed in s.template.chip_speeds]
-    for node, name in enumerate(told):
+    speed_names = [speed for s in systems.values() for speed in s.template.chip_speeds]
+    for node, name in enumerate(speed_names):
         fastest[node] = max(fastest[node], _code(name))
     device = [_device(chip) for chip in chips]
     # What the description tells of a chip beats what its part number is known for.
     supports = [
-        max(int(speed), 0 if name else _generation(d)) for d, speed, name in zip(device, fastest, told, strict=True)
+        max(int(speed), 0 if name else _generation(d))
+        for d, speed, name in zip(device, fastest, speed_names, strict=True)
     ]
     builder.nodes(
         len(chips),

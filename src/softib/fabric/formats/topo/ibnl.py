@@ -101,7 +101,7 @@ class Ibnl:
     problems: list[Problem]
 
     def chip_speeds(self) -> dict[str, str]:
-        """Path of a chip → speed that an attribute ``path=speed=EDR`` tells."""
+        """Path of a chip → speed that an attribute ``path=speed=EDR`` states."""
         parts = (a.replace(" ", "").split("=") for a in self.attributes)
         return {p[0]: p[2] for p in parts if len(p) == 3 and p[1] == "speed" and p[2] in SPEED_BY_NAME}
 
@@ -111,7 +111,7 @@ class Ibnl:
 
 
 def parse_arrow(match: re.Match[str]) -> tuple[int, str, str]:
-    """Lanes (0 = not told), speed name ("" = not told), and what is wrong with them ("" = nothing)."""
+    """Lanes (0 = not stated), speed name ("" = not stated), and what is wrong with them ("" = nothing)."""
     width, speed = match.group("width"), match.group("speed")
     lanes = int(width) if width else 0
     if lanes and lanes not in LANES:
@@ -203,13 +203,13 @@ class _Parser:
         if wrong or part is None:
             self.problems.add(number, wrong)
             return
-        inst, far = (match.group("a"), match.group("b")) if match.group("b") else (None, match.group("a"))
+        inst, peer_port = (match.group("a"), match.group("b")) if match.group("b") else (None, match.group("a"))
         wires: dict[int, Wire] | dict[str, Wire] = part.wires
         key = int(port) if isinstance(part, Chip) else port
         if key in wires:
             self.problems.add(number, f"port {port} of {part.name} is wired twice; line {wires[key].line} is used")  # type: ignore[index]
             return
-        wires[key] = Wire(inst, far, lanes, speed, number)  # type: ignore[index]
+        wires[key] = Wire(inst, peer_port, lanes, speed, number)  # type: ignore[index]
 
 
 def read_ibnl(path: str | Path) -> Ibnl:
@@ -236,17 +236,17 @@ class IbnlLibrary:
                 self._index(path)
 
     @classmethod
-    def search(cls, told: Sequence[str | Path] = (), beside: str | Path | None = None) -> IbnlLibrary:
-        """``--ibnl`` folders, then the folder of the file ``beside``, then those of installed ibutils.
+    def search(cls, dirs: Sequence[str | Path] = (), file: str | Path | None = None) -> IbnlLibrary:
+        """``--ibnl`` folders, then the folder of the file ``file``, then those of installed ibutils.
 
-        Raises :class:`UnreadableFile` where a told folder is none.
+        Raises :class:`UnreadableFile` where one of ``dirs`` is none.
         """
-        for folder in told:
+        for folder in dirs:
             if not Path(folder).is_dir():
                 raise UnreadableFile(f"{folder}: no folder to seek IBNL files in")
-        near = [Path(beside).parent] if beside is not None else []
+        file_dir = [Path(file).parent] if file is not None else []
         installed = [p for pattern in INSTALLED for p in sorted(Path("/").glob(pattern[1:]))]
-        return cls([*map(Path, told), *near, *installed])
+        return cls([*map(Path, dirs), *file_dir, *installed])
 
     def _index(self, path: Path) -> None:
         try:

@@ -6,7 +6,7 @@ ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/
   leaves the slot empty;
 * a wire is followed from every chip port: out through the board's port into the board above, or down into a part;
   where it ends at an empty slot or at a label nobody continues, the port is simply unused (manual page, NOTE-1);
-* width and speed told at the lowest level win (NOTE-2), and of two ends the lesser; where nobody says, 4x and 2.5G.
+* width and speed stated at the lowest level win (NOTE-2), and of two ends the lesser; where nothing is stated, 4x and 2.5G.
   ibutils 1.5.7 itself takes the arrow of the highest level alone, and of the two ends the one it walks last. The manual
   is followed; the 25 shipped systems say the same on every level, so for them it makes no difference.
 """
@@ -66,8 +66,8 @@ class _Expander:
     def run(self) -> Template:
         assert self.ibnl.top is not None
         self._place(_Placed(self.ibnl.top, None, None, ""), 0)
-        told = self.ibnl.chip_speeds()
-        self.out.chip_speeds = [told.get(path, "") for path in self.out.paths]
+        speeds = self.ibnl.chip_speeds()
+        self.out.chip_speeds = [speeds.get(path, "") for path in self.out.paths]
         peer: dict[Port, Port] = {}
         for chip, part in enumerate(self.out.chips):
             for portnum in part.wires:
@@ -92,7 +92,7 @@ class _Expander:
                 self._place(child, depth + 1)
 
     def _full(self, depth: int, line: int) -> bool:
-        """Boards that hold each other would never end; told once."""
+        """Boards that hold each other would never end; reported once."""
         self.placed += 1
         if not self.full and (depth > MAX_DEPTH or self.placed > MAX_PARTS):
             self.full = True
@@ -178,8 +178,8 @@ class _Expander:
     def _agree(self, a: Port, lanes: int, speed: str) -> None:
         """The other end of a link was walked too: the lesser of what both tell."""
         *ends, lanes0, speed0 = self.out.links[self.link_of[a]]
-        told = [s for s in (speed0, speed) if s]
-        slower = min(told, key=lambda s: SPEED_BY_NAME[s].code, default="")
+        stated = [s for s in (speed0, speed) if s]
+        slower = min(stated, key=lambda s: SPEED_BY_NAME[s].code, default="")
         c, p, d, q = ends
         self.out.links[self.link_of[a]] = (c, p, d, q, min(lanes0 or lanes, lanes or lanes0), slower)
 

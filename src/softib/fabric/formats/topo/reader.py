@@ -12,7 +12,7 @@ What ibdm refuses and we read, each named as a problem:
   else a switch with as many ports as the highest number any system of the type uses.
 * a bad line, an unknown port, a port used twice: that line is left out, the rest stands.
 
-Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows tell no speed run at
+Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows state no speed run at
 that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
 gets the builder's *i*-th GUID, and all chips of a system share the first one's as SystemImageGUID.
 """
@@ -28,7 +28,7 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problem, Problems, ReadResult
-from softib.fabric.formats.files import content, stem
+from softib.fabric.formats.files import content, shown_name, stem
 from softib.fabric.formats.topo.build import TopoCable, TopoSystem, build_fabric
 from softib.fabric.formats.topo.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.topo.ibnl_expand import Template, expand, generic
@@ -37,7 +37,7 @@ from softib.iba.rates import SPEED_BY_NAME
 
 __all__ = ["looks_like_topo", "parse_topo", "read"]
 
-_CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<far>[^\s>]+)$")
+_CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<peer_port>[^\s>]+)$")
 _HEAD = re.compile(r"^(?P<type>[^\s=>]+)\s+(?P<name>[^\s=>]+)(?:\s+CFG\s*:\s*(?P<cfg>.*))?$")
 _LISTED = re.compile(r"^([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)$")
 _SPEED = re.compile(r"^\s*#\s*speed:\s*(\w+)\s*$")
@@ -65,29 +65,29 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
     """
     got = content(path)
     text = got.data.decode("utf-8-sig", "replace")
-    result = parse_topo(text, str(path), ibnl_dirs=ibnl_dirs)
+    result = parse_topo(text, shown_name(path), ibnl_dirs=ibnl_dirs)
     if got.flaw:
-        result.problems.append(Problem(str(path), max(len(text.splitlines()), 1), got.flaw))
+        result.problems.append(Problem(shown_name(path), max(len(text.splitlines()), 1), got.flaw))
     if node_name_map is not None:
         result.problems += node_name_map_module.apply(result.fabric, node_name_map)
     return result
 
 
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
-    """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is sought beside it too."""
+    """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is also sought in its folder."""
     parsed = _parse_lines(text, file)
     if text and text[-1] not in "\r\n":
         parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be cut off")
     if not parsed.systems:
         raise UnreadableFile(f"{file}: no system and no 'port -> TYPE NAME port' line that can be read")
-    library = IbnlLibrary.search(ibnl_dirs, beside=file)
+    library = IbnlLibrary.search(ibnl_dirs, file=file)
     for system, template in _templates(parsed, library):
         system.template = template
     if not parsed.systems:
         raise UnreadableFile(f"{file}: no system of a known type and no cable in it")
     fabric = build_fabric(parsed.systems, parsed.cables, stem(file), parsed.problems)
     fabric.source.format, fabric.source.path = "topo", file
-    fabric.source.records = frozenset({"speeds"} if _all_speeds_told(parsed) else ())
+    fabric.source.records = frozenset({"speeds"} if _all_speeds_stated(parsed) else ())
     cables = _system_links(parsed.cables)
     fabric.source.system_links = cables
     switches = int(fabric.sizes.switches)
@@ -101,7 +101,7 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
     )
 
 
-def _all_speeds_told(parsed: _Parsed) -> bool:
+def _all_speeds_stated(parsed: _Parsed) -> bool:
     """Where one link gets ibdm's default, nobody may conclude that it is slow."""
     inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
     return all(c.speed for c in parsed.cables) and all(inner)
@@ -114,8 +114,8 @@ def _parse_lines(text: str, file: str) -> _Parsed:
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0].strip()
         if not line:
-            if told := _SPEED.match(raw):
-                default = told.group(1) if told.group(1) in SPEED_BY_NAME else ""
+            if speed_line := _SPEED.match(raw):
+                default = speed_line.group(1) if speed_line.group(1) in SPEED_BY_NAME else ""
             continue
         match = _CABLE.match(line)
         if match:
@@ -123,9 +123,9 @@ def _parse_lines(text: str, file: str) -> _Parsed:
         elif (head := _HEAD.match(line)) and ">" not in line:
             current = _section(head, number, parsed)
         elif listed := _LISTED.match(line):
-            kind, name, port, far_kind, far_name, far_port = listed.groups()
-            ends = _mention(name, kind, number, parsed).name, _mention(far_name, far_kind, number, parsed).name
-            parsed.cables.append(TopoCable(ends[0], port, ends[1], far_port, 0, default, number))
+            kind, name, port, peer_kind, peer_name, peer_port = listed.groups()
+            ends = _mention(name, kind, number, parsed).name, _mention(peer_name, peer_kind, number, parsed).name
+            parsed.cables.append(TopoCable(ends[0], port, ends[1], peer_port, 0, default, number))
         else:
             what = "'port -> TYPE NAME port'" if ">" in line else "'TYPE NAME [CFG: slot=modifier, …]'"
             parsed.problems.add(number, f"not {what}: {line[:60]!r}")
@@ -166,9 +166,9 @@ def _cable(match: re.Match[str], number: int, current: TopoSystem | None, defaul
     if wrong or current is None:
         parsed.problems.add(number, wrong)
         return
-    far = _mention(match.group("system"), match.group("type"), number, parsed)
+    peer = _mention(match.group("system"), match.group("type"), number, parsed)
     parsed.cables.append(
-        TopoCable(current.name, match.group("port"), far.name, match.group("far"), lanes, speed, number)
+        TopoCable(current.name, match.group("port"), peer.name, match.group("peer_port"), lanes, speed, number)
     )
 
 
@@ -221,9 +221,9 @@ def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: Ibn
     names = {s.name for s in systems}
     ends = [e for c in parsed.cables for e in ((c.a, c.a_port), (c.b, c.b_port)) if e[0] in names]
     labels = sorted({label for _, label in ends}, key=_natural)
-    told = {label: m for label in labels if (m := _NUMBERED.match(label))}
-    by_number = len(told) == len(labels)
-    number = {x: int(told[x].group(1)) for x in labels} if by_number else {x: i for i, x in enumerate(labels, 1)}
+    numbered = {label: m for label in labels if (m := _NUMBERED.match(label))}
+    by_number = len(numbered) == len(labels)
+    number = {x: int(numbered[x].group(1)) for x in labels} if by_number else {x: i for i, x in enumerate(labels, 1)}
     number = {label: n for label, n in number.items() if n <= MAX_SWITCH_PORTS}
     top = max(number.values(), default=1)
     is_ca = top <= 2 and not any(s.heads for s in systems)

@@ -1,9 +1,9 @@
-"""Writes ``.topo`` files and, beside them, the IBNL descriptions of the system types they use.
+"""Writes ``.topo`` files and, in the same folder, the IBNL descriptions of the system types they use.
 
 Types are generic and tell only what the fabric knows: ``SW36-MT52000-EDR`` is one switch chip of 36 ports labelled
 P1 … P36 with DeviceID 52000, ``CA2-…`` an adapter; any other system (several chips, other labels) gets a type
 ``NAME-SYS1``, ``NAME-SYS2`` … where NAME is the file's stem, shared by systems that are built alike.
-:func:`softib.fabric.formats.topo.reader.read` finds the descriptions beside the file; ibdm finds them with
+:func:`softib.fabric.formats.topo.reader.read` finds the descriptions in the file's folder; ibdm finds them with
 ``IBDM_IBNL_PATH=DIR``. Naming real products instead would claim a product that the fabric may not be made of.
 
 ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (noted where it happens). So FDR10 and faster stand in a comment
@@ -76,7 +76,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     if files:
         here = path.parent.resolve()
         notes.append(
-            f"wrote {', '.join(f'{n}.ibnl' for n in files)} beside it; ibdm finds them with IBDM_IBNL_PATH={here}"
+            f"wrote {', '.join(f'{n}.ibnl' for n in files)} in the same folder; ibdm finds them with IBDM_IBNL_PATH={here}"
         )
     return notes
 
@@ -86,12 +86,12 @@ def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarra
     of_node = np.zeros(fabric.sizes.nodes, np.int64)
     systems: list[_System] = []
     by_name: dict[str, int] = {}
-    for node, said in enumerate(fabric.node_names()):
+    for node, desc in enumerate(fabric.node_names()):
         chassis, part = fabric.node_system.get(node, ""), "U1"
-        if chassis and said.startswith(f"{chassis}/"):
-            part = said[len(chassis) + 1 :]
+        if chassis and desc.startswith(f"{chassis}/"):
+            part = desc[len(chassis) + 1 :]
         else:
-            chassis = said.removesuffix("/U1")
+            chassis = desc.removesuffix("/U1")
         name, part = _BAD.sub("_", chassis), _BAD.sub("_", part)
         at = by_name.get(name)
         if at is not None and any(p == part for p, _ in systems[at].chips):
@@ -101,8 +101,8 @@ def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarra
         if at is None:
             at = by_name[name] = len(systems)
             systems.append(_System(name))
-        if f"{name}/{part}" != said and name != said:
-            notes.append(f"node {said!r} is written as {name}/{part}")
+        if f"{name}/{part}" != desc and name != desc:
+            notes.append(f"node {desc!r} is written as {name}/{part}")
         systems[at].chips.append((part, node))
         of_node[node] = at
     return systems, of_node
@@ -146,18 +146,18 @@ def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
     taken: set[str] = set()
     for part, node in system.chips:
         for port in fabric.ports_of(node):
-            told = fabric.port_label.get(port, "")
+            text = fabric.port_label.get(port, "")
             number = f"P{int(fabric.port_num[port])}"
             label = (
-                told
-                if told and not _BAD.search(told) and not told.isdigit()
+                text
+                if text and not _BAD.search(text) and not text.isdigit()
                 else number
                 if alone
                 else f"{part}/{number}"
             )
             if label in taken:
                 notes.append(
-                    f"port label {told!r} of {fabric.port_name(port)} exists twice; written as {part}/{number}"
+                    f"port label {text!r} of {fabric.port_name(port)} exists twice; written as {part}/{number}"
                 )
                 label = f"{part}/{number}"
             taken.add(label)
@@ -218,9 +218,9 @@ def _topo(
         a, b = fabric.cable_port[cable].tolist()
         if is_switch[fabric.port_node[b]] and not is_switch[fabric.port_node[a]]:
             a, b = b, a
-        mine, far = systems[of_node[fabric.port_node[a]]], systems[of_node[fabric.port_node[b]]]
+        mine, peer = systems[of_node[fabric.port_node[a]]], systems[of_node[fabric.port_node[b]]]
         arrow, speed = arrows[cable]
-        text = f"   {mine.labels[a]} {arrow} {far.kind} {far.name} {far.labels[b]}"
+        text = f"   {mine.labels[a]} {arrow} {peer.kind} {peer.name} {peer.labels[b]}"
         sections[of_node[fabric.port_node[a]]].append((text, "" if "G->" in arrow else speed or "unknown"))
     ends = fabric.cable_port[outer] if outer else np.zeros((0, 2), np.int64)
     mentioned = set(of_node[fabric.port_node[ends]].ravel().tolist())

@@ -11,9 +11,9 @@ from softib.errors import InputError, UnknownName
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 
-__all__ = ["Place", "Planted", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
+__all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
 
-Place = str | int
+Target = str | int
 """``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) where the caller has it."""
 
 
@@ -22,11 +22,11 @@ class Planted:
     """A fault that was planted: its kind, the places it shows at (``node[port]`` or node names), and in words."""
 
     kind: str
-    places: tuple[str, ...]
+    where: tuple[str, ...]
     message: str
 
 
-def node_at(fabric: Fabric, name: Place) -> int:
+def node_at(fabric: Fabric, name: Target) -> int:
     """Node by exact description, GUID (``0x…``), or first word of a description that only one node has.
 
     Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are meant.
@@ -51,7 +51,7 @@ def node_at(fabric: Fabric, name: Place) -> int:
     return int(hits[0])
 
 
-def port_at(fabric: Fabric, place: Place) -> int:
+def port_at(fabric: Fabric, place: Target) -> int:
     """Port by ``node[portnum]``; port 0 is a switch's management port. Raises :class:`InputError`."""
     if not isinstance(place, str):
         return int(place)
@@ -68,7 +68,7 @@ def port_at(fabric: Fabric, place: Place) -> int:
     return int(fabric.port(node, portnum))
 
 
-def cable_at(fabric: Fabric, place: Place) -> int:
+def cable_at(fabric: Fabric, place: Target) -> int:
     """Cable that has an end in port ``place``. Raises :class:`InputError` where none is."""
     cable = int(fabric.port_cable[port_at(fabric, place)])
     if cable < 0:
@@ -81,9 +81,9 @@ def cable_ends(fabric: Fabric, cable: int) -> list[int]:
     return [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
 
 
-def note(fabric: Fabric, kind: str, places: list[str], message: str) -> Planted:
+def note(fabric: Fabric, kind: str, where: list[str], message: str) -> Planted:
     """Write a planted fault into the truth of ``fabric``."""
-    planted = Planted(kind, tuple(places), message)
+    planted = Planted(kind, tuple(where), message)
     fabric.source.generator.setdefault("faults", []).append(planted)
     return planted
 

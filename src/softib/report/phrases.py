@@ -99,11 +99,11 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """The sums beside the percentage, with their own where hosts of different rates make it another."""
+    """The sums that belong to the percentage, with their own percentage where hosts of different rates make it another."""
     of = p.bisection_gbps / p.bisection_full_gbps if p.bisection_full_gbps else 0.0
-    own = "" if percent(of) == percent(p.bisection_relative) else f" ({percent(of)})"
-    words = f"mean over random pairs; in sum {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}{own}"
-    return words if p.limit is None else f"{words}; the wiring allows {percent(p.limit)}"
+    of_sums = "" if percent(of) == percent(p.bisection_relative) else f" ({percent(of)})"
+    text = f"mean over random pairs; in sum {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}{of_sums}"
+    return text if p.limit is None else f"{text}; the wiring allows {percent(p.limit)}"
 
 
 def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -123,8 +123,8 @@ def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
         facts.append(("Most oversubscribed leaf", f"{s['oversubscription_worst']:g} : 1"))
     if s["bisection_percent"] is not None:
         sums = None if s["bisection_gbps"] is None else (s["bisection_gbps"], s["bisection_full_gbps"])
-        told = "" if sums is None else f", {_gbps(sums[0])} of {_gbps(sums[1])}"
-        facts.append(("Bisection bandwidth", f"{s['bisection_percent']:.1f} % of full{told}"))
+        sums_text = "" if sums is None else f", {_gbps(sums[0])} of {_gbps(sums[1])}"
+        facts.append(("Bisection bandwidth", f"{s['bisection_percent']:.1f} % of full{sums_text}"))
         facts.append(("Bisection found as", s["bisection_how"]))
     if s["narrowest_part"] is not None:
         facts.append(("Narrowest part", _part_text(s["narrowest_part"])))
@@ -133,9 +133,11 @@ def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 def _part_text(part: dict[str, Any]) -> str:
     """Hosts that can, together, send less to the rest than their links carry."""
-    told = "" if part["gbps"] is None else f" ({_gbps(part['gbps'])})"
+    rate_text = "" if part["gbps"] is None else f" ({_gbps(part['gbps'])})"
     hosts = f"{part['hosts']:,} of {part['of']:,} host ports"
-    return f"{part['name']}: {hosts}, which can send {part['percent']:.1f} % of what they could{told} to the others"
+    return (
+        f"{part['name']}: {hosts}, which can send {part['percent']:.1f} % of what they could{rate_text} to the others"
+    )
 
 
 def engine_hint(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""Where the rows of a .db_csv section belong: the nodes and ports of the fabric that they name."""
+"""Writes the columns of a .db_csv section into the fabric, at the nodes and ports that its rows name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from softib.fabric.formats.ibdiagnet.csv_sections import NONE, Section
 from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric
 
-__all__ = ["Legal", "NodeFinder"]
+__all__ = ["Legal", "SectionWriter"]
 
 Legal = tuple[np.ndarray, np.ndarray | bool]
 """What a device can read in a component: bool[2**bits] by value, and the rows (bool[rows], or all) that can read 0 too."""
 
 
-class NodeFinder:
-    """Finds rows' nodes and ports in ``f``. What a section adds beside the columns lands in ``records`` (names of
+class SectionWriter:
+    """Finds rows' nodes and ports in ``f`` and writes their columns. What else a section holds lands in ``records`` (names of
     ``Source.records``) and ``extra`` (of the :class:`ReadResult`)."""
 
     def __init__(self, f: Fabric, problems: Problems):

@@ -1,0 +1,91 @@
+"""docs/glossary.md is true: its symbols exist in Python and C, and its sentences are those of the HTML report."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+
+from softib.report.glossary import GLOSSARY
+from tests.docs.test_vocabulary import SOURCES, c_names, retired_in
+
+PAGE = (SOURCES.parents[1] / "docs" / "glossary.md").read_text("utf-8")
+
+
+class Row(NamedTuple):
+    term: str
+    sentence: str
+    python: list[str]
+    c: list[str]
+
+
+def rows() -> list[Row]:
+    found = []
+    for line in PAGE.splitlines():
+        if line.startswith("| ") and not line.startswith("| term "):
+            term, sentence, python, c = (x.strip() for x in line.strip("|").split("|"))
+            found.append(Row(term, sentence, re.findall(r"`([\w.]+)`", python), re.findall(r"`(\w+)`", c)))
+    return found
+
+
+def resolve(symbol: str) -> Any:
+    """What ``package.module.Class.attribute`` names; a field of a dataclass counts. Raises AttributeError."""
+    parts = symbol.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[n:]:
+            fields = {k for c in getattr(found, "__mro__", ()) for k in getattr(c, "__annotations__", {})}
+            found = getattr(found, name) if name not in fields else getattr(found, name, fields)
+        return found
+    raise AttributeError(symbol)
+
+
+@cache
+def c_identifiers() -> frozenset[str]:
+    files = [p for p in sorted((SOURCES / "preload").rglob("*")) if p.suffix in (".c", ".h")]
+    return frozenset(name for path in files for _, name in c_names(path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("symbol", sorted({s for row in rows() for s in row.python}))
+def test_every_python_symbol_exists(symbol: str):
+    assert symbol.startswith("softib.")
+    resolve(symbol)
+
+
+def test_every_c_identifier_exists():
+    absent = {(row.term, name) for row in rows() for name in row.c if name not in c_identifiers()}
+    assert not absent
+
+
+def test_every_row_has_a_sentence_and_a_symbol():
+    terms = [row.term for row in rows()]
+    assert len(terms) > 90 and len(set(terms)) == len(terms)
+    for row in rows():
+        assert row.sentence[-1:] == "." and len(row.sentence) > 15, row.term
+        assert row.python or row.c, row.term
+
+
+def test_the_sentences_are_the_reports():
+    """One sentence a term: the page has every term of the report's glossary, in its words."""
+    sentences = {row.term: row.sentence for row in rows()}
+    for term, sentence in GLOSSARY.items():
+        assert sentences.get(term) == sentence, term
+
+
+def test_no_retired_word_is_a_term():
+    assert not [row.term for row in rows() if retired_in(re.sub(r"\W+", "_", row.term)) and row.term != "lane"
+                and not row.term.startswith("virtual")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "symbol", ["softib.iba.smp.PortInfo.lidd", "softib.sm.ucast_mgrr", "softib.fabric.model.Fabric.lftt"]
+)
+def test_a_symbol_that_does_not_exist_is_found(symbol: str):
+    with pytest.raises(AttributeError):
+        resolve(symbol)
