@@ -27,6 +27,8 @@ YOUNG_S = 3600.0
 """Nothing younger is deleted, whatever there is: it may be of a run that goes on."""
 DAY_S = 86400.0
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
+FOLDER = ".numba"
+"""What Numba keeps of one kernel itself, where it compiles the plain way."""
 
 
 def cache_dir() -> Path:
@@ -81,16 +83,22 @@ class Store:
             finally:
                 beside.unlink(missing_ok=True)
         except OSError as error:
-            self.given_up = True
-            print(
-                f"softib: {folder}: cannot keep compiled kernels there ({error.strerror or error}); "
-                "each run compiles anew",
-                file=sys.stderr,
-            )
+            self.give_up(error)
             return
         if not self._pruned:
             self._pruned = True
             prune(folder, time.time())
+
+    def give_up(self, error: OSError) -> None:
+        """Keep nothing from now on, and say so once."""
+        if self.given_up:
+            return
+        self.given_up = True
+        print(
+            f"softib: {cache_dir()}: cannot keep compiled kernels there ({error.strerror or error}); "
+            "each run compiles anew",
+            file=sys.stderr,
+        )
 
 
 def prune(folder: Path, now: float) -> None:
@@ -108,7 +116,7 @@ def prune(folder: Path, now: float) -> None:
         if path not in old or now - used <= YOUNG_S:
             continue
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # of a softib that kept a folder for each version
+            shutil.rmtree(path, ignore_errors=True)  # Numba's, or of a softib that kept a folder for each version
         else:
             path.unlink(missing_ok=True)
 

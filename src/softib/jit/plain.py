@@ -1,0 +1,113 @@
+"""Compile a kernel by Numba's documented interface alone: ``numba.njit(cache=True)``, each function for itself.
+
+Several times slower than units (see docs/decisions/0010-kernel-units.md), with the same results. Numba's own cache sees an
+edit of the kernel's file only, so the folder that it keeps a kernel in is named by the kernel's
+:func:`~softib.jit.identity.identity`.
+"""
+
+# mypy: ignore-errors
+import functools
+import os
+import shutil
+import threading
+
+import numba
+
+from softib.jit import progress
+from softib.jit.callees import clone, declared
+from softib.jit.identity import identity, reached, reached_from, title
+from softib.jit.store import FOLDER, STORE, cache_dir
+
+__all__ = ["entry"]
+
+_called = {}
+_alone = threading.RLock()
+"""One thread compiles: the first waits for another process' lock, the second must not hold Numba's lock meanwhile."""
+
+
+def entry(k, keep=True):
+    """The dispatcher that Python calls."""
+    function = clone(k.python)
+    function.__globals__.update(callees(k))
+    with _alone:
+        folder = _folder(k) if keep else None
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = folder or before
+        try:
+            dispatcher = compiled(function, {**k.options, "cache": folder is not None})
+        finally:
+            numba.config.CACHE_DIR = before
+    dispatcher.compile = functools.partial(_compile, dispatcher, k, folder)
+    return dispatcher
+
+
+def callees(k):
+    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their declarations."""
+    return {name: _callee(callee) for name, callee in reached_from(k).items()} | declared(k)
+
+
+def _callee(k):
+    """The dispatcher that kernels call."""
+    if id(k) not in _called:
+        function = clone(k.python)
+        function.__globals__.update(callees(k))
+        _called[id(k)] = dispatcher = compiled(function, k.options)
+        dispatcher.compile = functools.partial(_step, dispatcher, title(k))
+    return _called[id(k)]
+
+
+def compiled(function, options):
+    """``numba.njit`` with these options; those that are no public ones only where this Numba knows them."""
+    public = {name: value for name, value in options.items() if name not in ("_nrt", *WRAPPERS)}
+    try:
+        return numba.njit(**{"nogil": True, **public, **{n: options[n] for n in ("_nrt",) if n in options}})(function)
+    except (KeyError, TypeError, ValueError):
+        return numba.njit(**{"nogil": True, **public})(function)
+
+
+WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
+
+
+def _folder(k):
+    """Where Numba keeps this kernel; None where nothing can be kept."""
+    if STORE.given_up:
+        return None
+    folder = cache_dir() / f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}{FOLDER}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(13, os.strerror(13))
+    except OSError as error:
+        STORE.give_up(error)
+        return None
+    return str(folder)
+
+
+def _compile(dispatcher, k, folder, signature):
+    """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its files without a lock."""
+    again = functools.partial(type(dispatcher).compile, dispatcher, signature)
+    names = {title(callee) for callee in reached(k)} - {title(k)}
+    with _alone, STORE.alone(title(k)), progress.compiling(title(k), names, quiet=True) as announce:
+        misses = sum(dispatcher.stats.cache_misses.values())
+        try:
+            found = again()
+        except numba.core.errors.NumbaError:
+            raise
+        except OSError as error:  # it could not be kept; compiled it is
+            STORE.give_up(error)
+            found = again()
+        except Exception:
+            if folder is None or not any(os.scandir(folder)):
+                raise
+            for path in os.scandir(folder):  # a damaged file of Numba's cache
+                shutil.rmtree(path.path, ignore_errors=True)
+            found = again()
+        if folder is None or sum(dispatcher.stats.cache_misses.values()) > misses:
+            announce()
+        return found
+
+
+def _step(dispatcher, name, signature):
+    found = type(dispatcher).compile(dispatcher, signature)
+    progress.step(name)
+    return found
