@@ -23,7 +23,7 @@ from softib.jit.functions import Kernel
 from softib.jit.store import STORE
 from softib.jit.table import Table
 
-__all__ = ["Accelerators", "accelerators", "after_failure", "entry"]
+__all__ = ["Accelerators", "accelerators", "after_failure", "entry", "in_use"]
 
 SETTING = "SOFTIB_JIT"
 NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
@@ -60,6 +60,11 @@ def accelerators() -> Accelerators:
     if not _chosen:
         _chosen.append(_setting() or _kept() or _tried())
     return _chosen[0]
+
+
+def in_use() -> str:
+    """How kernels of this process were compiled so far, for people; empty where none ran. Loads nothing."""
+    return str(_chosen[0]) if _chosen else ""
 
 
 def entry(k: Kernel) -> Callable[..., Any]:
