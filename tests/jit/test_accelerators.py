@@ -2,6 +2,7 @@
 
 import builtins
 import importlib
+import os
 import sys
 
 import numpy as np
@@ -89,8 +90,8 @@ def test_without_a_name_of_numba_results_stay(fresh, monkeypatch, capsys, module
     assert result == expected
     found = accelerators.accelerators()
     assert found.name == ("tables" if module == "units" else "units") and name in found.reason
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "same results" in said and name in said
+    output = capsys.readouterr().err
+    assert output.count("\n") == 1 and "same results" in output and name in output
 
 
 @pytest.mark.parametrize(("owner", "name"), INHERITED)
@@ -108,7 +109,7 @@ def test_without_an_attribute_of_a_class_of_numba_results_stay(fresh, monkeypatc
 
 
 def test_an_accelerator_that_computes_something_else_is_not_used(fresh, monkeypatch, capsys):
-    """A table whose arrays were looked up at other places would compile, and be wrong."""
+    """A table whose arrays were looked up at other offsets would compile, and be wrong."""
     types = importlib.import_module("softib.jit.table_types")
     right = types.TableType.__init__
     monkeypatch.setattr(
@@ -133,6 +134,12 @@ def test_the_verdict_is_kept_and_said_once(fresh, monkeypatch, capsys):
     monkeypatch.setattr(accelerators, "_try", lambda use: pytest.fail("tried again"))
     assert accelerators.accelerators() == first and first.name == "tables"
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("how", ["os.kill(os.getpid(), 9)", "os._exit(3)"])
+def test_a_trial_that_crashes_crashes_nothing_else(fresh, monkeypatch, how):
+    monkeypatch.setattr(accelerators, "_try", lambda use: exec(how, {"os": os}))
+    assert accelerators.accelerators() == accelerators.Accelerators(False, False, "the trial crashed")
 
 
 def test_a_unit_that_fails_after_the_trial_is_compiled_plainly_and_runs_once(fresh, monkeypatch, capsys):

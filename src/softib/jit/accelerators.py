@@ -3,8 +3,9 @@
 Two things make compiling and calling several times faster: **tables** (:mod:`softib.jit.table_types`: a pointer for many
 arrays) and **units** (:mod:`softib.jit.units`: one optimisation for a kernel and all that it calls). Both stand on names
 of Numba that are no public interface, so another Numba may lack or change them. Whether they work is found out by use, not
-by version: a small kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. Where that
-fails, softib does without: the same results, later.
+by version: a small kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared, in a process of
+its own, since what fails halfway leaves Numba in disorder, or crashes. Where that fails, softib does without: the same
+results, later.
 
 The verdict is kept beside the machine code, by the environment that it holds for; it costs a second once.
 ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` decides without a trial.
@@ -14,7 +15,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
+import signal
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +30,8 @@ from softib.jit.table import Table
 __all__ = ["Accelerators", "accelerators", "after_failure", "entry", "in_use"]
 
 SETTING = "SOFTIB_JIT"
+PATIENCE_S = 300.0
+"""A trial takes a second; on a machine that is out of memory or processors it may take long."""
 NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
 """Values of :data:`SETTING`: (tables, units)."""
 
@@ -123,18 +129,45 @@ def _tried() -> Accelerators:
     """The best that works, by a trial of each; it is kept, and said once where something is missing."""
     found, reason = Accelerators(False, False), ""
     for tables, units in ((True, True), (True, False), (False, True)):
-        try:
-            _try(Accelerators(tables, units))
-        except Exception as error:  # whatever a changed Numba does
-            reason = reason or _text(error.__cause__ or error)
-        else:
+        failure = _trial(Accelerators(tables, units))
+        if not failure:
             found = Accelerators(tables, units)
             break
+        reason = reason or failure
     found = replace(found, reason=reason)
     STORE.write(_kept_name(), f"{found.name} {reason}".encode())
     if reason:
         _report(found)
     return found
+
+
+def _trial(use: Accelerators) -> str:
+    """What :func:`_try` says in a copy of this process; empty where it succeeds."""
+    import numba  # noqa: F401  (once, not in each copy)
+
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside threads; the copy ends soon
+        child = os.fork()
+    if not child:
+        text = "the trial did not end"
+        try:
+            _try(use)
+            text = "works"
+        except BaseException as error:  # whatever a changed Numba does
+            text = _text(error.__cause__ or error)
+        finally:
+            os.write(writer, text.encode())
+            os._exit(0)
+    os.close(writer)
+    text = ""
+    with os.fdopen(reader, "rb") as pipe:
+        if select.select([pipe], [], [], PATIENCE_S)[0]:
+            text = pipe.read(4096).decode("utf-8", "replace")
+        else:
+            os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "" if text == "works" else text or "the trial crashed"
 
 
 def _try(use: Accelerators) -> None:

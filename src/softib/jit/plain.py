@@ -85,23 +85,23 @@ def _folder(k):
 
 def _compile(dispatcher, k, folder, signature):
     """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its files without a lock."""
-    again = functools.partial(type(dispatcher).compile, dispatcher, signature)
+    load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
     names = {title(callee) for callee in reached(k)} - {title(k)}
     with _alone, STORE.alone(title(k)), progress.compiling(title(k), names, quiet=True) as announce:
         misses = sum(dispatcher.stats.cache_misses.values())
         try:
-            found = again()
+            found = load_or_compile()
         except numba.core.errors.NumbaError:
             raise
         except OSError as error:  # it could not be kept; compiled it is
             STORE.give_up(error)
-            found = again()
+            found = load_or_compile()
         except Exception:
             if folder is None or not any(os.scandir(folder)):
                 raise
             for path in os.scandir(folder):  # a damaged file of Numba's cache
                 shutil.rmtree(path.path, ignore_errors=True)
-            found = again()
+            found = load_or_compile()
         if folder is None or sum(dispatcher.stats.cache_misses.values()) > misses:
             announce()
         return found

@@ -48,15 +48,15 @@ class Store:
         """What :meth:`write` was given; None when it is not there, or not whole."""
         path = cache_dir() / (name + SUFFIX)
         try:
-            octets = path.read_bytes()
+            data = path.read_bytes()
         except OSError:
             return None
         with contextlib.suppress(OSError):  # read-only is no harm
             if time.time() - path.stat().st_mtime > DAY_S:
                 os.utime(path)
         head = len(MAGIC) + 32
-        payload = octets[head:]
-        whole = octets[:head] == MAGIC + hashlib.sha256(payload).digest()
+        payload = data[head:]
+        whole = data[:head] == MAGIC + hashlib.sha256(payload).digest()
         return payload if whole else None
 
     @contextlib.contextmanager
@@ -74,14 +74,14 @@ class Store:
         if self.given_up:
             return
         folder = cache_dir()
-        beside = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
+        temporary = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                beside.write_bytes(MAGIC + hashlib.sha256(payload).digest() + payload)
-                os.replace(beside, folder / (name + SUFFIX))
+                temporary.write_bytes(MAGIC + hashlib.sha256(payload).digest() + payload)
+                os.replace(temporary, folder / (name + SUFFIX))
             finally:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
         except OSError as error:
             self.give_up(error)
             return

@@ -162,7 +162,7 @@ class Unit(codegen.JITCodeLibrary):
 
     def finalize(self):
         self._raise_if_finalized()
-        own = {f.name for f in self._final_module.functions if not f.is_declaration}
+        defined = {f.name for f in self._final_module.functions if not f.is_declaration}
         found = {}
         for library in self._linking_libraries:
             if isinstance(library, Part) and not library._made:
@@ -173,7 +173,7 @@ class Unit(codegen.JITCodeLibrary):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_linkable(library), preserve=True)
         for function in self._final_module.functions:
-            if not function.is_declaration and function.name not in own:
+            if not function.is_declaration and function.name not in defined:
                 function.linkage = "internal"
         self._optimize_final_module()
         self._final_module.verify()
@@ -271,9 +271,9 @@ class UnitCache(_Cache):
     def load_overload(self, sig, target_context):
         """From the store; where it has none, what compiling needs is made ready."""
         target_context.refresh()
-        octets = STORE.read(self._name(sig, target_context.codegen()))
-        if octets is not None:
-            kept, payload = pickle.loads(octets)
+        data = STORE.read(self._name(sig, target_context.codegen()))
+        if data is not None:
+            kept, payload = pickle.loads(data)
             if kept == sig:
                 return compiler.CompileResult._rebuild(target_context, *payload)
         self.function.__globals__.update(callees(self.kernel))

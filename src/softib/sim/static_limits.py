@@ -36,9 +36,9 @@ def _limit(network: Network, part: np.ndarray) -> float:
     own = np.stack(
         [np.bincount(part[network.host_switch[network.host_gbps >= r]], minlength=parts) for r in rates], axis=1
     )
-    chance = flows / (n * (n - 1))
-    inside = float((own[:, 0] * (own[:, 0] - 1)).sum()) * chance
-    at_least = own * (own.sum(axis=0) - own) * chance
+    share = flows / (n * (n - 1))
+    inside = float((own[:, 0] * (own[:, 0] - 1)).sum()) * share
+    at_least = own * (own.sum(axis=0) - own) * share
     crossing = at_least - np.concatenate([at_least[:, 1:], np.zeros((parts, 1))], axis=1)
     carried = 0.0
     for k, rate in enumerate(rates):  # the slowest first: they fill their links with the fewest Gb/s

@@ -32,7 +32,7 @@ class Network:
     host_switch: np.ndarray  # int32[H]
     host_lid: np.ndarray  # int64[H] base LID
     chan_at: np.ndarray  # int32[switches, 256]
-    chan_to: np.ndarray  # int32[L + 2H] switch at the far end, -1 = a host
+    chan_to: np.ndarray  # int32[L + 2H] switch at its other end, -1 = a host
     rate: np.ndarray  # float64[L + 2H] Gb/s of data
 
     @classmethod
