@@ -34,7 +34,7 @@ def entry(k, keep=True):
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = folder or before
         try:
-            dispatcher = compiled(function, {**k.options, "cache": folder is not None})
+            dispatcher = compiled(function, {**k.options, "cache": folder is not None}, no_cfunc_wrapper=True)
         finally:
             numba.config.CACHE_DIR = before
     dispatcher.compile = functools.partial(_compile, dispatcher, k, folder)
@@ -51,21 +51,23 @@ def _callee(k):
     if id(k) not in _called:
         function = clone(k.python)
         function.__globals__.update(callees(k))
-        _called[id(k)] = dispatcher = compiled(function, k.options)
+        _called[id(k)] = dispatcher = compiled(function, k.options, no_cpython_wrapper=True, no_cfunc_wrapper=True)
         dispatcher.compile = functools.partial(_step, dispatcher, title(k))
     return _called[id(k)]
 
 
-def compiled(function, options):
-    """``numba.njit`` with these options; those that are no public ones only where this Numba knows them."""
-    public = {name: value for name, value in options.items() if name not in ("_nrt", *WRAPPERS)}
+UNDOCUMENTED = ("_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
+"""Options that only save work: no reference counts, no wrapper for Python or C."""
+
+
+def compiled(function, options, **wrappers):
+    """``numba.njit`` with these options; those that are not documented only where this Numba knows them."""
+    given = {n: v for n, v in options.items() if n not in UNDOCUMENTED[1:]} | wrappers
     try:
-        return numba.njit(**{"nogil": True, **public, **{n: options[n] for n in ("_nrt",) if n in options}})(function)
+        return numba.njit(**{"nogil": True, **given})(function)
     except (KeyError, TypeError, ValueError):
+        public = {n: v for n, v in given.items() if n not in UNDOCUMENTED}
         return numba.njit(**{"nogil": True, **public})(function)
-
-
-WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
 
 def _folder(k):
