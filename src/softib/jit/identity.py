@@ -111,9 +111,7 @@ def _value(value: Any, k: Kernel | None) -> str:
         return f"{name} {value.hex() if isinstance(value, float) else repr(value)}"
     if isinstance(value, np.ndarray):
         data = value.tobytes() if value.dtype.kind != "O" else b"objects" + _package(value, k).encode()
-        return (
-            f"{name} {value.dtype.descr} {value.shape} {value.flags.c_contiguous} {hashlib.sha256(data).hexdigest()}"
-        )
+        return f"{name} {value.dtype.descr} {value.shape} {value.flags.c_contiguous} {hashlib.sha256(data).hexdigest()}"
     if isinstance(value, np.generic):
         return f"{name} {value.dtype.descr} {value.tobytes().hex()}"
     if isinstance(value, tuple | list | frozenset):
