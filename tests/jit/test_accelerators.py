@@ -53,6 +53,7 @@ def fresh(monkeypatch, tmp_path):
         importlib.import_module(f"softib.jit.{module}")
         monkeypatch.setattr(f"softib.jit.{module}.STORE", store)
     monkeypatch.setattr("softib.jit.plain._called", {})
+    monkeypatch.setattr(probe_kernels.Probe, "_types", {})
     for name in ("softib.jit.units", "softib.jit.table_types"):
         importlib.import_module(name)
         monkeypatch.delitem(sys.modules, name)

@@ -20,6 +20,7 @@ class Table:
 
     _fields: tuple[str, ...] = ()
     NamedTuple: Any = None
+    _types: dict[tuple[Any, ...], Any] = {}
 
     def __init__(self, *arrays: Any, **named: Any):
         columns = dict(zip(self._fields, arrays, strict=False)) | named
@@ -46,9 +47,15 @@ class Table:
     def __getattr__(self, name: str) -> Any:
         if name != "_numba_type_":
             raise AttributeError(f"{type(self).__name__} has no {name}")
-        from softib.jit.table_types import type_of
+        # Making a type takes 100 us, and tables are made anew for many calls: tables of the same layout share one.
+        arrays = [getattr(self, field) for field in self._fields]
+        layout = tuple((a.dtype, a.ndim, a.flags.num) for a in arrays)
+        found = self._types.get(layout)
+        if found is None:
+            from softib.jit.table_types import type_of
 
-        found = vars(self)["_numba_type_"] = type_of(self)
+            found = self._types[layout] = type_of(self)
+        vars(self)["_numba_type_"] = found
         return found
 
     def __reduce__(self) -> Any:
@@ -75,4 +82,4 @@ def table(name: str, fields: str | list[str]) -> Any:
     module = sys._getframe(1).f_globals.get("__name__", __name__)
     plain = namedtuple(name, names, module=module)  # type: ignore[misc]
     plain.__qualname__ = f"{name}.NamedTuple"
-    return type(name, (Table,), {"_fields": names, "NamedTuple": plain, "__module__": module})
+    return type(name, (Table,), {"_fields": names, "NamedTuple": plain, "_types": {}, "__module__": module})

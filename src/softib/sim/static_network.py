@@ -97,8 +97,9 @@ class Network:
         """Rate of each host's own link (float64[H])."""
         return self.rate[self.n_links : self.n_links + self.n_hosts]
 
+    @cached_property
     def table(self) -> Any:
-        """What every kernel takes first, with a path of its own."""
+        """What every kernel takes first, with room for one path: kernels of one network run one at a time."""
         from softib.sim.static_kernels import Channels
 
         # One channel a switch, injection and ejection: the 63 hops of IBA 14.2.1.2 bind directed routes alone.
@@ -109,7 +110,7 @@ class Network:
         """Channels from host ``source`` to host ``destination`` (empty = no route)."""
         from softib.sim.static_kernels import walk
 
-        net, links = self.table(), self.n_links
+        net, links = self.table, self.n_links
         last = links + self.n_hosts + destination
         n = walk(net, int(self.host_switch[source]), int(self.host_lid[destination]), last, links + source)
         return np.asarray(net.path[:n]).copy()
