@@ -67,32 +67,38 @@ def _run(folder: Path, began: float) -> None:
 
     env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
     rows = [list(row) for row in JOBS]
-    running: dict[int, subprocess.Popen[str]] = {}
+    running: dict[int, tuple[str, subprocess.Popen[str]]] = {}
     most = max(1, min(len(rows), len(os.sched_getaffinity(0))))
     try:
         while running or any(rows):
             for i, row in enumerate(rows):
                 if row and i not in running and len(running) < most:
-                    running[i] = subprocess.Popen(
-                        [sys.executable, "-m", "softib.cli.main", *row.pop(0)],
-                        cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                    )  # fmt: skip
+                    verb = row.pop(0)
+                    running[i] = " ".join(verb), _start(verb, folder, env)
             time.sleep(0.1)
             show_line(f"compiling kernels, once: {time.monotonic() - began:.0f} s")
-            for i, process in list(running.items()):
+            for i, (verb, process) in list(running.items()):
                 if process.poll() is not None:
-                    _finish(running.pop(i))
+                    del running[i]
+                    _finish(verb, process)
     finally:
-        for process in running.values():
+        for _, process in running.values():
             process.terminate()
             process.communicate()
         show_line("")
 
 
-def _finish(process: subprocess.Popen[str]) -> None:
+def _start(verb: tuple[str, ...], folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "softib.cli.main", *verb],
+        cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def _finish(verb: str, process: subprocess.Popen[str]) -> None:
     from softib.errors import PeerError
 
     _, text = process.communicate()
     if process.returncode not in (0, 1):
         lines = text.strip().splitlines() or [f"exit {process.returncode}"]
-        raise PeerError(f"{' '.join(process.args[3:])}: {lines[-1]}")  # type: ignore[index]
+        raise PeerError(f"softib {verb}: {lines[-1]}")
