@@ -10,7 +10,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.routing.engine import route
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.quality import balance
 from softib.routing.verify import verify
 
@@ -61,9 +61,18 @@ def routed(fabric: Fabric, engine: str):
     PortInfo.lid.set(fabric.port_info, np.arange(1, len(ends) + 1), ends)
     f = fabric
     graph = SwitchGraph.from_ports(
-        node_type=f.node_type, node_guid=f.node_guid, node_nports=f.node_nports, port_node=f.port_node, port_num=f.port_num,
-        port_guid=f.port_guid, port_peer=f.port_peer, port_lid=f.lid, port_lmc=f.lmc,
-    )  # fmt: skip
+        PortColumns(
+            node_type=f.node_type,
+            node_guid=f.node_guid,
+            node_nports=f.node_nports,
+            port_node=f.port_node,
+            port_num=f.port_num,
+            port_guid=f.port_guid,
+            port_peer=f.port_peer,
+            port_lid=f.lid,
+            port_lmc=f.lmc,
+        )
+    )
     return graph, route(graph, engine).lft
 
 

@@ -13,80 +13,7 @@ from numba import typeof
 from softib import jit
 from softib.jit import identity, store
 
-PACKAGE = {
-    "__init__.py": "",
-    "iba.py": "class Field:\n    def __init__(self, byte):\n        self.byte = byte\n\nLID = Field(1)\nSPARE = 5\n",
-    "low_kernels.py": """
-        from softib.jit import kernel
-
-        @kernel
-        def scale(x):
-            return x * 2
-
-        @kernel
-        def unused(x):
-            return x
-
-        @kernel
-        def last(x):
-            return x
-        """,
-    "kernels.py": """
-        import enum
-
-        import numpy as np
-
-        from pkg.iba import LID
-        from pkg.low_kernels import scale, unused
-        from softib.jit import kernel
-
-        AT = LID.byte
-
-        WEIGHTS = np.array([1, 2])
-
-        class Way(enum.IntEnum):
-            OUT = 3
-
-        @kernel
-        def total(t, n):
-            '''Sum.'''
-            s = 0
-            for i in range(n):
-                s += scale(t.a[i]) + AT * t.b[i]
-            return s + Way.OUT + WEIGHTS[0] * 3 + WEIGHTS[1] + 1
-
-        @kernel
-        def alone(n):
-            return n + 1
-        """,
-    "layout.py": """
-        import numpy as np
-        from softib.jit import table
-
-        Tables = table("Tables", "a b")
-
-        def tables():
-            return Tables(a=np.arange(4), b=np.arange(4) * 10)
-        """,
-}
-MAIN = """
-    import sys
-    from pkg.kernels import alone, total
-    from pkg.layout import tables
-    assert "numba" not in sys.modules
-    import numba
-    from softib.jit import on_compiling
-    compiled = []
-    on_compiling(lambda unit, done, of: compiled.append(unit))
-    results = [int(total(tables(), 4)), int(alone(1))]
-    print(*results, *sorted(set(compiled)))
-    """
-
-
-def write(root):
-    (root / "pkg").mkdir()
-    for name, text in PACKAGE.items():
-        (root / "pkg" / name).write_text(textwrap.dedent(text))
+from .lab import BOTH, MAIN, cached, edit, environment, run, write
 
 
 @pytest.fixture
@@ -95,27 +22,6 @@ def package(tmp_path):
     write(tmp_path)
     assert run(tmp_path)[:2] == ["81", "2"]
     return tmp_path
-
-
-def run(root, before="", **settings):
-    """Output of :data:`MAIN`: two results, and the names of the kernels that were compiled for them."""
-    env = {**os.environ, "SOFTIB_CACHE_DIR": str(root / "cache"), "PYTHONDONTWRITEBYTECODE": "1", **settings,
-           "PYTHONPATH": f"{root}:{os.pathsep.join(p for p in sys.path if p)}"}  # fmt: skip
-    program = textwrap.dedent(before) + textwrap.dedent(MAIN)
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split() + [line for line in done.stderr.splitlines() if line]
-
-
-def edit(root, file, old, new):
-    path = root / "pkg" / file
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-
-
-def cached(root):
-    return sorted((root / "cache").rglob("*.code"))
 
 
 def test_what_is_unchanged_is_not_compiled_again(package):
@@ -180,7 +86,7 @@ def test_an_edit_that_matters_is_seen_where_it_matters(sources, file, old, new):
     ],
 )
 def test_another_layout_of_a_table_is_another_type(sources, old, new):
-    edit(sources, "kernels.py", "+ Way.OUT", "+ 3")  # an enum counts with its whole package
+    edit(sources, "kernels.py", "+ Direction.OUT", "+ 3")  # an enum counts with its whole package
     total, alone, types = identities(sources)
     edit(sources, "layout.py", old, new)
     after = identities(sources)
@@ -197,7 +103,7 @@ def test_another_layout_of_a_table_is_another_type(sources, old, new):
     ],
 )
 def test_an_edit_elsewhere_changes_nothing(sources, file, old, new):
-    edit(sources, "kernels.py", "+ Way.OUT", "+ 3")  # an enum counts with its whole package
+    edit(sources, "kernels.py", "+ Direction.OUT", "+ 3")  # an enum counts with its whole package
     before = identities(sources)
     edit(sources, file, old, new)
     assert identities(sources) == before
@@ -239,14 +145,11 @@ def test_an_edited_callee_gives_its_new_result(package):
     assert run(package) == ["87", "2"]
 
 
-BOTH = ["81", "2", "pkg.kernels.alone", "pkg.kernels.total"]
-
-
 @pytest.mark.parametrize(
     "damage",
     [
         b"junk",
-        "one octet",
+        "one byte",
         pytest.param(b"", marks=pytest.mark.slow),
         pytest.param(bytes(range(256)) * 40, marks=pytest.mark.slow),
         pytest.param("half", marks=pytest.mark.slow),
@@ -254,12 +157,12 @@ BOTH = ["81", "2", "pkg.kernels.alone", "pkg.kernels.total"]
 )
 def test_a_damaged_file_costs_compile_time_only(package, damage):
     whole = {p: p.read_bytes() for p in cached(package)}
-    for path, octets in whole.items():
-        middle = len(octets) // 2
+    for path, data in whole.items():
+        middle = len(data) // 2
         if damage == "half":
-            path.write_bytes(octets[:middle])
-        elif damage == "one octet":
-            path.write_bytes(octets[:middle] + bytes([octets[middle] ^ 1]) + octets[middle + 1 :])
+            path.write_bytes(data[:middle])
+        elif damage == "one byte":
+            path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
         else:
             path.write_bytes(damage)
     assert run(package) == BOTH
@@ -269,15 +172,15 @@ def test_a_damaged_file_costs_compile_time_only(package, damage):
 def test_a_cache_that_cannot_be_is_one_line_and_no_other_place_is_taken(package):
     blocked = package / "blocked"
     blocked.write_text("a file")
-    said = run(package, SOFTIB_CACHE_DIR=str(blocked))
-    assert said[:4] == BOTH and len(said) == 5 and "compiles anew" in said[4], said
+    output = run(package, SOFTIB_CACHE_DIR=str(blocked))
+    assert output[:4] == BOTH and len(output) == 5 and "compiles anew" in output[4], output
     assert not [p for p in package.rglob("*") if p.suffix in (".nbi", ".nbc")]
 
 
 def test_no_room_is_one_line(package):
     full = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
-    said = run(package, full, SOFTIB_CACHE_DIR=str(package / "other"))
-    assert said[:4] == BOTH and len(said) == 5 and "compiles anew" in said[4], said
+    output = run(package, full, SOFTIB_CACHE_DIR=str(package / "other"))
+    assert output[:4] == BOTH and len(output) == 5 and "compiles anew" in output[4], output
     assert not [p for p in (package / "other" / "kernels").iterdir() if p.suffix != ".lock"], (
         "a part of a file was left"
     )
@@ -285,8 +188,7 @@ def test_no_room_is_one_line(package):
 
 def test_processes_that_begin_at_once_compile_it_once(package):
     """Three with an empty cache: one compiles a kernel, the others load what it kept."""
-    env = {**os.environ, "SOFTIB_CACHE_DIR": str(package / "shared"),
-           "PYTHONPATH": f"{package}:{os.pathsep.join(p for p in sys.path if p)}"}  # fmt: skip
+    env = {**environment(package), "SOFTIB_CACHE_DIR": str(package / "shared")}
     program = textwrap.dedent(MAIN).replace("import numba\n", "import numba\ninput()\n")
     programs = [
         subprocess.Popen([sys.executable, "-c", program], cwd=package, env=env, stdin=subprocess.PIPE,
@@ -295,9 +197,9 @@ def test_processes_that_begin_at_once_compile_it_once(package):
     for one in programs:
         one.stdin.write("now\n")
         one.stdin.flush()
-    said = [one.communicate(timeout=500)[0].split() for one in programs]
-    assert [words[:2] for words in said] == [BOTH[:2]] * 3
-    assert sorted(name for words in said for name in words[2:]) == BOTH[2:]
+    output = [one.communicate(timeout=500)[0].split() for one in programs]
+    assert [fields[:2] for fields in output] == [BOTH[:2]] * 3
+    assert sorted(name for fields in output for name in fields[2:]) == BOTH[2:]
 
 
 def test_what_nobody_used_is_deleted_and_nothing_else(tmp_path, monkeypatch):

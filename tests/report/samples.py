@@ -17,7 +17,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
 from softib.routing.engine import route
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 
 
 def tree(leaves: int = 4, hosts: int = 4, spines: int = 2, prefix: str = "", speed: str = "EDR") -> Fabric:
@@ -45,9 +45,18 @@ def with_lids(fabric: Fabric) -> SwitchGraph:
     PortInfo.lid.set(fabric.port_info, lid)
     f = fabric
     return SwitchGraph.from_ports(
-        node_type=f.node_type, node_guid=f.node_guid, node_nports=f.node_nports, port_node=f.port_node,
-        port_num=f.port_num, port_guid=f.port_guid, port_peer=f.port_peer, port_lid=f.lid, port_lmc=f.lmc,
-    )  # fmt: skip
+        PortColumns(
+            node_type=f.node_type,
+            node_guid=f.node_guid,
+            node_nports=f.node_nports,
+            port_node=f.port_node,
+            port_num=f.port_num,
+            port_guid=f.port_guid,
+            port_peer=f.port_peer,
+            port_lid=f.lid,
+            port_lmc=f.lmc,
+        )
+    )
 
 
 def finding(fabric: Fabric, port: int, severity: Severity = Severity.ERROR, **texts: str) -> Finding:

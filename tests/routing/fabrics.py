@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import NodeType
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 
 CA_GUID = 1 << 32
 
@@ -39,10 +39,19 @@ def wire(n_switches, cables, hosts, *, lmc=0, guid=None, sys_guid=None, lid=None
         port_lid[c], port_lid[np.arange(n_switches) * rows] = lid[:n_hosts], lid[n_hosts:]
     port_lmc = np.where(port_node >= n_switches, lmc, 0)
     return SwitchGraph.from_ports(
-        node_type=np.where(np.arange(n) < n_switches, NodeType.SWITCH, NodeType.CA), node_guid=node_guid,
-        node_nports=np.where(np.arange(n) < n_switches, radix, 1), port_node=port_node, port_num=port_num,
-        port_guid=node_guid[port_node], port_peer=peer, port_lid=port_lid, port_lmc=port_lmc, sys_guid=sys_guid,
-    )  # fmt: skip
+        PortColumns(
+            node_type=np.where(np.arange(n) < n_switches, NodeType.SWITCH, NodeType.CA),
+            node_guid=node_guid,
+            node_nports=np.where(np.arange(n) < n_switches, radix, 1),
+            port_node=port_node,
+            port_num=port_num,
+            port_guid=node_guid[port_node],
+            port_peer=peer,
+            port_lid=port_lid,
+            port_lmc=port_lmc,
+            sys_guid=sys_guid,
+        )
+    )
 
 
 def ring(n, hosts=1):

@@ -7,7 +7,7 @@ from softib.fabric.formats.lft.dump import read_lfts
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.routing.engine import ENGINES, route
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.verify import verify
 
 FILES = [
@@ -27,10 +27,20 @@ def graph_of(f: Fabric, number_lids: bool) -> SwitchGraph:
         lid[f.end_ports()] = 1 + np.arange(len(f.end_ports()))
     sharp = np.array(["Aggregation Node" in name for name in f.node_names()])
     return SwitchGraph.from_ports(
-        node_type=f.node_type, node_guid=f.node_guid, node_nports=f.node_nports, port_node=f.port_node,
-        port_num=f.port_num, port_guid=f.port_guid, port_peer=f.port_peer, port_lid=lid, port_lmc=f.lmc,
-        sys_guid=f.sys_guid, is_aggregator=sharp,
-    )  # fmt: skip
+        PortColumns(
+            node_type=f.node_type,
+            node_guid=f.node_guid,
+            node_nports=f.node_nports,
+            port_node=f.port_node,
+            port_num=f.port_num,
+            port_guid=f.port_guid,
+            port_peer=f.port_peer,
+            port_lid=lid,
+            port_lmc=f.lmc,
+            sys_guid=f.sys_guid,
+            is_aggregator=sharp,
+        )
+    )
 
 
 def test_the_credit_loop_of_the_ring(shared_data):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 
 
 def _graph(nports: np.ndarray, n: int, switch_cables: tuple, host_cables: tuple) -> SwitchGraph:
@@ -29,10 +29,18 @@ def _graph(nports: np.ndarray, n: int, switch_cables: tuple, host_cables: tuple)
     lid[base[switches + host] + 1] = 1 + host
     lid[base[:switches]] = n + 1 + np.arange(switches)
     return SwitchGraph.from_ports(
-        node_type=node_type, node_guid=np.arange(switches + n) + 1, node_nports=node_nports, port_node=port_node,
-        port_num=port_num, port_guid=np.arange(len(port_node)) + 1000, port_peer=peer, port_lid=lid,
-        port_lmc=np.zeros(len(port_node), int),
-    )  # fmt: skip
+        PortColumns(
+            node_type=node_type,
+            node_guid=np.arange(switches + n) + 1,
+            node_nports=node_nports,
+            port_node=port_node,
+            port_num=port_num,
+            port_guid=np.arange(len(port_node)) + 1000,
+            port_peer=peer,
+            port_lid=lid,
+            port_lmc=np.zeros(len(port_node), int),
+        )
+    )
 
 
 def two_level(leaves: int, hosts: int, spines: int) -> tuple[SwitchGraph, np.ndarray]:

@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "shell": "a shell on a node of a running fabric",
     "fault": "break and mend a running fabric",
     "sm": "the subnet manager of a running fabric: sweep, reload",
+    "compile": "compile all kernels now, so that no command waits for them",
 }
 """Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
 

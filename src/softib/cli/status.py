@@ -39,6 +39,8 @@ def _print(one: dict[str, Any]) -> None:
                                                   if "engine" in sm else ""),
              f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
              f"{len(one['clients'])} clients"]  # fmt: skip
+    if one.get("kernels", "both") not in ("", "both"):
+        lines.append(f"  compiled kernels: {one['kernels']}; see 'Compiled kernels' in docs/start.md")
     if one["bugs"]:
         lines.append(f"  met {one['bugs']} bugs in softib: please report; tracebacks in {one['log']}")
     for c in one["clients"]:

@@ -1,7 +1,12 @@
 # mypy: ignore-errors
 """Kernel of :mod:`softib.diags.cuts`: passes of Fiduccia and Mattheyses that make a cut narrower, one switch at a time."""
 
-from softib.jit import kernel
+from softib.jit import kernel, table
+
+Switches = table("Switches", "first peer weight hosts dues")
+"""CSR list of neighbours with the capacity between the two, hosts by switch, and the cost of hosts too many on a side."""
+Scratch = table("Scratch", "gain locked moved")
+"""By switch: capacity that leaves the cut when it moves; whether it moved in this pass; which moved, in order."""
 
 
 @kernel
@@ -15,8 +20,9 @@ def off_balance(low, high, count):
 
 
 @kernel
-def set_gains(first, peer, weight, side, gain):
+def set_gains(t, side, gain):
     """Capacity that leaves the cut when a switch changes its side, by switch. Returns the capacity of the cut, doubled."""
+    first, peer, weight = t.first, t.peer, t.weight
     cut = 0.0
     for v in range(len(side)):
         g = 0.0
@@ -31,8 +37,9 @@ def set_gains(first, peer, weight, side, gain):
 
 
 @kernel
-def move(v, first, peer, weight, side, gain):
+def move(t, v, side, gain):
     """Switch ``v`` changes its side; gains of its neighbours follow."""
+    first, peer, weight = t.first, t.peer, t.weight
     side[v] = 1 - side[v]
     gain[v] = -gain[v]
     for e in range(first[v], first[v + 1]):
@@ -43,14 +50,16 @@ def move(v, first, peer, weight, side, gain):
 
 
 @kernel
-def narrow(first, peer, weight, hosts, dues, low, high, patience, passes, side, gain, locked, moved):
-    """Make ``side`` (uint8[switches]) cheaper in place; returns its cost.
+def narrow(t, low, high, patience, passes, side, scratch):
+    """Make ``side`` (uint8[switches]) of the :data:`Switches` ``t`` cheaper in place; returns its cost.
 
-    The cost is the capacity across plus ``dues[k]`` for ``k`` hosts too many on one side. Each pass moves the switch that
-    costs least, even where that is dearer than before, never one twice, and goes back to the best state seen.
+    The cost is the capacity across plus ``t.dues[k]`` for ``k`` hosts too many on one side. Each pass moves the switch that
+    costs least, even where that costs more than before, never one twice, and goes back to the best state seen.
     """
+    hosts, dues = t.hosts, t.dues
+    gain, locked, moved = scratch.gain, scratch.locked, scratch.moved
     n = len(side)
-    cut = set_gains(first, peer, weight, side, gain) / 2
+    cut = set_gains(t, side, gain) / 2
     count = 0
     for v in range(n):
         count += hosts[v] * side[v]
@@ -66,14 +75,14 @@ def narrow(first, peer, weight, hosts, dues, low, high, patience, passes, side, 
             lowest = 0.0
             for v in range(n):
                 if locked[v] == 0:
-                    turn = hosts[v] * (1 - 2 * side[v])
-                    cost = cut - gain[v] + dues[off_balance(low, high, count + turn)]
+                    change = hosts[v] * (1 - 2 * side[v])
+                    cost = cut - gain[v] + dues[off_balance(low, high, count + change)]
                     if chosen < 0 or cost < lowest - 1e-9:
                         chosen = v
                         lowest = cost
             cut -= gain[chosen]
             count += hosts[chosen] * (1 - 2 * side[chosen])
-            move(chosen, first, peer, weight, side, gain)
+            move(t, chosen, side, gain)
             locked[chosen] = 1
             moved[made] = chosen
             made += 1
@@ -84,7 +93,7 @@ def narrow(first, peer, weight, hosts, dues, low, high, patience, passes, side, 
             v = moved[i]
             cut -= gain[v]
             count += hosts[v] * (1 - 2 * side[v])
-            move(v, first, peer, weight, side, gain)
+            move(t, v, side, gain)
         if best > start - 1e-9:
             break
     return best

@@ -78,13 +78,14 @@ class SwitchCuts:
 
     def narrowed(self, side: np.ndarray) -> np.ndarray:
         """``side`` after moves of single switches that make the cut cheaper (Fiduccia and Mattheyses, DAC 1982)."""
-        from softib.diags.cut_kernels import narrow
+        from softib.diags.cut_kernels import Scratch, Switches, narrow
 
         first, peer, weight = self._neighbours
         dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
         found = side.astype(np.uint8)
-        narrow(first, peer, weight, self.hosts.astype(np.int64), dues, self.low, self.high, PATIENCE, PASSES,
-               found, np.zeros(self.n), np.zeros(self.n, np.uint8), np.zeros(self.n, np.int64))  # fmt: skip
+        switches = Switches(first, peer, weight, self.hosts.astype(np.int64), dues)
+        scratch = Scratch(np.zeros(self.n), np.zeros(self.n, np.uint8), np.zeros(self.n, np.int64))
+        narrow(switches, self.low, self.high, PATIENCE, PASSES, found, scratch)
         return found.astype(bool)
 
     @cached_property

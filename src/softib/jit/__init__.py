@@ -1,4 +1,4 @@
-"""Compiled kernels: the only door to Numba.
+"""Compiled kernels: the only way to Numba.
 
 Rules, kept by :func:`kernel`:
 
@@ -7,7 +7,8 @@ Rules, kept by :func:`kernel`:
 * Kernels take numbers, arrays (outputs and RNG state too) and :func:`table`\\ s of arrays, and call only other kernels and
   builtins.
 * What Python calls and everything below it is one **unit** (:mod:`softib.jit.units`): optimised once, one piece of
-  machine code.
+  machine code. Units and tables stand on private names of Numba; where these are missing or changed, kernels compile by
+  ``numba.njit(cache=True)`` (:mod:`softib.jit.plain`), with the same results (:mod:`softib.jit.accelerators`).
 * Machine code is kept below :func:`cache_dir` (:mod:`softib.jit.store`), named by all that it can depend on
   (:mod:`softib.jit.identity`): Numba's own cache does not notice an edited callee in another file.
 * A kernel file starts with ``# mypy: ignore-errors``: Numba types it from the arguments, not from annotations.
@@ -16,12 +17,14 @@ A cache that cannot be used (no room, no permission, a damaged file) costs compi
 run.
 
 ``NUMBA_DISABLE_JIT=1`` runs every kernel as plain Python (for coverage and debuggers).
+``SOFTIB_JIT=plain`` (``tables``, ``units``, ``both``) decides how they are compiled.
 ``SOFTIB_CACHE_DIR`` moves the cache (default ``$XDG_CACHE_HOME/softib`` or ``~/.cache/softib``).
 """
 
+from softib.jit.accelerators import in_use
 from softib.jit.functions import External, Kernel, kernel
 from softib.jit.progress import on_compiling
 from softib.jit.store import cache_dir
 from softib.jit.table import table
 
-__all__ = ["External", "Kernel", "cache_dir", "kernel", "on_compiling", "table"]
+__all__ = ["External", "Kernel", "cache_dir", "in_use", "kernel", "on_compiling", "table"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["PACKAGE", "External", "Kernel", "kernel"]
+__all__ = ["PACKAGE", "External", "Kernel", "UnitError", "kernel"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -19,6 +19,10 @@ def is_kernel_file(path: str | Path) -> bool:
     """True for ``kernels.py``, ``*_kernels.py`` and files of a folder ``kernels``."""
     path = Path(path)
     return path.name == "kernels.py" or path.name.endswith("_kernels.py") or path.parent.name == "kernels"
+
+
+class UnitError(Exception):
+    """A kernel could not be compiled as a unit, and has not run; the cause is this exception's."""
 
 
 class Kernel:
@@ -36,15 +40,21 @@ class Kernel:
         entry = self._entry
         if entry is None:
             entry = self.dispatcher()
-        return entry(*args)
+        try:
+            return entry(*args)
+        except UnitError as error:
+            from softib.jit.accelerators import after_failure
+
+            self._entry, result = after_failure(self, error.__cause__ or error, args)
+            return result
 
     def dispatcher(self) -> Callable[..., Any]:
-        """The Numba dispatcher that Python calls (the plain function when Numba's JIT is disabled)."""
+        """What runs it: Numba's dispatcher, or one around it (the plain function when Numba's JIT is disabled)."""
         if self._entry is None:
             if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
                 self._entry = self.python
             else:
-                from softib.jit.units import entry  # loads Numba (0.3 s): only where a kernel runs
+                from softib.jit.accelerators import entry  # loads Numba (0.3 s): only where a kernel runs
 
                 self._entry = entry(self)
         return self._entry

@@ -110,10 +110,8 @@ def _value(value: Any, k: Kernel | None) -> str:
     if kind in PLAIN:
         return f"{name} {value.hex() if isinstance(value, float) else repr(value)}"
     if isinstance(value, np.ndarray):
-        octets = value.tobytes() if value.dtype.kind != "O" else b"objects" + _package(value, k).encode()
-        return (
-            f"{name} {value.dtype.descr} {value.shape} {value.flags.c_contiguous} {hashlib.sha256(octets).hexdigest()}"
-        )
+        data = value.tobytes() if value.dtype.kind != "O" else b"objects" + _package(value, k).encode()
+        return f"{name} {value.dtype.descr} {value.shape} {value.flags.c_contiguous} {hashlib.sha256(data).hexdigest()}"
     if isinstance(value, np.generic):
         return f"{name} {value.dtype.descr} {value.tobytes().hex()}"
     if isinstance(value, tuple | list | frozenset):
@@ -174,11 +172,11 @@ def environment() -> str:
     import llvmlite
     import numba
 
-    own = hashlib.sha256()
+    sources = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        own.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        sources.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     settings = {n: v for n, v in sorted(os.environ.items()) if n.startswith("NUMBA_") and n not in NEUTRAL}
     return (
         f"python {sys.version} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvmlite.__version__} "
-        f"numpy {np.__version__} softib.jit {own.hexdigest()} {settings}"
+        f"numpy {np.__version__} softib.jit {sources.hexdigest()} {settings}"
     )

@@ -1,4 +1,4 @@
-"""Who waits for compiled kernels is told: kernels of the current unit that are done, and how many it has."""
+"""Progress of compiling, for those who wait: kernels of the current unit that are done, and how many it has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 __all__ = ["compiling", "on_compiling", "step"]
 
+TRIAL = "softib.jit."
+"""Nobody waits for the trial of the accelerators."""
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
@@ -21,15 +23,17 @@ def on_compiling(listener: Listener) -> None:
 
 
 @contextmanager
-def compiling(unit: str, kernels: set[str]) -> Iterator[None]:
-    """A unit of these kernels compiles."""
+def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Callable[[], None]]:
+    """A unit of these kernels compiles. ``quiet``: perhaps (it may be loaded); the first :func:`step`, or a call of what
+    this yields, shows that it does."""
     _unit[:] = [unit]
     _known.clear()
     _known.update(kernels)
     _done.clear()
-    _tell()
+    if not quiet:
+        _report()
     try:
-        yield
+        yield _report
     finally:
         _unit.clear()
 
@@ -38,9 +42,11 @@ def step(name: str) -> None:
     """The kernel ``name`` of the current unit is typed and lowered."""
     if _unit and name in _known and name not in _done:
         _done.add(name)
-        _tell()
+        _report()
 
 
-def _tell() -> None:
+def _report() -> None:
+    if not _unit or _unit[0].startswith(TRIAL):
+        return
     for listener in list(_listeners):
         listener(_unit[0], len(_done), len(_known))

@@ -27,6 +27,8 @@ YOUNG_S = 3600.0
 """Nothing younger is deleted, whatever there is: it may be of a run that goes on."""
 DAY_S = 86400.0
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
+FOLDER = ".numba"
+"""What Numba keeps of one kernel itself, where it compiles the plain way."""
 
 
 def cache_dir() -> Path:
@@ -46,15 +48,15 @@ class Store:
         """What :meth:`write` was given; None when it is not there, or not whole."""
         path = cache_dir() / (name + SUFFIX)
         try:
-            octets = path.read_bytes()
+            data = path.read_bytes()
         except OSError:
             return None
         with contextlib.suppress(OSError):  # read-only is no harm
             if time.time() - path.stat().st_mtime > DAY_S:
                 os.utime(path)
         head = len(MAGIC) + 32
-        payload = octets[head:]
-        whole = octets[:head] == MAGIC + hashlib.sha256(payload).digest()
+        payload = data[head:]
+        whole = data[:head] == MAGIC + hashlib.sha256(payload).digest()
         return payload if whole else None
 
     @contextlib.contextmanager
@@ -72,25 +74,31 @@ class Store:
         if self.given_up:
             return
         folder = cache_dir()
-        beside = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
+        temporary = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                beside.write_bytes(MAGIC + hashlib.sha256(payload).digest() + payload)
-                os.replace(beside, folder / (name + SUFFIX))
+                temporary.write_bytes(MAGIC + hashlib.sha256(payload).digest() + payload)
+                os.replace(temporary, folder / (name + SUFFIX))
             finally:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
         except OSError as error:
-            self.given_up = True
-            print(
-                f"softib: {folder}: cannot keep compiled kernels there ({error.strerror or error}); "
-                "each run compiles anew",
-                file=sys.stderr,
-            )
+            self.give_up(error)
             return
         if not self._pruned:
             self._pruned = True
             prune(folder, time.time())
+
+    def give_up(self, error: OSError) -> None:
+        """Keep nothing from now on, and say so once."""
+        if self.given_up:
+            return
+        self.given_up = True
+        print(
+            f"softib: {cache_dir()}: cannot keep compiled kernels there ({error.strerror or error}); "
+            "each run compiles anew",
+            file=sys.stderr,
+        )
 
 
 def prune(folder: Path, now: float) -> None:
@@ -108,7 +116,7 @@ def prune(folder: Path, now: float) -> None:
         if path not in old or now - used <= YOUNG_S:
             continue
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # of a softib that kept a folder for each version
+            shutil.rmtree(path, ignore_errors=True)  # Numba's, or of a softib that kept a folder for each version
         else:
             path.unlink(missing_ok=True)
 

@@ -1,12 +1,15 @@
 """Many arrays as one argument of kernels.
 
-A named tuple of arrays is dear as an argument: Numba hands over each array as seven values or more, at each call between
+A named tuple of arrays is expensive as an argument: Numba hands over each array as seven values or more, at each call between
 kernels too, and LLVM carries hundreds of arguments through every function. A table is one pointer: to the addresses and
-shapes of its arrays, which never change while it lives.
+shapes of its arrays, which never change while it lives. Where that pointer is not to be had
+(:mod:`softib.jit.accelerators`), kernels get the named tuple.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import namedtuple
 from typing import Any
 
 __all__ = ["Table", "table"]
@@ -16,6 +19,8 @@ class Table:
     """Base of the classes that :func:`table` makes. Its attributes are arrays and cannot be assigned."""
 
     _fields: tuple[str, ...] = ()
+    NamedTuple: Any = None
+    _types: dict[tuple[Any, ...], Any] = {}
 
     def __init__(self, *arrays: Any, **named: Any):
         columns = dict(zip(self._fields, arrays, strict=False)) | named
@@ -26,15 +31,15 @@ class Table:
     def _keep(self, columns: dict[str, Any]) -> None:
         import numpy as np
 
-        words: list[int] = []
+        descriptors: list[int] = []
         for name in self._fields:
             array = columns[name]
-            words += [array.ctypes.data, *array.shape]
+            descriptors += [array.ctypes.data, *array.shape]
             if not array.flags.c_contiguous:
-                words += array.strides
+                descriptors += array.strides
         vars(self).update(columns)
-        vars(self)["_words"] = descriptors = np.array(words, np.int64)
-        vars(self)["_address"] = descriptors.ctypes.data
+        vars(self)["_descriptors"] = kept = np.array(descriptors, np.int64)
+        vars(self)["_address"] = kept.ctypes.data
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__}.{name}: arrays of a table cannot be replaced; write into them")
@@ -42,13 +47,26 @@ class Table:
     def __getattr__(self, name: str) -> Any:
         if name != "_numba_type_":
             raise AttributeError(f"{type(self).__name__} has no {name}")
-        from softib.jit.table_types import type_of
+        # Making a type takes 100 us, and tables are made anew for many calls: tables of the same layout share one.
+        arrays = [getattr(self, field) for field in self._fields]
+        layout = tuple((a.dtype, a.ndim, a.flags.num) for a in arrays)
+        found = self._types.get(layout)
+        if found is None:
+            from softib.jit.table_types import type_of
 
-        found = vars(self)["_numba_type_"] = type_of(self)
+            found = self._types[layout] = type_of(self)
+        vars(self)["_numba_type_"] = found
         return found
 
     def __reduce__(self) -> Any:
         return type(self), tuple(getattr(self, name) for name in self._fields)
+
+    def as_named_tuple(self) -> Any:
+        """The same arrays as a named tuple."""
+        found = vars(self).get("_named_tuple")
+        if found is None:
+            found = vars(self)["_named_tuple"] = self.NamedTuple(*(getattr(self, name) for name in self._fields))
+        return found
 
     def _replace(self, **named: Any) -> Any:
         """A table with some other arrays."""
@@ -56,6 +74,12 @@ class Table:
 
 
 def table(name: str, fields: str | list[str]) -> Any:
-    """A class of tables with these fields, made and read like a named tuple of arrays."""
+    """A class of tables with these fields, made and read like a named tuple of arrays.
+
+    Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up there.
+    """
     names = tuple(fields.split() if isinstance(fields, str) else fields)
-    return type(name, (Table,), {"_fields": names})
+    module = sys._getframe(1).f_globals.get("__name__", __name__)
+    plain = namedtuple(name, names, module=module)  # type: ignore[misc]
+    plain.__qualname__ = f"{name}.NamedTuple"
+    return type(name, (Table,), {"_fields": names, "NamedTuple": plain, "_types": {}, "__module__": module})

@@ -13,15 +13,13 @@ from numba.np.arrayobj import make_array, populate_array
 
 __all__ = ["TableType", "type_of"]
 
-WORD = 8
-
 
 class TableType(types.Type):
-    """``columns``: (name, Numba type, word at which its descriptor begins) of each array."""
+    """``columns``: (name, Numba type, index of the 64-bit number at which its descriptor begins) of each array."""
 
     def __init__(self, name, columns):
         self.columns = columns
-        self.places = {column: (array, at) for column, array, at in columns}
+        self.offsets = {column: (array, at) for column, array, at in columns}
         digest = hashlib.sha256(repr([(c, str(a), a.layout, a.aligned, at) for c, a, at in columns]).encode())
         super().__init__(f"{name}_{digest.hexdigest()[:16]}")
 
@@ -54,7 +52,7 @@ class TableColumns(AttributeTemplate):
     key = TableType
 
     def generic_resolve(self, table, name):
-        found = table.places.get(name)
+        found = table.offsets.get(name)
         return found[0] if found else None
 
 
@@ -70,12 +68,12 @@ def unbox_table(typ, obj, c):
 @lower_getattr_generic(TableType)
 def column(context, builder, typ, value, name):
     """Make the array from its descriptor. Descriptors never change: LLVM may load each once, whatever is stored."""
-    array_type, at = typ.places[name]
-    word = ir.IntType(64)
-    words = builder.bitcast(value, word.as_pointer())
+    array_type, at = typ.offsets[name]
+    int64 = ir.IntType(64)
+    descriptors = builder.bitcast(value, int64.as_pointer())
 
     def load(i):
-        loaded = builder.load(builder.gep(words, [ir.Constant(word, at + i)]))
+        loaded = builder.load(builder.gep(descriptors, [ir.Constant(int64, at + i)]))
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
         return loaded
 
@@ -83,7 +81,7 @@ def column(context, builder, typ, value, name):
     itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
     shape = [load(1 + i) for i in range(array_type.ndim)]
     if array_type.layout == "C":
-        strides, stride = [], ir.Constant(word, itemsize)
+        strides, stride = [], ir.Constant(int64, itemsize)
         for length in reversed(shape):
             strides.insert(0, stride)
             stride = builder.mul(stride, length, flags=["nsw"])

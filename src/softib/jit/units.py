@@ -4,6 +4,9 @@ Left alone, Numba optimises each function with everything below it, makes machin
 caller and begins anew there: the work grows with the depth of the calls. Here a function that only kernels call is typed
 and lowered (:class:`Part`) and nothing more; the one that Python calls (:class:`Unit`) links all parts, hides them, and is
 optimised and made machine code of once.
+
+It stands on names of Numba that are no public interface, all of them in this file and in :mod:`softib.jit.table_types`;
+:mod:`softib.jit.accelerators` finds out whether they do here what they did.
 """
 
 # mypy: ignore-errors
@@ -11,7 +14,6 @@ import functools
 import gc
 import hashlib
 import pickle
-import types
 from contextlib import contextmanager
 
 import llvmlite.binding as ll
@@ -24,10 +26,10 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types import unliteral
 from numba.core.types.functions import BaseFunction
 
-import softib.jit.table_types  # noqa: F401  (registers the type)
 from softib.jit import progress
-from softib.jit.functions import External
-from softib.jit.identity import frozen_of, identity, reached, reached_from, title
+from softib.jit.callees import clone, declared
+from softib.jit.functions import UnitError
+from softib.jit.identity import identity, reached, reached_from, title
 from softib.jit.store import STORE
 
 __all__ = ["entry"]
@@ -40,22 +42,30 @@ INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _parts = {}
 
 
-def entry(k):
+def entry(k, keep=True):
     """The dispatcher that Python calls: machine code from the store, or of a unit compiled now."""
     options = {"nogil": True, **{n: v for n, v in k.options.items() if n not in INNER}, "no_cfunc_wrapper": True}
     function = clone(k.python)
     function.kernel = k
     dispatcher = numba.njit(pipeline_class=UnitCompiler, **options)(function)
-    dispatcher._cache = UnitCache(k, function)
+    if keep:
+        dispatcher._cache = UnitCache(k, function)
+    else:
+        function.__globals__.update(callees(k))
     dispatcher.compile = functools.partial(one_at_a_time, dispatcher, title(k))
     return dispatcher
 
 
 def one_at_a_time(dispatcher, name, signature):
     """Look into the store, and compile and keep what it has not: one process at a time, so that processes that begin at
-    once compile a unit once. Numba's own lock comes first, or two threads could wait for each other."""
+    once compile a unit once. Numba's own lock comes first, or two threads could wait for each other.
+
+    Raises :class:`UnitError` when there is no unit: the kernel has not run."""
     with global_compiler_lock, STORE.alone(name):
-        return type(dispatcher).compile(dispatcher, signature)
+        try:
+            return type(dispatcher).compile(dispatcher, signature)
+        except Exception as error:
+            raise UnitError from error
 
 
 def part(k):
@@ -78,17 +88,7 @@ def call_template(dispatcher, args, kws):
 
 def callees(k):
     """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their declarations."""
-    found = {name: part(callee) for name, callee in reached_from(k).items()}
-    return found | {n: v.declaration() for n, v in frozen_of(k).items() if isinstance(v, External)}
-
-
-def clone(function):
-    """``function`` with globals of its own."""
-    copy = types.FunctionType(
-        function.__code__, dict(function.__globals__), function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
-    return copy
+    return {name: part(callee) for name, callee in reached_from(k).items()} | declared(k)
 
 
 class Part(codegen.JITCodeLibrary):
@@ -162,7 +162,7 @@ class Unit(codegen.JITCodeLibrary):
 
     def finalize(self):
         self._raise_if_finalized()
-        own = {f.name for f in self._final_module.functions if not f.is_declaration}
+        defined = {f.name for f in self._final_module.functions if not f.is_declaration}
         found = {}
         for library in self._linking_libraries:
             if isinstance(library, Part) and not library._made:
@@ -173,7 +173,7 @@ class Unit(codegen.JITCodeLibrary):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_linkable(library), preserve=True)
         for function in self._final_module.functions:
-            if not function.is_declaration and function.name not in own:
+            if not function.is_declaration and function.name not in defined:
                 function.linkage = "internal"
         self._optimize_final_module()
         self._final_module.verify()
@@ -271,9 +271,9 @@ class UnitCache(_Cache):
     def load_overload(self, sig, target_context):
         """From the store; where it has none, what compiling needs is made ready."""
         target_context.refresh()
-        octets = STORE.read(self._name(sig, target_context.codegen()))
-        if octets is not None:
-            kept, payload = pickle.loads(octets)
+        data = STORE.read(self._name(sig, target_context.codegen()))
+        if data is not None:
+            kept, payload = pickle.loads(data)
             if kept == sig:
                 return compiler.CompileResult._rebuild(target_context, *payload)
         self.function.__globals__.update(callees(self.kernel))

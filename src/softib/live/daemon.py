@@ -17,6 +17,7 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.default_port import default_port, port_named
 from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
+from softib.jit import in_use
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
 from softib.live.crash_log import CrashLog
@@ -281,6 +282,7 @@ class Daemon:
             "verbs": self.verbs.memory.usage(),
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
             "traps": router.trap_queue.told(),
+            "kernels": in_use(),
             "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.board), "sockname": self.instance.sockname,
         }  # fmt: skip
 

@@ -18,31 +18,31 @@ def all_hops(first, peer, use, hops):
     first int32[n+1], peer int32[links], use bool[links]; hops uint8[n, n] out. Walks longer than 254 count as none.
     """
     n = first.shape[0] - 1
-    words = (n + 63) // 64
-    seen = np.zeros((n, words), np.uint64)
-    front = np.zeros((n, words), np.uint64)
+    n_masks = (n + 63) // 64
+    seen = np.zeros((n, n_masks), np.uint64)
+    front = np.zeros((n, n_masks), np.uint64)
     for s in range(n):
         for t in range(n):
             hops[s, t] = 255
         hops[s, s] = 0
         seen[s, s >> 6] |= np.uint64(1) << np.uint64(s & 63)
         front[s, s >> 6] = seen[s, s >> 6]
-    fresh = np.zeros((n, words), np.uint64)
+    fresh = np.zeros((n, n_masks), np.uint64)
     for step in range(1, 255):
         moved = False
         for s in range(n):
-            for w in range(words):
+            for w in range(n_masks):
                 fresh[s, w] = 0
             # bits are targets: s reaches in `step` what its neighbours reached in `step - 1`
             for e in range(first[s], first[s + 1]):
                 if use[e]:
                     p = peer[e]
-                    for w in range(words):
+                    for w in range(n_masks):
                         fresh[s, w] |= front[p, w]
-            for w in range(words):
+            for w in range(n_masks):
                 fresh[s, w] &= ~seen[s, w]
         for s in range(n):
-            for w in range(words):
+            for w in range(n_masks):
                 bits = fresh[s, w]
                 front[s, w] = bits
                 if bits == 0:

@@ -10,7 +10,7 @@ from softib.jit import kernel
 def bits_to_lists(needs, base, vls, start, targets):
     """Channel lists of the bit rows of ``needs``: channel c = link * vls + vl waits for ``targets[start[c]:start[c+1]]``.
 
-    ``base`` int32[links]: first link of the switch at the far end. With an empty ``targets`` only ``start``
+    ``base`` int32[links]: first link of the switch at its other end. With an empty ``targets`` only ``start``
     (int64[channels + 1]) is filled.
     """
     total = 0
@@ -87,20 +87,20 @@ def core(start, targets, alive):
 def any_cycle(start, targets, alive, cycle):
     """Follow first living successors until a node repeats: a cycle, into ``cycle``; returns its length."""
     n = start.shape[0] - 1
-    place = np.full(n, -1, np.int32)
+    position = np.full(n, -1, np.int32)
     c = 0
     while not alive[c]:
         c += 1
     length = 0
-    while place[c] < 0:
-        place[c] = length
+    while position[c] < 0:
+        position[c] = length
         cycle[length] = c
         length += 1
         for i in range(start[c], start[c + 1]):
             if alive[targets[i]]:
                 c = targets[i]
                 break
-    begin = place[c]
+    begin = position[c]
     for i in range(begin, length):
         cycle[i - begin] = cycle[i]
     return length - begin

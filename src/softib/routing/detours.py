@@ -13,7 +13,15 @@ from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
 from softib.routing.roots import pick_roots, rank_switches, top_down
-from softib.routing.tables import Distances, cas_per_switch, destination_groups, min_hops, ordered_hops
+from softib.routing.tables import (
+    Distances,
+    cas_per_switch,
+    destination_groups,
+    destinations_table,
+    legal_hops_table,
+    min_hops,
+    ordered_hops,
+)
 from softib.routing.verify import has_credit_loop
 
 __all__ = ["connect"]
@@ -35,11 +43,9 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str])
     wanted = missing.any(axis=0)[switch]
     size = np.diff(first)
     full = lft.copy()
-    least_loaded(
-        graph.first, graph.peer, graph.out_port, other.down, other.hops, other.is_down, switch[wanted],
-        np.concatenate([[0], np.cumsum(size[wanted])]).astype(np.int32), ends[np.repeat(wanted, size)],
-        graph.end_lid.astype(np.int64), graph.end_port, counted[wanted], True, full,
-    )  # fmt: skip
+    few = np.concatenate([[0], np.cumsum(size[wanted])]).astype(np.int32)
+    dests = destinations_table(graph, switch[wanted], few, ends[np.repeat(wanted, size)], counted[wanted])
+    least_loaded(legal_hops_table(graph, other), dests, True, full)
     for offset in range(1, 1 << int(graph.end_lmc.max())):
         more = np.flatnonzero(graph.end_lmc >= offset.bit_length())
         base = graph.end_lid[more].astype(np.int64)

@@ -32,7 +32,7 @@ from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
 from softib.routing.roots import find_tops, given_roots, rank_switches
-from softib.routing.tables import destination_groups, ordered_hops
+from softib.routing.tables import destination_groups, destinations_table, legal_hops_table, ordered_hops
 
 __all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "compute_node_order", "recognise", "route"]
 
@@ -238,8 +238,7 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     scatter(table, lid[ends_by_row], lft)
     del table
     d = ordered_hops(graph, tree.order)
-    switch, first, group_ends, counted = destination_groups(graph)
-    least_loaded(*args, d.down, d.hops, d.is_down, switch, first, group_ends, lid, graph.end_port, counted, True, lft)
+    least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), True, lft)
     full = connect(graph, d, lft, notes)
     if full is None and whole:
         raise NotATree(f"no tree for all compute nodes: {notes.pop()}")

@@ -60,7 +60,7 @@ def _least_down(first, peer, reverse, rank, load, s):
 
 @kernel
 def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table):
-    """Every switch with an all-down way to the destination's leaf goes down: on the main path, else least loaded.
+    """Every switch with an all-down path to the destination's leaf goes down: on the main path, else least loaded.
 
     Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) hang on ``leaf_switch[g]``.
     """
@@ -102,7 +102,7 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
 
 @kernel
 def fill_up(first, peer, out_port, up, through, dest_first, dests, load, table):
-    """All switches below a main path's switch that have no port yet go up to it, by the least-loaded shortest way.
+    """All switches below a main path's switch that have no port yet go up to it, by the least-loaded shortest path.
 
     ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main path goes through
     ``through[g]`` are ``dests[dest_first[g]:dest_first[g + 1]]``.

@@ -14,7 +14,29 @@ import numpy as np
 from softib.errors import LimitError
 from softib.iba.constants import LID_UCAST_MAX, NodeType
 
-__all__ = ["SwitchGraph"]
+__all__ = ["PortColumns", "SwitchGraph"]
+
+
+@dataclass(frozen=True)
+class PortColumns:
+    """What a graph is made from, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
+
+    ``port_peer`` is -1 where no usable link is. ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every
+    switch is a system of its own. ``is_aggregator`` bool[nodes] marks SHARP aggregation nodes: CAs that hang on spines
+    too, so they say nothing about which switches are leaves.
+    """
+
+    node_type: Any
+    node_guid: Any
+    node_nports: Any
+    port_node: Any
+    port_num: Any
+    port_guid: Any
+    port_peer: Any
+    port_lid: Any
+    port_lmc: Any
+    sys_guid: Any = None
+    is_aggregator: Any = None
 
 
 @dataclass(frozen=True)
@@ -58,20 +80,14 @@ class SwitchGraph:
         return (self.max_lid // 64 + 1) * 64
 
     @classmethod
-    def from_ports(
-        cls, *, node_type: Any, node_guid: Any, node_nports: Any, port_node: Any, port_num: Any, port_guid: Any,
-        port_peer: Any, port_lid: Any, port_lmc: Any, sys_guid: Any = None, is_aggregator: Any = None,
-    ) -> SwitchGraph:  # fmt: skip
-        """Build from columns named as in the fabric; ``port_peer`` is -1 where no usable link is.
-
-        ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every switch is a system of its own.
-        ``is_aggregator`` bool[nodes] marks SHARP aggregation nodes: CAs that hang on spines too, so they say nothing
-        about which switches are leaves.
+    def from_ports(cls, columns: PortColumns) -> SwitchGraph:
+        """The graph of ``columns``.
 
         End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast range.
         """
-        node_type, port_node, port_num = np.asarray(node_type), np.asarray(port_node), np.asarray(port_num)
-        port_peer, port_lid, port_lmc = np.asarray(port_peer), np.asarray(port_lid), np.asarray(port_lmc)
+        c = columns
+        node_type, port_node, port_num = np.asarray(c.node_type), np.asarray(c.port_node), np.asarray(c.port_num)
+        port_peer, port_lid, port_lmc = np.asarray(c.port_peer), np.asarray(c.port_lid), np.asarray(c.port_lmc)
         is_sw = node_type == NodeType.SWITCH
         switch_node = np.flatnonzero(is_sw).astype(np.int32)
         switch_of = np.full(len(node_type), -1, np.int32)
@@ -94,17 +110,17 @@ class SwitchGraph:
             raise LimitError(f"LID {max_lid} is beyond the last unicast LID {LID_UCAST_MAX} (IBA 4.1.3)")
         return cls(
             n_switches=len(switch_node), switch_node=switch_node,
-            switch_guid=np.asarray(node_guid)[switch_node].astype(np.uint64),
-            switch_nports=np.asarray(node_nports)[switch_node].astype(np.uint8),
+            switch_guid=np.asarray(c.node_guid)[switch_node].astype(np.uint64),
+            switch_nports=np.asarray(c.node_nports)[switch_node].astype(np.uint8),
             first=first, out_port=port_num[link_rows].astype(np.uint8),
             peer=switch_of[port_node[peers]], peer_port=port_num[peers].astype(np.uint8), reverse=row_of_port[peers],
             end_lid=port_lid[ends].astype(np.uint16), end_lmc=port_lmc[ends].astype(np.uint8),
             end_switch=end_switch.astype(np.int32), end_port=end_port.astype(np.uint8),
-            end_is_switch=port_num[ends] == 0, end_guid=np.asarray(port_guid)[ends].astype(np.uint64),
+            end_is_switch=port_num[ends] == 0, end_guid=np.asarray(c.port_guid)[ends].astype(np.uint64),
             end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
             end_is_compute=(port_num[ends] != 0)
-            & ~np.broadcast_to(False if is_aggregator is None else is_aggregator, len(node_type))[port_node[ends]],
-            switch_system=_systems(node_guid if sys_guid is None else sys_guid, switch_node),
+            & ~np.broadcast_to(False if c.is_aggregator is None else c.is_aggregator, len(node_type))[port_node[ends]],
+            switch_system=_systems(c.node_guid if c.sys_guid is None else c.sys_guid, switch_node),
         )  # fmt: skip
 
 

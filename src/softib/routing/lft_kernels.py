@@ -3,15 +3,24 @@
 
 import numpy as np
 
-from softib.jit import kernel
+from softib.jit import kernel, table
+
+LegalHops = table("LegalHops", "first peer out_port down hops is_down")
+"""Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops``, ``is_down`` as in
+:class:`~softib.routing.tables.Distances`."""
+Destinations = table("Destinations", "switch first end counted lid lmc port")
+"""Groups of ends on one switch: ends ``end[first[g]:first[g + 1]]`` on ``switch[g]``. ``counted`` bool[groups]: whether
+the group adds to the loads (OpenSM leaves switches' own LIDs out of its port profile). By end: base ``lid`` and ``lmc``
+(int64), egress ``port`` of its switch."""
 
 
 @kernel
-def candidate_masks(s, first, peer, down, hops, is_down, masks):
-    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal way to switch ``t``.
+def candidate_masks(legal, s, masks):
+    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch ``t``.
 
     masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector code.
     """
+    first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
     mine, mine_down = hops[s], is_down[s]
     masks[: (first[s + 1] - first[s] + 63) // 64, :] = 0
@@ -31,19 +40,19 @@ def candidate_masks(s, first, peer, down, hops, is_down, masks):
 
 
 @kernel
-def candidate_list(t, base, words, masks, last, out_port, found, ports, count):
+def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
     """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns how many.
 
     ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of: neighbouring destinations
     often share them, and then nothing is to do.
     """
     same = True
-    for w in range(words):
+    for w in range(n_masks):
         same &= masks[w, t] == last[w]
     if same:
         return count
     count = 0
-    for w in range(words):
+    for w in range(n_masks):
         bits = masks[w, t]
         last[w] = bits
         k = base + 64 * w
@@ -58,17 +67,15 @@ def candidate_list(t, base, words, masks, last, out_port, found, ports, count):
 
 
 @kernel
-def least_loaded(
-    first, peer, out_port, down, hops, is_down, group_switch, group_first, group_end, end_lid, end_port, counted,
-    resume, lft,
-):  # fmt: skip
+def least_loaded(legal, dests, resume, lft):
     """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties to the lowest.
 
-    Destinations come as groups that hang on one switch: ends ``group_end[group_first[g]:group_first[g + 1]]`` on
-    ``group_switch[g]``. ``counted`` bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own
-    LIDs out of its port profile). lft uint8[n, lids] in and out: where it is not empty (``resume``), entries other
-    than 255 stay, and count as load.
+    Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out: where it is not empty
+    (``resume``), entries other than 255 stay, and count as load.
     """
+    first, out_port = legal.first, legal.out_port
+    group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
+    end_lid, end_port = dests.lid, dests.port
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)  # by port
     found = np.empty(256, np.int32)
@@ -76,8 +83,8 @@ def least_loaded(
     masks = np.zeros((4, n), np.uint64)
     last = np.zeros(4, np.uint64)
     for s in range(n):
-        words = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(s, first, peer, down, hops, is_down, masks)
+        n_masks = (first[s + 1] - first[s] + 63) // 64
+        candidate_masks(legal, s, masks)
         load[:] = 0
         row = lft[s]
         if resume:
@@ -93,7 +100,7 @@ def least_loaded(
                     if row[end_lid[group_end[i]]] == 255:
                         row[end_lid[group_end[i]]] = end_port[group_end[i]]
                 continue
-            count = candidate_list(t, first[s], words, masks, last, out_port, found, ports, count)
+            count = candidate_list(t, first[s], n_masks, masks, last, out_port, found, ports, count)
             if count == 0:
                 continue
             # Rounds over the candidates that carry the least; one that was passed cannot be least again in a round.
@@ -120,16 +127,16 @@ def least_loaded(
 
 
 @kernel
-def least_loaded_lmc(
-    first, peer, out_port, down, hops, is_down, system, group_switch, group_first, group_end, end_lid, end_lmc,
-    end_port, counted, lft,
-):  # fmt: skip
+def least_loaded_lmc(legal, dests, system, lft):
     """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches, then cables.
 
     All base LIDs are routed first, then all second LIDs, and so on. Of a port's later LIDs a link to a system (chassis,
     ``system`` int32[n]) that carries none of its LIDs yet is best, then one to such a switch; then the least loaded,
     then the one to the switch with fewest of its LIDs; ties go round from the port after the last LID's.
     """
+    first, out_port = legal.first, legal.out_port
+    group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
+    end_lid, end_lmc, end_port = dests.lid, dests.lmc, dests.port
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
@@ -144,8 +151,8 @@ def least_loaded_lmc(
         load[:] = 0
         last[:] = 0
         count = 0
-        words = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(s, first, peer, down, hops, is_down, masks)
+        n_masks = (first[s + 1] - first[s] + 63) // 64
+        candidate_masks(legal, s, masks)
         base = first[s]
         link_of_port[:] = -1
         for e in range(first[s], first[s + 1]):
@@ -153,7 +160,7 @@ def least_loaded_lmc(
         for offset in range(most):
             for g in range(group_switch.shape[0]):
                 t = group_switch[g]
-                count = candidate_list(t, base, words, masks, last, out_port, found, ports, count)
+                count = candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
                 for i in range(group_first[g], group_first[g + 1]):
                     end = group_end[i]
                     if offset >= 1 << end_lmc[end]:
@@ -164,16 +171,17 @@ def least_loaded_lmc(
                         continue
                     if count == 0:
                         continue
-                    e = _spread(s, end_lid[end], offset, count, found, link_of_port, peer, out_port, system, load,
-                                base, lft)  # fmt: skip
+                    e = _spread(legal, system, s, end_lid[end], offset, found[:count], link_of_port, load, lft)
                     lft[s, lid] = out_port[e]
                     if counted[g]:
                         load[e - base] += 1
 
 
 @kernel
-def _spread(s, base_lid, offset, count, found, link_of_port, peer, out_port, system, load, base, lft):
-    """The candidate link for LID ``base_lid + offset`` of one port (see :func:`least_loaded_lmc`)."""
+def _spread(legal, system, s, base_lid, offset, found, link_of_port, load, lft):
+    """The link of ``found`` for LID ``base_lid + offset`` of one port (see :func:`least_loaded_lmc`)."""
+    peer, out_port = legal.peer, legal.out_port
+    base, count = legal.first[s], len(found)
     start = 0
     if offset:
         last = lft[s, base_lid + offset - 1]

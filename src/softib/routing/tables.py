@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.bfs_kernels import all_hops, legal_hops, rank_from
 from softib.routing.graph import SwitchGraph
-from softib.routing.lft_kernels import least_loaded, least_loaded_lmc
+from softib.routing.lft_kernels import Destinations, LegalHops, least_loaded, least_loaded_lmc
 
 __all__ = [
     "Distances",
     "cas_per_switch",
     "compute_per_switch",
     "destination_groups",
+    "destinations_table",
+    "legal_hops_table",
     "min_hops",
     "ordered_hops",
     "tables",
@@ -111,19 +114,25 @@ def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.n
     return switch, first, np.concatenate([cas, port0_ends]).astype(np.int32), counted
 
 
+def legal_hops_table(graph: SwitchGraph, d: Distances) -> Any:
+    """What kernels route along."""
+    return LegalHops(graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down)
+
+
+def destinations_table(
+    graph: SwitchGraph, switch: np.ndarray, first: np.ndarray, ends: np.ndarray, counted: np.ndarray
+) -> Any:
+    """What kernels route to: groups as :func:`destination_groups` gives them."""
+    lid, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
+    return Destinations(switch, first, ends, counted, lid, lmc, graph.end_port)
+
+
 def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     """Forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255 = no route."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    switch, first, ends, counted = destination_groups(graph)
-    lid = graph.end_lid.astype(np.int64)
-    if len(ends) and graph.end_lmc.any():
-        least_loaded_lmc(
-            graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, graph.switch_system, switch, first,
-            ends, lid, graph.end_lmc.astype(np.int64), graph.end_port, counted, lft,
-        )  # fmt: skip
+    legal, dests = legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph))
+    if graph.end_lmc.any():
+        least_loaded_lmc(legal, dests, graph.switch_system, lft)
     else:
-        least_loaded(
-            graph.first, graph.peer, graph.out_port, d.down, d.hops, d.is_down, switch, first, ends, lid,
-            graph.end_port, counted, False, lft,
-        )  # fmt: skip
+        least_loaded(legal, dests, False, lft)
     return lft

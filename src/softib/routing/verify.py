@@ -13,13 +13,14 @@ or not: a forwarding loop is a credit loop too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from softib.routing.cycle_kernels import any_cycle, bits_to_lists, core, shorten
 from softib.routing.graph import SwitchGraph
 from softib.routing.parts import components
-from softib.routing.verify_kernels import depend, depend_vl, walk_all
+from softib.routing.verify_kernels import Links, Routes, VlMaps, depend, depend_vl, walk_all
 
 __all__ = [
     "NO_PATH",
@@ -233,10 +234,12 @@ def _walk(
     n = graph.n_switches
     counts, hist = np.zeros((4, 5), np.int64), np.zeros((4, n + 2), np.int64)
     rows = np.zeros((4 * EXAMPLES, 5), np.int32)
-    used = walk_all(
-        at, graph.peer, lft, lids, ends, graph.end_switch, graph.end_is_switch, _cas(graph), counts, hist, rows
-    )
+    used = walk_all(_links(graph), Routes(lft, at, lids, ends, _cas(graph)), counts, hist, rows)
     return counts, hist, [Failure(KINDS[k], int(s), int(e), int(d), STATES[w]) for k, s, e, d, w in rows[:used]]
+
+
+def _links(graph: SwitchGraph) -> Any:
+    return Links(graph.first, graph.peer, graph.peer_port, graph.end_switch, graph.end_port, graph.end_is_switch)
 
 
 def _cas(graph: SwitchGraph) -> np.ndarray:
@@ -248,9 +251,7 @@ def _one_vl(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     used = np.zeros(len(graph.peer), np.bool_)
     needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
-    depend(
-        at, graph.first, graph.peer, lft, lids, ends, graph.end_switch, graph.end_is_switch, _cas(graph), used, needs
-    )
+    depend(_links(graph), Routes(lft, at, lids, ends, _cas(graph)), used, needs)
     return *_lists(graph, needs, 1), used, 1
 
 
@@ -266,11 +267,9 @@ def _many_vls(
     table = _sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
-    depend_vl(
-        at, graph.first, graph.peer, graph.peer_port, lft, lids, ends, graph.end_switch, graph.end_port,
-        graph.end_is_switch, np.flatnonzero(~graph.end_is_switch).astype(np.int32),
-        np.ascontiguousarray(path_sl, np.uint8), table, data_vls, used, needs, dropped,
-    )  # fmt: skip
+    source_ends = np.flatnonzero(~graph.end_is_switch).astype(np.int32)
+    maps = VlMaps(source_ends, np.ascontiguousarray(path_sl, np.uint8), table)
+    depend_vl(_links(graph), Routes(lft, at, lids, ends, _cas(graph)), maps, data_vls, used, needs, dropped)
     return *_lists(graph, needs, data_vls), used, data_vls
 
 

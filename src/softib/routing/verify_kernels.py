@@ -7,7 +7,16 @@
 
 import numpy as np
 
-from softib.jit import kernel
+from softib.jit import kernel, table
+
+Links = table("Links", "first peer peer_port end_switch end_port end_is_switch")
+"""Links and ends as in :class:`~softib.routing.graph.SwitchGraph`."""
+Routes = table("Routes", "lft at dest_lid dest_end cas")
+"""Forwarding tables uint8[n, LIDs], what each port leads to, every destination LID and its end, and ``cas`` int64[n]: CA
+ports on each switch."""
+VlMaps = table("VlMaps", "source_ends path_sl sl2vl")
+"""``path_sl`` uint8[ends, ends] or [1, 1] (every path the same; 255: nobody sends there) from ``source_ends``; ``sl2vl``
+uint8[n or 1, in or 1, out or 1, 16]."""
 
 ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
 NO_PATH = 255
@@ -24,17 +33,17 @@ def load_tile(lft, lids, start, stop, tile):
 
 @kernel
 def resolve(s, ports, at, peer, end, state, dist, stack):
-    """What becomes of a packet for ``end`` on switch ``s``; marks every switch on the way in ``state`` and ``dist``.
+    """What becomes of a packet for ``end`` on switch ``s``; marks every switch of the path in ``state`` and ``dist``.
 
     ``dist`` counts egress ports still to pass (OpenSM's "hops": 1 when a CA hangs here, 0 on the switch itself).
     """
     depth = 0
     while True:
         if state[s] == ON_STACK:
-            result, far = LOOP, 0
+            result, hops = LOOP, 0
             break
         if state[s] != 0:
-            result, far = state[s], dist[s]
+            result, hops = state[s], dist[s]
             break
         state[s] = ON_STACK
         stack[depth] = s
@@ -44,24 +53,26 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
             s = peer[to]
         else:
             # port 0 delivers to the switch itself: no egress
-            far = -1 if ports[s] == 0 else 0
+            hops = -1 if ports[s] == 0 else 0
             result = DEAD if to == -1 else (ARRIVES if -2 - to == end else WRONG)
             break
     while depth:
         depth -= 1
-        far += 1
+        hops += 1
         state[stack[depth]] = result
-        dist[stack[depth]] = far
+        dist[stack[depth]] = hops
 
 
 @kernel
-def walk_all(at, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, cas, counts, hist, failures):
+def walk_all(links, routes, counts, hist, failures):
     """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
 
-    cas int64[n]: CA ports on each switch. counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch,
+    counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch,
     3 switch→CA) and state; hist int64[4, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid,
     state), at most a quarter of the rows for each kind.
     """
+    peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
+    lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
     n = cas.shape[0]
     tile = np.empty((64, n), np.uint8)
     state = np.empty(n, np.uint8)
@@ -109,12 +120,14 @@ def _note(failures, used, kind, switch, end, lid, what):
 
 
 @kernel
-def depend(at, first, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, cas, used, needs):
-    """Dependencies between links on the way of any CA to any destination, all on one VL.
+def depend(links, routes, used, needs):
+    """Dependencies between links on the path of any CA to any destination, all on one VL.
 
     used bool[links] out: some CA's path takes the link; needs uint64[links, w] out: bit k = a packet on this link
-    waits for the k-th link of the switch at its far end.
+    waits for the k-th link of the switch at its other end.
     """
+    first, peer, end_switch, end_is_switch = links.first, links.peer, links.end_switch, links.end_is_switch
+    lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
     n = cas.shape[0]
     tile = np.empty((64, n), np.uint8)
     seen = np.empty(n, np.bool_)
@@ -149,24 +162,23 @@ def depend(at, first, peer, lft, dest_lid, dest_end, end_switch, end_is_switch, 
 
 
 @kernel
-def depend_vl(
-    at, first, peer, peer_port, lft, dest_lid, dest_end, end_switch, end_port, end_is_switch, source_ends,
-    path_sl, sl2vl, vls, used, needs, dropped,
-):  # fmt: skip
+def depend_vl(links, routes, maps, vls, used, needs, dropped):
     """As :func:`depend` for paths of any SL through any SL2VL mapping; channels are ``link * vls + vl``.
 
-    path_sl uint8[ends, ends] or [1, 1] (every path the same; 255: nobody sends there); sl2vl uint8[n or 1, in or 1, out or 1, 16]; used
-    bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below ``vls`` (15 means
+    used bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below ``vls`` (15 means
     discard, IBA 7.6.6) ends the path, also on the last link to a CA: dropped int64[2, n + 2] out counts by hops such
     pairs (to CAs, to switches) that would else arrive. For one destination a walk stops where another of the same SL
     and VL went on the same link.
     """
+    first, peer, peer_port = links.first, links.peer, links.peer_port
+    end_switch, end_port, end_is_switch = links.end_switch, links.end_port, links.end_is_switch
+    lft, at, dest_lid, dest_end = routes.lft, routes.at, routes.dest_lid, routes.dest_end
+    source_ends, path_sl, sl2vl = maps.source_ends, maps.path_sl, maps.sl2vl
     n = lft.shape[0]
-    links = peer.shape[0]
     tile = np.empty((64, n), np.uint8)
-    stamp = np.full((links, 16), -1, np.int32)
-    seen = np.zeros((links, 16), np.uint16)
-    bad = np.zeros((links, 16), np.uint16)
+    stamp = np.full((peer.shape[0], 16), -1, np.int32)
+    seen = np.zeros((peer.shape[0], 16), np.uint16)
+    bad = np.zeros((peer.shape[0], 16), np.uint16)
     trail_link = np.empty(n * 16 + 1, np.int32)
     trail_vl = np.empty(n * 16 + 1, np.uint8)
     for start in range(0, dest_lid.shape[0], 64):

@@ -9,7 +9,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, PhysState
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 
 __all__ = ["graph_of", "vls_of"]
 
@@ -29,11 +29,20 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
     peer = fabric.port_peer
     usable = (peer >= 0) & up & up[np.maximum(peer, 0)]
     return SwitchGraph.from_ports(
-        node_type=fabric.node_type, node_guid=fabric.node_guid, node_nports=fabric.node_nports,
-        port_node=fabric.port_node, port_num=fabric.port_num, port_guid=fabric.port_guid,
-        port_peer=np.where(usable, peer, -1), port_lid=np.where(_absent(fabric), 0, fabric.lid), port_lmc=fabric.lmc,
-        sys_guid=fabric.sys_guid, is_aggregator=is_aggregation_node(fabric.node_desc),
-    )  # fmt: skip
+        PortColumns(
+            node_type=fabric.node_type,
+            node_guid=fabric.node_guid,
+            node_nports=fabric.node_nports,
+            port_node=fabric.port_node,
+            port_num=fabric.port_num,
+            port_guid=fabric.port_guid,
+            port_peer=np.where(usable, peer, -1),
+            port_lid=np.where(_absent(fabric), 0, fabric.lid),
+            port_lmc=fabric.lmc,
+            sys_guid=fabric.sys_guid,
+            is_aggregator=is_aggregation_node(fabric.node_desc),
+        )
+    )
 
 
 def _absent(fabric: Fabric) -> np.ndarray:

@@ -106,7 +106,7 @@ def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
     each = np.ones(1, np.int64) if weight is None else np.asarray(weight, np.float64)
     total = np.zeros(network.n_channels, each.dtype)
-    lost = add_flows(src, dst, each, *network.tables(), total)
+    lost = add_flows(network.table, src, dst, each, total)
     return Loads(total, len(src), int(lost))
 
 
@@ -117,7 +117,7 @@ def flow_rates(network: Network, src: Any, dst: Any, found: Loads | None = None)
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
     load = (found or loads(network, src, dst)).load
     share, worst = np.zeros(len(src)), np.zeros(len(src), np.int64)
-    flow_shares(src, dst, np.ones(1, np.int64), *network.tables(), load, network.rate, share, worst)
+    flow_shares(network.table, src, dst, np.ones(1, np.int64), load, network.rate, share, worst)
     return share, worst
 
 
@@ -138,10 +138,10 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
         )
     load = np.zeros((len(which), network.n_channels), np.int32)
     relative = np.zeros(len(which))
-    tables = network.tables()
-    lost = shift_loads(order, which, *tables, load)
+    net = network.table
+    lost = shift_loads(net, order, which, load)
     if rates:
-        shift_shares(order, which, *tables, load, network.rate, network.host_gbps, relative)
+        shift_shares(net, order, which, load, network.rate, network.host_gbps, relative)
     return Shifts(which, load, relative, int(lost))
 
 
@@ -152,7 +152,7 @@ def all_to_all(network: Network) -> Loads:
     n, links = network.n_hosts, network.n_links
     at, many = np.unique(network.host_switch, return_counts=True)
     total = np.zeros(network.n_channels, np.int64)
-    lost = int(all_to_all_loads(at, many, *network.tables(), total))
+    lost = int(all_to_all_loads(network.table, at, many, total))
     # What a host sends leaves by its one injection channel; flows without a path are not sent.
     total[links : links + n] = n - 1 if not lost else _sent(network)
     return Loads(total, n * (n - 1), lost)

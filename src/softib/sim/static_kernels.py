@@ -6,15 +6,25 @@ each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is th
 ``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads to (-1 = a host).
 """
 
-from softib.jit import kernel
+from softib.jit import kernel, table
+
+Channels = table("Channels", "host_switch host_lid lft chan_at chan_to path")
+"""A network's columns (:class:`softib.sim.static_network.Network`) and room for one path, int64[switches + 2]."""
 
 
 @kernel
-def walk(source_switch, dlid, last, first, lft, chan_at, chan_to, path):
-    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in ``path``; their number, 0 = no route.
+def links_of(net):
+    """Switch-to-switch channels: those before the hosts' injection channels."""
+    return len(net.chan_to) - 2 * len(net.host_switch)
 
-    ``path`` int64[switches + 2] holds the longest path there is; what does not end within it runs in a circle.
+
+@kernel
+def walk(net, source_switch, dlid, last, first):
+    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in ``net.path``; their number, 0 = no route.
+
+    ``net.path`` holds the longest path there is; what does not end within it runs in a circle.
     """
+    lft, chan_at, chan_to, path = net.lft, net.chan_at, net.chan_to, net.path
     n = 0
     if first >= 0:
         path[0] = first
@@ -35,14 +45,15 @@ def walk(source_switch, dlid, last, first, lft, chan_at, chan_to, path):
 
 
 @kernel
-def add_flows(src, dst, weight, host_switch, host_lid, links, lft, chan_at, chan_to, path, loads):
+def add_flows(net, src, dst, weight, loads):
     """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows have no path."""
     lost = 0
-    hosts = len(host_switch)
+    host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
+    hosts, links = len(host_switch), links_of(net)
     w_n = len(weight)
     for i in range(len(src)):
         a, b = src[i], dst[i]
-        n = walk(host_switch[a], host_lid[b], links + hosts + b, links + a, lft, chan_at, chan_to, path)
+        n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
         if n == 0:
             lost += 1
         w = weight[i % w_n]
@@ -52,16 +63,17 @@ def add_flows(src, dst, weight, host_switch, host_lid, links, lft, chan_at, chan
 
 
 @kernel
-def flow_shares(src, dst, weight, host_switch, host_lid, links, lft, chan_at, chan_to, path, loads, rate, share, worst):
+def flow_shares(net, src, dst, weight, loads, rate, share, worst):
     """Rate and worst channel of each flow when every channel is shared in proportion to weight.
 
     ``share[i]`` = weight × smallest rate/load on its path (0 without a path), ``worst[i]`` the channel where it is.
     """
-    hosts = len(host_switch)
+    host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
+    hosts, links = len(host_switch), links_of(net)
     w_n = len(weight)
     for i in range(len(src)):
         a, b = src[i], dst[i]
-        n = walk(host_switch[a], host_lid[b], links + hosts + b, links + a, lft, chan_at, chan_to, path)
+        n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
         best = 0.0
         at = -1
         for j in range(n):
@@ -75,10 +87,11 @@ def flow_shares(src, dst, weight, host_switch, host_lid, links, lft, chan_at, ch
 
 
 @kernel
-def shift_loads(order, shifts, host_switch, host_lid, links, lft, chan_at, chan_to, path, loads):
+def shift_loads(net, order, shifts, loads):
     """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; lost flows are returned."""
     n_hosts = len(order)
-    hosts = len(host_switch)
+    host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
+    hosts, links = len(host_switch), links_of(net)
     lost = 0
     for k in range(len(shifts)):
         row = loads[k]
@@ -88,7 +101,7 @@ def shift_loads(order, shifts, host_switch, host_lid, links, lft, chan_at, chan_
             at += 1
             if at == n_hosts:
                 at = 0
-            n = walk(host_switch[a], host_lid[b], links + hosts + b, links + a, lft, chan_at, chan_to, path)
+            n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
             if n == 0:
                 lost += 1
             for j in range(n):
@@ -97,16 +110,17 @@ def shift_loads(order, shifts, host_switch, host_lid, links, lft, chan_at, chan_
 
 
 @kernel
-def shift_shares(order, shifts, host_switch, host_lid, links, lft, chan_at, chan_to, path, loads, rate, full, mean):
+def shift_shares(net, order, shifts, loads, rate, full, mean):
     """``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) / (best of both hosts)."""
     n_hosts = len(order)
-    hosts = len(host_switch)
+    host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
+    hosts, links = len(host_switch), links_of(net)
     for k in range(len(shifts)):
         row = loads[k]
         total = 0.0
         for i in range(n_hosts):
             a, b = order[i], order[(i + shifts[k]) % n_hosts]
-            n = walk(host_switch[a], host_lid[b], links + hosts + b, links + a, lft, chan_at, chan_to, path)
+            n = walk(net, host_switch[a], host_lid[b], links + hosts + b, links + a)
             best = 0.0
             for j in range(n):
                 s = rate[path[j]] / row[path[j]]
@@ -118,13 +132,14 @@ def shift_shares(order, shifts, host_switch, host_lid, links, lft, chan_at, chan
 
 
 @kernel
-def all_to_all_loads(hosts_at, hosts_of_at, host_switch, host_lid, links, lft, chan_at, chan_to, path, loads):
+def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
     """One flow from every host to every other. ``hosts_at`` are the switches with hosts, ``hosts_of_at`` how many.
 
     Flows of one switch to one destination share their path, so this walks switches × hosts paths, not hosts².
     Returns the pairs without a path.
     """
-    hosts = len(host_switch)
+    host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
+    hosts, links = len(host_switch), links_of(net)
     lost = 0
     for b in range(hosts):
         for k in range(len(hosts_at)):
@@ -134,7 +149,7 @@ def all_to_all_loads(hosts_at, hosts_of_at, host_switch, host_lid, links, lft, c
                 w -= 1
             if w == 0:
                 continue
-            n = walk(s, host_lid[b], links + hosts + b, -1, lft, chan_at, chan_to, path)
+            n = walk(net, s, host_lid[b], links + hosts + b, -1)
             if n == 0:
                 lost += w
             for j in range(n):

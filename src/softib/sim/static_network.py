@@ -32,7 +32,7 @@ class Network:
     host_switch: np.ndarray  # int32[H]
     host_lid: np.ndarray  # int64[H] base LID
     chan_at: np.ndarray  # int32[switches, 256]
-    chan_to: np.ndarray  # int32[L + 2H] switch at the far end, -1 = a host
+    chan_to: np.ndarray  # int32[L + 2H] switch at its other end, -1 = a host
     rate: np.ndarray  # float64[L + 2H] Gb/s of data
 
     @classmethod
@@ -97,20 +97,23 @@ class Network:
         """Rate of each host's own link (float64[H])."""
         return self.rate[self.n_links : self.n_links + self.n_hosts]
 
-    def tables(self) -> tuple[Any, ...]:
-        """The columns that every kernel takes, in its order."""
+    @cached_property
+    def table(self) -> Any:
+        """What every kernel takes first, with room for one path: kernels of one network run one at a time."""
+        from softib.sim.static_kernels import Channels
+
         # One channel a switch, injection and ejection: the 63 hops of IBA 14.2.1.2 bind directed routes alone.
         path = np.empty(self.graph.n_switches + 2, np.int64)
-        return self.host_switch, self.host_lid, self.n_links, self.lft, self.chan_at, self.chan_to, path
+        return Channels(self.host_switch, self.host_lid, self.lft, self.chan_at, self.chan_to, path)
 
     def path(self, source: int, destination: int) -> np.ndarray:
         """Channels from host ``source`` to host ``destination`` (empty = no route)."""
         from softib.sim.static_kernels import walk
 
-        switch, lid, links, lft, chan_at, chan_to, buffer = self.tables()
+        net, links = self.table, self.n_links
         last = links + self.n_hosts + destination
-        n = walk(int(switch[source]), int(lid[destination]), last, links + source, lft, chan_at, chan_to, buffer)
-        return np.asarray(buffer[:n]).copy()
+        n = walk(net, int(self.host_switch[source]), int(self.host_lid[destination]), last, links + source)
+        return np.asarray(net.path[:n]).copy()
 
 
 def port_gbps(fabric: Fabric) -> np.ndarray:

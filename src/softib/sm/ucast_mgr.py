@@ -16,7 +16,7 @@ from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
-from softib.routing.graph import SwitchGraph
+from softib.routing.graph import PortColumns, SwitchGraph
 from softib.sm.database import Database
 
 __all__ = ["LftStore", "graph_from", "queue_blocks", "queue_tops", "route_subnet"]
@@ -54,11 +54,20 @@ def graph_from(db: Database) -> SwitchGraph:
     rank[order] = np.arange(db.n_nodes, dtype=np.int32)
     node_type = np.where(db.node_ok, db.node_type, 0)[order]
     graph = SwitchGraph.from_ports(
-        node_type=node_type, node_guid=db.node_guid[order], node_nports=db.node_nports[order],
-        port_node=rank[db.port_node], port_num=db.port_num, port_guid=db.port_guid, port_peer=db.port_peer,
-        port_lid=db.port_lid, port_lmc=db.port_lmc,
-        sys_guid=db.sys_guid[order], is_aggregator=is_aggregation_node(db.node_desc)[order],
-    )  # fmt: skip
+        PortColumns(
+            node_type=node_type,
+            node_guid=db.node_guid[order],
+            node_nports=db.node_nports[order],
+            port_node=rank[db.port_node],
+            port_num=db.port_num,
+            port_guid=db.port_guid,
+            port_peer=db.port_peer,
+            port_lid=db.port_lid,
+            port_lmc=db.port_lmc,
+            sys_guid=db.sys_guid[order],
+            is_aggregator=is_aggregation_node(db.node_desc)[order],
+        )
+    )
     graph.switch_node[:] = order[graph.switch_node]
     graph.end_node[:] = order[graph.end_node]
     return graph

@@ -18,6 +18,7 @@ from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_
 from softib.mad.batch import MadBatch
 from softib.sm.sa.members import BASE, FULL, FULL_BIT, Members
 from softib.sm.sa.message import short_reply
+from softib.sm.sa.path import hops_table
 from softib.sm.sa.path_kernels import walk
 from softib.sm.sa.subnet import LINK_LOCAL, RATE_OF_RANK, Subnet
 
@@ -60,12 +61,11 @@ class OnePath:
         return tuple(map(_view, (s.end_of_lid, s.end_lid, s.end_lmc, s.end_guid, s.end_port)))
 
     @cached_property
-    def _walk_args(self) -> tuple[np.ndarray, ...]:
+    def _walk_args(self) -> tuple[Any, ...]:
         """What the columns' kernel takes, for one: of their types, or it would be compiled again."""
-        s, db = self.subnet, self.subnet.db
-        source, target = np.zeros(1, s.end_port.dtype), np.zeros(1, s.end_port.dtype)
-        return (source, target, np.zeros(1, np.int64), s.routing.lft, s.switch_of_node, db.node_base, db.node_nports,
-                db.port_node, db.port_peer, s.mtu, s.rate_rank, np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8))  # fmt: skip
+        source, target = np.zeros(1, self.subnet.end_port.dtype), np.zeros(1, self.subnet.end_port.dtype)
+        hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
+        return hops_table(self.subnet), source, target, np.zeros(1, np.int64), hops, mtu, rank
 
     def reply(self, request: MadBatch, sa_key: int) -> MadBatch | None:
         """The answer to one MAD; None: ask the columns."""
@@ -124,9 +124,9 @@ class OnePath:
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:
         """Smallest MTU and rate on the path, None where there is none."""
-        source, target, lid, *tables, hops, mtu, rank = self._walk_args
+        table, source, target, lid, hops, mtu, rank = self._walk_args
         source[0], target[0], lid[0] = p, d, dlid
-        walk(source, target, lid, *tables, hops, mtu, rank)
+        walk(table, source, target, lid, hops, mtu, rank)
         return None if hops[0] < 0 else (int(mtu[0]), int(rank[0]))
 
 

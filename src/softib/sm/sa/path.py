@@ -7,6 +7,7 @@ partition's. With an LMC the pairs of LIDs come in OpenSM's order: first those t
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,10 @@ from softib.iba.sa import PathRecord as R
 from softib.iba.sa import SaStatus, Selector, mask_of
 from softib.sm.mcast_mgr import Group
 from softib.sm.sa.members import Members
-from softib.sm.sa.path_kernels import walk, write_paths
+from softib.sm.sa.path_kernels import Hops, PathFields, walk, write_paths
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
-__all__ = ["ANY", "MOST_RECORDS", "Paths", "path_to_group"]
+__all__ = ["ANY", "MOST_RECORDS", "Paths", "hops_table", "path_to_group"]
 
 ANY = -1
 MOST_RECORDS = 1 << 20
@@ -134,8 +135,7 @@ class Paths:
     ) -> tuple[np.ndarray, np.ndarray]:
         s, n = self.subnet, len(q)
         hops, mtu, rank = np.empty(n, np.int16), np.zeros(n, np.uint8), np.zeros(n, np.uint8)
-        walk(s.end_port[source], s.end_port[target], dlid, s.routing.lft, s.switch_of_node, s.db.node_base, s.db.node_nports,
-             s.db.port_node, s.db.port_peer, s.mtu, s.rate_rank, hops, mtu, rank)  # fmt: skip
+        walk(hops_table(s), s.end_port[source], s.end_port[target], dlid, hops, mtu, rank)
         wanted = np.where(mask & BIT["pkey"], R.pkey.get(q).astype(np.int64), -1)
         pkey, sl = self.members.common(source, target, wanted)
         sl, sl_ok = self._sl(q, mask, source, target, sl)
@@ -153,7 +153,8 @@ class Paths:
         numbers = [
             np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)
         ]
-        write_paths(np.uint64(s.config.subnet_prefix), s.end_guid[source], s.end_guid[target], *numbers, out)
+        fields = PathFields(s.end_guid[source], s.end_guid[target], *numbers)
+        write_paths(np.uint64(s.config.subnet_prefix), fields, out)
         return out, good
 
     def _sl(
@@ -197,6 +198,14 @@ def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
     pairs += [(i, j) for i in range(sources) for j in range(targets) if i != j or i >= both]
     chosen = np.array(pairs[:MOST_LID_PAIRS])
     return chosen[:, 0], chosen[:, 1]
+
+
+def hops_table(s: Subnet) -> Any:
+    """What :func:`~softib.sm.sa.path_kernels.walk` follows."""
+    db = s.db
+    return Hops(
+        s.routing.lft, s.switch_of_node, db.node_base, db.node_nports, db.port_node, db.port_peer, s.mtu, s.rate_rank
+    )
 
 
 def path_to_group(subnet: Subnet, group: Group, source: int) -> np.ndarray:

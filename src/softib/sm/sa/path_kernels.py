@@ -3,33 +3,25 @@
 
 import numpy as np
 
-from softib.jit import kernel
+from softib.jit import kernel, table
+
+Hops = table("Hops", "lft switch_of_node node_base node_nports port_node port_peer mtu rank")
+"""Tables and cables: ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are what each port can do."""
+PathFields = table("PathFields", "source_guid target_guid slid dlid pkey sl mtu rate life")
+"""Fields of PathRecords: uint64 GUIDs, the others int64."""
 
 MAX_SWITCHES = 64
 
 
 @kernel(_nrt=False)
-def walk(
-    source,
-    target,
-    dlid,
-    lft,
-    switch_of_node,
-    node_base,
-    node_nports,
-    port_node,
-    port_peer,
-    mtu,
-    rank,
-    hops,
-    out_mtu,
-    out_rank,
-):
-    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]``.
+def walk(t, source, target, dlid, hops, out_mtu, out_rank):
+    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the :data:`Hops` ``t``.
 
-    ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are what each port can do. Out: ``hops`` int16
-    (switches passed, -1: the tables lead elsewhere, or nowhere, or in a circle), smallest ``out_mtu`` and ``out_rank``.
+    Out: ``hops`` int16 (switches passed, -1: the tables lead elsewhere, or nowhere, or in a circle), smallest ``out_mtu``
+    and ``out_rank``.
     """
+    lft, switch_of_node, node_base, node_nports = t.lft, t.switch_of_node, t.node_base, t.node_nports
+    port_node, port_peer, mtu, rank = t.port_node, t.port_peer, t.mtu, t.rank
     n_lids = lft.shape[1]
     for i in range(len(source)):
         p, d = source[i], target[i]
@@ -72,8 +64,10 @@ def walk(
 
 
 @kernel(_nrt=False)
-def write_paths(prefix, source_guid, target_guid, slid, dlid, pkey, sl, mtu, rate, life, out):
-    """Put paths into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly" (IBA 15.2.5.16)."""
+def write_paths(prefix, fields, out):
+    """Put :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly" (IBA 15.2.5.16)."""
+    source_guid, target_guid, slid, dlid = fields.source_guid, fields.target_guid, fields.slid, fields.dlid
+    pkey, sl, mtu, rate, life = fields.pkey, fields.sl, fields.mtu, fields.rate, fields.life
     exactly = 0x80
     for i in range(len(out)):
         for b in range(8):

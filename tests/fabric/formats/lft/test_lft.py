@@ -14,6 +14,8 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import registry
+from softib.fabric.formats.base import Problems
+from softib.fabric.formats.lft import parse
 from softib.fabric.formats.lft.dump import read_lfts, read_lids, write_lfts
 from softib.fabric.formats.lft.omnet import read_hcas
 from softib.fabric.formats.topo.reader import read as read_topo
@@ -269,3 +271,29 @@ def test_opensm_loads_the_tables_we_write(opensm_run, stock, shared_data: Path, 
     loaded, problems = read_lfts(again / "opensm-lfts.dump", f)
     assert problems == []
     assert np.array_equal(loaded, lft)
+
+
+def test_fixed_columns_are_what_the_expressions_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines in every form, some of them broken: reading columns at once and each line alone give the same."""
+    rng = np.random.default_rng(2)
+    lines = [b"Unicast lids [0x0-0x40] of switch Lid 7 guid 0x0002c90200000007 (spine):"]
+    for lid, port, kind in zip(
+        rng.integers(0, 1 << 16, 400), rng.integers(0, 300, 400), rng.integers(0, 8, 400), strict=True
+    ):
+        form = (b"0x%04x %03d : (Channel Adapter portguid 0x1: 'h')", b"0x%04x : %03d  : 00   : yes", b"0x%04X %03d",
+                b"0x%04x %03d :\r", b"0x%04x %d : x", b"0x%x %03d : x", b"%d %03d", b"0x%04x%03d")[kind]  # fmt: skip
+        lines.append(form % (lid, port))
+    data = b"\n".join([*lines, b"0x0001 UNREACHABLE", b""])
+    problems = [Problems("columns"), Problems("lines")]
+    columns = parse.parse_dump(data, problems[0])
+    none = lambda raw, starts, ends: (
+        np.zeros(len(starts), np.int32),
+        np.zeros(len(starts), np.int32),
+        np.zeros(len(starts), bool),
+    )
+    monkeypatch.setattr(parse, "_fixed_columns", none)
+    alone = parse.parse_dump(data, problems[1])
+    for name, value in vars(columns).items():
+        other = vars(alone)[name]
+        assert np.array_equal(value, other) if isinstance(value, np.ndarray) else value == other, name
+    assert len(columns.lid) > 150 and len(problems[0]) == len(problems[1])

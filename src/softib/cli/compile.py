@@ -1,0 +1,104 @@
+"""``softib compile``: compile now what commands would compile at their first use.
+
+pip runs nothing when it installs a wheel, and machine code holds for one kind of processor, so no wheel can bring it. This
+runs the main commands on small fabrics instead: what they compile is what every fabric needs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+TREE = """\
+name: compile-tree
+topology: {kind: fat-tree, levels: 2, radix: 8, hosts: 32}
+sm: {engine: ftree}
+"""
+RING = """\
+name: compile-ring
+topology: {kind: ring, switches: 6}
+sm: {engine: minhop}
+"""
+NAME = "softib-compile"
+JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("up", "tree.yaml", "--detach", "--name", NAME), ("down", NAME)),
+    (
+        ("report", "tree.yaml", "--html", "report.html"),
+        ("check", "tree.yaml"),
+        ("report", "ring.yaml", "--engine", "minhop"),
+        ("route", "ring.yaml", "--engine", "updn"),
+        ("route", "tree.yaml", "--engine", "dnup"),
+    ),
+)
+"""Commands of which each row runs in its order, beside the others. Exit 1 (findings in the ring) is right."""
+
+
+@click.command()
+def command() -> int:
+    """Compile all kernels now: after an installation, in an image, before the tests of a CI.
+
+    They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of processor and these versions
+    of Python, NumPy and Numba.
+    """
+    from softib.jit import cache_dir
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="softib-compile-") as name:
+        folder = Path(name)
+        (folder / "tree.yaml").write_text(TREE)
+        (folder / "ring.yaml").write_text(RING)
+        _run(folder, began)
+    kept = list(cache_dir().glob("*")) if cache_dir().is_dir() else []
+    files = sum(path.suffix in (".code", ".numba") for path in kept)
+    click.echo(f"softib: {files} kernels in {cache_dir()}, {time.monotonic() - began:.0f} s", err=True)
+    return 0
+
+
+def _run(folder: Path, began: float) -> None:
+    """Every row of :data:`JOBS`, at once where there are processors for it. Raises :class:`SoftibError` with what a
+    command said that failed."""
+    from softib.cli.output import show_line
+
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
+    rows = [list(row) for row in JOBS]
+    running: dict[int, tuple[str, subprocess.Popen[str]]] = {}
+    most = max(1, min(len(rows), len(os.sched_getaffinity(0))))
+    try:
+        while running or any(rows):
+            for i, row in enumerate(rows):
+                if row and i not in running and len(running) < most:
+                    verb = row.pop(0)
+                    running[i] = " ".join(verb), _start(verb, folder, env)
+            time.sleep(0.1)
+            show_line(f"compiling kernels, once: {time.monotonic() - began:.0f} s")
+            for i, (verb, process) in list(running.items()):
+                if process.poll() is not None:
+                    del running[i]
+                    _finish(verb, process)
+    finally:
+        for _, process in running.values():
+            process.terminate()
+            process.communicate()
+        show_line("")
+
+
+def _start(verb: tuple[str, ...], folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "softib.cli.main", *verb],
+        cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def _finish(verb: str, process: subprocess.Popen[str]) -> None:
+    from softib.errors import PeerError
+
+    _, text = process.communicate()
+    if process.returncode not in (0, 1):
+        lines = text.strip().splitlines() or [f"exit {process.returncode}"]
+        raise PeerError(f"softib {verb}: {lines[-1]}")

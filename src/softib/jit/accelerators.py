@@ -1,0 +1,196 @@
+"""How kernels are compiled here: with both accelerators, with one, or the plain way (:mod:`softib.jit.plain`).
+
+Two things make compiling and calling several times faster: **tables** (:mod:`softib.jit.table_types`: a pointer for many
+arrays) and **units** (:mod:`softib.jit.units`: one optimisation for a kernel and all that it calls). Both stand on names
+of Numba that are no public interface, so another Numba may lack or change them. Whether they work is found out by use, not
+by version: a small kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared, in a process of
+its own, since what fails halfway leaves Numba in disorder, or crashes. Where that fails, softib does without: the same
+results, later.
+
+The verdict is kept beside the machine code, by the environment that it holds for; it costs a second once.
+``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` decides without a trial.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from softib.jit.functions import Kernel
+from softib.jit.store import STORE
+from softib.jit.table import Table
+
+__all__ = ["Accelerators", "accelerators", "after_failure", "entry", "in_use"]
+
+SETTING = "SOFTIB_JIT"
+PATIENCE_S = 300.0
+"""A trial takes a second; on a machine that is out of memory or processors it may take long."""
+NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
+"""Values of :data:`SETTING`: (tables, units)."""
+
+
+@dataclass(frozen=True)
+class Accelerators:
+    """Which are in use, and what was wrong with the others (empty: nothing)."""
+
+    tables: bool
+    units: bool
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The value of :data:`SETTING` that means them."""
+        return next(name for name, pair in NAMES.items() if pair == (self.tables, self.units))
+
+    @property
+    def missing(self) -> str:
+        """Those that are not in use, in words."""
+        return " and ".join(name for name in ("tables", "units") if not getattr(self, name))
+
+    def __str__(self) -> str:
+        return self.name + (f" ({self.reason})" if self.reason else "")
+
+
+_chosen: list[Accelerators] = []
+
+
+def accelerators() -> Accelerators:
+    """Those of this process. Loads Numba where a trial has to say."""
+    if not _chosen:
+        _chosen.append(_setting() or _kept() or _tried())
+    return _chosen[0]
+
+
+def in_use() -> str:
+    """How kernels of this process were compiled so far, for people; empty where none ran. Loads nothing."""
+    return str(_chosen[0]) if _chosen else ""
+
+
+def entry(k: Kernel) -> Callable[..., Any]:
+    """What Python calls for ``k``."""
+    return _entry(k, accelerators())
+
+
+def after_failure(k: Kernel, error: BaseException, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Any]:
+    """The plain entry of a kernel whose unit could not be made, and its result; later kernels do without units too.
+
+    Raises what Numba says the plain way where the kernel itself is at fault.
+    """
+    without = replace(accelerators(), units=False, reason=_text(error))
+    plain = _entry(k, without)
+    result = plain(*args)
+    if accelerators().units:
+        _chosen[:] = [without]
+        _report(without)
+    return plain, result
+
+
+def _entry(k: Kernel, use: Accelerators, keep: bool = True) -> Callable[..., Any]:
+    if use.units:
+        from softib.jit.units import entry as compiled
+    else:
+        from softib.jit.plain import entry as compiled
+    dispatcher: Callable[..., Any] = compiled(k, keep)
+    if use.tables:
+        return dispatcher
+    return lambda *args: dispatcher(*[a.as_named_tuple() if isinstance(a, Table) else a for a in args])
+
+
+def _setting() -> Accelerators | None:
+    value = os.environ.get(SETTING, "")
+    if not value:
+        return None
+    if value not in NAMES:
+        from softib.errors import InputError
+
+        raise InputError(f"{SETTING}={value}: it should be one of {', '.join(NAMES)}")
+    return Accelerators(*NAMES[value])
+
+
+def _kept_name() -> str:
+    from softib.jit.identity import environment
+
+    return f"accelerators-{hashlib.sha256(environment().encode()).hexdigest()[:32]}"
+
+
+def _kept() -> Accelerators | None:
+    kept = (STORE.read(_kept_name()) or b"").decode("utf-8", "replace").partition(" ")
+    return Accelerators(*NAMES[kept[0]], kept[2]) if kept[0] in NAMES else None
+
+
+def _tried() -> Accelerators:
+    """The best that works, by a trial of each; it is kept, and said once where something is missing."""
+    found, reason = Accelerators(False, False), ""
+    for tables, units in ((True, True), (True, False), (False, True)):
+        failure = _trial(Accelerators(tables, units))
+        if not failure:
+            found = Accelerators(tables, units)
+            break
+        reason = reason or failure
+    found = replace(found, reason=reason)
+    STORE.write(_kept_name(), f"{found.name} {reason}".encode())
+    if reason:
+        _report(found)
+    return found
+
+
+def _trial(use: Accelerators) -> str:
+    """What :func:`_try` says in a copy of this process; empty where it succeeds."""
+    import numba  # noqa: F401  (once, not in each copy)
+
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork() beside threads; the copy ends soon
+        child = os.fork()
+    if not child:
+        text = "the trial did not end"
+        try:
+            _try(use)
+            text = "works"
+        except BaseException as error:  # whatever a changed Numba does
+            text = _text(error.__cause__ or error)
+        finally:
+            os.write(writer, text.encode())
+            os._exit(0)
+    os.close(writer)
+    text = ""
+    with os.fdopen(reader, "rb") as pipe:
+        if select.select([pipe], [], [], PATIENCE_S)[0]:
+            text = pipe.read(4096).decode("utf-8", "replace")
+        else:
+            os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "" if text == "works" else text or "the trial crashed"
+
+
+def _try(use: Accelerators) -> None:
+    """Raises where ``use`` does not compile the trial kernel to what gives the right result."""
+    from softib.jit import probe_kernels
+
+    table, expected = probe_kernels.example()
+    result = _entry(Kernel(probe_kernels.total.python, {}), use, keep=False)(table, 3)
+    if result != expected:
+        raise ValueError(f"the trial kernel returned {result}, not {expected}")
+
+
+def _text(error: BaseException) -> str:
+    """One line: what is missing or wrong."""
+    text = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _report(found: Accelerators) -> None:
+    import numba
+
+    print(
+        f"softib: Numba {numba.__version__}: kernels compile without {found.missing}: slower, with the same results "
+        f"({found.reason})",
+        file=sys.stderr,
+    )

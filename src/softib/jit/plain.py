@@ -1,0 +1,115 @@
+"""Compile a kernel by Numba's documented interface alone: ``numba.njit(cache=True)``, each function for itself.
+
+Several times slower than units (see docs/decisions/0010-kernel-units.md), with the same results. Numba's own cache sees an
+edit of the kernel's file only, so the folder that it keeps a kernel in is named by the kernel's
+:func:`~softib.jit.identity.identity`.
+"""
+
+# mypy: ignore-errors
+import functools
+import os
+import shutil
+import threading
+
+import numba
+
+from softib.jit import progress
+from softib.jit.callees import clone, declared
+from softib.jit.identity import identity, reached, reached_from, title
+from softib.jit.store import FOLDER, STORE, cache_dir
+
+__all__ = ["entry"]
+
+_called = {}
+_alone = threading.RLock()
+"""One thread compiles: the first waits for another process' lock, the second must not hold Numba's lock meanwhile."""
+
+
+def entry(k, keep=True):
+    """The dispatcher that Python calls."""
+    function = clone(k.python)
+    function.__globals__.update(callees(k))
+    with _alone:
+        folder = _folder(k) if keep else None
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = folder or before
+        try:
+            dispatcher = compiled(function, {**k.options, "cache": folder is not None}, no_cfunc_wrapper=True)
+        finally:
+            numba.config.CACHE_DIR = before
+    dispatcher.compile = functools.partial(_compile, dispatcher, k, folder)
+    return dispatcher
+
+
+def callees(k):
+    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their declarations."""
+    return {name: _callee(callee) for name, callee in reached_from(k).items()} | declared(k)
+
+
+def _callee(k):
+    """The dispatcher that kernels call."""
+    if id(k) not in _called:
+        function = clone(k.python)
+        function.__globals__.update(callees(k))
+        _called[id(k)] = dispatcher = compiled(function, k.options, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        dispatcher.compile = functools.partial(_step, dispatcher, title(k))
+    return _called[id(k)]
+
+
+UNDOCUMENTED = ("_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
+"""Options that only save work: no reference counts, no wrapper for Python or C."""
+
+
+def compiled(function, options, **wrappers):
+    """``numba.njit`` with these options; those that are not documented only where this Numba knows them."""
+    given = {n: v for n, v in options.items() if n not in UNDOCUMENTED[1:]} | wrappers
+    try:
+        return numba.njit(**{"nogil": True, **given})(function)
+    except (KeyError, TypeError, ValueError):
+        public = {n: v for n, v in given.items() if n not in UNDOCUMENTED}
+        return numba.njit(**{"nogil": True, **public})(function)
+
+
+def _folder(k):
+    """Where Numba keeps this kernel; None where nothing can be kept."""
+    if STORE.given_up:
+        return None
+    folder = cache_dir() / f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}{FOLDER}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(13, os.strerror(13))
+    except OSError as error:
+        STORE.give_up(error)
+        return None
+    return str(folder)
+
+
+def _compile(dispatcher, k, folder, signature):
+    """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its files without a lock."""
+    load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
+    names = {title(callee) for callee in reached(k)} - {title(k)}
+    with _alone, STORE.alone(title(k)), progress.compiling(title(k), names, quiet=True) as announce:
+        misses = sum(dispatcher.stats.cache_misses.values())
+        try:
+            found = load_or_compile()
+        except numba.core.errors.NumbaError:
+            raise
+        except OSError as error:  # it could not be kept; compiled it is
+            STORE.give_up(error)
+            found = load_or_compile()
+        except Exception:
+            if folder is None or not any(os.scandir(folder)):
+                raise
+            for path in os.scandir(folder):  # a damaged file of Numba's cache
+                shutil.rmtree(path.path, ignore_errors=True)
+            found = load_or_compile()
+        if folder is None or sum(dispatcher.stats.cache_misses.values()) > misses:
+            announce()
+        return found
+
+
+def _step(dispatcher, name, signature):
+    found = type(dispatcher).compile(dispatcher, signature)
+    progress.step(name)
+    return found

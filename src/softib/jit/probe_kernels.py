@@ -1,0 +1,39 @@
+# mypy: ignore-errors
+"""The trial of :mod:`softib.jit.accelerators`: a kernel small enough to compile in a second that uses what all others use."""
+
+import numpy as np
+
+from softib.jit.functions import kernel
+from softib.jit.table import table
+
+Probe = table("Probe", "rows strided square")
+
+
+@kernel
+def weight(x, factor):
+    """Called with literals and with variables."""
+    return x * factor
+
+
+@kernel
+def doubled(t, i):
+    """A table handed on; a kernel that is called by two others."""
+    return weight(t.rows[i], 2) + weight(t.strided[i], i)
+
+
+@kernel
+def total(t, n):
+    """Reads and writes of a table's arrays, an array made here, loops, floats."""
+    made = np.zeros(n, np.int64)
+    for i in range(n):
+        made[i] = doubled(t, i) + weight(i, 7)
+        t.rows[i] += 1
+    return int(made.sum() * 1.5) + t.rows.sum() + t.square[1, 1]
+
+
+def example():
+    """A table, and what ``total(table, 3)`` is."""
+    rows, strided = np.arange(3) + 10, (np.arange(6) * 100)[::2]
+    made = [int(rows[i]) * 2 + int(strided[i]) * i + i * 7 for i in range(3)]
+    expected = int(sum(made) * 1.5) + int(rows.sum()) + 3 + 5
+    return Probe(rows, strided, np.array([[1, 2], [4, 5]], np.uint8)), expected

@@ -1,0 +1,55 @@
+"""``softib compile``: what commands would compile at their first use is there afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from softib.cli import compile as compile_verb
+from softib.cli.main import VERBS
+from softib.errors import PeerError
+
+
+def test_it_runs_verbs_that_there_are() -> None:
+    assert {command[0] for row in compile_verb.JOBS for command in row} <= set(VERBS)
+
+
+def test_a_command_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        compile_verb, "JOBS", ((("check", "absent.yaml"),), (("route", "tree.yaml", "--engine", "none"),))
+    )
+    result = CliRunner().invoke(compile_verb.command)
+    assert isinstance(result.exception, PeerError)
+    text = str(result.exception)
+    assert "\n" not in text and text.startswith(
+        ("softib check absent.yaml: ", "softib route tree.yaml --engine none: ")
+    )
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
+    env = {**os.environ, "SOFTIB_CACHE_DIR": str(tmp_path / "cache"), "XDG_RUNTIME_DIR": str(tmp_path)}
+    softib = [sys.executable, "-m", "softib.cli.main"]
+
+    def kept() -> set[str]:
+        return {path.name for path in (tmp_path / "cache" / "kernels").glob("*.code")}
+
+    subprocess.run([*softib, "compile"], env=env, check=True, timeout=900)
+    before = kept()
+    assert len(before) > 30
+    fabric = str(Path(__file__).resolve().parents[2] / "examples" / "superpod-127-faults.yaml")
+    subprocess.run([*softib, "report", fabric], env=env, check=True, timeout=300, capture_output=True)
+    subprocess.run(
+        [*softib, "up", fabric, "--detach", "--name", "jit-compile"],
+        env=env,
+        check=True,
+        timeout=300,
+        capture_output=True,
+    )
+    subprocess.run([*softib, "down", "jit-compile"], env=env, check=True, timeout=60)
+    assert kept() == before

@@ -1,0 +1,36 @@
+"""docs/fast-paths.md is true: every file, function and test that a row names is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "fast-paths.md").read_text("utf-8")
+ROWS = [line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
+SOURCE = re.compile(r"`([a-z_/]+\.py): ([\w.]+)`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def test_there_are_rows() -> None:
+    assert len(ROWS) > 5 and all(len(row) == 6 for row in ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: SOURCE.search(row[0])[1])
+def test_what_a_row_names_is_there(row: list[str]) -> None:
+    named = SOURCE.findall(row[0]) + SOURCE.findall(row[1])
+    assert named
+    for file, name in named:
+        text = (ROOT / "src" / "softib" / file).read_text("utf-8")
+        assert re.search(rf"(def|class) {name.partition('.')[0]}\b", text), (file, name)
+    tests = TEST.findall(row[3])
+    assert tests or row[3].strip() == "the same"
+    for file, name in tests:
+        assert f"def {name}" in (ROOT / file).read_text("utf-8") if name else (ROOT / file).exists(), (file, name)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: SOURCE.search(row[0])[1])
+def test_a_copy_gains_twice_or_goes(row: list[str]) -> None:
+    assert float(row[5].strip(" |").rstrip("×")) >= 2
