@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from softib.cm.core import TIMING, Unread, nothing_unread
+from softib.cm.connections import Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
-from softib.cm.fields import Timing
+from softib.cm.timers import TIMING, Timing
 from softib.fabric.default_port import default_port
 from softib.iba.constants import MgmtClass
 from softib.iba.mad_codec import CM_CLASS
@@ -238,7 +238,7 @@ class RdmaCmServer:
             if asked.answer:
                 process.sock.send(told({}))
             return
-        error, e = self.ucma.ask(process, op, asked)
+        error, e = self.ucma.run(process, op, asked)
         if asked.answer:
             values = self.ucma.describe(e) | {"sent": e.sent} if e is not None else {}
             with contextlib.suppress(OSError):
@@ -287,9 +287,9 @@ class RdmaCmServer:
 
     def _carry(self) -> None:
         """Send what waits to go out, and what that makes go out, until nothing is left."""
-        protocol = self.ucma.protocol
-        while protocol.outbox:
-            letter = protocol.outbox.popleft()
+        cm = self.ucma.cm
+        while cm.outbox:
+            letter = cm.outbox.popleft()
             index = self.addresses.pkey_index(letter.port, letter.pkey) if letter.pkey else 0
             if index is not None:
                 self._exchange(letter.port, letter.dlid, letter.sl, index, letter.mad)
@@ -303,9 +303,7 @@ class RdmaCmServer:
         if delivery is None:
             return
         if mad[1] == CM_CLASS:
-            self.ucma.protocol.arrived(
-                int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes()
-            )
+            self.ucma.cm.receive(int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes())
         else:
             self.router.deliver(delivery)
 
@@ -328,15 +326,16 @@ class RdmaCmServer:
     # -- time --
 
     def _set_clock(self) -> None:
-        self.ucma.protocol.now_ps = self.sa.now_ps = clock_ps()
+        self.sa.now_ps = clock_ps()
+        self.ucma.cm.set_time(self.sa.now_ps)
 
     def wait_s(self, now_ps: int) -> float:
         """Seconds until :meth:`tick` has something to do."""
-        due = [d for d in (self.ucma.protocol.deadline_ps(), self.sa.deadline_ps()) if d is not None]
+        due = [d for d in (self.ucma.cm.deadline_ps(), self.sa.deadline_ps()) if d is not None]
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 
     def tick(self, now_ps: int) -> None:
         """Messages that were not answered are sent again, or given up; what answers of the SA set off is sent."""
-        self.ucma.protocol.tick(now_ps)
+        self.ucma.cm.tick(now_ps)
         self.sa.tick(now_ps)
         self._carry()

@@ -61,12 +61,11 @@ class Services:
                 return port
         return None
 
-    def listen(self, e: Endpoint) -> int:
-        """``e`` takes requests from now on. Returns an errno, 0 = done."""
+    def check_listen(self, e: Endpoint) -> int:
+        """May ``e`` take requests for its service? Returns an errno, 0 = it may."""
         for port in e.ports:
             if any(o.state is State.LISTEN for o in self._bound.get((port, e.service_id), ()) if o is not e):
                 return errno.EADDRINUSE
-        e.state = State.LISTEN
         return 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:

@@ -6,14 +6,14 @@ import errno
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
-from typing import Protocol as Interface
+from typing import Any, Protocol
 
-from softib.cm.core import TIMING, Unread, nothing_unread
+from softib.cm.connections import Connections, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
-from softib.cm.fields import Timing, event_fields
+from softib.cm.manager import CommunicationManager
+from softib.cm.messages import event_fields
 from softib.cm.path import Path, cma_header
-from softib.cm.protocol import Protocol
+from softib.cm.timers import TIMING, Timing
 from softib.iba.cm import CmaHeader
 from softib.iba.mad_codec import codec
 from softib.live.rdma_cm.address import Address, Addresses, group_id, parse
@@ -29,7 +29,7 @@ CHILD = 0x80000000
 QP_TYPES = frozenset(QpType)
 
 
-class Owner(Interface):
+class Owner(Protocol):
     """A process: the port rows that it sees, and its ids by number."""
 
     ports: tuple[int, ...]
@@ -49,15 +49,12 @@ class Ucma:
         self.addresses, self.sa, self.post = addresses, sa, post
         self.services = Services()
         f = addresses.fabric
-        self.protocol = Protocol(
-            self.services.listener,
-            self._child,
-            self._tell,
-            lambda port: int(f.node_guid[f.port_node[port]]),
-            timing=timing,
-            unread=unread,
-        )
-        self.groups = Groups(addresses, sa, self._tell)
+        self.connections = Connections(
+            self.services.listener, self._new_child, self._report, lambda port: int(f.node_guid[f.port_node[port]]),
+            timing, unread,
+        )  # fmt: skip
+        self.cm = CommunicationManager(self.connections)
+        self.groups = Groups(addresses, sa, self._report)
         self._on: dict[str, Callable[[Endpoint, Any], int]] = {
             "BIND": self._bind, "RESOLVE_ADDR": self._resolve_addr, "RESOLVE_ROUTE": self._resolve_route,
             "LISTEN": self._listen, "CONNECT": self._connect, "ACCEPT": self._accept, "READY": self._ready,
@@ -65,7 +62,7 @@ class Ucma:
             "SET_PATH": self._set_path,
         }  # fmt: skip
 
-    def ask(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
+    def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
         """Do ``op``; returns an errno (0 = done) and the id that it was about."""
         e = owner.endpoints.get(q.number)
         if op in ("DESTROY", "LEAVE"):
@@ -87,13 +84,13 @@ class Ucma:
 
     def destroy(self, e: Endpoint) -> None:
         """The id is gone."""
-        e.told = False
+        e.events_enabled = False
         e.owner.endpoints.pop(e.number, None)
         if e.state is State.LISTEN:
             for child in [c for c in e.owner.endpoints.values() if c.listener is e]:
                 self.destroy(child)
         self.groups.forget(e)
-        self.protocol.destroy(e)
+        self.cm.destroy(e)
         self.services.release(e)
 
     # -- what an event says of the id --
@@ -117,8 +114,8 @@ class Ucma:
             }  # fmt: skip
         return told
 
-    def _tell(self, e: Endpoint, event: Event, status: int, said: dict[str, Any]) -> None:
-        if not e.told and event is not Event.CONNECT_REQUEST:
+    def _report(self, e: Endpoint, event: Event, status: int, said: dict[str, Any]) -> None:
+        if not e.events_enabled and event is not Event.CONNECT_REQUEST:
             return
         head = CMA_HEAD if e.target[:1] != b"\x1b" else 0
         if event is Event.CONNECT_REQUEST:
@@ -127,7 +124,7 @@ class Ucma:
         fields = event_fields(event, said, head) if "private_data" in said else dict(said)
         self.post(e, self.describe(e) | fields | {"event": event, "error": status & 0xFFFFFFFF, "number": e.number})
 
-    def _child(self, listener: Endpoint) -> Endpoint:
+    def _new_child(self, listener: Endpoint) -> Endpoint:
         owner = listener.owner
         e = Endpoint(owner, owner.child_number(), listener.channel, listener.ps, listener.qp_type, listener=listener)
         owner.endpoints[e.number] = e
@@ -184,9 +181,9 @@ class Ucma:
         target, source = parse(q.target), parse(q.source) if any(q.source[:2]) else None
         failure = self._resolve(e, source, target)
         if failure:
-            self._tell(e, Event.ADDR_ERROR, -failure, {})
+            self._report(e, Event.ADDR_ERROR, -failure, {})
         else:
-            self._tell(e, Event.ADDR_RESOLVED, 0, {})
+            self._report(e, Event.ADDR_RESOLVED, 0, {})
         return 0
 
     def _own(self, e: Endpoint) -> tuple[int, ...]:
@@ -240,7 +237,7 @@ class Ucma:
             if record is not None:
                 self._take_path(e, record)
             else:
-                self._tell(e, Event.ROUTE_ERROR, failure, {})
+                self._report(e, Event.ROUTE_ERROR, failure, {})
 
         self.sa.path(e.port, e.sgid, e.dgid, e.wanted_pkey, q.timeout_ms, done)
         return 0
@@ -254,10 +251,10 @@ class Ucma:
     def _take_path(self, e: Endpoint, record: bytes) -> None:
         path = Path.of(record)
         if self.addresses.pkey_index(e.port, path.pkey) is None:
-            self._tell(e, Event.ROUTE_ERROR, -errno.EINVAL, {})
+            self._report(e, Event.ROUTE_ERROR, -errno.EINVAL, {})
             return
         e.path = path
-        self._tell(e, Event.ROUTE_RESOLVED, 0, {})
+        self._report(e, Event.ROUTE_RESOLVED, 0, {})
 
     # -- connections --
 
@@ -267,9 +264,9 @@ class Ucma:
         if not e.ports and (error := self._bind_to(e, Address(socket.AF_INET, None))):
             return error
         e.backlog = q.other
-        error = self.services.listen(e)
+        error = self.services.check_listen(e)
         if not error:
-            self.protocol.listening(e)
+            self.cm.listen(e)
         return error
 
     def _param(self, q: Any) -> Param:
@@ -286,27 +283,27 @@ class Ucma:
         if target.family == socket.AF_INET:
             e.target_service = e.ps << 16 | target.port
             head = cma_header(e.source[4:8], e.target[4:8], source.port)
-        self.protocol.connect(e, self._param(q), head)
+        self.cm.connect(e, self._param(q), head)
         return 0
 
     def _accept(self, e: Endpoint, q: Any) -> int:
-        self.protocol.accept(e, self._param(q))
+        self.cm.accept(e, self._param(q))
         return 0
 
     def _ready(self, e: Endpoint, q: Any) -> int:
-        self.protocol.ready(e)
+        self.cm.ready(e)
         return 0
 
     def _reject(self, e: Endpoint, q: Any) -> int:
-        self.protocol.reject(e, q.other, q.private_data[: q.private_length])
+        self.cm.reject(e, q.other, q.private_data[: q.private_length])
         return 0
 
     def _disconnect(self, e: Endpoint, q: Any) -> int:
-        self.protocol.disconnect(e)
+        self.cm.disconnect(e)
         return 0
 
     def _notify(self, e: Endpoint, q: Any) -> int:
-        self.protocol.notify(e)
+        self.cm.notify(e)
         return 0
 
     # -- multicast --

@@ -23,7 +23,7 @@ PLACE = (1 << 48) - 1
 
 
 class UnreadCompletions:
-    """An :data:`~softib.cm.core.Unread` for the queue pairs of a running fabric. What programs have scribbled there is not believed: at worst
+    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric. What programs have scribbled there is not believed: at worst
     an answer is wrong."""
 
     def __init__(self, memory: SharedHeap):
