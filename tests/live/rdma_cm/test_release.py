@@ -10,7 +10,6 @@ import pytest
 from softib.cm.endpoint import Event, Param, State
 from softib.cm.timers import Timing
 from softib.iba.cm import CmAttr
-from softib.live.c_header import define
 from softib.live.rdma_cm.unread_completions import UnreadCompletions
 from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
 from tests.cm.lab import Wire, connected
@@ -128,9 +127,7 @@ def put(memory: SharedHeap, at: int, kind: str, **fields: int) -> int:
 
 
 def queue_pair(memory: SharedHeap, qpn: int, **fields: int) -> None:
-    at = put(
-        memory, constant("HEAP") + 4096, "softib_qp", **{"is": define(HEADER, "SOFTIB_IS_QP"), "qpn": qpn}, **fields
-    )
+    at = put(memory, constant("HEAP") + 4096, "softib_qp", **{"is": HEADER.macro("SOFTIB_IS_QP"), "qpn": qpn}, **fields)
     memory.numbers[qpn] = 1 << 48 | at
     memory.head["number_high"] = qpn + 1
 

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from softib.live.instances import Instance
+from softib.live.proc import descendants
 
 __all__ = ["living", "wait_with"]
 
@@ -52,22 +52,9 @@ def wait_with(
     until = time.monotonic() + GRACE_S
     while child.poll() is None:
         how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
-        for pid in [*_descendants(child.pid), child.pid]:
+        for pid in [*descendants(child.pid), child.pid]:
             with contextlib.suppress(OSError):
                 os.kill(pid, how)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(LOOK_S)
     return child.returncode
-
-
-def _descendants(pid: int) -> list[int]:
-    """Processes below ``pid``, the youngest generation first."""
-    below: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            below.setdefault(int(stat.read_text().rsplit(")", 1)[1].split()[1]), []).append(int(stat.parent.name))
-    found, at = [pid], 0
-    while at < len(found):
-        found += below.get(found[at], [])
-        at += 1
-    return found[:0:-1]

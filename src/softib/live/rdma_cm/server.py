@@ -29,7 +29,7 @@ from softib.live.mad_router import BURST, MadRouter
 from softib.live.rdma_cm.address import Addresses
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.ucma import Ucma
-from softib.live.rdma_cm.wire import ask_of, ask_size, constant, hello_of, told
+from softib.live.rdma_cm.wire import constant, hello_of, reply, request_of, request_size
 from softib.live.sysfs.views import Views
 from softib.mad.batch import MadBatch
 
@@ -154,7 +154,7 @@ class RdmaCmServer:
         elif hello is not None and hello.kind == constant("CHANNEL"):
             error, number = self._open(sock, hello)
         with contextlib.suppress(OSError):
-            sock.send(told({"error": error, "number": number}))
+            sock.send(reply({"error": error, "number": number}))
         if error:
             sock.close()
 
@@ -221,7 +221,7 @@ class RdmaCmServer:
                 return
             except OSError:
                 message = b""
-            asked = ask_of(message)
+            asked = request_of(message)
             if asked is None:
                 self._end(process)  # closed, or no program of ours
                 self._carry()
@@ -234,19 +234,19 @@ class RdmaCmServer:
         if op == "POST":  # the event was counted when it was sent first
             channel = process.channels.get(asked.channel)
             if channel is not None:
-                self._posted(channel, message[ask_size() :])
+                self._posted(channel, message[request_size() :])
             if asked.answer:
-                process.sock.send(told({}))
+                process.sock.send(reply({}))
             return
         error, e = self.ucma.run(process, op, asked)
         if asked.answer:
             values = self.ucma.describe(e) | {"sent": e.sent} if e is not None else {}
             with contextlib.suppress(OSError):
-                process.sock.send(told(values | {"error": error, "number": asked.number}))
+                process.sock.send(reply(values | {"error": error, "number": asked.number}))
 
     def _posted(self, channel: Channel, event: bytes) -> None:
         """An event that a program took too early comes back to it."""
-        if len(event) == len(told({})):
+        if len(event) == len(reply({})):
             self._send(channel, event)
 
     # -- events --
@@ -261,7 +261,7 @@ class RdmaCmServer:
         if channel is not None:
             counted.sent += 1
             e.channel = counted.channel
-            self._send(channel, told(fields))
+            self._send(channel, reply(fields))
 
     def _send(self, channel: Channel, event: bytes) -> None:
         channel.queue.append(event)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.live.c_header import define
 from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
 
 __all__ = ["UnreadCompletions"]
@@ -45,7 +44,7 @@ class UnreadCompletions:
         if qpn >= min(int(self.memory.head["number_high"][0]), len(self.memory.numbers)):
             return []  # nobody's, and a look at the sparse table would take memory
         qp = self._object(int(self.memory.numbers[qpn]) & PLACE, "softib_qp")
-        if qp is None or qp["is"] != define(HEADER, "SOFTIB_IS_QP") or qp["qpn"] != qpn:
+        if qp is None or qp["is"] != HEADER.macro("SOFTIB_IS_QP") or qp["qpn"] != qpn:
             return []
         srq = self._object(int(qp["srq"]), "softib_srq")
         receives = int(srq["cq"]) if srq is not None and srq["cq"] else int(qp["recv_cq"])

@@ -27,7 +27,7 @@ from softib.live.sysfs.views import Views
 from softib.live.umad.agents import VENDOR2, Agent
 from softib.live.umad.file import IssmFile, RmppPayload, UmadFile
 from softib.live.umad.requests import UmadRequests
-from softib.live.umad.wire import MESSAGE_SIZE, ask_of, constant, told
+from softib.live.umad.wire import MESSAGE_SIZE, constant, reply, request_of
 
 __all__ = ["UmadServer"]
 
@@ -109,7 +109,7 @@ class UmadServer:
             return
         except OSError:
             message = b""
-        asked = ask_of(message)
+        asked = request_of(message)
         error, value, keep = errno.EPROTO, 0, None
         try:
             if asked is not None:
@@ -130,7 +130,7 @@ class UmadServer:
             self.on_change()
         if message:
             with contextlib.suppress(OSError):  # it left; the file's first read tells
-                sock.send(told(error, value), socket.MSG_DONTWAIT)
+                sock.send(reply(error, value), socket.MSG_DONTWAIT)
         if keep is None:
             sock.close()
 

@@ -14,21 +14,22 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
 from softib.live.mad_router import MadRouter
+from softib.live.proc import process_start
 from softib.live.verbs.async_events import PortEvents
 from softib.live.verbs.shared_heap import SharedHeap
 from softib.live.verbs.traffic import Traffic
 
-__all__ = ["HEADER", "Process", "VerbsServer", "process_start"]
+__all__ = ["HEADER", "Process", "VerbsServer"]
 
-HEADER = PRELOAD / "verbs" / "fabric" / "server.h"
+HEADER = CHeader("verbs/fabric/server.h")
+types, constant = HEADER.types, HEADER.constant
 LAST_NUMBER = 0xFFFF
 ROUND = 256
 """Numbers go round in so many, or in twice as many as there are programs: whoever waits looks at all in use."""
@@ -40,18 +41,6 @@ UNSENT = 1024
 """Events that wait for a descriptor whose socket is full; beyond, the oldest is lost."""
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 RIGHTS = socket.CMSG_SPACE(4 * struct.calcsize("i"))
-
-
-@cache
-def types() -> dict[str, np.dtype]:
-    """The structures of the header."""
-    return structures(HEADER)
-
-
-@cache
-def constant(name: str) -> int:
-    """``SOFTIB_`` + ``name``."""
-    return define(HEADER, f"SOFTIB_{name}")
 
 
 def told(error: int = 0, number: int = 0) -> bytes:
@@ -67,16 +56,6 @@ def event(kind: int, portnum: int) -> bytes:
     made = np.zeros(1, types()["softib_event"])
     made["type"], made["portnum"] = kind, portnum
     return made.tobytes()
-
-
-def process_start(pid: int) -> int:
-    """When ``pid`` began (clock ticks after boot, field 22 of /proc/PID/stat), 0 = there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    fields = text[text.rfind(b")") + 2 :].split()
-    return int(fields[19]) if len(fields) > 19 else 0
 
 
 @dataclass(eq=False)

@@ -11,45 +11,24 @@ import contextlib
 import mmap
 import os
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
+from softib.live.proc import is_running
 
-__all__ = ["HEADER", "SharedHeap", "is_running"]
+__all__ = ["HEADER", "SharedHeap"]
 
-HEADER = PRELOAD / "verbs" / "memory" / "shared.h"
+HEADER = CHeader("verbs/memory/shared.h", "SOFTIB_VERBS_")
+types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
 """Bits above it in the table of numbers are the process, those below the object's place (``memory.c``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"), "member": ("MEMBERS", "softib_member"), "key": ("KEYS", "softib_key"),
 }  # fmt: skip
-
-
-@cache
-def types() -> dict[str, np.dtype]:
-    """The structures of the header."""
-    return structures(HEADER)
-
-
-@cache
-def constant(name: str) -> int:
-    """``SOFTIB_VERBS_`` + ``name``."""
-    return define(HEADER, f"SOFTIB_VERBS_{name}")
-
-
-def is_running(pid: int, started: int) -> bool:
-    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    fields = text[text.rfind(b")") + 2 :].split()
-    return len(fields) > 19 and int(fields[19]) == started and fields[0] not in (b"Z", b"X", b"x")
 
 
 @dataclass(frozen=True)
@@ -123,7 +102,7 @@ class SharedHeap:
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
         """Other programs' regions of device memory that goes: they have no octet any more (``engine/keys.c``)."""
-        region = define(HEADER, "SOFTIB_KEY_REGION")
+        region = HEADER.macro("SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
             mine = (

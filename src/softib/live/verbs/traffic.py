@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ import numpy as np
 from softib.agents.kernels.app_traffic import fold_cells, free_chunks, retire_chunks
 from softib.errors import InputError
 from softib.jit import table
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
 
 __all__ = ["HEADER", "Cells", "Traffic", "no_cells"]
 
-HEADER = PRELOAD / "verbs" / "fabric" / "traffic.h"
+HEADER = CHeader("verbs/fabric/traffic.h")
+types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
@@ -31,12 +31,6 @@ Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "lanes"
 uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each cell (packets forward and back, words
 forward and back, time of the last trap, spoiled packets forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the
 links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
-
-
-@cache
-def constant(name: str) -> int:
-    """``SOFTIB_`` + ``name``."""
-    return define(HEADER, f"SOFTIB_{name}")
 
 
 LANE_OCTETS = 64
@@ -81,7 +75,7 @@ class Traffic:
             raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
         octets = np.frombuffer(self.memory, np.uint8)
         self.cells = _cells(octets, chunks, ports)
-        head = octets[: structures(HEADER)["softib_traffic"].itemsize].view(structures(HEADER)["softib_traffic"])
+        head = octets[: types()["softib_traffic"].itemsize].view(types()["softib_traffic"])
         head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
         head["pid"], head["link_clocks_at"], head["lanes"] = os.getpid(), link_clocks_at, ports
         head["magic"] = MAGIC
