@@ -102,7 +102,7 @@ class UmadFile:
         self.answered: list[int] | None = None
         """While this file's requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
-        self._fields = self._out.view(np.uint32)
+        self._words = self._out.view(np.uint32)
         self._views = [row.data for row in self._out]
 
     @property
@@ -119,18 +119,19 @@ class UmadFile:
         return self.table.taker(mad) is not None
 
     def deliver(self, frames: np.ndarray) -> None:
-        """Hand over (uint8[n, 288]). Requests that came back undeliverable stay until their timeout."""
+        """Hand over (uint8[n, 288]). Requests that came back undeliverable wait for their time."""
         if self.answered is not None:
             if frames[:, 19].any():
                 frames = np.ascontiguousarray(frames[frames[:, 19] == 0])
-            # Not a trap that the request raised.
-            answers = (frames[:, 35] >= RESPONSE) | (frames[:, 35] == TRAP_REPRESS)
+            answers = (frames[:, 35] >= RESPONSE) | (
+                frames[:, 35] == TRAP_REPRESS
+            )  # not a trap that its request raised
             self.answered.extend(frames[answers, 40:48].copy().view(">u8")[:, 0].tolist())
         for at in range(0, len(frames), BURST):
             self._hand_over(frames[at : at + BURST])
 
     def deliver_long(self, frame: np.ndarray, message: bytes) -> None:
-        """Hand over one message (uint8[1, 288] with its first octets) that was made in this process.
+        """Hand over one message (uint8[1, 288] with its first octets) that somebody in this process made.
 
         An agent that does RMPP itself, or none, gets the first segment alone.
         """
@@ -149,7 +150,7 @@ class UmadFile:
         n = len(frames)
         if not n:
             return
-        from_frames(frames, n, self.table.kernel_rmpp, self._out, self._fields)
+        from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
         ancillary = self.ancillary()
         to_requester = self.answered is not None
         route = ancillary.return_route if to_requester else ancillary.forward_route
@@ -158,7 +159,7 @@ class UmadFile:
         for i in range(n):
             mad = frames[i, 32:]
             if _answers(mad):
-                if self._fields[i, 0] not in self.table.agents:
+                if self._words[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
                 if self.answered is None:
                     self._forget(tid_of(mad))
@@ -166,14 +167,15 @@ class UmadFile:
                 taker = self.table.taker(mad)
                 if taker is None:
                     continue
-                self._fields[i, 0] = taker
+                self._words[i, 0] = taker
             if not to_requester and ancillary.port is not None:
-                index = pkey_index_at(self.fabric, ancillary.port, int(frames[i, 3]), self.port)
-                self._out[i, PKEY_INDEX] = index & 255
+                self._out[i, PKEY_INDEX] = (
+                    pkey_index_at(self.fabric, ancillary.port, int(frames[i, 3]), self.port) & 255
+                )
             if route is not None:
                 self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if payload is not None:
-                self._fields[i, 4] = HEAD_SIZE + payload.octets
+                self._words[i, 4] = HEAD_SIZE + payload.octets
                 self.queue.send(self._views[i])  # the announcement: see umad.h
                 self.queue.send(self._views[i], payload.fd)
             else:

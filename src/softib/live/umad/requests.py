@@ -44,12 +44,12 @@ class UmadRequests:
         self._timers: list[tuple[int, int, int, int]] = []
         self._order = itertools.count()
         self._in, self._out = np.zeros((2, BURST, MESSAGE_SIZE), np.uint8)
-        self._in_fields = self._in.view(np.uint32)
+        self._in_words = self._in.view(np.uint32)
         self._rows = [row.data for row in self._in]
         self._sizes, self._awaits = np.zeros(BURST, np.int64), np.zeros(BURST, np.uint8)
         self._columns = router.frames, router.sls, router.pkey_indices, self._awaits
         self._messages = (
-            self._in, self._in_fields, self._in.ctypes.data, self._out, self._out.view(np.uint32), self._out.ctypes.data,
+            self._in, self._in_words, self._in.ctypes.data, self._out, self._out.view(np.uint32), self._out.ctypes.data,
             self._sizes, self._awaits,
         )  # fmt: skip
         self._warm()
@@ -57,8 +57,8 @@ class UmadRequests:
     def _warm(self) -> None:
         """Compile now, not while the first program waits."""
         octets = np.zeros(32, np.uint8)
-        to_frames(self._in, self._in_fields, self._sizes, 0, octets, *self._columns)
-        from_frames(self.router.frames, 0, octets, self._in, self._in_fields)
+        to_frames(self._in, self._in_words, self._sizes, 0, octets, *self._columns)
+        from_frames(self.router.frames, 0, octets, self._in, self._in_words)
         if self.router.pumps:
             classes = np.zeros(256, np.uint8)
             tables = octets, octets, octets
@@ -97,7 +97,7 @@ class UmadRequests:
                     break
                 if self._special(file, n, size, payload):
                     n = 0
-                elif size >= LEAST_MESSAGE and self._in_fields[n, 4] <= MESSAGE_SIZE:
+                elif size >= LEAST_MESSAGE and self._in_words[n, 4] <= MESSAGE_SIZE:
                     self._sizes[n] = size
                     n += 1
             self._handle(file, n)
@@ -129,7 +129,7 @@ class UmadRequests:
 
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
         """Handle the message in ``row`` if it is one that goes alone, and before it those in the rows before."""
-        if payload is None and self._in_fields[row, 4] > MESSAGE_SIZE:
+        if payload is None and self._in_words[row, 4] > MESSAGE_SIZE:
             file.announced += 1  # the next one has the whole message beside it: see umad.h
             return False
         if payload is None and (size < LEAST_MESSAGE or not self._in[row, GRH_PRESENT]):
@@ -156,11 +156,11 @@ class UmadRequests:
             file.hung_up = True
             return -1, None
         fds = descriptors(control)
-        octets = int(self._in_fields[row, 4]) - HEAD_SIZE
+        octets = int(self._in_words[row, 4]) - HEAD_SIZE
         wanted = 1 if size == MESSAGE_SIZE and 256 < octets <= constant("LONGEST") else 0
         for fd in fds[wanted:]:
             os.close(fd)
-        if not file.table.known[self._in_fields[row, 0] & 31] or self._in_fields[row, 0] > 31:
+        if not file.table.known[self._in_words[row, 0] & 31] or self._in_words[row, 0] > 31:
             for fd in fds[:wanted]:
                 os.close(fd)
             return 0, None  # nobody registered that agent: the library would have said so
@@ -173,7 +173,7 @@ class UmadRequests:
         if not n:
             return
         router = self.router
-        to_frames(self._in, self._in_fields, self._sizes, n, file.table.qp, *self._columns)
+        to_frames(self._in, self._in_words, self._sizes, n, file.table.qp, *self._columns)
         ancillary = Ancillary(file.port, payload)
         if self._in[0, GRH_PRESENT]:  # such a message comes alone
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
