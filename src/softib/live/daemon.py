@@ -14,8 +14,9 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
-from softib.fabric.default_port import default_port, port_named
+from softib.fabric.default_port import default_port
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import port_named
 from softib.iba.constants import PortState
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
@@ -243,7 +244,7 @@ class Daemon:
         if host is not None:
             port = finder.port_on(host, portnum)
         elif portnum is not None:
-            row = finder.node(node) if node else int(f.port_node[default_port(f)])
+            row = finder.adapter(node) if node else int(f.port_node[default_port(f)])
             port = finder.port_on(row, portnum)
         else:
             port = finder.port(node)

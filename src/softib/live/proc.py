@@ -83,6 +83,6 @@ def command_name(pid: int) -> bytes:
         return b""
 
 
-def descriptor_path(pid: int | str, fd: int) -> Path:
-    """A path that opens what descriptor ``fd`` of ``pid`` (or ``self``) refers to."""
+def descriptor_path(pid: int, fd: int) -> Path:
+    """A path that opens what descriptor ``fd`` of ``pid`` refers to."""
     return Path(f"/proc/{pid}/fd/{fd}")

@@ -12,8 +12,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from softib.live.proc import descriptor_path
-
 __all__ = ["entering"]
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
@@ -71,7 +69,7 @@ def _join(fabric: Path, place: Path) -> None:
         _mount("softib", str(place), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=1m")
         for name in theirs:
             (place / name).mkdir()
-            _mount(str(descriptor_path("self", machine) / name), str(place / name), "", MS_BIND | MS_REC)
+            _mount(f"/proc/self/fd/{machine}/{name}", str(place / name), "", MS_BIND | MS_REC)
     finally:
         os.close(machine)
     for name in ours:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.errors import InputError, UnknownName
+from softib.fabric.hosts import host_of
+from softib.fabric.node_finder import NodeFinder
 from softib.iba.devices import is_aggregation_node
-from softib.live.node_index import NodeFinder
-from softib.live.sysfs.views import host_of
 
 __all__ = ["Job", "Ranks", "job_of"]
 
@@ -45,8 +45,8 @@ def job_of(environment: Mapping[str, str]) -> Job | None:
 class Ranks:
     """Which node a rank sits on."""
 
-    def __init__(self, places: NodeFinder):
-        self.places = places
+    def __init__(self, finder: NodeFinder):
+        self.finder = finder
         self._hosts: list[int] = []
         self._more = self._each_host()
 
@@ -70,7 +70,7 @@ class Ranks:
 
     def _known(self, name: str) -> bool:
         try:
-            self.places.node(name)
+            self.finder.rows(name)
         except UnknownName:
             return False
         return True
@@ -83,7 +83,7 @@ class Ranks:
 
     def _each_host(self) -> Iterator[int]:
         """The first linked CA of each host, in the order of the file. SHARP aggregation nodes are no hosts."""
-        f = self.places.fabric
+        f = self.finder.fabric
         linked = np.unique(f.port_node[np.flatnonzero(f.linked)])
         seen: set[int] = set()
         for node in linked[~f.is_switch[linked] & ~is_aggregation_node(f.node_desc[linked])].tolist():
