@@ -8,7 +8,7 @@ from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
 from softib.fabric.topologies.registry import generate
 from softib.live.launch.preload import find_program, search_path
-from softib.live.launch.ranks import TOLD, Job, Ranks, job_of
+from softib.live.launch.ranks import RANK_VARIABLES, Job, Ranks, job_of
 from softib.live.launch.silent_hcas import Watch, communicates
 from softib.live.launch.tuning import MARK, tuned
 
@@ -19,7 +19,7 @@ def ranks() -> Ranks:
     return Ranks(NodeFinder(generate("rail-optimized", nodes=4, rails=2, radix=8, ufm=False)))
 
 
-@pytest.mark.parametrize(("rank", "size"), TOLD)
+@pytest.mark.parametrize(("rank", "size"), RANK_VARIABLES)
 def test_every_launcher_is_heard(rank, size):
     assert job_of({rank: "3", size: "8"}) == Job(3, 8)
 

@@ -16,9 +16,24 @@ from softib.iba.cm import CmAttr
 from softib.iba.mad_codec import cm_mad
 
 __all__ = [
-    "answer_dreq", "answer_stray_dreq", "check_again", "dreq_is_held", "dreq_must_wait", "has_unread", "hold_dreq",
-    "release_unanswered", "resend_drep", "send_dreq", "send_last_drep", "send_last_dreq", "take_drep",
-    "take_dreq", "take_held_dreq", "take_held_dreq_at_end", "take_late_drep", "timewait_over",
+    "answer_dreq",
+    "answer_stray_dreq",
+    "dreq_is_held",
+    "dreq_must_wait",
+    "has_unread",
+    "hold_dreq",
+    "release_unanswered",
+    "resend_drep",
+    "schedule_check",
+    "send_dreq",
+    "send_last_drep",
+    "send_last_dreq",
+    "take_crossed_drep",
+    "take_drep",
+    "take_dreq",
+    "take_held_dreq",
+    "take_held_dreq_at_end",
+    "timewait_over",
 ]  # fmt: skip
 
 CHECK_MS = 1
@@ -87,10 +102,10 @@ def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
     """Under a timer of its own: that of an answer goes on."""
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
-    check_again(cm, e, None)
+    schedule_check(cm, e, None)
 
 
-def check_again(cm: Connections, e: Endpoint, _: None) -> None:
+def schedule_check(cm: Connections, e: Endpoint, _: None) -> None:
     """In a millisecond."""
     cm.timers.start(e, CHECK_MS, Timer.DREQ_CHECK)
 
@@ -134,7 +149,7 @@ def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
     cm.report(e, Event.DISCONNECTED, 0, {})
 
 
-def take_late_drep(cm: Connections, e: Endpoint, m: Message) -> None:
+def take_crossed_drep(cm: Connections, e: Endpoint, m: Message) -> None:
     """Both sides ended the connection, and the program knows that already."""
     _enter_timewait(cm, e)
 

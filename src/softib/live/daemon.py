@@ -71,7 +71,7 @@ class Daemon:
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
         fabric.power_on(keep_lids=True)  # before: on the board a look at a page that nobody wrote costs it
-        self.shared = SharedFabric.create(instance.board, fabric)
+        self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
         self.traffic = Traffic(instance.traffic, plane.tables)
@@ -282,7 +282,7 @@ class Daemon:
             "verbs": self.verbs.memory.usage(),
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
             "traps": router.trap_queue.told(),
-            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.board), "sockname": self.instance.sockname,
+            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.shared_fabric), "sockname": self.instance.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:

@@ -46,10 +46,10 @@ def root() -> Path:
 
 
 def _root_path() -> Path:
-    told = os.environ.get("XDG_RUNTIME_DIR")
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
     shm = Path("/dev/shm")
     base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
-    return Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
+    return Path(runtime) / "softib" if runtime else base / f"softib-{os.getuid()}"
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Instance:
         return self.folder / "control"
 
     @property
-    def board(self) -> Path:
+    def shared_fabric(self) -> Path:
         """The shared mapping."""
         return self.folder / "board"
 

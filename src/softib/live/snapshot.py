@@ -51,7 +51,7 @@ def _still(instance: Instance) -> Fabric:
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]
     while True:
-        fabric = SharedFabric.snapshot(instance.board)
+        fabric = SharedFabric.snapshot(instance.shared_fabric)
         after = ask(instance, "status")["epoch"]
         if before == after:
             return fabric

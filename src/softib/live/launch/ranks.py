@@ -17,11 +17,11 @@ from softib.iba.devices import is_aggregation_node
 
 __all__ = ["Job", "Ranks", "job_of"]
 
-TOLD = (
+RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "PMIX_SIZE"), ("PMI_RANK", "PMI_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "WORLD_SIZE"),
 )  # fmt: skip
-"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun tell rank and size. The first that is there counts."""
+"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first that is there counts."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Job:
 
 
 def job_of(environment: Mapping[str, str]) -> Job | None:
-    """What the launcher said; None where there is none."""
-    for rank, size in TOLD:
-        if (word := environment.get(rank, "")).isdecimal():
+    """What the launcher passes; None where there is none."""
+    for rank, size in RANK_VARIABLES:
+        if (text := environment.get(rank, "")).isdecimal():
             number = environment.get(size, "")
-            if number.isdecimal() or rank != "RANK":  # a word that anybody may use for anything
-                return Job(int(word), int(number) if number.isdecimal() else 0)
+            if number.isdecimal() or rank != "RANK":  # a name that anybody may use for anything
+                return Job(int(text), int(number) if number.isdecimal() else 0)
     return None
 
 

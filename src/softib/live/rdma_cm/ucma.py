@@ -1,4 +1,4 @@
-"""What programs ask of rdma_cm, done for them as their host's kernel would (Linux drivers/infiniband/core/cma.c)."""
+"""The commands of programs to rdma_cm, carried out as their host's kernel would (Linux drivers/infiniband/core/cma.c)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from softib.cm.path import Path, cma_header
 from softib.cm.timers import TIMING, Timing
 from softib.iba.cm import CmaHeader
 from softib.iba.mad_codec import codec
-from softib.live.rdma_cm.address import Address, Addresses, group_id, parse
+from softib.live.rdma_cm.address import AF_IB, Address, Addresses, group_id, parse
 from softib.live.rdma_cm.multicast import Groups
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.services import ALL, Services, service_of
@@ -40,7 +40,7 @@ class Owner(Protocol):
 
 
 class Ucma:
-    """Answers questions (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the program of an id."""
+    """Carries out requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the program of an id."""
 
     def __init__(
         self, addresses: Addresses, sa: SaClient, post: Callable[[Endpoint, dict[str, Any]], None],
@@ -83,7 +83,7 @@ class Ucma:
         return (act(e, q) if act else errno.ENOSYS), e
 
     def destroy(self, e: Endpoint) -> None:
-        """The id is gone."""
+        """The id is destroyed."""
         e.events_enabled = False
         e.owner.endpoints.pop(e.number, None)
         if e.state is State.LISTEN:
@@ -93,35 +93,35 @@ class Ucma:
         self.cm.destroy(e)
         self.services.release(e)
 
-    # -- what an event says of the id --
+    # -- what an event carries --
 
     def describe(self, e: Endpoint) -> dict[str, Any]:
         """Addresses, device and path, as ``softib_cm_reply`` has them."""
-        told: dict[str, Any] = {"source": e.source, "target": e.target}
+        fields: dict[str, Any] = {"source": e.source, "target": e.target}
         if e.port < 0:
-            return told
+            return fields
         a, f = self.addresses, self.addresses.fabric
         guid = int(f.node_guid[f.port_node[e.port]]).to_bytes(8, "big")
         pkey = e.path.pkey if e.path else e.wanted_pkey or a.first_pkey(e.port)
-        told |= {
+        fields |= {
             "devices": 1, "node_guid": int.from_bytes(guid, sys.byteorder), "portnum": int(f.port_num[e.port]),
             "pkey": pkey, "pkey_index": a.pkey_index(e.port, pkey) or 0, "sgid": e.sgid, "dgid": e.dgid,
         }  # fmt: skip
         if e.path:
-            told |= {
+            fields |= {
                 "paths": 1, "path": e.path.octets, "is_global": int(e.path.hop_limit > 1 or e.dgid[0] == 0xFF),
                 "path_bits": (e.path.slid - a.lid_of(e.port)) & 0x7F,
             }  # fmt: skip
-        return told
+        return fields
 
-    def _report(self, e: Endpoint, event: Event, status: int, said: dict[str, Any]) -> None:
+    def _report(self, e: Endpoint, event: Event, status: int, message: dict[str, Any]) -> None:
         if not e.events_enabled and event is not Event.CONNECT_REQUEST:
             return
         head = CMA_HEAD if e.target[:1] != b"\x1b" else 0
         if event is Event.CONNECT_REQUEST:
-            self._introduce(e, said)
+            self._introduce(e, message)
             head = CMA_HEAD if e.target[:1] == bytes([socket.AF_INET]) else 0
-        fields = event_fields(event, said, head) if "private_data" in said else dict(said)
+        fields = event_fields(event, message, head) if "private_data" in message else dict(message)
         self.post(e, self.describe(e) | fields | {"event": event, "error": status & 0xFFFFFFFF, "number": e.number})
 
     def _new_child(self, listener: Endpoint) -> Endpoint:
@@ -130,17 +130,17 @@ class Ucma:
         owner.endpoints[e.number] = e
         return e
 
-    def _introduce(self, e: Endpoint, said: dict[str, Any]) -> None:
+    def _introduce(self, e: Endpoint, message: dict[str, Any]) -> None:
         """Addresses of a request: those in the CMA's header, or the GIDs where the listener is bound to one."""
         assert e.listener is not None
-        e.service_id = said["service_id"]
+        e.service_id = message["service_id"]
         e.sgid = self.addresses.gid_of(e.port)
-        asked = parse(e.listener.source) if any(e.listener.source) else None
-        if asked is not None and asked.family == 27:
-            e.source = Address(27, e.sgid, 0, e.service_id, ALL).octets()
-            e.target = Address(27, e.dgid, 0, 0, ALL).octets()
+        bound = parse(e.listener.source) if any(e.listener.source) else None
+        if bound is not None and bound.family == AF_IB:
+            e.source = Address(AF_IB, e.sgid, 0, e.service_id, ALL).octets()
+            e.target = Address(AF_IB, e.dgid, 0, 0, ALL).octets()
             return
-        cma = codec(CmaHeader).unpack(said["private_data"])
+        cma = codec(CmaHeader).unpack(message["private_data"])
         source, target = (int.from_bytes(cma[n][12:], "big") for n in ("source", "target"))
         e.source = Address(socket.AF_INET, target, e.service_id & 0xFFFF).octets()
         e.target = Address(socket.AF_INET, source, cma["port"]).octets()
@@ -168,13 +168,13 @@ class Ucma:
             return error
         e.wanted_pkey = address.pkey
         if address.host is not None:
-            self._place(e, ports[0])
-        if address.is_own and address.host is not None:  # peers must be able to use what it is told
+            self._use_port(e, ports[0])
+        if address.is_local and address.host is not None:  # peers must be able to use its address
             address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
         e.source = address.octets(e.service_id & 0xFFFF)
         return 0
 
-    def _place(self, e: Endpoint, port: int) -> None:
+    def _use_port(self, e: Endpoint, port: int) -> None:
         e.port, e.sgid = port, self.addresses.gid_of(port)
 
     def _resolve_addr(self, e: Endpoint, q: Any) -> int:
@@ -186,7 +186,7 @@ class Ucma:
             self._report(e, Event.ADDR_RESOLVED, 0, {})
         return 0
 
-    def _own(self, e: Endpoint) -> tuple[int, ...]:
+    def _local_ports(self, e: Endpoint) -> tuple[int, ...]:
         """The ports of its host, those that are up first."""
         return tuple(sorted(e.owner.ports, key=lambda p: not self.addresses.is_active(p)))
 
@@ -201,18 +201,18 @@ class Ucma:
         if target.is_multicast:
             peer = -1
         else:
-            peers = a.named(target, self._own(e) if target.is_own else self._everybody(target))
+            peers = a.named(target, self._local_ports(e) if target.is_local else self._everybody(target))
             if not peers:
                 return errno.EHOSTUNREACH
             peer = peers[0]
         if e.port < 0:
-            near = [peer] if peer in e.ports else [p for p in e.ports if a.is_active(p)]
-            if not near:
+            candidates = [peer] if peer in e.ports else [p for p in e.ports if a.is_active(p)]
+            if not candidates:
                 return errno.ENODEV
-            self._place(e, near[0])
+            self._use_port(e, candidates[0])
         e.dgid = group_id(target, a.first_pkey(e.port)) if peer < 0 else a.gid_of(peer)
-        if target.family == 27:
-            e.source = Address(27, e.sgid, 0, e.service_id, ALL).octets()
+        if target.family == AF_IB:
+            e.source = Address(AF_IB, e.sgid, 0, e.service_id, ALL).octets()
             e.target_service = target.sid
             e.target = target.octets()
         else:

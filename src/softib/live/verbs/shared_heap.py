@@ -32,7 +32,7 @@ TABLES = {
 
 
 @dataclass(frozen=True)
-class Gone:
+class EndedProgram:
     """A program that has left; ``pid`` and ``started`` say when its memory is nobody's."""
 
     number: int
@@ -45,7 +45,7 @@ class SharedHeap:
 
     def __init__(self, path: Path):
         self.path = path
-        self.pending: dict[int, Gone] = {}
+        self.pending: dict[int, EndedProgram] = {}
         path.unlink(missing_ok=True)
         try:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -62,10 +62,10 @@ class SharedHeap:
         self.processes, self.members, self.keys = (
             self._table(octets, place, kind, constant(f"{place}_N")) for place, kind in TABLES.values()
         )
-        self.numbers = self._words(octets, "NUMBERS", "<u8", constant("NUMBERS_N"))
-        self.blocks = self._words(octets, "BLOCKS", "<u4", constant("BLOCKS_N"))
+        self.numbers = self._integers(octets, "NUMBERS", "<u8", constant("NUMBERS_N"))
+        self.blocks = self._integers(octets, "BLOCKS", "<u4", constant("BLOCKS_N"))
         self.chunks_n = (constant("SIZE") - constant("HEAP")) // constant("CHUNK")
-        self.owners = self._words(octets, "OWNERS", "<u4", self.chunks_n)
+        self.owners = self._integers(octets, "OWNERS", "<u4", self.chunks_n)
         self.head["version"], self.head["size"], self.head["number_next"] = constant("VERSION"), constant("SIZE"), 2
         self.head["magic"] = MAGIC
 
@@ -75,7 +75,7 @@ class SharedHeap:
         return octets[at : at + n * dtype.itemsize].view(dtype)
 
     @staticmethod
-    def _words(octets: np.ndarray, place: str, dtype: str, n: int) -> np.ndarray:
+    def _integers(octets: np.ndarray, place: str, dtype: str, n: int) -> np.ndarray:
         at = constant(place)
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
@@ -97,7 +97,7 @@ class SharedHeap:
             self.keys["key"][keys] = 0
         for name in self._sockets_of(number):
             name.unlink(missing_ok=True)
-        self.pending[number] = Gone(number, pid, started)
+        self.pending[number] = EndedProgram(number, pid, started)
         self.tick()
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
@@ -112,10 +112,10 @@ class SharedHeap:
 
     def tick(self) -> None:
         """Free what programs left that nobody uses any more."""
-        for gone in [*self.pending.values()]:
-            if not self._in_use(gone.number) and not is_running(gone.pid, gone.started):
-                self._free(gone.number)
-                del self.pending[gone.number]
+        for ended in [*self.pending.values()]:
+            if not self._in_use(ended.number) and not is_running(ended.pid, ended.started):
+                self._free(ended.number)
+                del self.pending[ended.number]
 
     def _in_use(self, number: int) -> bool:
         """A living process copies to or from its objects."""

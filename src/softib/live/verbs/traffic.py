@@ -33,7 +33,7 @@ forward and back, time of the last trap, spoiled packets forward and back), ``wa
 links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
 
 
-LANE_OCTETS = 64
+LINK_CLOCK_SIZE = 64
 
 
 def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
@@ -44,7 +44,7 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
     return Cells(
         octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
         np.zeros((n, 7), np.uint64), np.zeros(chunks, np.uint8),
-        octets[end : end + ports * LANE_OCTETS].view(np.uint64).reshape(ports, LANE_OCTETS // 8), np.zeros(ports, np.uint64),
+        octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8), np.zeros(ports, np.uint64),
     )  # fmt: skip
 
 
@@ -60,14 +60,14 @@ class Traffic:
     def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
         self.path, self.tables = path, tables
         ports, link_clocks_at = len(tables.port_peer), (chunks + 1) * constant("CHUNK_OCTETS")
-        size = link_clocks_at + ports * LANE_OCTETS
+        size = link_clocks_at + ports * LINK_CLOCK_SIZE
         path.unlink(missing_ok=True)
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.truncate(fd, size)
                 os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
-                os.posix_fallocate(fd, link_clocks_at, max(1, ports * LANE_OCTETS))  # never a SIGBUS later
+                os.posix_fallocate(fd, link_clocks_at, max(1, ports * LINK_CLOCK_SIZE))  # never a SIGBUS later
                 self.memory = mmap.mmap(fd, size)
             finally:
                 os.close(fd)
