@@ -1,4 +1,4 @@
-"""Fields of CM messages from what a program passed, and the other way round."""
+"""Fields of CM messages from what a program passed, and the fields of events from messages."""
 
 from __future__ import annotations
 

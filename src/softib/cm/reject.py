@@ -30,12 +30,12 @@ def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejec
 
 
 def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program refuses a request, or is gone."""
+    """The program refuses a request, or its id is destroyed."""
     _send_rej(cm, e, Received.REQ, rejection or Rejection())
 
 
 def reject_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program refuses the answer to its own request, or is gone."""
+    """The program refuses the answer to its request, or its id is destroyed."""
     _send_rej(cm, e, Received.REP, rejection or Rejection())
 
 
@@ -45,8 +45,8 @@ def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> N
 
 
 def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """As :func:`withdraw_rep`; where the program is gone, with the reason "timeout" and its NodeGUID: the peer has told it no
-    comm ID yet."""
+    """As :func:`withdraw_rep`; where the id is destroyed, with the reason "timeout" and the NodeGUID: the peer has not sent
+    its comm ID yet."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
 
 

@@ -1,4 +1,4 @@
-"""Release of connections (IBA 12.9.9): DREQ, DREP and the time that a dead connection's packets may still be on the way.
+"""Release of connections (IBA 12.9.9): DREQ, DREP and the time for which packets of a dead connection may still travel.
 
 A DREQ stays behind the data that was sent before it: as long as the program that it is for has completions of the
 connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at most ``Timing.unread_ms``.
@@ -99,7 +99,7 @@ def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
 
 
 def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Under a timer of its own: that of an answer goes on."""
+    """Under a separate timer: that of an answer goes on."""
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
     schedule_check(cm, e, None)
@@ -135,7 +135,7 @@ def resend_drep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Of a connection that nobody here knows any more: an answer spares the peer its retries."""
+    """Of a connection that no host knows any more: an answer spares the peer its retries."""
     ids = {"local_comm_id": m.fields["remote_comm_id"], "remote_comm_id": m.fields["local_comm_id"]}
     cm.post_pathless(m.port, m.slid, cm_mad(CmAttr.DREP, m.head.tid, **ids))
 
@@ -161,5 +161,5 @@ def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 def timewait_over(cm: Connections, e: Endpoint, _: object) -> None:
-    """No packet of the connection is on the way any more."""
+    """No packet of the connection travels any more."""
     cm.report(e, Event.TIMEWAIT_EXIT, 0, {})

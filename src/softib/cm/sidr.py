@@ -58,7 +58,7 @@ def send_sidr_rep(cm: Connections, e: Endpoint, p: Param) -> None:
 
 
 def reject_sidr_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """The program refuses, or is gone."""
+    """The program refuses, or its id is destroyed."""
     _send_answer(cm, e, SidrStatus.REJECTED, Param(private_data=(rejection or Rejection()).private_data))
 
 

@@ -126,7 +126,14 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.REP_SENT, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "cm_dreq_handler: the RTU was lost"),
         (S.REP_SENT, I.DREQ_CHECK, release.dreq_must_wait, release.schedule_check, S.REP_SENT, "softib.cm.release"),
         (S.REP_SENT, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, "softib.cm.release"),
-        (S.REP_SENT, I.DISCONNECT, release.dreq_is_held, release.take_held_dreq_at_end, S.TIMEWAIT, "softib.cm.release"),
+        (
+            S.REP_SENT,
+            I.DISCONNECT,
+            release.dreq_is_held,
+            release.take_held_dreq_at_end,
+            S.TIMEWAIT,
+            "softib.cm.release",
+        ),
         (S.REP_SENT, I.TIMEOUT, None, retransmission.resend, S.REP_SENT, "IBA 12.9.8"),
         (S.REP_SENT, I.EXPIRED, None, reject.give_up, S.IDLE, "IBA 12.9.8"),
         (S.REP_SENT, I.REJECT, None, reject.withdraw_rep, S.IDLE, "ib_send_cm_rej"),
@@ -137,10 +144,23 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.ESTABLISHED, I.DREQ, release.dreq_is_held, nothing, S.ESTABLISHED, "the peer repeats its DREQ"),
         (S.ESTABLISHED, I.DREQ, release.has_unread, release.hold_dreq, S.ESTABLISHED, "softib.cm.release"),
         (S.ESTABLISHED, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "IBA 12.9.9"),
-        (S.ESTABLISHED, I.DREQ_CHECK, release.dreq_must_wait, release.schedule_check, S.ESTABLISHED, "softib.cm.release"),
+        (
+            S.ESTABLISHED,
+            I.DREQ_CHECK,
+            release.dreq_must_wait,
+            release.schedule_check,
+            S.ESTABLISHED,
+            "softib.cm.release",
+        ),
         (S.ESTABLISHED, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, "softib.cm.release"),
-        (S.ESTABLISHED, I.DISCONNECT, release.dreq_is_held, release.take_held_dreq_at_end, S.TIMEWAIT,
-         "softib.cm.release"),
+        (
+            S.ESTABLISHED,
+            I.DISCONNECT,
+            release.dreq_is_held,
+            release.take_held_dreq_at_end,
+            S.TIMEWAIT,
+            "softib.cm.release",
+        ),
         (S.ESTABLISHED, I.DISCONNECT, None, release.send_dreq, S.DREQ_SENT, "IBA 12.9.9"),
         (S.ESTABLISHED, I.DESTROY, release.dreq_is_held, release.send_last_drep, S.IDLE, "cm_destroy_id"),
         (S.ESTABLISHED, I.DESTROY, None, release.send_last_dreq, S.IDLE, "cm_destroy_id"),
@@ -166,10 +186,12 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.SIDR_REQ_RCVD, I.DESTROY, None, sidr.reject_sidr_req, S.IDLE, "cm_destroy_id: status 2"),
         (S.SIDR_DONE, I.SIDR_REQ, None, sidr.resend_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
         # an id that nobody waits for
-        *((s, I.DESTROY, None, nothing, S.IDLE, "cm_destroy_id")
-          for s in (S.IDLE, S.LISTEN, S.DREQ_SENT, S.TIMEWAIT, S.SIDR_REQ_SENT, S.SIDR_DONE)),
+        *(
+            (s, I.DESTROY, None, nothing, S.IDLE, "cm_destroy_id")
+            for s in (S.IDLE, S.LISTEN, S.DREQ_SENT, S.TIMEWAIT, S.SIDR_REQ_SENT, S.SIDR_DONE)
+        ),
     )
-)  # fmt: skip
+)
 """The table, in the order in which guards are tried."""
 
 TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {

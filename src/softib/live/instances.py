@@ -2,7 +2,7 @@
 
 The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its user
 may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon dies: what a killed daemon
-leaves stops nobody.
+leaves keeps no other from starting.
 """
 
 from __future__ import annotations

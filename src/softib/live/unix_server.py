@@ -73,7 +73,7 @@ def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]
 
 class SendQueue:
     """Messages to one program, in their order. What its socket, which is registered in ``selector``, does not take now
-    waits until the selector tells of room (:meth:`flush`). ``limit`` messages wait at most: beyond them the newest is
+    waits until the selector reports room (:meth:`flush`). ``limit`` messages wait at most: beyond them the newest is
     lost, or with ``keep_newest`` the oldest; ``lost`` counts them. ``broken``: nobody reads any more."""
 
     def __init__(
@@ -132,7 +132,7 @@ class SendQueue:
             os.close(fd)
 
     def _watch(self) -> None:
-        """The selector tells of room as long as something waits."""
+        """The selector watches for room as long as something waits."""
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
         key = self.selector.get_key(self.sock)
         if key.events != wanted:

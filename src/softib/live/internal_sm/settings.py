@@ -1,6 +1,6 @@
 """The internal manager's settings: from the options of ``softib up``, a file of OpenSM's options, and the fabric's file.
 
-The files are read again when the manager is told to (``softib sm reload``, SIGHUP).
+The files are read again on ``softib sm reload`` and SIGHUP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs whose fabric died: the stock preload library waits for ever for a daemon that is gone, so they are ended."""
+"""Programs whose fabric died: the stock preload library waits for ever for a dead daemon, so they are ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["living", "wait_with"]
 
 LOOK_S = 1.0
 GRACE_S = 5.0
-"""What a program has to notice by itself, and to end when asked to."""
+"""How long a program has to notice by itself, and to end after SIGTERM."""
 
 
 def living(instance: Instance) -> Callable[[], bool]:

@@ -23,7 +23,7 @@ from softib.preload.build import LIBRARY, why_no_verbs
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
-"""What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
+"""What a program is started with, in this order. Each looks for its own variables in the environment and does nothing
 without them. The first must have been built; another that was not is left out."""
 
 PATTERNS = (
@@ -97,7 +97,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
     signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it at exit; those that
-    killed programs left are removed here, and programs that wait under it for a daemon that is gone are ended. Raises :class:`InputError` where the program does not exist, is of another
+    killed programs left are removed here, and programs that wait under it for a dead daemon are ended. Raises :class:`InputError` where the program does not exist, is of another
     architecture than the library, or where namespaces are not permitted.
     """
     if manner.stock and not os.access(".", os.W_OK):
@@ -143,7 +143,7 @@ def _preload(program: Path, manner: Manner) -> dict[str, str]:
 
 
 def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
-    """Without ``libsoftib-verbs.so`` libibverbs finds no devices and says nothing. So it is said here, where the program is linked to
+    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints why where the program is linked to
     libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
     why = "" if manner.stock or manner.namespace else why_no_verbs()
     if not why:

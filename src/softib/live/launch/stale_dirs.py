@@ -62,7 +62,7 @@ class StaleDirs:
         if not entry.is_dir(follow_symlinks=False) or info.st_uid != os.getuid() or info.st_mtime < self.began:
             return False
         if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
-            return False  # somebody else's, by the same name
+            return False  # another program's, by the same name
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Multicast groups that programs join through rdma_cm: a port joins once, whoever of its programs asks (IBA 15.2.5.17)."""
+"""Multicast groups that programs join through rdma_cm: a port joins once, however many of its programs join (IBA 15.2.5.17)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and multicast groups.
 
-Nobody here knows who answers: the daemon's own subnet manager, or a stock one on some port.
+The answer may come from the daemon's subnet manager or from a stock one on some port: this client cannot tell.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from softib.live.rdma_cm.address import AF_IB, Address
 __all__ = ["Services", "service_of"]
 
 EPHEMERAL = range(32768, 61000)
-"""Ports for whoever does not name one (Linux ip_local_port_range)."""
+"""Ports for programs that name none (Linux ip_local_port_range)."""
 ALL = (1 << 64) - 1
 REUSE = 1
 """``SOFTIB_CM_REUSE``."""

@@ -1,4 +1,4 @@
-"""The SLs of all paths of a running fabric, as its subnet administration tells them (IBA 15.2.5.16)."""
+"""The SLs of all paths of a running fabric, as its subnet administration reports them (IBA 15.2.5.16)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = 180.0
 
 def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], None] = lambda text: None) -> np.ndarray:
     """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``, :data:`NO_PATH` where the SA
-    tells none. One question a source (GetTable by SLID), several at once.
+    reports none. One query a source (GetTable by SLID), several at once.
 
     Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one that does not answer within
     :data:`PATIENCE_S`; and where one pair has paths of several SLs (LMC), which a matrix cannot hold.
@@ -55,7 +55,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
             if ((before != NO_PATH) & (before != sl_of)).any() or (sls[a, b] != sl_of).any():
                 raise PeerError("one pair of ports has paths of several SLs")
     if (sls[sources] == NO_PATH).all():
-        raise PeerError("the subnet administration tells no path")
+        raise PeerError("the subnet administration reports no path")
     return sls
 
 

@@ -1,6 +1,6 @@
 """Asks the subnet administration of a running fabric for tables of records, as a program on one of its hosts would.
 
-Who answers is whoever is master: the daemon's own manager or a stock one. Nothing but MADs goes there, through the same
+The master answers: the daemon's manager or a stock one. Nothing but MADs goes there, through the same
 socket as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
 """
 
@@ -23,7 +23,7 @@ from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
 __all__ = ["SaTables"]
 
 WINDOW = 8
-"""Questions at once: the next are there when an administrator has answered one, and none waits for its own time-out."""
+"""Queries at once: the administrator always has the next one, and none waits for its time-out."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 CLASS_VERSION = 2

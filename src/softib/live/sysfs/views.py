@@ -219,7 +219,7 @@ class Views:
         """The view of ``softib run --node NAMED``, which leads to ``port``.
 
         A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``, and a
-        ``port`` that was asked for ``alone``, a port.
+        ``port`` that was named too (``alone``), that port.
         """
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):

@@ -1,6 +1,6 @@
 """Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them (IBA 8.3, 13.5.4).
 
-A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and which of its own GIDs
+A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and which of the receiver's GIDs
 the packet was for. A GRH for a GID that the port at the DLID does not have is dropped there (IBA 9.6.1.2.3).
 """
 

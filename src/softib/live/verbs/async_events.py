@@ -1,6 +1,6 @@
 """What happened to the ports of nodes that programs use: the unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4).
 
-MADs and faults change the arrays; this compares the few ports that somebody watches with what they were.
+MADs and faults change the arrays; this compares the few ports that are watched with what they were.
 """
 
 from __future__ import annotations

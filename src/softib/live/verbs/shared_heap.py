@@ -1,8 +1,8 @@
 """The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave behind.
 
 Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout, docs/decisions/0008 the laws).
-When one ends, however it ends, nobody must find its objects any more, and what it held must come back: but only when no
-living program is in the middle of a copy that looks at it, which the hazard slots of the living say.
+When one ends, however it ends, no other may find its objects any more, and its memory becomes free: but only when no
+living program is in the middle of a copy that reads it, which the hazard slots of the living tell.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLES = {
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has left; ``pid`` and ``started`` say when its memory is nobody's."""
+    """A program that has hung up; its memory is free when the process ``pid`` that began at ``started`` has ended."""
 
     number: int
     pid: int
@@ -87,7 +87,7 @@ class SharedHeap:
     # -- a program leaves --
 
     def leave(self, number: int, pid: int, started: int) -> None:
-        """Process ``number`` has hung up: from now on nobody finds what it had. :meth:`tick` frees it."""
+        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick` frees them."""
         self.processes["alive"][number] = 0
         numbers = self._numbers_of(number)
         self._empty_regions_of(numbers)
@@ -111,7 +111,7 @@ class SharedHeap:
             keys["length"][mine] = 0
 
     def tick(self) -> None:
-        """Free what programs left that nobody uses any more."""
+        """Free what ended programs left and no living one uses."""
         for ended in [*self.pending.values()]:
             if not self._in_use(ended.number) and not is_running(ended.pid, ended.started):
                 self._free(ended.number)
@@ -164,7 +164,7 @@ class SharedHeap:
 
     @staticmethod
     def _runs(blocks: np.ndarray) -> list[slice]:
-        """The keys of ``blocks`` (ascending), as few slices of the table. Keys of nobody are not looked at: that takes memory."""
+        """The keys of ``blocks`` (ascending), as few slices of the table. Keys without an owner are not read: that takes memory."""
         each = constant("BLOCK_KEYS")
         parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
         return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
@@ -204,7 +204,7 @@ class SharedHeap:
         }
 
     def close(self) -> None:
-        """Remove the file, and the sockets of programs that never said goodbye."""
+        """Remove the file, and the sockets that programs left."""
         self.path.unlink(missing_ok=True)
         for name in self.path.parent.glob("wake-*-*"):
             name.unlink(missing_ok=True)
