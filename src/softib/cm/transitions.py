@@ -72,6 +72,8 @@ def nothing(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 S, I = State, Input  # noqa: E741
+DATA_FIRST, EARLY = "softib.cm.release", "softib.cm.early_requests"
+"""Where this CM does otherwise than Linux, and why."""
 ROWS: tuple[Transition, ...] = tuple(
     Transition(state, what, action, then, when, rule)  # type: ignore[arg-type]
     for state, what, when, action, then, rule in (
@@ -85,14 +87,14 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.LISTEN, I.SIDR_REQ, None, accept.spawn_child, S.LISTEN, "IBA 12.11"),
         # a first message
         (S.IDLE, I.REQ, accept.is_child, accept.take_req, S.REQ_RCVD, "IBA 12.9.7"),
-        (S.IDLE, I.REQ, early_requests.may_wait, early_requests.hold_request, S.HELD, "softib.cm.early_requests"),
+        (S.IDLE, I.REQ, early_requests.may_wait, early_requests.hold_request, S.HELD, EARLY),
         (S.IDLE, I.REQ, None, reject.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
         (S.IDLE, I.SIDR_REQ, accept.is_child, sidr.take_sidr_req, S.SIDR_REQ_RCVD, "IBA 12.11"),
-        (S.IDLE, I.SIDR_REQ, early_requests.may_wait, early_requests.hold_request, S.HELD, "softib.cm.early_requests"),
+        (S.IDLE, I.SIDR_REQ, early_requests.may_wait, early_requests.hold_request, S.HELD, EARLY),
         (S.IDLE, I.SIDR_REQ, None, sidr.refuse_unserved, S.IDLE, "IBA 12.11.2, status 1"),
         (S.IDLE, I.DREQ, None, release.answer_stray_dreq, S.IDLE, "cm_issue_drep"),
         # a request that waits for its listener
-        (S.HELD, I.LISTENER_CAME, None, nothing, S.IDLE, "softib.cm.early_requests"),
+        (S.HELD, I.LISTENER_CAME, None, nothing, S.IDLE, EARLY),
         (S.HELD, I.EXPIRED, early_requests.is_sidr, sidr.refuse_unserved, S.IDLE, "IBA 12.11.2, status 1"),
         (S.HELD, I.EXPIRED, None, reject.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
         (S.HELD, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
@@ -122,18 +124,11 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.REP_SENT, I.MRA, None, retransmission.extend_timeout, S.REP_SENT, "IBA 12.6.6"),
         (S.REP_SENT, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7"),
         (S.REP_SENT, I.DREQ, release.dreq_is_held, nothing, S.REP_SENT, "the peer repeats its DREQ"),
-        (S.REP_SENT, I.DREQ, release.has_unread, release.hold_dreq, S.REP_SENT, "softib.cm.release"),
+        (S.REP_SENT, I.DREQ, release.has_unread, release.hold_dreq, S.REP_SENT, DATA_FIRST),
         (S.REP_SENT, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "cm_dreq_handler: the RTU was lost"),
-        (S.REP_SENT, I.DREQ_CHECK, release.dreq_must_wait, release.schedule_check, S.REP_SENT, "softib.cm.release"),
-        (S.REP_SENT, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, "softib.cm.release"),
-        (
-            S.REP_SENT,
-            I.DISCONNECT,
-            release.dreq_is_held,
-            release.take_held_dreq_at_end,
-            S.TIMEWAIT,
-            "softib.cm.release",
-        ),
+        (S.REP_SENT, I.DREQ_CHECK, release.dreq_must_wait, release.schedule_check, S.REP_SENT, DATA_FIRST),
+        (S.REP_SENT, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, DATA_FIRST),
+        (S.REP_SENT, I.DISCONNECT, release.dreq_is_held, release.take_held_dreq_at_end, S.TIMEWAIT, DATA_FIRST),
         (S.REP_SENT, I.TIMEOUT, None, retransmission.resend, S.REP_SENT, "IBA 12.9.8"),
         (S.REP_SENT, I.EXPIRED, None, reject.give_up, S.IDLE, "IBA 12.9.8"),
         (S.REP_SENT, I.REJECT, None, reject.withdraw_rep, S.IDLE, "ib_send_cm_rej"),
@@ -142,25 +137,11 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.ESTABLISHED, I.REP, connect.has_rtu, connect.resend_rtu, S.ESTABLISHED, "cm_dup_rep_handler"),
         (S.ESTABLISHED, I.REJ, None, reject.take_rej, S.IDLE, "cm_rej_handler"),
         (S.ESTABLISHED, I.DREQ, release.dreq_is_held, nothing, S.ESTABLISHED, "the peer repeats its DREQ"),
-        (S.ESTABLISHED, I.DREQ, release.has_unread, release.hold_dreq, S.ESTABLISHED, "softib.cm.release"),
+        (S.ESTABLISHED, I.DREQ, release.has_unread, release.hold_dreq, S.ESTABLISHED, DATA_FIRST),
         (S.ESTABLISHED, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "IBA 12.9.9"),
-        (
-            S.ESTABLISHED,
-            I.DREQ_CHECK,
-            release.dreq_must_wait,
-            release.schedule_check,
-            S.ESTABLISHED,
-            "softib.cm.release",
-        ),
-        (S.ESTABLISHED, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, "softib.cm.release"),
-        (
-            S.ESTABLISHED,
-            I.DISCONNECT,
-            release.dreq_is_held,
-            release.take_held_dreq_at_end,
-            S.TIMEWAIT,
-            "softib.cm.release",
-        ),
+        (S.ESTABLISHED, I.DREQ_CHECK, release.dreq_must_wait, release.schedule_check, S.ESTABLISHED, DATA_FIRST),
+        (S.ESTABLISHED, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, DATA_FIRST),
+        (S.ESTABLISHED, I.DISCONNECT, release.dreq_is_held, release.take_held_dreq_at_end, S.TIMEWAIT, DATA_FIRST),
         (S.ESTABLISHED, I.DISCONNECT, None, release.send_dreq, S.DREQ_SENT, "IBA 12.9.9"),
         (S.ESTABLISHED, I.DESTROY, release.dreq_is_held, release.send_last_drep, S.IDLE, "cm_destroy_id"),
         (S.ESTABLISHED, I.DESTROY, None, release.send_last_dreq, S.IDLE, "cm_destroy_id"),
