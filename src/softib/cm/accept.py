@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from softib.cm.connections import Connections, Message, answered, stray
+from softib.cm.connections import Connections, Message, answered
 from softib.cm.endpoint import Endpoint, Event, Param
 from softib.cm.messages import qp_types_of, rep_fields
+from softib.cm.path import Path
 from softib.iba.cm import CmAttr
 from softib.iba.mad_codec import cm_mad
 
@@ -36,10 +37,9 @@ def is_child(cm: Connections, e: Endpoint, m: Message) -> bool:
 def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
     """A request for the listener's program."""
     assert e.listener is not None
-    sender = stray(m)
-    assert sender.path is not None
-    e.port, e.path, e.sgid, e.dgid = m.port, sender.path, sender.path.sgid, sender.path.dgid
-    e.peer_comm_id, e.peer_guid, e.peer_qpn = sender.peer_comm_id, sender.peer_guid, m.fields["local_qpn"]
+    req, path = m.fields, Path.back(m.fields)
+    e.port, e.path, e.sgid, e.dgid = m.port, path, path.sgid, path.dgid
+    e.peer_comm_id, e.peer_guid, e.peer_qpn = req["local_comm_id"], req["local_ca_guid"], req["local_qpn"]
     e.events_enabled = False
     cm.name(e)
     cm.know_peer(e)

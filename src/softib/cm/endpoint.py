@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum, auto
+from enum import IntEnum, auto
 from typing import Any
 
 from softib.cm.path import Path
@@ -11,7 +11,7 @@ from softib.cm.path import Path
 __all__ = ["Endpoint", "Event", "Param", "QpType", "State"]
 
 
-class State(Enum):
+class State(IntEnum):
     """Of a connection, or of the resolution of a service ID (SIDR)."""
 
     IDLE = auto()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from softib.cm.endpoint import Endpoint
 
@@ -44,7 +44,7 @@ class Timing:
 TIMING = Timing()
 
 
-class Timer(Enum):
+class Timer(IntEnum):
     """The two timers that an endpoint may have at once."""
 
     RESPONSE = auto()  # of an answer, of TimeWait, of a held request

@@ -12,17 +12,17 @@ whose answers to repeated and late messages are taken where the specification le
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 from softib.cm import accept, connect, early_requests, reject, release, retransmission, sidr
 from softib.cm.connections import Connections
 from softib.cm.endpoint import Endpoint, State
 
-__all__ = ["MESSAGES", "ROWS", "TRANSITIONS", "Input", "Transition", "fire"]
+__all__ = ["ROWS", "TRANSITIONS", "Input", "Transition", "fire"]
 
 
-class Input(Enum):
+class Input(IntEnum):
     """What can happen to an endpoint: a message, a command of its program, the end of a time."""
 
     REQ = auto()
@@ -48,8 +48,6 @@ class Input(Enum):
     EXPIRED = auto()  # a time is over for good
     DREQ_CHECK = auto()  # of a held DREQ, every millisecond
 
-
-MESSAGES = frozenset(i for i in Input if i.value <= Input.SIDR_REP.value)
 
 Action = Callable[[Connections, Endpoint, Any], "Endpoint | None"]
 Guard = Callable[[Connections, Endpoint, Any], bool]
