@@ -32,7 +32,7 @@ STATE_NAMES = {
 }  # fmt: skip
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
 """What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5 writes it."""
-BOARD_ID = PSID.tobytes().rstrip(b"\0").decode()
+PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
 TENTHS = {
     "SDR": 25, "DDR": 50, "QDR": 100, "FDR10": 100, "FDR": 140, "EDR": 250, "HDR": 500, "NDR": 1000, "XDR": 2000,
@@ -101,7 +101,7 @@ DEVICE_FILES: dict[str, Text] = {
     "fw_ver": lambda f, n: FIRMWARE,
     "hw_rev": lambda f, n: f"{int(f.revision[n]):x}",
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
-    "board_id": lambda f, n: BOARD_ID,
+    "board_id": lambda f, n: PSID_TEXT,
 }
 """File of a device → its line for a node's row."""
 
