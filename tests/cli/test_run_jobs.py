@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.node_finder import NodeFinder
 from softib.fabric.topologies.registry import generate
 from softib.live.launch.preload import find_program, search_path
-from softib.live.launch.ranks import TOLD, Job, Ranks, job_of
+from softib.live.launch.ranks import RANK_VARIABLES, Job, Ranks, job_of
 from softib.live.launch.silent_hcas import Watch, communicates
 from softib.live.launch.tuning import MARK, tuned
-from softib.live.node_index import NodeFinder
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def ranks() -> Ranks:
     return Ranks(NodeFinder(generate("rail-optimized", nodes=4, rails=2, radix=8, ufm=False)))
 
 
-@pytest.mark.parametrize(("rank", "size"), TOLD)
+@pytest.mark.parametrize(("rank", "size"), RANK_VARIABLES)
 def test_every_launcher_is_heard(rank, size):
     assert job_of({rank: "3", size: "8"}) == Job(3, 8)
 
@@ -32,7 +32,7 @@ def test_who_is_no_rank():
 
 
 def test_rank_r_sits_on_the_rth_host_and_not_on_the_rth_adapter(ranks):
-    f = ranks.places.fabric
+    f = ranks.finder.fabric
     names = [f.node_name(ranks.of("", r)[1]).split()[0] for r in range(6)]
     assert names == ["node-001", "node-002", "node-003", "node-004", "node-001", "node-002"]
     assert ranks.of("", None) == ("", None)

@@ -1,21 +1,20 @@
-"""What tests of this package share."""
+"""Two hosts, a wire that may lose messages, and a clock that the test turns: communication management without sockets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
-from softib.cm.fields import Timing
+from softib.cm.connections import Connections
+from softib.cm.endpoint import Endpoint, Event, Param, QpType
+from softib.cm.manager import CommunicationManager
 from softib.cm.path import Path
-from softib.cm.protocol import Protocol
+from softib.cm.timers import Timing
 from softib.iba.mad_codec import Head
 
 MS = 10**9
-
 SERVICE = 0x0106 << 16 | 7471
-
 QUICK = Timing(response=9, retries=3)
-
+"""An answer may take 2 ms: no request waits for a listener for more than 1."""
 GIDS = {1: bytes(15) + b"\1", 2: bytes(15) + b"\2"}
 
 
@@ -27,21 +26,23 @@ class Host:
         self.events: list[tuple[Endpoint, Event, int, dict]] = []
         self.listener: Endpoint | None = None
         self.completions: dict[int, int] = {}
-        """Those that the program of a QP has not taken yet."""
-        self.protocol = Protocol(
-            lambda port, service: self.listener if service == SERVICE else None, self.child, self.tell,
-            lambda port: port * 0x100, timing=timing, unread=self.unread,
+        """By QPN: those that the program has not taken yet."""
+        self.connections = Connections(
+            lambda port, service: self.listener if service == SERVICE else None, self.child, self.report,
+            lambda port: port * 0x100, timing, self.unread,
         )  # fmt: skip
+        self.cm = CommunicationManager(self.connections)
 
     def listen(self, qp_type: int = QpType.RC, backlog: int = 4) -> Endpoint:
-        self.listener = Endpoint(self, 1, 0, 0x0106, qp_type, state=State.LISTEN, backlog=backlog)
+        self.listener = Endpoint(self, 1, 0, 0x0106, qp_type, backlog=backlog)
+        self.cm.listen(self.listener)
         return self.listener
 
     def child(self, listener: Endpoint) -> Endpoint:
         return Endpoint(self, 2, 0, listener.ps, listener.qp_type, listener=listener)
 
-    def tell(self, e: Endpoint, event: Event, status: int, said: dict) -> None:
-        self.events.append((e, event, status, said))
+    def report(self, e: Endpoint, event: Event, status: int, fields: dict) -> None:
+        self.events.append((e, event, status, fields))
 
     def active(self, qp_type: int = QpType.RC) -> Endpoint:
         other = 3 - self.lid
@@ -64,22 +65,22 @@ class Wire:
         self.lost = 0
 
     def carry(self) -> None:
-        while any(h.protocol.outbox for h in self.hosts.values()):
+        while any(h.cm.outbox for h in self.hosts.values()):
             for lid, host in self.hosts.items():
-                while host.protocol.outbox:
-                    letter = host.protocol.outbox.popleft()
-                    self.carried.append(Head(letter.mad).attr)
-                    if self.lose(letter.mad):
+                while host.cm.outbox:
+                    out = host.cm.outbox.popleft()
+                    self.carried.append(Head(out.mad).attr)
+                    if self.lose(out.mad):
                         self.lost += 1
-                    elif letter.dlid in self.hosts:  # else who asked lied about its LID
-                        self.hosts[letter.dlid].protocol.arrived(letter.dlid, lid, letter.mad)
+                    elif out.dlid in self.hosts:  # else the sender lied about its LID
+                        self.hosts[out.dlid].cm.receive(out.dlid, lid, out.mad)
 
     def wait(self, ms: int) -> None:
         """Time passes, a millisecond at a time."""
         for _ in range(ms):
             self.now_ps += MS
             for host in self.hosts.values():
-                host.protocol.tick(self.now_ps)
+                host.cm.tick(self.now_ps)
             self.carry()
 
 
@@ -87,14 +88,14 @@ def connected(wire: Wire) -> tuple[Endpoint, Endpoint]:
     one, two = wire.hosts.values()
     two.listen()
     a = one.active()
-    one.protocol.connect(a, Param(qpn=0x11, psn=5, private_data=b"hi", retry_count=3, rnr_retry_count=2), b"")
+    one.cm.connect(a, Param(qpn=0x11, psn=5, private_data=b"hi", retry_count=3, rnr_retry_count=2), b"")
     finish(wire)
-    (b, event, _, said) = two.events[0]
-    assert event is Event.CONNECT_REQUEST and said["private_data"][:2] == b"hi" and said["local_qpn"] == 0x11
-    two.protocol.accept(b, Param(qpn=0x22, psn=6))
+    (b, event, _, fields) = two.events[0]
+    assert event is Event.CONNECT_REQUEST and fields["private_data"][:2] == b"hi" and fields["local_qpn"] == 0x11
+    two.cm.accept(b, Param(qpn=0x22, psn=6))
     finish(wire)
     assert one.seen() == [Event.CONNECT_RESPONSE]
-    one.protocol.ready(a)
+    one.cm.ready(a)
     finish(wire)
     assert two.seen() == [Event.CONNECT_REQUEST, Event.ESTABLISHED]
     assert (a.peer_qpn, b.peer_qpn) == (0x22, 0x11)
@@ -102,7 +103,7 @@ def connected(wire: Wire) -> tuple[Endpoint, Endpoint]:
 
 
 def finish(wire: Wire) -> None:
-    """Until what was lost has been sent again."""
+    """Carry on until what was lost has been sent again."""
     lost = wire.lost
     wire.carry()
     wire.wait(3 if wire.lost > lost else 0)

@@ -7,8 +7,8 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.default_port import default_port, port_on
+from softib.fabric.node_finder import NodeFinder
 from softib.iba.constants import NodeType
-from softib.live.node_index import NodeFinder
 from softib.scenario.bring_up import bring_up
 
 

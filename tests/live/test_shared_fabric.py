@@ -13,7 +13,6 @@ import pytest
 from softib.errors import UnreadableFile
 from softib.fabric.columns import COLUMNS
 from softib.fabric.topologies.registry import generate
-from softib.live.c_header import structures
 from softib.live.shared_fabric import HEADER, SharedFabric
 from tests.live.serving import mad
 
@@ -126,11 +125,11 @@ def test_a_c_program_reads_the_same(board, tmp_path):
     shared.fabric.vl_counters["port_vl_xmit_wait"][5, 7] = 9
     (tmp_path / "reader.c").write_text(READER)
     subprocess.run(
-        [compiler, "-Wall", "-Werror", f"-I{HEADER.parent}", "-o", tmp_path / "reader", tmp_path / "reader.c"],
+        [compiler, "-Wall", "-Werror", f"-I{HEADER.path.parent}", "-o", tmp_path / "reader", tmp_path / "reader.c"],
         check=True,
     )
     said = subprocess.run([tmp_path / "reader", path], capture_output=True, text=True, check=True).stdout.splitlines()
-    types = structures(HEADER)
+    types = HEADER.types()
     head, column = types["softib_shared_fabric"], types["softib_column"]
     assert [int(x) for x in said[0].split()[1:]] == [
         head.itemsize, head.fields["epoch"][1], column.itemsize, column.fields["offset"][1], column.fields["shape"][1],

@@ -84,9 +84,18 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
     for program in left_over:
         program.wait(60)
     left = {p.name for p in folder(command).iterdir()}
-    assert left <= {"control", "board", "umad", "hosts", "verbs.sock", "rdma_cm", "traffic", "verbs", "seats", *KEPT}, (
-        left
-    )
+    assert left <= {
+        "control",
+        "board",
+        "umad",
+        "hosts",
+        "verbs.sock",
+        "rdma_cm",
+        "traffic",
+        "verbs",
+        "port_locks",
+        *KEPT,
+    }, left
     command("up", "one.yaml", "--detach")
     assert command.status()[0]["ready"]
     command("down")

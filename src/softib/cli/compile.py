@@ -77,10 +77,10 @@ def _run(folder: Path, began: float) -> None:
                     running[i] = " ".join(verb), _start(verb, folder, env)
             time.sleep(0.1)
             show_line(f"compiling kernels, once: {time.monotonic() - began:.0f} s")
-            for i, (verb, process) in list(running.items()):
+            for i, (name, process) in list(running.items()):
                 if process.poll() is not None:
                     del running[i]
-                    _finish(verb, process)
+                    _finish(name, process)
     finally:
         for _, process in running.values():
             process.terminate()

@@ -75,8 +75,8 @@ def command(
     if detach:
         return _detached(sys.argv[1:], _name_of(source) if name is None else name, source)
     began = time.monotonic()
-    from softib.fabric.default_port import port_named
     from softib.fabric.lids import common_lmc
+    from softib.fabric.node_finder import port_named
     from softib.jit import on_compiling
     from softib.live.daemon import Daemon, Settings
     from softib.live.instances import claim, free

@@ -1,9 +1,9 @@
-"""An id of rdma_cm as the daemon knows it, and where it stands (states of IBA 12.9.7, by the kernel's names)."""
+"""An id of rdma_cm as the daemon knows it, and its state (states of IBA 12.9.7, by the kernel's names)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum, IntEnum, auto
+from dataclasses import dataclass
+from enum import IntEnum, auto
 from typing import Any
 
 from softib.cm.path import Path
@@ -11,13 +11,12 @@ from softib.cm.path import Path
 __all__ = ["Endpoint", "Event", "Param", "QpType", "State"]
 
 
-class State(Enum):
+class State(IntEnum):
     """Of a connection, or of the resolution of a service ID (SIDR)."""
 
     IDLE = auto()
     LISTEN = auto()
-    HELD = auto()
-    RELEASE_HELD = auto()
+    HELD = auto()  # a request that waits for its listener; the specification has no such state
     REQ_SENT = auto()
     REQ_RCVD = auto()
     REP_SENT = auto()
@@ -64,7 +63,7 @@ class QpType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What a program says when it connects or accepts (``struct rdma_conn_param``)."""
+    """What a program passes when it connects or accepts (``struct rdma_conn_param``)."""
 
     qpn: int = 0
     qkey: int = 0
@@ -82,10 +81,11 @@ class Param:
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """``owner`` is whose id it is (a process), ``number`` its name there, ``channel`` where its events go.
+    """Data only: :mod:`softib.cm.transitions` moves it from state to state.
 
-    ``ports`` are the port rows that it is bound to, ``service_id`` the service under ``service_mask``; ``port`` the row
-    of the one that it uses, -1 before that is known. ``source`` and ``target`` are socket addresses as octets.
+    ``owner`` is the process whose id it is, ``number`` the id's number there, ``channel`` where its events go. ``ports``
+    are the port rows that it is bound to, ``service_id`` the service under ``service_mask``; ``port`` the row of the one
+    that it uses, -1 before that is known. ``source`` and ``target`` are socket addresses as bytes.
     """
 
     owner: Any
@@ -99,7 +99,7 @@ class Endpoint:
     service_id: int = 0
     service_mask: int = (1 << 64) - 1
     target_service: int = 0
-    """Whom it asks for."""
+    """The service that it connects to."""
     source: bytes = b""
     target: bytes = b""
     port: int = -1
@@ -108,27 +108,27 @@ class Endpoint:
     wanted_pkey: int = 0
     path: Path | None = None
     listener: Endpoint | None = None
+    """Of a request that its program has not answered yet: the id that listened."""
     backlog: int = 0
     waiting: int = 0
     """Of a listener: requests that the program has not answered yet."""
-    told: bool = True
-    """May get events: a child only after its program accepted it."""
+    events_enabled: bool = True
+    """A request's id gets events only after its program accepted it."""
     sent: int = 0
+    """Events that were sent to its program."""
     comm_id: int = 0
     peer_comm_id: int = 0
     peer_guid: int = 0
+    """NodeGUID of the requester; of a SIDR_REQ the negative LID of its sender."""
     qpn: int = 0
-    """Of its own queue pair."""
+    """Of the local queue pair."""
     peer_qpn: int = 0
-    asked: Param = field(default_factory=Param)
     peer_slid: int = 0
-    reply: bytes = b""
-    """The message that is sent again when its answer does not come, or when the other side asks again."""
-    tries: int = 0
-    timer: int = 0
-    """Number of the timer that runs for it; others that run off are old."""
+    last_mad: bytes = b""
+    """Sent again when its answer does not come, or when the peer repeats what it answers."""
+    retries_left: int = 0
 
     @property
     def is_ud(self) -> bool:
-        """Resolves service IDs instead of connecting."""
+        """It resolves service IDs instead of connecting."""
         return self.qp_type == QpType.UD

@@ -16,7 +16,7 @@ CA_ACK_DELAY = 15
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One way from a port (``sgid``, ``slid``) to another. ``mtu``, ``rate`` and ``life_time`` are codes of the SA."""
+    """A path from a port (``sgid``, ``slid``) to another. ``mtu``, ``rate`` and ``life_time`` are codes of the SA."""
 
     sgid: bytes
     dgid: bytes
@@ -42,7 +42,7 @@ class Path:
 
     @classmethod
     def back(cls, req: dict) -> Path:
-        """The way back to who sent this REQ: its primary path from the other end."""
+        """To the sender of this REQ: its primary path, seen from the receiver."""
         life_time = req["primary_local_ack_timeout"]
         return cls.made(
             sgid=req["primary_remote_gid"], dgid=req["primary_local_gid"], slid=req["primary_remote_lid"],

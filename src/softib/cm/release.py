@@ -1,107 +1,165 @@
-"""Release of connections (IBA 12.9.9): DREQ, DREP and the time that a dead connection's packets may still be on the way.
+"""Release of connections (IBA 12.9.9): DREQ, DREP and the time for which packets of a dead connection may still travel.
 
-A DREQ stays behind the data that was sent before it: as long as the program that it is for has completions of the connection to
-take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at most ``Timing.unread_ms``.
+A DREQ stays behind the data that was sent before it: as long as the program that it is for has completions of the
+connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at most ``Timing.unread_ms``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import errno
 
-from softib.cm.core import MS_PS, Core
-from softib.cm.endpoint import Endpoint, Event, State
-from softib.cm.fields import code_ms
+from softib.cm.connections import Connections, HeldDreq, Message
+from softib.cm.endpoint import Endpoint, Event
 from softib.cm.path import ack_timeout
+from softib.cm.timers import MS_PS, Timer, code_ms
 from softib.iba.cm import CmAttr
-from softib.iba.mad_codec import Head, cm_mad
+from softib.iba.mad_codec import cm_mad
 
-__all__ = ["Release"]
+__all__ = [
+    "answer_dreq",
+    "answer_stray_dreq",
+    "dreq_is_held",
+    "dreq_must_wait",
+    "has_unread",
+    "hold_dreq",
+    "release_unanswered",
+    "resend_drep",
+    "schedule_check",
+    "send_dreq",
+    "send_last_drep",
+    "send_last_dreq",
+    "take_crossed_drep",
+    "take_drep",
+    "take_dreq",
+    "take_held_dreq",
+    "take_held_dreq_at_end",
+    "timewait_over",
+]  # fmt: skip
 
-LOOK_MS = 1
+CHECK_MS = 1
+"""How often it is checked whether the program has taken its completions."""
 
 
-class Held(NamedTuple):
-    """A DREQ that came to the id ``e``: whether its program still has completions to take, and until when that counts."""
-
-    e: Endpoint
-    unread: Callable[[], bool]
-    until_ps: int
+def _dreq(e: Endpoint) -> bytes:
+    ids = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id}
+    return cm_mad(CmAttr.DREQ, e.comm_id, **ids, remote_qpn=e.peer_qpn)
 
 
-class Release(Core):
-    """The part of :class:`~softib.cm.protocol.Protocol` that ends connections."""
+def _drep(e: Endpoint) -> bytes:
+    return cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id)
 
-    def disconnect(self, e: Endpoint) -> None:
-        """End it, or answer who ended it. Each side is told DISCONNECTED once."""
-        if e in self.releases:  # it need not wait any more: its program has decided
-            self._released(e)
-        if e.state is State.ESTABLISHED:
-            e.state = State.DREQ_SENT
-            words = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id, "remote_qpn": e.peer_qpn}
-            self._ask(e, cm_mad(CmAttr.DREQ, e.comm_id, **words))
-        elif e.state is State.DREQ_RCVD:
-            self._drop(e)
-            self._rest(e)
 
-    def _drop(self, e: Endpoint) -> None:
-        words = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id}
-        self._post(e, cm_mad(CmAttr.DREP, e.comm_id, **words))
+def _enter_timewait(cm: Connections, e: Endpoint) -> None:
+    assert e.path is not None
+    e.retries_left = 0
+    cm.timers.start(e, code_ms(ack_timeout(e.path.life_time)))
 
-    def _dreq(self, port: int, slid: int, head: Head, said: dict) -> None:
-        e = self.by_id.get(said["remote_comm_id"])
-        if e is None or e.peer_comm_id != said["local_comm_id"]:
-            # Nobody knows it any more: an answer spares the other side its retries.
-            words = {"local_comm_id": said["remote_comm_id"], "remote_comm_id": said["local_comm_id"]}
-            self.answer_stray(port, slid, cm_mad(CmAttr.DREP, head.tid, **words))
-        elif e in self.releases:
-            pass  # asked again
-        elif e.state is State.DREQ_SENT or (
-            e.state in (State.ESTABLISHED, State.REP_SENT) and not self._hold_release(e)
-        ):
-            self._released(e)
-        elif e.state is State.TIMEWAIT:
-            self._drop(e)
 
-    def _released(self, e: Endpoint) -> None:
-        self.releases.pop(e, None)
-        self._stop(e)
-        e.state = State.DREQ_RCVD
-        self.tell(e, Event.DISCONNECTED, 0, {})
+# -- what the local program does --
 
-    def _hold_release(self, e: Endpoint) -> bool:
-        unread = self.unread(e.qpn)
-        if unread is None:
-            return False
-        self.releases[e] = Held(e, unread, self.now_ps + self.timing.unread_ms * MS_PS)
-        self._look_later(self.releases[e])
-        return True
 
-    def _look_later(self, held: Held) -> None:
-        """Under a timer of its own: the connection's goes on."""
-        clock = Endpoint(held, 0, 0, 0, held.e.qp_type, state=State.RELEASE_HELD)
-        self._wait(clock, LOOK_MS)
+def send_dreq(cm: Connections, e: Endpoint, _: None) -> None:
+    """The program ends the connection."""
+    cm.post_until_answered(e, _dreq(e))
 
-    def _look_again(self, clock: Endpoint) -> None:
-        held: Held = clock.owner
-        if self.releases.get(held.e) is not held:
-            return
-        if self.now_ps < held.until_ps and held.unread():
-            self._look_later(held)
-        else:
-            self._released(held.e)
 
-    def _drep(self, port: int, slid: int, head: Head, said: dict) -> None:
-        e = self.by_id.get(said["remote_comm_id"])
-        if e is None or e.state not in (State.DREQ_SENT, State.DREQ_RCVD):
-            return
-        waited = e.state is State.DREQ_SENT
-        self._rest(e)
-        if waited:
-            self.tell(e, Event.DISCONNECTED, 0, {})
+def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
+    """The program answers the peer that ended the connection."""
+    cm.post(e, _drep(e))
+    _enter_timewait(cm, e)
 
-    def _rest(self, e: Endpoint) -> None:
-        assert e.path is not None
-        self._stop(e)
-        e.state, e.tries = State.TIMEWAIT, 0
-        self._wait(e, code_ms(ack_timeout(e.path.life_time)))
+
+def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
+    """The program ends a connection whose DREQ was held back: it need not wait any more, and is answered."""
+    take_held_dreq(cm, e, None)
+    answer_dreq(cm, e, None)
+
+
+def send_last_dreq(cm: Connections, e: Endpoint, _: None) -> None:
+    """The id is destroyed: the peer hears it once."""
+    cm.post(e, _dreq(e))
+
+
+def send_last_drep(cm: Connections, e: Endpoint, _: None) -> None:
+    """The id is destroyed, and the peer has ended the connection."""
+    cm.post(e, _drep(e))
+
+
+# -- a DREQ --
+
+
+def has_unread(cm: Connections, e: Endpoint, m: Message) -> bool:
+    """The program has completions of the connection to take."""
+    return cm.unread(e.qpn) is not None
+
+
+def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
+    """A DREQ for ``e`` waits already."""
+    return e in cm.held_dreqs
+
+
+def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
+    """Under a separate timer: that of an answer goes on."""
+    unread = cm.unread(e.qpn) or (lambda: False)
+    cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
+    schedule_check(cm, e, None)
+
+
+def schedule_check(cm: Connections, e: Endpoint, _: None) -> None:
+    """In a millisecond."""
+    cm.timers.start(e, CHECK_MS, Timer.DREQ_CHECK)
+
+
+def dreq_must_wait(cm: Connections, e: Endpoint, _: None) -> bool:
+    """The completions are still there, and the time is not over."""
+    held = cm.held_dreqs[e]
+    return cm.timers.now_ps < held.until_ps and held.unread()
+
+
+def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
+    """The peer ended the connection. The program answers with :func:`answer_dreq`."""
+    cm.timers.stop(e)
+    cm.report(e, Event.DISCONNECTED, 0, {})
+
+
+def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
+    """As :func:`take_dreq`, of a DREQ that waited."""
+    del cm.held_dreqs[e]
+    cm.timers.stop(e, Timer.DREQ_CHECK)
+    take_dreq(cm, e, None)
+
+
+def resend_drep(cm: Connections, e: Endpoint, m: Message) -> None:
+    """The peer repeats its DREQ: the DREP was lost."""
+    cm.post(e, _drep(e))
+
+
+def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
+    """Of a connection that no host knows any more: an answer spares the peer its retries."""
+    ids = {"local_comm_id": m.fields["remote_comm_id"], "remote_comm_id": m.fields["local_comm_id"]}
+    cm.post_pathless(m.port, m.slid, cm_mad(CmAttr.DREP, m.head.tid, **ids))
+
+
+# -- the end --
+
+
+def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
+    """The peer has answered."""
+    _enter_timewait(cm, e)
+    cm.report(e, Event.DISCONNECTED, 0, {})
+
+
+def take_crossed_drep(cm: Connections, e: Endpoint, m: Message) -> None:
+    """Both sides ended the connection, and the program knows that already."""
+    _enter_timewait(cm, e)
+
+
+def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
+    """No DREP after all retries."""
+    _enter_timewait(cm, e)
+    cm.report(e, Event.DISCONNECTED, -errno.ETIMEDOUT, {})
+
+
+def timewait_over(cm: Connections, e: Endpoint, _: object) -> None:
+    """No packet of the connection travels any more."""
+    cm.report(e, Event.TIMEWAIT_EXIT, 0, {})

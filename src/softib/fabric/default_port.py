@@ -12,7 +12,7 @@ from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.devices import is_aggregation_node
 
-__all__ = ["default_port", "port_named", "port_on"]
+__all__ = ["default_port", "port_on"]
 
 
 def default_port(fabric: Fabric) -> int:
@@ -34,12 +34,6 @@ def default_port(fabric: Fabric) -> int:
     if len(cabled):
         return port_on(fabric, int(owner[cabled[0]]))
     return port_on(fabric, int(fabric.cas[0]) if len(fabric.cas) else 0)
-
-
-def port_named(fabric: Fabric, node: str | None) -> int:
-    """Row of the port of the node called ``node``; of the one taken where nobody names one (None). Raises
-    :class:`~softib.errors.UnknownName`, :class:`InputError`."""
-    return default_port(fabric) if node is None else port_on(fabric, fabric.find_node(node))
 
 
 def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import UnknownName
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
@@ -172,20 +171,11 @@ class Fabric:
         return [self.node_name(i) for i in range(self.sizes.nodes)]
 
     def find_node(self, name: str) -> int:
-        """Node by exact description, first word of it, or GUID; raises :class:`UnknownName` with the near ones."""
-        names = self.node_names()
-        if name in names:
-            return names.index(name)
-        try:
-            hits = np.flatnonzero(self.node_guid == np.uint64(int(name, 16)))
-            if len(hits):
-                return int(hits[0])
-        except (ValueError, OverflowError):
-            pass
-        firsts = [n.split(" ")[0] for n in names]
-        if name in firsts:
-            return firsts.index(name)
-        raise UnknownName("node", name, names)
+        """The node that ``name`` means (:class:`softib.fabric.node_finder.NodeFinder`, which answers many names quicker).
+        Raises :class:`UnknownName` and :class:`InputError` with the candidates."""
+        from softib.fabric.node_finder import NodeFinder
+
+        return NodeFinder(self).node(name)
 
     def port_name(self, port: int) -> str:
         """``leaf-3[40]`` as messages and fabric files write it."""

@@ -1,4 +1,4 @@
-"""Structures of a C header as NumPy dtypes, so that a layout is declared once.
+"""Layouts and constants that C and Python share, read from the C header, so that each is declared once.
 
 Only what a shared layout may use is read: ``struct name { … };`` of fixed-width integers, ``char`` and arrays of them.
 Everything else in a structure is an error, never a guess. Alignment is C's (natural).
@@ -7,13 +7,16 @@ Everything else in a structure is an error, never a guess. Alignment is C's (nat
 from __future__ import annotations
 
 import re
+import struct
+from collections import namedtuple
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from softib.errors import SoftibBug
 
-__all__ = ["PRELOAD", "define", "structures"]
+__all__ = ["PRELOAD", "CHeader", "Layout"]
 
 PRELOAD = Path(__file__).resolve().parent.parent / "preload"
 """The folder of the C sources, whose headers declare every layout that C and Python share."""
@@ -27,23 +30,80 @@ _STRUCT = re.compile(r"struct\s+(\w+)\s*\{([^{}]*)\}\s*;")
 _MEMBER = re.compile(r"(\w+)\s+(\w+)(?:\[(\d+)\])?")
 
 
-def structures(header: Path) -> dict[str, np.dtype]:
-    """``{name: dtype}`` of every structure in ``header``. Raises :class:`SoftibBug` where a member is none of the
-    allowed."""
-    text = _COMMENT.sub(" ", header.read_text(encoding="ascii"))
-    found = {}
-    for name, body in _STRUCT.findall(text):
-        members = [" ".join(m.split()) for m in body.split(";")]
-        found[name] = np.dtype([_member(header, m) for m in members if m], align=True)
-    return found
+class CHeader:
+    """The header at ``path`` below the C sources, read when it is first used. ``prefix`` begins its macros' names."""
+
+    def __init__(self, path: str, prefix: str = "SOFTIB_"):
+        self.path, self.prefix = PRELOAD / path, prefix
+        self._types: dict[str, np.dtype] | None = None
+        self._layouts: dict[str, Layout] = {}
+        self._constants: dict[str, int] = {}
+
+    def types(self) -> dict[str, np.dtype]:
+        """Every structure by name. Raises :class:`SoftibBug` where a member is none of those that are allowed."""
+        if self._types is None:
+            text = _COMMENT.sub(" ", self.path.read_text(encoding="ascii"))
+            self._types = {name: np.dtype(self._members(body), align=True) for name, body in _STRUCT.findall(text)}
+        return self._types
+
+    def _members(self, body: str) -> list[tuple]:
+        members = (" ".join(m.split()) for m in body.split(";"))
+        return [_member(self.path, m) for m in members if m]
+
+    def layout(self, name: str) -> Layout:
+        """The structure ``name`` for single messages: quicker than a dtype of one element."""
+        if name not in self._layouts:
+            self._layouts[name] = Layout(self.types()[name], name)
+        return self._layouts[name]
+
+    def constant(self, name: str) -> int:
+        """The number of the macro ``prefix`` + ``name``."""
+        return self.macro(self.prefix + name)
+
+    def macro(self, name: str) -> int:
+        """The number of the macro ``name``. Raises :class:`SoftibBug` where there is none."""
+        if name not in self._constants:
+            text = self.path.read_text(encoding="ascii")
+            hit = re.search(rf"^#define\s+{name}\s+(\w+)\s*$", text, re.MULTILINE)
+            if hit is None:
+                raise SoftibBug(f"{self.path}: no macro {name}")
+            self._constants[name] = int(hit[1], 0)
+        return self._constants[name]
 
 
-def define(header: Path, name: str) -> int:
-    """The number that ``header`` gives to a macro."""
-    hit = re.search(rf"^#define\s+{name}\s+(\w+)\s*$", header.read_text(encoding="ascii"), re.MULTILINE)
-    if hit is None:
-        raise SoftibBug(f"{header}: no macro {name}")
-    return int(hit[1], 0)
+class Layout:
+    """A structure as a named tuple: ``unpack(octets)``, ``pack(name=value, …)`` (the rest zero)."""
+
+    def __init__(self, dtype: np.dtype, name: str):
+        code, at, names = "=", 0, []
+        defaults: list[Any] = []
+        for field in dtype.names or ():
+            kind, offset = dtype.fields[field][:2]  # type: ignore[index]
+            code += f"{offset - at}x" if offset > at else ""
+            octets = kind.subdtype is not None or kind.kind == "S"
+            code += f"{kind.itemsize}s" if octets else {1: "B", 2: "H", 4: "I", 8: "Q"}[kind.itemsize]
+            defaults.append(b"" if octets else 0)
+            names.append(field)
+            at = offset + kind.itemsize
+        code += f"{dtype.itemsize - at}x" if dtype.itemsize > at else ""
+        self.struct = struct.Struct(code)
+        self.size = self.struct.size
+        made: Any = namedtuple(name, names)  # type: ignore[misc]
+        self._make = made._make
+        self._defaults = defaults
+        self._at = {n: i for i, n in enumerate(names)}
+
+    def unpack(self, octets: bytes) -> Any:
+        """The structure at the front of ``octets``."""
+        return self._make(self.struct.unpack_from(octets))
+
+    def pack(self, values: dict[str, Any]) -> bytes:
+        """Its octets."""
+        row = self._defaults.copy()
+        at = self._at
+        for name, value in values.items():
+            row[at[name]] = value
+        return self.struct.pack(*row)
 
 
 def _member(header: Path, text: str) -> tuple:

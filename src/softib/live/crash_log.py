@@ -22,7 +22,7 @@ def raised(doing: str) -> None:
 
 
 class CrashLog:
-    """Keeps tracebacks in ``log``; ``count`` of them so far, ``last`` in words."""
+    """Keeps tracebacks in ``log``; ``count`` of them so far, ``last`` as text."""
 
     def __init__(self, log: Path):
         self.log, self.count, self.last = log, 0, ""

@@ -14,8 +14,9 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
-from softib.fabric.default_port import default_port, port_named
+from softib.fabric.default_port import default_port
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import port_named
 from softib.iba.constants import PortState
 from softib.jit import in_use
 from softib.live.clock import clock_ps
@@ -71,7 +72,7 @@ class Daemon:
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
         fabric.power_on(keep_lids=True)  # before: on the board a look at a page that nobody wrote costs it
-        self.shared = SharedFabric.create(instance.board, fabric)
+        self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
         self.traffic = Traffic(instance.traffic, plane.tables)
@@ -244,7 +245,7 @@ class Daemon:
         if host is not None:
             port = finder.port_on(host, portnum)
         elif portnum is not None:
-            row = finder.node(node) if node else int(f.port_node[default_port(f)])
+            row = finder.adapter(node) if node else int(f.port_node[default_port(f)])
             port = finder.port_on(row, portnum)
         else:
             port = finder.port(node)
@@ -283,7 +284,7 @@ class Daemon:
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
             "traps": router.trap_queue.told(),
             "kernels": in_use(),
-            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.board), "sockname": self.instance.sockname,
+            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.shared_fabric), "sockname": self.instance.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:

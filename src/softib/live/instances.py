@@ -2,7 +2,7 @@
 
 The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its user
 may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon dies: what a killed daemon
-leaves stops nobody.
+leaves keeps no other from starting.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def root() -> Path:
 
 
 def _root_path() -> Path:
-    told = os.environ.get("XDG_RUNTIME_DIR")
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
     shm = Path("/dev/shm")
     base = shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
-    return Path(told) / "softib" if told else base / f"softib-{os.getuid()}"
+    return Path(runtime) / "softib" if runtime else base / f"softib-{os.getuid()}"
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Instance:
         return self.folder / "control"
 
     @property
-    def board(self) -> Path:
+    def shared_fabric(self) -> Path:
         """The shared mapping."""
         return self.folder / "board"
 

@@ -27,11 +27,12 @@ import numpy as np
 from softib.errors import InputError, SoftibBug, UnreadableFile
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS, LAZY_COLUMNS, Column, Sizes
 from softib.fabric.model import Fabric, Source
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
+from softib.live.proc import descriptor_path
 
 __all__ = ["HEADER", "SharedFabric"]
 
-HEADER = PRELOAD / "shared_fabric.h"
+HEADER = CHeader("shared_fabric.h")
 MAGIC = b"SOFTIBv"
 PAGE = 4096
 EAGER, LAZY = 0, 1
@@ -71,7 +72,7 @@ class SharedFabric:
 
         Raises :class:`InputError` where the file system has no room for it.
         """
-        types = structures(HEADER)
+        types = HEADER.types()
         texts = _texts(fabric)
         directory = np.zeros(len(COLUMNS), types["softib_column"])
         texts_at = types["softib_shared_fabric"].itemsize + directory.nbytes
@@ -91,7 +92,7 @@ class SharedFabric:
         start = types["softib_shared_fabric"].itemsize
         np.frombuffer(memory, types["softib_column"], len(directory), start)[:] = directory
         memory[texts_at : texts_at + len(texts)] = texts
-        header["version"], header["columns"] = define(HEADER, "SOFTIB_SHARED_FABRIC_VERSION"), len(directory)
+        header["version"], header["columns"] = HEADER.constant("SHARED_FABRIC_VERSION"), len(directory)
         header["directory"], header["size"], header["pid"] = start, ends[EAGER], os.getpid()
         header["lazy_fd"], header["lazy_size"] = lazy_fd, ends[LAZY]
         header["texts_at"], header["texts"] = texts_at, len(texts)
@@ -198,14 +199,14 @@ def _read(fd: int, size: int) -> Octets:
 
 def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, Octets, Octets]:
     """Header, and the octets of both files, as ``take`` gets them."""
-    kind = structures(HEADER)["softib_shared_fabric"]
+    kind = HEADER.types()["softib_shared_fabric"]
     octets = _open(path, take, kind.itemsize)
     header = octets[: kind.itemsize].view(kind).reshape(())
-    version = define(HEADER, "SOFTIB_SHARED_FABRIC_VERSION")
+    version = HEADER.constant("SHARED_FABRIC_VERSION")
     if header["magic"].item() != MAGIC or int(header["version"]) != version or int(header["size"]) != len(octets):
         raise UnreadableFile(f"{path}: not a board of version {version}")
     pid = int(header["pid"])
-    lazy = Path(f"/proc/{pid}/fd/{int(header['lazy_fd'])}")
+    lazy = descriptor_path(pid, int(header["lazy_fd"]))
     if not lazy.exists():
         raise UnreadableFile(f"{path}: the daemon of this board (pid {pid}) is gone")
     return header, octets, _open(lazy, take, int(header["lazy_size"]))
@@ -224,7 +225,7 @@ def _open(path: Path, take: Callable[[int, int], Octets], least: int) -> Octets:
 
 def _fabric_of(header: np.ndarray, octets: Octets, lazy: Octets) -> Fabric:
     start, n = int(header["directory"]), int(header["columns"])
-    kind = structures(HEADER)["softib_column"]
+    kind = HEADER.types()["softib_column"]
     directory = octets[start : start + n * kind.itemsize].view(kind)
     base = Fabric.__new__(Fabric)
     base.name = header["name"].item().decode("utf-8", "replace")

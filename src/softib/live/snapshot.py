@@ -31,27 +31,27 @@ PAUSE_S = 0.1
 
 
 def read(instance: Instance) -> ReadResult:
-    """The fabric of ``instance``, in memory of its own: tables, states and counters as they stand.
+    """A private copy of the fabric of ``instance``: tables, states and counters as they stand.
 
     ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends of a graph
-    (:func:`softib.live.sa_client.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
+    (:func:`softib.live.sa_client.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon has ended.
     """
     fabric = _still(instance)
-    told = fabric.source.records & {"lengths"}
-    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | told, sms=_managers(fabric))
+    of_source = fabric.source.records & {"lengths"}
+    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=_managers(fabric))
     delete_cables(fabric, _down(fabric))
     return ReadResult(fabric, [], FORMAT, extra={"path_sls": partial(path_sls, instance)})
 
 
 def _still(instance: Instance) -> Fabric:
-    """A copy during which nothing was configured: the epoch that the daemon tells is the same before and after.
+    """A copy during which nothing was configured: the epoch that the daemon publishes is the same before and after.
 
-    (The one on the board lags a turn of the daemon's loop behind what it writes.)
+    (The one in the mapping lags a step of the daemon's loop behind what it writes.)
     """
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]
     while True:
-        fabric = SharedFabric.snapshot(instance.board)
+        fabric = SharedFabric.snapshot(instance.shared_fabric)
         after = ask(instance, "status")["epoch"]
         if before == after:
             return fabric

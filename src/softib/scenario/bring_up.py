@@ -12,8 +12,9 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import MadTimeout
-from softib.fabric.default_port import port_named, port_on
+from softib.fabric.default_port import port_on
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import port_named
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from softib.fabric.default_port import default_port
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
 from softib.live.daemon import Daemon, Settings
 from softib.live.instances import claim
-from softib.live.node_index import default_port
 from softib.preload import build
 from softib.sm.config import SmConfig
 from tests.live.serving import PRELOAD, wait_for

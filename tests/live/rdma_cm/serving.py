@@ -7,8 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from softib.cm.fields import Timing
 from softib.cm.path import Path as IbPath
+from softib.cm.timers import Timing
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
 from softib.live.rdma_cm.address import dotted

@@ -88,7 +88,7 @@ print(time.time())
     victim.wait()
     assert float(ended(other)) - killed < 10  # milliseconds, where nobody else computes
     assert served.cm is not None
-    assert wait_for(lambda: not served.cm.ucma.protocol.by_peer), "nothing of the dead one is left"
+    assert wait_for(lambda: not served.cm.ucma.connections.by_peer), "nothing of the dead one is left"
     victim.stdout.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from softib.cm.early_requests import MOST
 from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
-from softib.cm.fields import Timing
+from softib.cm.timers import Timing
 from softib.fabric.topologies.registry import generate
 from softib.iba.cm import CmAttr
 from tests.cm.lab import Wire
@@ -31,14 +31,14 @@ def asked(qp_type: int = QpType.RC, timing: Timing = LINUX) -> tuple[Wire, Endpo
     wire = Wire(timing=timing)
     one = wire.hosts[1]
     e = one.active(qp_type)
-    one.protocol.connect(e, Param(qpn=0x11, private_data=b"hi"), b"")
+    one.cm.connect(e, Param(qpn=0x11, private_data=b"hi"), b"")
     wire.carry()
     return wire, e
 
 
 def left_over(wire: Wire) -> int:
-    protocol = wire.hosts[2].protocol
-    return len(protocol.early) + len(protocol.by_peer) + len(protocol.by_id)
+    known = wire.hosts[2].connections
+    return len(known.early) + len(known.by_peer) + len(known.by_id)
 
 
 @TYPES
@@ -47,12 +47,12 @@ def test_a_listener_that_comes_in_time_gets_the_request(qp_type):
     one, two = wire.hosts.values()
     wire.wait(249)
     assert not one.events and not two.events
-    two.protocol.listening(two.listen(qp_type))
+    two.listen(qp_type)
     wire.carry()
     ((b, event, _, said),) = two.events
     assert event is Event.CONNECT_REQUEST and said["private_data"][:2] == b"hi"
     assert two.listener is not None and two.listener.waiting == 1
-    two.protocol.accept(b, Param(qpn=0x22))
+    two.cm.accept(b, Param(qpn=0x22))
     wire.carry()
     assert one.seen() == [Event.ESTABLISHED if qp_type == QpType.UD else Event.CONNECT_RESPONSE]
     assert one.events[0][3]["qpn" if qp_type == QpType.UD else "local_qpn"] == 0x22
@@ -71,7 +71,7 @@ def test_nobody_comes(qp_type):
     wanted = (Event.UNREACHABLE, 1) if qp_type == QpType.UD else (Event.REJECTED, 8)
     assert [(event, status) for _, event, status, _ in one.events] == [wanted]
     assert wire.carried == [CmAttr.SIDR_REQ, CmAttr.SIDR_REP] if qp_type == QpType.UD else [CmAttr.REQ, CmAttr.REJ]
-    assert not left_over(wire) and wire.hosts[2].protocol.deadline_ps() is None
+    assert not left_over(wire) and wire.hosts[2].cm.deadline_ps() is None
 
 
 @pytest.mark.parametrize(("response", "waits_ms"), [(20, 250), (17, 250), (16, 128), (9, 1), (8, 0), (0, 0)])
@@ -89,17 +89,17 @@ def test_another_service_or_a_full_backlog_takes_none():
     wire, first = asked(timing=Timing(response=12, retries=3))  # 16 ms
     one, two = wire.hosts.values()
     second = one.active()
-    one.protocol.connect(second, Param(), b"")
+    one.cm.connect(second, Param(), b"")
     stranger = one.active()
     stranger.target_service += 1
-    one.protocol.connect(stranger, Param(), b"")
+    one.cm.connect(stranger, Param(), b"")
     wire.carry()
-    two.protocol.listening(two.listen(backlog=1))
+    two.listen(backlog=1)
     wire.carry()
     assert two.seen() == [Event.CONNECT_REQUEST] and two.events[0][3]["local_comm_id"] == first.comm_id
     wire.wait(8)
     assert [(e is stranger, event) for e, event, _, _ in one.events] == [(True, Event.REJECTED)]
-    two.protocol.reject(two.events[0][0], 28)
+    two.cm.reject(two.events[0][0], 28)
     wire.wait(8)
     assert two.seen() == [Event.CONNECT_REQUEST] * 2 and two.events[1][3]["local_comm_id"] == second.comm_id
 
@@ -107,7 +107,7 @@ def test_another_service_or_a_full_backlog_takes_none():
 def test_another_transport_is_refused_when_it_listens():
     wire, _ = asked(QpType.UC)
     one, two = wire.hosts.values()
-    two.protocol.listening(two.listen(QpType.RC))
+    two.listen(QpType.RC)
     wire.carry()
     assert [(event, status) for _, event, status, _ in one.events] == [(Event.REJECTED, 9)] and not two.events
 
@@ -116,10 +116,10 @@ def test_a_killed_client_asks_no_more():
     """Its kernel takes the request back (REJ 4, timeout): a listener that comes then hears nothing of it."""
     wire, e = asked()
     one, two = wire.hosts.values()
-    one.protocol.destroy(e)
+    one.cm.destroy(e)
     wire.carry()
     assert wire.carried == [CmAttr.REQ, CmAttr.REJ] and not left_over(wire)
-    two.protocol.listening(two.listen())
+    two.listen()
     wire.wait(300)
     assert not one.events and not two.events and wire.carried == [CmAttr.REQ, CmAttr.REJ]
 
@@ -129,10 +129,10 @@ def test_a_repeated_request_waits_once(qp_type):
     wire, e = asked(qp_type)
     one, two = wire.hosts.values()
     for _ in range(5):
-        one.protocol._post(e, e.reply)
+        one.connections.post(e, e.last_mad)
         wire.carry()
-    assert len(two.protocol.early) == 1
-    two.protocol.listening(two.listen(qp_type))
+    assert len(two.connections.early) == 1
+    two.listen(qp_type)
     wire.carry()
     assert two.seen() == [Event.CONNECT_REQUEST]
 
@@ -145,15 +145,15 @@ def test_a_flood_is_bounded(qp_type):
 
     def flood() -> None:
         for _ in range(MOST + 10):
-            one.protocol.connect(one.active(qp_type), Param(), b"")
+            one.cm.connect(one.active(qp_type), Param(), b"")
         wire.carry()
 
     flood()
-    assert len(one.events) == 10 and len(two.protocol.early) == MOST
+    assert len(one.events) == 10 and len(two.connections.early) == MOST
     wire.wait(250)
     assert len(one.events) == MOST + 10 and not left_over(wire)
     flood()
-    assert len(two.protocol.early) == MOST and all(e.state is State.HELD for e in two.protocol.early)
+    assert len(two.connections.early) == MOST and all(e.state is State.HELD for e in two.connections.early)
 
 
 # -- programs --
@@ -171,7 +171,7 @@ def served(cm_library, own_library):
 
 def test_programs_whose_client_comes_first(served):
     """One client is killed while its request waits; the other's is there when the server listens."""
-    protocol = served.cm.ucma.protocol
+    waiting = served.cm.ucma.connections
     dead, client = (
         served.launch(A, CLIENT + more, port=7, ip=served.ip(B), path=served.path(A, B))
         for more in (
@@ -179,13 +179,13 @@ def test_programs_whose_client_comes_first(served):
             "u.expect(CONNECT_RESPONSE)\nu.ready(c)\nprint('connected')\nsys.stdin.readline()",
         )
     )
-    assert wait_for(lambda: len(protocol.early) == 2)
+    assert wait_for(lambda: len(waiting.early) == 2)
     dead.kill()
     ended(dead, -signal.SIGKILL)
-    assert wait_for(lambda: len(protocol.early) == 1)
+    assert wait_for(lambda: len(waiting.early) == 1)
     server = served.launch(B, SERVER + ACCEPTS, port=7)
     assert line(server) == "ready" and line(client) == "connected" and line(server) == "established"
-    assert not protocol.early
+    assert not waiting.early
     ended(client)
     ended(server)
 

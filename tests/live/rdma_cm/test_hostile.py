@@ -11,7 +11,7 @@ import stat
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.live.rdma_cm.wire import _layout, constant
+from softib.live.rdma_cm.wire import constant, layout
 from tests.live.rdma_cm.lab import CLIENT, A, B
 from tests.live.rdma_cm.serving import CmServing
 from tests.live.serving import wait_for
@@ -35,8 +35,8 @@ class Raw:
     def greet(self, **words) -> tuple[int, int]:
         """(errno, number)"""
         right = {"magic": constant("MAGIC"), "version": constant("VERSION")}
-        self.sock.send(_layout("hello").pack(right | words))
-        told = _layout("reply").unpack(self.sock.recv(4096))
+        self.sock.send(layout("hello").pack(right | words))
+        told = layout("reply").unpack(self.sock.recv(4096))
         return told.error, told.number
 
 
@@ -80,7 +80,7 @@ def test_any_questions(served, seed):
     for _ in range(3000):
         chance = lambda *known, bits=32: rng.choice([*known, rng.getrandbits(bits)])
         octets = lambda *known: rng.choice([*known, rng.randbytes(48)])
-        raw.sock.send(_layout("ask").pack({
+        raw.sock.send(layout("ask").pack({
             "op": rng.randrange(0, 18), "answer": 0, "number": rng.choice([1, 2, 3, 4, 0x80000001, 0x80000002]),
             "channel": chance(mine), "other": chance(1, 2, mine), "timeout_ms": chance(1, 100), "qpn": chance(5),
             "psn": chance(1), "ps": chance(0x0106, 0x0111, 2, 0x013F, bits=16), "qp_type": chance(2, 3, 4, 10, bits=8),
@@ -106,7 +106,7 @@ def test_a_program_that_never_reads_its_events(served):
     target = b"\2\0\0\7" + socket.inet_aton("8.8.8.8")
     for i in range(3000):
         ask = {"op": constant("RESOLVE_ADDR"), "number": 1 + i, "channel": mine, "ps": 0x0106, "qp_type": 2}
-        raw.sock.send(_layout("ask").pack(ask | {"target": target}))
+        raw.sock.send(layout("ask").pack(ask | {"target": target}))
     still_works(served)
     raw.sock.close()
     still_works(served)
@@ -117,5 +117,5 @@ def test_messages_of_other_sizes(served):
     raw.sock.send(b"x")
     assert raw.sock.recv(10) == b"", "closed"
     raw, _ = process(served)
-    raw.sock.send(_layout("ask").pack({"op": constant("POST")}) + b"y" * 900)
+    raw.sock.send(layout("ask").pack({"op": constant("POST")}) + b"y" * 900)
     still_works(served)

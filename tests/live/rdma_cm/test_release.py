@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from softib.cm.endpoint import Event, Param, State
-from softib.cm.fields import Timing
+from softib.cm.timers import Timing
 from softib.iba.cm import CmAttr
-from softib.live.c_header import define
 from softib.live.rdma_cm.unread_completions import UnreadCompletions
 from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
 from tests.cm.lab import Wire, connected
@@ -25,7 +24,7 @@ def ended(unread: int = 1):
     a, b = connected(wire)
     one, two = wire.hosts.values()
     two.completions[b.qpn] = unread
-    one.protocol.disconnect(a)
+    one.cm.disconnect(a)
     wire.carry()
     return wire, one, two, a, b
 
@@ -37,7 +36,7 @@ def test_it_waits_until_the_last_completion_was_taken():
     two.completions.clear()
     wire.wait(1)
     assert two.seen()[-1] is Event.DISCONNECTED and b.state is State.DREQ_RCVD
-    two.protocol.disconnect(b)
+    two.cm.disconnect(b)
     wire.carry()
     assert one.seen()[-1] is Event.DISCONNECTED and wire.carried[-2:] == [CmAttr.DREQ, CmAttr.DREP]
 
@@ -59,26 +58,26 @@ def test_a_program_that_never_polls_is_told_in_the_end():
 
 def test_a_program_that_ends_it_too_is_told_at_once():
     wire, one, two, _a, b = ended()
-    two.protocol.disconnect(b)
+    two.cm.disconnect(b)
     wire.carry()
     for host in (one, two):
         assert host.seen().count(Event.DISCONNECTED) == 1
     wire.wait(2 * LIMIT_MS)
-    assert two.seen().count(Event.DISCONNECTED) == 1 and not two.protocol.releases
+    assert two.seen().count(Event.DISCONNECTED) == 1 and not two.connections.held_dreqs
 
 
 def test_a_program_that_dies_answers_at_once():
     wire, one, two, _a, b = ended()
-    two.protocol.destroy(b)
+    two.cm.destroy(b)
     wire.carry()
-    assert one.seen()[-1] is Event.DISCONNECTED and not two.protocol.releases
+    assert one.seen()[-1] is Event.DISCONNECTED and not two.connections.held_dreqs
     wire.wait(2 * LIMIT_MS)
-    assert not two.protocol.by_id
+    assert not two.connections.by_id
 
 
 def test_a_repeated_one_waits_once():
     wire, one, two, a, _b = ended()
-    one.protocol._post(a, a.reply)
+    one.connections.post(a, a.last_mad)
     wire.carry()
     two.completions.clear()
     wire.wait(2)
@@ -91,18 +90,18 @@ def test_the_receiver_may_still_be_establishing():
     one, two = wire.hosts.values()
     two.listen()
     a = one.active()
-    one.protocol.connect(a, Param(qpn=0x11), b"")
+    one.cm.connect(a, Param(qpn=0x11), b"")
     wire.carry()
     b = two.events[0][0]
-    two.protocol.accept(b, Param(qpn=0x22))
+    two.cm.accept(b, Param(qpn=0x22))
     wire.carry()
-    one.protocol.ready(a)
+    one.cm.ready(a)
     wire.carry()
     assert b.state is State.REP_SENT
     two.completions[0x22] = 1
-    one.protocol.disconnect(a)
+    one.cm.disconnect(a)
     wire.carry()
-    two.protocol.notify(b)
+    two.cm.notify(b)
     assert two.seen()[-1] is Event.ESTABLISHED
     two.completions.clear()
     wire.wait(1)
@@ -128,9 +127,7 @@ def put(memory: SharedHeap, at: int, kind: str, **fields: int) -> int:
 
 
 def queue_pair(memory: SharedHeap, qpn: int, **fields: int) -> None:
-    at = put(
-        memory, constant("HEAP") + 4096, "softib_qp", **{"is": define(HEADER, "SOFTIB_IS_QP"), "qpn": qpn}, **fields
-    )
+    at = put(memory, constant("HEAP") + 4096, "softib_qp", **{"is": HEADER.macro("SOFTIB_IS_QP"), "qpn": qpn}, **fields)
     memory.numbers[qpn] = 1 << 48 | at
     memory.head["number_high"] = qpn + 1
 

@@ -17,7 +17,7 @@ from softib.live.umad.server import UmadServer
 from tests.live.serving import Serving
 from tests.scratch import scratch
 
-PROGRAM = Path(__file__).with_name("umad_program.py")
+PROGRAM = Path(__file__).with_name("program.py")
 
 
 class UmadServing(Serving):
@@ -69,7 +69,7 @@ class UmadServing(Serving):
         return {**os.environ, **told, **more}
 
     def program(self, scene: str, node: str, *args: str, **more: str) -> str:
-        """Play ``scene`` of umad_program.py on ``node``; its asserts are the test's."""
+        """Play ``scene`` of program.py on ``node``; its asserts are the test's."""
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), scene, *args],
             env=self.environment(node, **more), capture_output=True, text=True, timeout=240,

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.live.umad.wire import HEAD_SIZE, constant, told, types
+from softib.live.umad.wire import HEAD_SIZE, constant, reply, types
 from softib.preload import build
 
 PROGRAM = r"""
@@ -135,13 +135,13 @@ class Liar(threading.Thread):
 
     def answer(self) -> bytes:
         rng = self.rng
-        good = told(0, rng.choice((0, 1, 31, 32, 2**32 - 1)))
+        good = reply(0, rng.choice((0, 1, 31, 32, 2**32 - 1)))
         if rng.random() < 0.7:
             return good
         errors = (1, 5, 16, 4095, 4096, 2**31 - 1, 2**31, 2**32 - 16, 2**32 - 1)
         return rng.choice(
             (
-                told(rng.choice(errors), 3),
+                reply(rng.choice(errors), 3),
                 good[:8],
                 good + b"x",
                 b"\1",

@@ -9,7 +9,6 @@ import pytest
 from softib.agents.kernels import app_traffic as k
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.live.c_header import structures
 from softib.live.verbs import server
 from softib.live.verbs.traffic import HEADER, constant
 
@@ -51,7 +50,7 @@ def test_codes():
 
 
 def test_the_kernel_knows_the_layout_of_a_cell():
-    cell = structures(HEADER)["softib_cell"]
+    cell = HEADER.types()["softib_cell"]
     assert cell.itemsize == constant("CELL_OCTETS") == 256 and constant("CHUNK_OCTETS") == 256 * k.CHUNK
     words = {"state": k.STATE, "more": k.NEXT, "links": k.LINKS, "drop": k.DROP, "counter": k.KINDS, "slid": k.LIDS,
              "key": k.KEY, "qp": k.QP, "corrupted": k.SPOILED, "egress": k.EGRESS}  # fmt: skip
@@ -59,7 +58,7 @@ def test_the_kernel_knows_the_layout_of_a_cell():
     assert (cell.fields["packets"][1], cell.fields["words"][1]) == (8 * k.PACKETS, 8 * k.WORDS)
     assert (cell.fields["multicast"][1], cell.fields["sl"][1], cell.fields["dlid"][1]) == (30, 31, 34)
     assert cell["egress"].shape == (k.LINKS_ROOM,) == (constant("CELL_LINKS"),)
-    chunk, head = structures(HEADER)["softib_chunk"], structures(HEADER)["softib_traffic"]
+    chunk, head = HEADER.types()["softib_chunk"], HEADER.types()["softib_traffic"]
     assert (chunk.fields["owner"][1], chunk.fields["dirty"][1]) == (4 * k.OWNER, 4 * k.DIRTY)
     assert head.fields["high"][1] == 4 * k.HIGH
     states = ("FREE", "TAKEN", "LIVE", "RETIRED", "MORE")

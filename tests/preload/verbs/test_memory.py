@@ -10,8 +10,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from softib.live.verbs.server import process_start
-from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, is_running, types
+from softib.live.proc import is_running, process_start
+from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
 from softib.preload import build
 from tests.preload.verbs.engine_programs import program
 from tests.scratch import scratch
@@ -71,7 +71,9 @@ def test_c_and_python_agree_on_every_offset(tmp_path):
         lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
         lines += [f'printf("{name}.{f} %zu\\n", offsetof(struct {name}, {f}));' for f in dtype.names]
     text = "\n".join(lines)
-    source = f'#include <stddef.h>\n#include <stdio.h>\n#include "{HEADER}"\nint main(void) {{ {text} return 0; }}\n'
+    source = (
+        f'#include <stddef.h>\n#include <stdio.h>\n#include "{HEADER.path}"\nint main(void) {{ {text} return 0; }}\n'
+    )
     (tmp_path / "a.c").write_text(source)
     subprocess.run([*cc.split(), "-o", str(tmp_path / "a"), str(tmp_path / "a.c")], check=True)
     told = dict(line.split() for line in subprocess.check_output([tmp_path / "a"], text=True).splitlines())

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 
-import numpy as np
-
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 
@@ -27,28 +24,11 @@ class Planted:
 
 
 def node_at(fabric: Fabric, name: Target) -> int:
-    """Node by exact description, GUID (``0x…``), or first word of a description that only one node has.
+    """Node by name (:class:`softib.fabric.node_finder.NodeFinder`).
 
     Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are meant.
     """
-    if not isinstance(name, str):
-        return int(name)
-    raw = name.encode()[:64].ljust(64, b"\0")
-    hits = np.flatnonzero((fabric.node_desc == np.frombuffer(raw, np.uint8)).all(axis=1))
-    if not len(hits) and name.lower().startswith("0x"):
-        with contextlib.suppress(ValueError, OverflowError):
-            hits = np.flatnonzero(fabric.node_guid == np.uint64(int(name, 16)))
-    names: list[str] = []
-    if not len(hits):
-        names = fabric.node_names()
-        hits = np.array([i for i, n in enumerate(names) if n.split(" ")[0] == name], np.int64)
-    if not len(hits):
-        raise UnknownName("node", name, names)
-    if len(hits) > 1:
-        some = ", ".join(f"{fabric.node_name(int(i))!r} {int(fabric.node_guid[i]):#018x}" for i in hits[:3])
-        raise InputError(f"{name!r} means {len(hits)} nodes ({some}{', …' if len(hits) > 3 else ''}); write one of them in full, "
-                         "or its GUID")  # fmt: skip
-    return int(hits[0])
+    return fabric.find_node(name) if isinstance(name, str) else int(name)
 
 
 def port_at(fabric: Fabric, place: Target) -> int:

@@ -1,4 +1,4 @@
-"""Asking a daemon: one JSON line to its control socket, one back."""
+"""Requests to a daemon: one JSON line to its control socket, one back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_S = 30.0
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """The daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's own words where it refuses, :class:`SoftibBug` where it met one of ours,
+    Raises :class:`InputError` with the daemon's reason where it refuses, :class:`SoftibBug` where it met a bug of ours,
     :class:`PeerError` where it does not answer.
     """
     line = json.dumps({"op": op, **more}).encode() + b"\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import socket
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 
 from softib.errors import SoftibBug, SoftibError
 from softib.live.crash_log import ReportBug, raised
+from softib.live.unix_server import UnixServer, receive
 
 __all__ = ["ControlServer"]
 
@@ -19,47 +19,36 @@ LONGEST_LINE = 1 << 16
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-class ControlServer:
-    """Listens at ``path`` (mode 0600) and answers each line with what ``operations[line["op"]]`` returns.
+class ControlServer(UnixServer):
+    """Listens at ``path`` and answers each line with what ``operations[line["op"]]`` returns.
 
     An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or too long, too. What
-    fails otherwise is ours: ``{"error": …, "bug": true}``, and ``mishap`` is told.
+    fails otherwise is ours: ``{"error": …, "bug": true}``, and ``report_bug`` is called.
     """
 
     def __init__(
-        self, path: Path, selector: selectors.BaseSelector, operations: dict[str, Operation], mishap: ReportBug = raised
-    ):
-        self.path, self.selector, self.operations, self.report_bug = path, selector, operations, mishap
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.setblocking(False)
-        self.listener.bind(str(path))
-        os.chmod(path, 0o600)
-        self.listener.listen(16)
+        self, path: Path, selector: selectors.BaseSelector, operations: dict[str, Operation],
+        report_bug: ReportBug = raised,
+    ):  # fmt: skip
+        super().__init__(path, selector)
+        self.operations, self.report_bug = operations, report_bug
         self.open: dict[socket.socket, bytearray] = {}
-        selector.register(self.listener, selectors.EVENT_READ, self._accept)
 
-    def _accept(self, events: int) -> None:
-        try:
-            sock, _ = self.listener.accept()
-        except OSError:
-            return
-        sock.setblocking(False)
+    def accepted(self, sock: socket.socket) -> None:
+        """Lines come next."""
         self.open[sock] = bytearray()
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self._read(sock))
 
     def _read(self, sock: socket.socket) -> None:
-        try:
-            part = sock.recv(LONGEST_LINE)
-        except BlockingIOError:
+        part = receive(sock, LONGEST_LINE)
+        if part is None:
             return
-        except OSError:
-            part = b""
         got = self.open[sock]
         got += part
         while b"\n" in got:
             line, _, rest = bytes(got).partition(b"\n")
             got[:] = rest
-            if not self._say(sock, self._answer(line)):
+            if not self._reply(sock, self._answer(line)):
                 part = b""
                 break
         if not part or len(got) > LONGEST_LINE:
@@ -67,24 +56,24 @@ class ControlServer:
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
-            asked = json.loads(line)
-            json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text
-            operation = self.operations[asked["op"]]
+            request = json.loads(line)
+            json.dumps(request, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            operation = self.operations[request["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
         try:
-            answer = operation(asked)
+            answer = operation(request)
             json.dumps(answer)
             return answer
         except OSError as error:  # the machine's: a full file system, no descriptor left
-            return {"error": f"the daemon: {error.filename or asked['op']}: {error.strerror or error}"}
+            return {"error": f"the daemon: {error.filename or request['op']}: {error.strerror or error}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}
-            self.report_bug(f"doing {asked['op']!r}")
+            self.report_bug(f"doing {request['op']!r}")
             return {"error": f"{type(error).__name__} in the daemon: {' '.join(str(error).split())}", "bug": True}
 
-    def _say(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
+    def _reply(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
         sock.settimeout(1.0)  # an answer is small; who does not read it loses it
         try:
             sock.sendall(json.dumps(answer).encode() + b"\n")
@@ -102,6 +91,4 @@ class ControlServer:
         """Stop listening and remove the socket."""
         for sock in list(self.open):
             self._drop(sock)
-        self.selector.unregister(self.listener)
-        self.listener.close()
-        self.path.unlink(missing_ok=True)
+        super().close()

@@ -1,10 +1,11 @@
-"""What ``softib fault`` does to a running fabric, and what comes later: the next flap, the end of a training.
+"""What ``softib fault`` does to a running fabric, and what follows later: the next flap, the end of a training.
 
     faults = FaultController(router)
-    told = desk.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
-    desk.tick(clock_ps())                  # each turn of the daemon; wait_s() says when the next is due
+    reply = faults.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
+    faults.tick(clock_ps())                # each step of the daemon; wait_s() tells when the next is due
 
-Effects are :class:`softib.agents.link_faults.LinkFaults`'; the desk remembers which faults there are and counts the epoch.
+Effects are :class:`softib.agents.link_faults.LinkFaults`'; the controller remembers which faults there are and counts the
+epoch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Key = tuple[str, int]
 
 @dataclass
 class Fault:
-    """One fault that is there: ``kind``, the port or node that was named (``row``), what it was told, since when (ps)."""
+    """One fault that is there: ``kind``, the port or node that was named (``row``), its options, since when (ps)."""
 
     kind: str
     where: str
@@ -48,8 +49,8 @@ class Fault:
     flaps: int = 0
     over: bool = field(default=False, repr=False)
 
-    def told(self, now_ps: int) -> dict[str, Any]:
-        """For JSON."""
+    def as_json(self, now_ps: int) -> dict[str, Any]:
+        """The fault as replies and ``softib status`` have it."""
         more = {"flaps": self.flaps} if self.kind == "flap" else {}
         return {"kind": self.kind, "where": self.where, **self.options, **more,
                 "age_s": round((now_ps - self.since_ps) / PS, 3)}  # fmt: skip
@@ -77,19 +78,19 @@ class FaultController:
 
     # -- orders --
 
-    def do(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Carry out ``asked``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`), ``where``, and its options.
+    def do(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out ``request``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`), ``where``, and its options.
 
         Raises :class:`InputError` in one line where it cannot be; nothing is changed then.
         """
-        kind = asked.get("kind")
+        kind = request.get("kind")
         if not isinstance(kind, str) or kind not in KINDS:
             raise UnknownName("fault", str(kind), KINDS)
-        options = options_of(kind, asked)
+        options = options_of(kind, request)
         now_ps = self.clock()
         if kind == "list":
-            return {"faults": [fault.told(now_ps) for fault in self.known.values()]}
-        where = asked.get("where")
+            return {"faults": [fault.as_json(now_ps) for fault in self.known.values()]}
+        where = request.get("where")
         if kind == "clear" and where is None:
             self.router.fold(now_ps)
             cleared = [self._clear(fault, now_ps) for fault in list(self.known.values())]
@@ -99,9 +100,9 @@ class FaultController:
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
         row = node_at(self.fabric, where) if KINDS[kind].of_node else self._place(kind, where)
         self.router.fold(now_ps)  # what applications lost so far was lost on the links as they were
-        told = self._orders()[kind](row, options, now_ps)
+        reply = self._orders()[kind](row, options, now_ps)
         self._changed(now_ps)
-        return {"kind": kind, **told}
+        return {"kind": kind, **reply}
 
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
         return {
@@ -215,7 +216,7 @@ class FaultController:
 
     def _clear(self, fault: Fault, now_ps: int) -> dict[str, Any]:
         """Undo one fault."""
-        told = fault.told(now_ps)
+        cleared = fault.as_json(now_ps)
         fault.over = True
         self._forget(fault.kind, fault.row)
         if fault.kind in ("link-down", "flap"):
@@ -230,7 +231,7 @@ class FaultController:
             self.router.plane.set_sys_guid(fault.row, self._built_with.pop(fault.row), now_ps)
         else:
             self._retrain(fault.row, now_ps, lambda: self.faults.unlimit(fault.row, now_ps))
-        return told
+        return cleared
 
     def clear_at(self, row: int, now_ps: int) -> list[dict[str, Any]]:
         """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all its links."""
@@ -260,9 +261,9 @@ class FaultController:
         return fault
 
     def _forget(self, kind: str, row: int) -> None:
-        gone = self.known.pop(self._key(kind, row), None)
-        if gone is not None:
-            gone.over = True
+        removed = self.known.pop(self._key(kind, row), None)
+        if removed is not None:
+            removed.over = True
 
     def _link(self, port: int) -> dict[str, Any]:
         f = self.fabric

@@ -14,7 +14,7 @@ __all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
 
 PS = 10**12
 LEAST_PERIOD_S = 0.02
-"""No flap is shorter: the daemon looks at its clock once a turn."""
+"""No flap is shorter: the daemon looks at its clock once a step of its loop."""
 
 
 def _seconds(value: Any) -> float:
@@ -120,10 +120,10 @@ def _called(option: str) -> str:
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 
-def options_of(kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of ``kind`` among ``asked``, checked, with their defaults. Raises :class:`InputError`."""
+def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of ``kind`` in ``request``, checked, with their defaults. Raises :class:`InputError`."""
     known = KINDS[kind].options
-    given = {k: v for k, v in asked.items() if k not in ("op", "kind", "where") and v is not None}
+    given = {k: v for k, v in request.items() if k not in ("op", "kind", "where") and v is not None}
     out = {name: option.default for name, option in known.items() if option.default is not None}
     for name, value in given.items():
         if name not in known:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import struct
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from softib.iba.constants import Method, MgmtClass
 from softib.live.ibsim.wire import FRAME_SIZE
+from softib.live.proc import command_name
 
 __all__ = ["MANAGER_CLASSES", "Client"]
 
@@ -42,7 +42,7 @@ class Client:
         self.gone = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
-        if sock.family == socket.AF_UNIX and (served := SERVERS.get(_program(pid))):
+        if sock.family == socket.AF_UNIX and (served := SERVERS.get(command_name(pid))):
             self.classes[served] = 1
         self.queue: deque[bytes] = deque()
         self.received = self.sent = self.lost = 0
@@ -131,12 +131,3 @@ class Client:
     def close(self) -> None:
         """Let go of the socket."""
         self.sock.close()
-
-
-def _program(pid: int) -> bytes:
-    """What the kernel calls the program (proc(5), ``comm``); empty where ``pid`` is none of ours. The protocol tells no
-    class that a program registers, and the wrong one would kill it."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_bytes().strip()
-    except OSError:
-        return b""

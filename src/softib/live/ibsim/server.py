@@ -20,13 +20,13 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
+from softib.fabric.node_finder import NodeFinder
 from softib.live.clock import clock_ps
 from softib.live.ibsim.client import PAUSE_AT, Client
 from softib.live.ibsim.control import IbsimControl
 from softib.live.ibsim.sockets import ServerSockets
 from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
 from softib.live.mad_router import BURST, MadRouter
-from softib.live.node_index import NodeFinder
 
 __all__ = ["IbsimServer"]
 

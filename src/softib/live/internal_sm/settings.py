@@ -1,6 +1,6 @@
-"""What ``softib up`` was told of the internal manager: from its options, a file of OpenSM's options, and the fabric's own.
+"""The internal manager's settings: from the options of ``softib up``, a file of OpenSM's options, and the fabric's file.
 
-The files are read again when the manager is told to (``softib sm reload``, SIGHUP).
+The files are read again on ``softib sm reload`` and SIGHUP.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class ManagerSettings:
         path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
         found.pop("partition_config_file", None)
         first = settings_of({**self.fallback, **files, "partitions": path})
-        told = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
-        return SmConfig(**{k: v for k, v in told.items() if k not in GUID_FILES})
+        fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
+        return SmConfig(**{k: v for k, v in fields.items() if k not in GUID_FILES})
 
 
 def _text(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Programs whose fabric died: the stock preload library waits for ever for a daemon that is gone, so they are ended."""
+"""Programs whose fabric died: the stock preload library waits for ever for a dead daemon, so they are ended."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from softib.live.instances import Instance
+from softib.live.proc import descendants
 
 __all__ = ["living", "wait_with"]
 
 LOOK_S = 1.0
 GRACE_S = 5.0
-"""What a program has to notice by itself, and to end when asked to."""
+"""How long a program has to notice by itself, and to end after SIGTERM."""
 
 
 def living(instance: Instance) -> Callable[[], bool]:
@@ -52,22 +52,9 @@ def wait_with(
     until = time.monotonic() + GRACE_S
     while child.poll() is None:
         how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
-        for pid in [*_descendants(child.pid), child.pid]:
+        for pid in [*descendants(child.pid), child.pid]:
             with contextlib.suppress(OSError):
                 os.kill(pid, how)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(LOOK_S)
     return child.returncode
-
-
-def _descendants(pid: int) -> list[int]:
-    """Processes below ``pid``, the youngest generation first."""
-    below: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            below.setdefault(int(stat.read_text().rsplit(")", 1)[1].split()[1]), []).append(int(stat.parent.name))
-    found, at = [pid], 0
-    while at < len(found):
-        found += below.get(found[at], [])
-        at += 1
-    return found[:0:-1]

@@ -55,8 +55,8 @@ def look_at(path: Path, depth: int = 4) -> Executable | None:
     except OSError:
         return None
     if head[:2] == b"#!" and depth:
-        words = head.split(b"\n")[0][2:].split()
-        return look_at(Path(os.fsdecode(words[0])), depth - 1) if words else None
+        command = head.split(b"\n")[0][2:].split()
+        return look_at(Path(os.fsdecode(command[0])), depth - 1) if command else None
     if len(head) < 64 or head[:4] != ELF_MAGIC or head[4] not in (1, 2):
         return None
     end = "<" if head[5] == 1 else ">"

@@ -88,15 +88,15 @@ def _enter(tree: Path) -> None:
         _mount(str(path), os.path.realpath(f"/{path.relative_to(tree)}"), "", MS_BIND)
 
 
-def entering(tree: Path, tell: int) -> Callable[[], None]:
-    """What a child calls before it becomes the program: its ``/sys/class`` shows ``tree``. An error's words go to the
-    descriptor ``tell``, and the child ends (with ``OSError``)."""
+def entering(tree: Path, error_fd: int) -> Callable[[], None]:
+    """What a child calls before it becomes the program: its ``/sys/class`` shows ``tree``. The text of an error goes to the
+    descriptor ``error_fd``, and the child ends (with ``OSError``)."""
 
     def enter() -> None:
         try:
             _enter(tree)
         except OSError as error:
-            os.write(tell, (error.strerror or str(error)).encode())
+            os.write(error_fd, (error.strerror or str(error)).encode())
             raise
 
     return enter

@@ -1,4 +1,4 @@
-"""Who sits on which port: a program that wants its ports for itself (``softib run --exclusive``), and all the others.
+"""Which programs use which port: one that wants its ports for itself (``softib run --exclusive``), and all the others.
 
 Several programs share a port, as on a host: that is the rule. One that must be alone (a second subnet manager, a test that
 counts every packet) takes its ports with flock(2), alone or not at all; everybody else takes them together. The kernel gives them
@@ -21,37 +21,37 @@ from softib.errors import InputError
 
 __all__ = ["FOLDER", "port_locks"]
 
-FOLDER = "seats"
+FOLDER = "port_locks"
 
 Clients = Callable[[], list[dict[str, Any]]]
 """The daemon's ``status``: who has devices open."""
 
 
 @contextlib.contextmanager
-def port_locks(folder: Path, told: dict[str, Any], clients: Clients, program: str, alone: bool) -> Iterator[None]:
-    """Sit on the ports of ``told`` (what the daemon's ``attach`` answered) as long as the block lasts.
+def port_locks(folder: Path, attached: dict[str, Any], clients: Clients, program: str, alone: bool) -> Iterator[None]:
+    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts.
 
-    ``clients`` is asked only to say who is there. Raises :class:`InputError` in one line where somebody is
+    ``clients`` is called only to name who is there. Raises :class:`InputError` in one line where somebody is
     alone there, or where ``alone`` is wanted and somebody is there.
     """
-    if alone and told["manager"]:
+    if alone and attached["manager"]:
         raise InputError(
-            f"{told['manager']} is taken: the subnet manager of 'softib up' sits there; name another --node"
+            f"{attached['manager']} is taken: the subnet manager of 'softib up' sits there; name another --node"
         )
-    seats = folder / FOLDER
+    locks = folder / FOLDER
     held: list[int] = []
     try:
         with contextlib.suppress(OSError):
-            seats.mkdir(mode=0o700, exist_ok=True)
-        for row, name in told["ports"]:
-            held.append(_sit(seats / str(row), name, clients, program, alone))
+            locks.mkdir(mode=0o700, exist_ok=True)
+        for row, name in attached["ports"]:
+            held.append(_lock(locks / str(row), name, clients, program, alone))
         yield
     finally:
         for fd in held:
             os.close(fd)
 
 
-def _sit(path: Path, name: str, clients: Clients, program: str, alone: bool) -> int:
+def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) -> int:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -69,7 +69,7 @@ def _sit(path: Path, name: str, clients: Clients, program: str, alone: bool) -> 
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """Who sits on port ``name``: the one that is alone, else who has devices open there."""
+    """Who uses port ``name``: the program that is alone there, else those that have devices open there."""
     if owner:
         return f"{owner} sits there alone (softib run --exclusive)"
     here = sorted({int(c["pid"]) for c in clients() if f"{c['node']}[{c['portnum']}]" == name})

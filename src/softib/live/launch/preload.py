@@ -20,10 +20,10 @@ from softib.live.launch.mount_namespace import entering
 from softib.live.launch.stale_dirs import StaleDirs
 from softib.preload.build import LIBRARY, why_no_verbs
 
-__all__ = ["PRELOADS", "Manner", "find_program", "own_libraries", "own_library", "run_attached", "stock_library"]
+__all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
-"""What a program is started with, in this order. Each looks for its own variables in the environment and keeps still
+"""What a program is started with, in this order. Each looks for its own variables in the environment and does nothing
 without them. The first must have been built; another that was not is left out."""
 
 PATTERNS = (
@@ -42,7 +42,7 @@ def stock_library() -> Path:
     raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
 
 
-def own_library() -> Path:
+def umad_library() -> Path:
     """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` where it was not."""
     if LIBRARY.is_file():
         return LIBRARY
@@ -52,10 +52,10 @@ def own_library() -> Path:
     )
 
 
-def own_libraries() -> list[Path]:
-    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`own_library`."""
+def built_libraries() -> list[Path]:
+    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`umad_library`."""
     more: tuple[Path, ...] = PRELOADS[1:]
-    return [own_library(), *(library for library in more if library.is_file())]
+    return [umad_library(), *(library for library in more if library.is_file())]
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 def search_path() -> str:
     """PATH, and behind it the directories of :data:`SBIN` that it lacks."""
-    told = os.environ.get("PATH", os.defpath)
-    return os.pathsep.join([told, *(d for d in SBIN if d not in told.split(os.pathsep))])
+    path = os.environ.get("PATH", os.defpath)
+    return os.pathsep.join([path, *(d for d in SBIN if d not in path.split(os.pathsep))])
 
 
 def find_program(name: str) -> str:
@@ -93,11 +93,11 @@ def find_program(name: str) -> str:
 
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
-    """Run ``program`` with the words ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
+    """Run ``program`` with the arguments ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
     signal).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it at exit; those that
-    killed programs left are removed here, and programs that wait under it for a daemon that is gone are ended. Raises :class:`InputError` where the program does not exist, is of another
+    killed programs left are removed here, and programs that wait under it for a dead daemon are ended. Raises :class:`InputError` where the program does not exist, is of another
     architecture than the library, or where namespaces are not permitted.
     """
     if manner.stock and not os.access(".", os.W_OK):
@@ -126,7 +126,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
 
 def _preload(program: Path, manner: Manner) -> dict[str, str]:
     """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse."""
-    libraries = [stock_library()] if manner.stock else own_libraries()
+    libraries = [stock_library()] if manner.stock else built_libraries()
     there, here = look_at(program), look_at(libraries[0])
     if there is not None and here is not None:
         if (there.bits, there.machine) != (here.bits, here.machine):
@@ -143,7 +143,7 @@ def _preload(program: Path, manner: Manner) -> dict[str, str]:
 
 
 def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
-    """Without ``libsoftib-verbs.so`` libibverbs finds no devices and says nothing. So it is said here, where the program is linked to
+    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints why where the program is linked to
     libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
     why = "" if manner.stock or manner.namespace else why_no_verbs()
     if not why:
@@ -156,8 +156,8 @@ def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
 
 
 def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Manner) -> subprocess.Popen[bytes]:
-    told, tell = os.pipe()
-    enter = entering(Path(env["SOFTIB_VIEW"]), tell) if manner.namespace else None
+    error_out, error_in = os.pipe()
+    enter = entering(Path(env["SOFTIB_VIEW"]), error_in) if manner.namespace else None
 
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -168,14 +168,14 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
         # It inherits what we did, as below any other command: MPICH's ranks speak to their launcher on a descriptor.
         return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
-        words = os.read(told, 1024).decode(errors="replace") if enter else "its start failed"
+        reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"
         raise InputError(
-            f"this machine permits no mount namespace ({words}); run as root, enable unprivileged user namespaces, or give "
+            f"this machine permits no mount namespace ({reason}); run as root, enable unprivileged user namespaces, or give "
             f"programs the path $SOFTIB_VIEW/sys (softib run --sysfs)"
         ) from None
     finally:
-        os.close(told)
-        os.close(tell)
+        os.close(error_out)
+        os.close(error_in)
 
 
 def _wait(child: subprocess.Popen[bytes], manner: Manner, leftovers: StaleDirs | None) -> int:

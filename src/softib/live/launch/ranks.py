@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.errors import InputError, UnknownName
+from softib.fabric.hosts import host_of
+from softib.fabric.node_finder import NodeFinder
 from softib.iba.devices import is_aggregation_node
-from softib.live.node_index import NodeFinder
-from softib.live.sysfs.views import host_of
 
 __all__ = ["Job", "Ranks", "job_of"]
 
-TOLD = (
+RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "PMIX_SIZE"), ("PMI_RANK", "PMI_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "WORLD_SIZE"),
 )  # fmt: skip
-"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun tell rank and size. The first that is there counts."""
+"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first that is there counts."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class Job:
 
 
 def job_of(environment: Mapping[str, str]) -> Job | None:
-    """What the launcher said; None where there is none."""
-    for rank, size in TOLD:
-        if (word := environment.get(rank, "")).isdecimal():
+    """What the launcher passes; None where there is none."""
+    for rank, size in RANK_VARIABLES:
+        if (text := environment.get(rank, "")).isdecimal():
             number = environment.get(size, "")
-            if number.isdecimal() or rank != "RANK":  # a word that anybody may use for anything
-                return Job(int(word), int(number) if number.isdecimal() else 0)
+            if number.isdecimal() or rank != "RANK":  # a name that anybody may use for anything
+                return Job(int(text), int(number) if number.isdecimal() else 0)
     return None
 
 
 class Ranks:
     """Which node a rank sits on."""
 
-    def __init__(self, places: NodeFinder):
-        self.places = places
+    def __init__(self, finder: NodeFinder):
+        self.finder = finder
         self._hosts: list[int] = []
         self._more = self._each_host()
 
@@ -70,7 +70,7 @@ class Ranks:
 
     def _known(self, name: str) -> bool:
         try:
-            self.places.node(name)
+            self.finder.rows(name)
         except UnknownName:
             return False
         return True
@@ -83,7 +83,7 @@ class Ranks:
 
     def _each_host(self) -> Iterator[int]:
         """The first linked CA of each host, in the order of the file. SHARP aggregation nodes are no hosts."""
-        f = self.places.fabric
+        f = self.finder.fabric
         linked = np.unique(f.port_node[np.flatnonzero(f.linked)])
         seen: set[int] = set()
         for node in linked[~f.is_switch[linked] & ~is_aggregation_node(f.node_desc[linked])].tolist():

@@ -1,4 +1,4 @@
-"""A job that moved nothing over its HCAs is told so: who measures shared memory should know it."""
+"""One line for a job that moved nothing over its HCAs: its user may be measuring shared memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = "SOFTIB_QUIET"
 def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Is this a program that one starts to move data between nodes: rank 0 of a job of several, a launcher of ranks that does not
     attach them itself, or a program linked with UCX or libfabric? Others may well have nothing to send, and their silence is no
-    news; so is that of ``ucx_info``, and of who asks for help."""
+    news; so is that of ``ucx_info``, and of ``--help``."""
     job = job_of(environment)
     if job is not None:
         return job.rank == 0 and job.size > 1
@@ -49,7 +49,7 @@ class Watch:
         self.before = self._octets()
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str]) -> str | None:
-        """What the user is told at the end; None where data was moved."""
+        """The line at the end; None where data was moved."""
         if environment.get(QUIET) == "1" or self._octets() - self.before >= NOTHING:
             return None
         who = _who(job_of(environment), place)

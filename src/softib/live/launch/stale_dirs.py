@@ -11,7 +11,8 @@ import os
 import re
 import shutil
 import time
-from pathlib import Path
+
+from softib.live.proc import descendants, has_ended, working_directory
 
 __all__ = ["StaleDirs"]
 
@@ -23,50 +24,29 @@ CLOCK_SLACK_S = 2.0
 """Times of files run behind the clock by a tick of the kernel or the file system's unit."""
 
 
-def _parents() -> dict[int, int]:
-    """Process → parent, of every process that may be looked at."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                words = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")[2].split()
-                found[int(entry)] = int(words[1])
-            except (OSError, IndexError, ValueError):
-                continue
-    return found
-
-
 class StaleDirs:
     """Remembers where the descendants of this process work. :meth:`look` while they run, :meth:`sweep` at the end."""
 
     def __init__(self) -> None:
         self.began = time.time() - CLOCK_SLACK_S
-        self.places = {os.getcwd()}
+        self.folders = {os.getcwd()}
         self.patience = 0.0
         # Orphans come to us instead of to init, so that they stay our descendants.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def look(self) -> None:
         """Remember the current directories of all descendants."""
-        parents = _parents()
-        own = {os.getpid()}
-        more = True
-        while more:
-            found = {pid for pid, parent in parents.items() if parent in own} - own
-            own |= found
-            more = bool(found)
-        for pid in own:
-            try:
-                self.places.add(os.readlink(f"/proc/{pid}/cwd"))
-            except OSError:
-                continue
+        for pid in (os.getpid(), *descendants(os.getpid())):
+            folder = working_directory(pid)
+            if folder is not None:
+                self.folders.add(folder)
 
     def sweep(self) -> None:
         """Remove the folders of processes that are no more."""
         self.patience = time.monotonic() + PATIENCE_S
-        for place in self.places:
+        for folder in self.folders:
             try:
-                entries = list(os.scandir(place))
+                entries = list(os.scandir(folder))
             except OSError:
                 continue
             for entry in entries:
@@ -82,18 +62,13 @@ class StaleDirs:
         if not entry.is_dir(follow_symlinks=False) or info.st_uid != os.getuid() or info.st_mtime < self.began:
             return False
         if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
-            return False  # somebody else's, by the same name
+            return False  # another program's, by the same name
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:
         """A zombie has, too; one that was just killed gets a moment, once."""
-        while True:
-            try:
-                state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-            except (OSError, IndexError):
-                return True
-            if state in "ZX":
-                return True
+        while not has_ended(pid):
             if time.monotonic() > self.patience:
                 return False
             time.sleep(0.02)
+        return True

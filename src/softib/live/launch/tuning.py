@@ -1,7 +1,7 @@
 """What makes UCX, OpenMPI, MPICH and libfabric use the HCAs of their node.
 
 Programs on two nodes of a fabric share one machine. Communication libraries notice, and take shared memory: nothing goes over the
-fabric, and what is measured is the memory. On two real hosts they could not. So ``softib run`` says in their environment what
+fabric, and what is measured is the memory. On two real hosts they could not. So ``softib run`` sets in their environment what
 they may use. A variable that the user has set stays, and where it is the one that chooses (the first of a group), so does all of
 its group.
 
@@ -26,7 +26,7 @@ TRANSPORTS = "rc_v,ud_v,self"
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Variables to set for a program that sees the devices of ``view``, less those that ``environment`` decides."""
     mine = set(environment.get(MARK, "").split())
-    told = {name for name in environment if name not in mine}
+    user_set = {name for name in environment if name not in mine}
     groups: tuple[dict[str, str], ...] = (
         {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
         # cm over libfabric for an OpenMPI that was built without UCX.
@@ -36,8 +36,8 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
     )
     found: dict[str, str] = {}
     for group in groups:
-        if next(iter(group)) not in told:
-            found |= {name: value for name, value in group.items() if name not in told}
+        if next(iter(group)) not in user_set:
+            found |= {name: value for name, value in group.items() if name not in user_set}
     return found | {MARK: " ".join(found)}
 
 

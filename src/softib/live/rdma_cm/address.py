@@ -40,7 +40,7 @@ class Address:
     pkey: int = 0
 
     @property
-    def is_own(self) -> bool:
+    def is_local(self) -> bool:
         """The host itself, whatever its addresses are."""
         return self.host is None or self.host == LOOPBACK
 

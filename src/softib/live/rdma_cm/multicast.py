@@ -1,4 +1,4 @@
-"""Multicast groups that programs join through rdma_cm: a port joins once, whoever of its programs asks (IBA 15.2.5.17)."""
+"""Multicast groups that programs join through rdma_cm: a port joins once, however many of its programs join (IBA 15.2.5.17)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FULL = 1
 
 
 class Groups:
-    """Memberships by the id that stands for each. ``tell`` reports MULTICAST_JOIN and MULTICAST_ERROR."""
+    """Memberships by the id that stands for each. ``report`` is called with MULTICAST_JOIN and MULTICAST_ERROR."""
 
     def __init__(
-        self, addresses: Addresses, sa: SaClient, tell: Callable[[Endpoint, Event, int, dict[str, Any]], None]
+        self, addresses: Addresses, sa: SaClient, report: Callable[[Endpoint, Event, int, dict[str, Any]], None]
     ):
-        self.addresses, self.sa, self.tell = addresses, sa, tell
+        self.addresses, self.sa, self.report = addresses, sa, report
         self._members: dict[Endpoint, tuple[int, bytes, int]] = {}
         self._count: dict[tuple[int, bytes, int], int] = {}
         self._parents: dict[Endpoint, Endpoint] = {}
@@ -70,15 +70,15 @@ class Groups:
         e.dgid = member["mgid"]
         e.path = Path.of_group(member, self.addresses.lid_of(e.port))
         fields = {"qpn": MULTICAST_QPN, "qkey": member["qkey"], "listener": parent.number}
-        self.tell(e, Event.MULTICAST_JOIN, 0, fields)
+        self.report(e, Event.MULTICAST_JOIN, 0, fields)
 
     def _failed(self, e: Endpoint, failure: int) -> None:
         parent = self._parents.get(e)
         if parent is not None:
-            self.tell(e, Event.MULTICAST_ERROR, failure, {"listener": parent.number})
+            self.report(e, Event.MULTICAST_ERROR, failure, {"listener": parent.number})
 
     def forget(self, e: Endpoint) -> None:
-        """``e`` is gone, as a membership or as an id with memberships."""
+        """``e`` is destroyed, as a membership or as an id with memberships."""
         for member in [m for m, parent in self._parents.items() if parent is e] if e.is_ud else ():
             member.owner.endpoints.pop(member.number, None)
             self.forget(member)

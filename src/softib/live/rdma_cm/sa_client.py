@@ -1,6 +1,6 @@
-"""Questions of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and multicast groups.
+"""Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and multicast groups.
 
-Nobody here knows who answers: the daemon's own subnet manager, or a stock one on some port.
+The answer may come from the daemon's subnet manager or from a stock one on some port: this client cannot tell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Done = Callable[[bytes | None, int], None]
 
 
 @dataclass(slots=True)
-class Question:
+class Query:
     """``mad`` goes out again every ``wait_ps`` while ``tries`` are left."""
 
     port: int
@@ -44,7 +44,7 @@ class SaClient:
 
     def __init__(self, send: Callable[[int, bytes], bool], number: Callable[[int], int]):
         self._send, self._number = send, number
-        self.waiting: dict[int, Question] = {}
+        self.waiting: dict[int, Query] = {}
         self._timers: list[tuple[int, int]] = []
         self._serial = 0
         self.now_ps = 0
@@ -52,7 +52,7 @@ class SaClient:
     def path(self, port: int, sgid: bytes, dgid: bytes, pkey: int, timeout_ms: int, done: Done) -> None:
         """A reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any partition that both share."""
         fields = {"sgid": sgid, "dgid": dgid, "reversible": 1, "numb_path": 1} | ({"pkey": pkey} if pkey else {})
-        self._ask(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
+        self._query(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
 
     def join(
         self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
@@ -63,14 +63,14 @@ class SaClient:
             "mgid": mgid, "port_gid": gid, "qkey": qkey, "tclass": 0, "pkey": pkey, "sl": 0, "flow_label": 0,
             "join_state": state,
         }  # fmt: skip
-        self._ask(port, SaMethod.SET, MCMemberRecord, fields, timeout_ms, done)
+        self._query(port, SaMethod.SET, MCMemberRecord, fields, timeout_ms, done)
 
     def leave(self, port: int, gid: bytes, mgid: bytes, state: int, timeout_ms: int) -> None:
         """No longer a member."""
         fields = {"mgid": mgid, "port_gid": gid, "join_state": state}
-        self._ask(port, SaMethod.DELETE, MCMemberRecord, fields, timeout_ms, lambda record, error: None)
+        self._query(port, SaMethod.DELETE, MCMemberRecord, fields, timeout_ms, lambda record, error: None)
 
-    def _ask(
+    def _query(
         self, port: int, method: int, record: type[Structure], fields: dict[str, Any], timeout_ms: int, done: Done
     ) -> None:
         self._serial = (self._serial + 1) & 0xFFFFFFFF
@@ -80,27 +80,27 @@ class SaClient:
             attr_id=record.attr, comp_mask=mask_of(record, *fields),
         )  # fmt: skip
         mad = (head + codec(record).pack(**fields)).ljust(MAD_SIZE, b"\0")
-        question = Question(port, mad, done, max(timeout_ms, TRIES) * MS_PS // TRIES)
-        self.waiting[tid] = question
-        self._again(tid, question)
+        query = Query(port, mad, done, max(timeout_ms, TRIES) * MS_PS // TRIES)
+        self.waiting[tid] = query
+        self._send_query(tid, query)
 
-    def _again(self, tid: int, question: Question) -> None:
-        question.tries -= 1
-        heapq.heappush(self._timers, (self.now_ps + question.wait_ps, tid))
-        if not self._send(question.port, question.mad):
+    def _send_query(self, tid: int, query: Query) -> None:
+        query.tries -= 1
+        heapq.heappush(self._timers, (self.now_ps + query.wait_ps, tid))
+        if not self._send(query.port, query.mad):
             self.waiting.pop(tid, None)
-            question.done(None, -errno.ENETUNREACH)
+            query.done(None, -errno.ENETUNREACH)
 
     def answer(self, mad: bytes) -> None:
         """A response of this class."""
         head = Head(mad)
-        question = self.waiting.pop(head.tid, None)
-        if question is None:
+        query = self.waiting.pop(head.tid, None)
+        if query is None:
             return
         if head.status:
-            question.done(None, -errno.EINVAL)  # as the kernel's ib_sa says it, whatever the SA's reason
+            query.done(None, -errno.EINVAL)  # as the kernel's ib_sa says it, whatever the SA's reason
         else:
-            question.done(mad[SA_DATA:], 0)
+            query.done(mad[SA_DATA:], 0)
 
     def deadline_ps(self) -> int | None:
         """When :meth:`tick` has something to do."""
@@ -109,13 +109,13 @@ class SaClient:
         return self._timers[0][0] if self._timers else None
 
     def tick(self, now_ps: int) -> None:
-        """Ask again, or give up."""
+        """Send queries again, or give up."""
         self.now_ps = now_ps
         while (due := self.deadline_ps()) is not None and due <= now_ps:
             tid = heapq.heappop(self._timers)[1]
-            question = self.waiting[tid]
-            if question.tries:
-                self._again(tid, question)
+            query = self.waiting[tid]
+            if query.tries:
+                self._send_query(tid, query)
             else:
                 del self.waiting[tid]
-                question.done(None, -errno.ETIMEDOUT)
+                query.done(None, -errno.ETIMEDOUT)

@@ -1,43 +1,42 @@
 """Serves programs under ``libsoftib-verbs.so``: the daemon's side is what the kernel's rdma_cm is on each host.
 
-Sockets, and the way of MADs: messages of communication management travel over the fabric as such (class 0x07, QP1),
-by LID and P_Key; questions go to whatever subnet administrator the port knows.
+Messages of communication management travel over the fabric as MADs (class 0x07, QP1), by LID and P_Key; queries go to
+whatever subnet administrator the port knows.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import selectors
 import socket
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softib.cm.core import TIMING, Unread, nothing_unread
+from softib.cm.connections import Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
-from softib.cm.fields import Timing
+from softib.cm.timers import TIMING, Timing
 from softib.fabric.default_port import default_port
 from softib.iba.constants import MgmtClass
 from softib.iba.mad_codec import CM_CLASS
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.mad_router import MadRouter
 from softib.live.rdma_cm.address import Addresses
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.ucma import Ucma
-from softib.live.rdma_cm.wire import ask_of, ask_size, constant, hello_of, told
+from softib.live.rdma_cm.wire import constant, hello_of, reply, request_of, request_size
 from softib.live.sysfs.views import Views
+from softib.live.unix_server import SendQueue, SeqpacketServer, receive
 from softib.mad.batch import MadBatch
 
 __all__ = ["RdmaCmServer"]
 
 LONGEST = 2048
 ROUNDS = 32
-"""Questions of one process in a row before the others have their turn."""
+"""Requests of one process in a row before the others have the loop."""
 OPS = (
     "DESTROY", "BIND", "RESOLVE_ADDR", "RESOLVE_ROUTE", "LISTEN", "CONNECT", "ACCEPT", "READY", "REJECT", "DISCONNECT",
     "NOTIFY", "JOIN", "LEAVE", "MIGRATE", "POST", "SET_PATH",
@@ -49,13 +48,13 @@ RESPONSE = 0x80
 class Channel:
     """An open rdma_cm device of a program; ``queue`` holds what its socket did not take yet."""
 
-    def __init__(self, number: int, sock: socket.socket, process: Process):
+    def __init__(self, number: int, sock: socket.socket, process: Process, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
-        self.queue: deque[bytes] = deque()
+        self.queue = SendQueue(sock, selector)
 
 
 class Process:
-    """A program: what it sees, and its ids and channels by number."""
+    """A program: the ports that it sees, and its ids and channels by number."""
 
     def __init__(self, number: int, sock: socket.socket, ports: tuple[int, ...]):
         self.number, self.sock, self.ports = number, sock, ports
@@ -70,7 +69,7 @@ class Process:
 
 
 class RdmaCmStation:
-    """What takes the SA's answers to a port's questions (a :class:`softib.live.mad_router.Station`)."""
+    """Takes the SA's answers to a port's queries (a :class:`softib.live.mad_router.Station`)."""
 
     issm = False
 
@@ -79,26 +78,26 @@ class RdmaCmStation:
         self.classes = np.zeros(256, np.uint8)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """An answer that is awaited."""
+        """An awaited answer."""
         if not mad[3] & RESPONSE or mad[1] != MgmtClass.SUBN_ADM:
             return False
         return int.from_bytes(mad[8:16].tobytes(), "big") in self.sa.waiting
 
     def deliver(self, frames: np.ndarray) -> None:
-        """Here it is."""
+        """Give answers to the query that each is for."""
         for frame in frames:
             self.sa.answer(frame[32:].tobytes())
 
 
-class RdmaCmServer:
+class RdmaCmServer(SeqpacketServer):
     """Listens in ``folder`` (``rdma_cm``). :meth:`tick` must be called when :meth:`wait_s` is over."""
 
     def __init__(
         self, router: MadRouter, folder: Path, selector: selectors.BaseSelector, views: Views,
         timing: Timing = TIMING, unread: Unread = nothing_unread,
     ):  # fmt: skip
-        self.router, self.selector, self.views = router, selector, views
-        self.path = folder / "rdma_cm"
+        super().__init__(folder / "rdma_cm", selector)
+        self.router, self.views = router, views
         self.addresses = Addresses(router.fabric)
         self.sa = SaClient(self._send_to_sa, self._station_number)
         self.ucma = Ucma(self.addresses, self.sa, self._post, timing, unread)
@@ -107,13 +106,6 @@ class RdmaCmServer:
         self._ops = {constant(name): name for name in OPS}
         self._next = 0
         self._warm()
-        self.path.unlink(missing_ok=True)
-        self.listener_sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.listener_sock.setblocking(False)
-        self.listener_sock.bind(str(self.path))
-        os.chmod(self.path, 0o600)
-        self.listener_sock.listen(128)
-        selector.register(self.listener_sock, selectors.EVENT_READ, self._accept)
 
     def _warm(self) -> None:
         """Compile now, not while the first program waits: what is no MAD goes nowhere."""
@@ -123,30 +115,12 @@ class RdmaCmServer:
         """Close every socket; programs lose their devices."""
         for process in list(self.processes.values()):
             self._end(process)
-        self.selector.unregister(self.listener_sock)
-        self.listener_sock.close()
-        self.path.unlink(missing_ok=True)
+        super().close()
 
-    # -- connections --
+    # -- processes and channels --
 
-    def _accept(self, events: int) -> None:
-        for _ in range(BURST):
-            try:
-                sock, _ = self.listener_sock.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
-            self.selector.register(sock, selectors.EVENT_READ, lambda events, sock=sock: self._greet(sock))
-            self._greet(sock)  # the greeting is mostly there already
-
-    def _greet(self, sock: socket.socket) -> None:
-        try:
-            message = sock.recv(LONGEST)
-        except BlockingIOError:
-            return
-        except OSError:
-            message = b""
-        self.selector.unregister(sock)
+    def greeted(self, sock: socket.socket, message: bytes) -> None:
+        """A program begins, or opens a channel."""
         hello = hello_of(message)
         error, number = errno.EPROTO, 0
         if hello is not None and hello.kind == constant("PROCESS"):
@@ -154,7 +128,7 @@ class RdmaCmServer:
         elif hello is not None and hello.kind == constant("CHANNEL"):
             error, number = self._open(sock, hello)
         with contextlib.suppress(OSError):
-            sock.send(told({"error": error, "number": number}))
+            sock.send(reply({"error": error, "number": number}))
         if error:
             sock.close()
 
@@ -166,7 +140,7 @@ class RdmaCmServer:
         ports = tuple(p for p in view.umads if f.port_num[p] and not f.is_switch[f.port_node[p]])
         self._next += 1
         process = self.processes[self._next] = Process(self._next, sock, ports)
-        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._hear(process))
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._read(process))
         return 0, process.number
 
     def _open(self, sock: socket.socket, hello: Any) -> tuple[int, int]:
@@ -174,29 +148,25 @@ class RdmaCmServer:
         if process is None:
             return errno.ENODEV, 0
         self._next += 1
-        channel = process.channels[self._next] = Channel(self._next, sock, process)
+        channel = process.channels[self._next] = Channel(self._next, sock, process, self.selector)
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self._watch(channel, events))
         return 0, channel.number
 
     def _watch(self, channel: Channel, events: int) -> None:
         if events & selectors.EVENT_WRITE:
-            self._flush(channel)
-        if events & selectors.EVENT_READ:
-            try:
-                if channel.sock.recv(LONGEST):
-                    return  # a program that scribbles over its descriptor
-            except BlockingIOError:
-                return
-            except OSError:
-                pass
+            channel.queue.flush()
+        if (
+            events & selectors.EVENT_READ and receive(channel.sock, LONGEST) == b""
+        ):  # else it scribbles over its descriptor
             self._shut(channel)
-            self._carry()
+            self._send_outbox()
 
     def _shut(self, channel: Channel) -> None:
         if channel.process.channels.pop(channel.number, None) is None:
             return
         self.selector.unregister(channel.sock)
         channel.sock.close()
+        channel.queue.clear()
         for e in [e for e in channel.process.endpoints.values() if e.channel == channel.number]:
             self.ucma.destroy(e)
 
@@ -210,44 +180,41 @@ class RdmaCmServer:
         for e in list(process.endpoints.values()):
             self.ucma.destroy(e)
 
-    # -- questions --
+    # -- requests --
 
-    def _hear(self, process: Process) -> None:
+    def _read(self, process: Process) -> None:
         self._set_clock()
         for _ in range(ROUNDS):
-            try:
-                message = process.sock.recv(LONGEST)
-            except BlockingIOError:
+            message = receive(process.sock, LONGEST)
+            if message is None:
                 return
-            except OSError:
-                message = b""
-            asked = ask_of(message)
-            if asked is None:
+            request = request_of(message)
+            if request is None:
                 self._end(process)  # closed, or no program of ours
-                self._carry()
+                self._send_outbox()
                 return
-            self._answer(process, asked, message)
-            self._carry()
+            self._answer(process, request, message)
+            self._send_outbox()
 
-    def _answer(self, process: Process, asked: Any, message: bytes) -> None:
-        op = self._ops.get(asked.op, "")
+    def _answer(self, process: Process, request: Any, message: bytes) -> None:
+        op = self._ops.get(request.op, "")
         if op == "POST":  # the event was counted when it was sent first
-            channel = process.channels.get(asked.channel)
+            channel = process.channels.get(request.channel)
             if channel is not None:
-                self._posted(channel, message[ask_size() :])
-            if asked.answer:
-                process.sock.send(told({}))
+                self._take_back(channel, message[request_size() :])
+            if request.answer:
+                process.sock.send(reply({}))
             return
-        error, e = self.ucma.ask(process, op, asked)
-        if asked.answer:
+        error, e = self.ucma.run(process, op, request)
+        if request.answer:
             values = self.ucma.describe(e) | {"sent": e.sent} if e is not None else {}
             with contextlib.suppress(OSError):
-                process.sock.send(told(values | {"error": error, "number": asked.number}))
+                process.sock.send(reply(values | {"error": error, "number": request.number}))
 
-    def _posted(self, channel: Channel, event: bytes) -> None:
-        """An event that a program took too early comes back to it."""
-        if len(event) == len(told({})):
-            self._send(channel, event)
+    def _take_back(self, channel: Channel, event: bytes) -> None:
+        """A program took an event too early: it gets it once more."""
+        if len(event) == len(reply({})):
+            channel.queue.send(event)
 
     # -- events --
 
@@ -261,38 +228,18 @@ class RdmaCmServer:
         if channel is not None:
             counted.sent += 1
             e.channel = counted.channel
-            self._send(channel, told(fields))
-
-    def _send(self, channel: Channel, event: bytes) -> None:
-        channel.queue.append(event)
-        if len(channel.queue) == 1:
-            self._flush(channel)
-
-    def _flush(self, channel: Channel) -> None:
-        while channel.queue:
-            try:
-                channel.sock.send(channel.queue[0])
-            except BlockingIOError:
-                break
-            except OSError:
-                channel.queue.clear()
-                return
-            channel.queue.popleft()
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.queue else 0)
-        key = self.selector.get_key(channel.sock)
-        if key.events != wanted:
-            self.selector.modify(channel.sock, wanted, key.data)
+            channel.queue.send(reply(fields))
 
     # -- MADs --
 
-    def _carry(self) -> None:
-        """Send what waits to go out, and what that makes go out, until nothing is left."""
-        protocol = self.ucma.protocol
-        while protocol.outbox:
-            letter = protocol.outbox.popleft()
-            index = self.addresses.pkey_index(letter.port, letter.pkey) if letter.pkey else 0
+    def _send_outbox(self) -> None:
+        """Send the CM's MADs, and those that they set off, until none is left."""
+        cm = self.ucma.cm
+        while cm.outbox:
+            out = cm.outbox.popleft()
+            index = self.addresses.pkey_index(out.port, out.pkey) if out.pkey else 0
             if index is not None:
-                self._exchange(letter.port, letter.dlid, letter.sl, index, letter.mad)
+                self._exchange(out.port, out.dlid, out.sl, index, out.mad)
 
     def _exchange(self, port: int, dlid: int, sl: int, pkey_index: int, mad: bytes) -> None:
         batch = MadBatch.zeros(1)
@@ -303,9 +250,7 @@ class RdmaCmServer:
         if delivery is None:
             return
         if mad[1] == CM_CLASS:
-            self.ucma.protocol.arrived(
-                int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes()
-            )
+            self.ucma.cm.receive(int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes())
         else:
             self.router.deliver(delivery)
 
@@ -328,15 +273,16 @@ class RdmaCmServer:
     # -- time --
 
     def _set_clock(self) -> None:
-        self.ucma.protocol.now_ps = self.sa.now_ps = clock_ps()
+        self.sa.now_ps = clock_ps()
+        self.ucma.cm.set_time(self.sa.now_ps)
 
     def wait_s(self, now_ps: int) -> float:
         """Seconds until :meth:`tick` has something to do."""
-        due = [d for d in (self.ucma.protocol.deadline_ps(), self.sa.deadline_ps()) if d is not None]
+        due = [d for d in (self.ucma.cm.deadline_ps(), self.sa.deadline_ps()) if d is not None]
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 
     def tick(self, now_ps: int) -> None:
-        """Messages that were not answered are sent again, or given up; what answers of the SA set off is sent."""
-        self.ucma.protocol.tick(now_ps)
+        """Send again, or give up, what was not answered; send what answers of the SA set off."""
+        self.ucma.cm.tick(now_ps)
         self.sa.tick(now_ps)
-        self._carry()
+        self._send_outbox()

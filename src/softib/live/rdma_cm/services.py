@@ -12,7 +12,7 @@ from softib.live.rdma_cm.address import AF_IB, Address
 __all__ = ["Services", "service_of"]
 
 EPHEMERAL = range(32768, 61000)
-"""Ports for whoever does not name one (Linux ip_local_port_range)."""
+"""Ports for programs that name none (Linux ip_local_port_range)."""
 ALL = (1 << 64) - 1
 REUSE = 1
 """``SOFTIB_CM_REUSE``."""
@@ -61,12 +61,11 @@ class Services:
                 return port
         return None
 
-    def listen(self, e: Endpoint) -> int:
-        """``e`` takes requests from now on. Returns an errno, 0 = done."""
+    def check_listen(self, e: Endpoint) -> int:
+        """May ``e`` take requests for its service? Returns an errno, 0 = it may."""
         for port in e.ports:
             if any(o.state is State.LISTEN for o in self._bound.get((port, e.service_id), ()) if o is not e):
                 return errno.EADDRINUSE
-        e.state = State.LISTEN
         return 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:

@@ -1,4 +1,4 @@
-"""What programs ask of rdma_cm, done for them as their host's kernel would (Linux drivers/infiniband/core/cma.c)."""
+"""The commands of programs to rdma_cm, carried out as their host's kernel would (Linux drivers/infiniband/core/cma.c)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import errno
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
-from typing import Protocol as Interface
+from typing import Any, Protocol
 
-from softib.cm.core import TIMING, Unread, nothing_unread
+from softib.cm.connections import Connections, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
-from softib.cm.fields import Timing, event_fields
+from softib.cm.manager import CommunicationManager
+from softib.cm.messages import event_fields
 from softib.cm.path import Path, cma_header
-from softib.cm.protocol import Protocol
+from softib.cm.timers import TIMING, Timing
 from softib.iba.cm import CmaHeader
 from softib.iba.mad_codec import codec
-from softib.live.rdma_cm.address import Address, Addresses, group_id, parse
+from softib.live.rdma_cm.address import AF_IB, Address, Addresses, group_id, parse
 from softib.live.rdma_cm.multicast import Groups
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.services import ALL, Services, service_of
@@ -29,7 +29,7 @@ CHILD = 0x80000000
 QP_TYPES = frozenset(QpType)
 
 
-class Owner(Interface):
+class Owner(Protocol):
     """A process: the port rows that it sees, and its ids by number."""
 
     ports: tuple[int, ...]
@@ -40,7 +40,7 @@ class Owner(Interface):
 
 
 class Ucma:
-    """Answers questions (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the program of an id."""
+    """Carries out requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the program of an id."""
 
     def __init__(
         self, addresses: Addresses, sa: SaClient, post: Callable[[Endpoint, dict[str, Any]], None],
@@ -49,15 +49,12 @@ class Ucma:
         self.addresses, self.sa, self.post = addresses, sa, post
         self.services = Services()
         f = addresses.fabric
-        self.protocol = Protocol(
-            self.services.listener,
-            self._child,
-            self._tell,
-            lambda port: int(f.node_guid[f.port_node[port]]),
-            timing=timing,
-            unread=unread,
-        )
-        self.groups = Groups(addresses, sa, self._tell)
+        self.connections = Connections(
+            self.services.listener, self._new_child, self._report, lambda port: int(f.node_guid[f.port_node[port]]),
+            timing, unread,
+        )  # fmt: skip
+        self.cm = CommunicationManager(self.connections)
+        self.groups = Groups(addresses, sa, self._report)
         self._on: dict[str, Callable[[Endpoint, Any], int]] = {
             "BIND": self._bind, "RESOLVE_ADDR": self._resolve_addr, "RESOLVE_ROUTE": self._resolve_route,
             "LISTEN": self._listen, "CONNECT": self._connect, "ACCEPT": self._accept, "READY": self._ready,
@@ -65,7 +62,7 @@ class Ucma:
             "SET_PATH": self._set_path,
         }  # fmt: skip
 
-    def ask(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
+    def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
         """Do ``op``; returns an errno (0 = done) and the id that it was about."""
         e = owner.endpoints.get(q.number)
         if op in ("DESTROY", "LEAVE"):
@@ -86,64 +83,64 @@ class Ucma:
         return (act(e, q) if act else errno.ENOSYS), e
 
     def destroy(self, e: Endpoint) -> None:
-        """The id is gone."""
-        e.told = False
+        """The id is destroyed."""
+        e.events_enabled = False
         e.owner.endpoints.pop(e.number, None)
         if e.state is State.LISTEN:
             for child in [c for c in e.owner.endpoints.values() if c.listener is e]:
                 self.destroy(child)
         self.groups.forget(e)
-        self.protocol.destroy(e)
+        self.cm.destroy(e)
         self.services.release(e)
 
-    # -- what an event says of the id --
+    # -- what an event carries --
 
     def describe(self, e: Endpoint) -> dict[str, Any]:
         """Addresses, device and path, as ``softib_cm_reply`` has them."""
-        told: dict[str, Any] = {"source": e.source, "target": e.target}
+        fields: dict[str, Any] = {"source": e.source, "target": e.target}
         if e.port < 0:
-            return told
+            return fields
         a, f = self.addresses, self.addresses.fabric
         guid = int(f.node_guid[f.port_node[e.port]]).to_bytes(8, "big")
         pkey = e.path.pkey if e.path else e.wanted_pkey or a.first_pkey(e.port)
-        told |= {
+        fields |= {
             "devices": 1, "node_guid": int.from_bytes(guid, sys.byteorder), "portnum": int(f.port_num[e.port]),
             "pkey": pkey, "pkey_index": a.pkey_index(e.port, pkey) or 0, "sgid": e.sgid, "dgid": e.dgid,
         }  # fmt: skip
         if e.path:
-            told |= {
+            fields |= {
                 "paths": 1, "path": e.path.octets, "is_global": int(e.path.hop_limit > 1 or e.dgid[0] == 0xFF),
                 "path_bits": (e.path.slid - a.lid_of(e.port)) & 0x7F,
             }  # fmt: skip
-        return told
+        return fields
 
-    def _tell(self, e: Endpoint, event: Event, status: int, said: dict[str, Any]) -> None:
-        if not e.told and event is not Event.CONNECT_REQUEST:
+    def _report(self, e: Endpoint, event: Event, status: int, message: dict[str, Any]) -> None:
+        if not e.events_enabled and event is not Event.CONNECT_REQUEST:
             return
         head = CMA_HEAD if e.target[:1] != b"\x1b" else 0
         if event is Event.CONNECT_REQUEST:
-            self._introduce(e, said)
+            self._introduce(e, message)
             head = CMA_HEAD if e.target[:1] == bytes([socket.AF_INET]) else 0
-        fields = event_fields(event, said, head) if "private_data" in said else dict(said)
+        fields = event_fields(event, message, head) if "private_data" in message else dict(message)
         self.post(e, self.describe(e) | fields | {"event": event, "error": status & 0xFFFFFFFF, "number": e.number})
 
-    def _child(self, listener: Endpoint) -> Endpoint:
+    def _new_child(self, listener: Endpoint) -> Endpoint:
         owner = listener.owner
         e = Endpoint(owner, owner.child_number(), listener.channel, listener.ps, listener.qp_type, listener=listener)
         owner.endpoints[e.number] = e
         return e
 
-    def _introduce(self, e: Endpoint, said: dict[str, Any]) -> None:
+    def _introduce(self, e: Endpoint, message: dict[str, Any]) -> None:
         """Addresses of a request: those in the CMA's header, or the GIDs where the listener is bound to one."""
         assert e.listener is not None
-        e.service_id = said["service_id"]
+        e.service_id = message["service_id"]
         e.sgid = self.addresses.gid_of(e.port)
-        asked = parse(e.listener.source) if any(e.listener.source) else None
-        if asked is not None and asked.family == 27:
-            e.source = Address(27, e.sgid, 0, e.service_id, ALL).octets()
-            e.target = Address(27, e.dgid, 0, 0, ALL).octets()
+        bound = parse(e.listener.source) if any(e.listener.source) else None
+        if bound is not None and bound.family == AF_IB:
+            e.source = Address(AF_IB, e.sgid, 0, e.service_id, ALL).octets()
+            e.target = Address(AF_IB, e.dgid, 0, 0, ALL).octets()
             return
-        cma = codec(CmaHeader).unpack(said["private_data"])
+        cma = codec(CmaHeader).unpack(message["private_data"])
         source, target = (int.from_bytes(cma[n][12:], "big") for n in ("source", "target"))
         e.source = Address(socket.AF_INET, target, e.service_id & 0xFFFF).octets()
         e.target = Address(socket.AF_INET, source, cma["port"]).octets()
@@ -171,25 +168,25 @@ class Ucma:
             return error
         e.wanted_pkey = address.pkey
         if address.host is not None:
-            self._place(e, ports[0])
-        if address.is_own and address.host is not None:  # peers must be able to use what it is told
+            self._use_port(e, ports[0])
+        if address.is_local and address.host is not None:  # peers must be able to use its address
             address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
         e.source = address.octets(e.service_id & 0xFFFF)
         return 0
 
-    def _place(self, e: Endpoint, port: int) -> None:
+    def _use_port(self, e: Endpoint, port: int) -> None:
         e.port, e.sgid = port, self.addresses.gid_of(port)
 
     def _resolve_addr(self, e: Endpoint, q: Any) -> int:
         target, source = parse(q.target), parse(q.source) if any(q.source[:2]) else None
         failure = self._resolve(e, source, target)
         if failure:
-            self._tell(e, Event.ADDR_ERROR, -failure, {})
+            self._report(e, Event.ADDR_ERROR, -failure, {})
         else:
-            self._tell(e, Event.ADDR_RESOLVED, 0, {})
+            self._report(e, Event.ADDR_RESOLVED, 0, {})
         return 0
 
-    def _own(self, e: Endpoint) -> tuple[int, ...]:
+    def _local_ports(self, e: Endpoint) -> tuple[int, ...]:
         """The ports of its host, those that are up first."""
         return tuple(sorted(e.owner.ports, key=lambda p: not self.addresses.is_active(p)))
 
@@ -204,18 +201,18 @@ class Ucma:
         if target.is_multicast:
             peer = -1
         else:
-            peers = a.named(target, self._own(e) if target.is_own else self._everybody(target))
+            peers = a.named(target, self._local_ports(e) if target.is_local else self._everybody(target))
             if not peers:
                 return errno.EHOSTUNREACH
             peer = peers[0]
         if e.port < 0:
-            near = [peer] if peer in e.ports else [p for p in e.ports if a.is_active(p)]
-            if not near:
+            candidates = [peer] if peer in e.ports else [p for p in e.ports if a.is_active(p)]
+            if not candidates:
                 return errno.ENODEV
-            self._place(e, near[0])
+            self._use_port(e, candidates[0])
         e.dgid = group_id(target, a.first_pkey(e.port)) if peer < 0 else a.gid_of(peer)
-        if target.family == 27:
-            e.source = Address(27, e.sgid, 0, e.service_id, ALL).octets()
+        if target.family == AF_IB:
+            e.source = Address(AF_IB, e.sgid, 0, e.service_id, ALL).octets()
             e.target_service = target.sid
             e.target = target.octets()
         else:
@@ -240,7 +237,7 @@ class Ucma:
             if record is not None:
                 self._take_path(e, record)
             else:
-                self._tell(e, Event.ROUTE_ERROR, failure, {})
+                self._report(e, Event.ROUTE_ERROR, failure, {})
 
         self.sa.path(e.port, e.sgid, e.dgid, e.wanted_pkey, q.timeout_ms, done)
         return 0
@@ -254,10 +251,10 @@ class Ucma:
     def _take_path(self, e: Endpoint, record: bytes) -> None:
         path = Path.of(record)
         if self.addresses.pkey_index(e.port, path.pkey) is None:
-            self._tell(e, Event.ROUTE_ERROR, -errno.EINVAL, {})
+            self._report(e, Event.ROUTE_ERROR, -errno.EINVAL, {})
             return
         e.path = path
-        self._tell(e, Event.ROUTE_RESOLVED, 0, {})
+        self._report(e, Event.ROUTE_RESOLVED, 0, {})
 
     # -- connections --
 
@@ -267,9 +264,9 @@ class Ucma:
         if not e.ports and (error := self._bind_to(e, Address(socket.AF_INET, None))):
             return error
         e.backlog = q.other
-        error = self.services.listen(e)
+        error = self.services.check_listen(e)
         if not error:
-            self.protocol.listening(e)
+            self.cm.listen(e)
         return error
 
     def _param(self, q: Any) -> Param:
@@ -286,27 +283,27 @@ class Ucma:
         if target.family == socket.AF_INET:
             e.target_service = e.ps << 16 | target.port
             head = cma_header(e.source[4:8], e.target[4:8], source.port)
-        self.protocol.connect(e, self._param(q), head)
+        self.cm.connect(e, self._param(q), head)
         return 0
 
     def _accept(self, e: Endpoint, q: Any) -> int:
-        self.protocol.accept(e, self._param(q))
+        self.cm.accept(e, self._param(q))
         return 0
 
     def _ready(self, e: Endpoint, q: Any) -> int:
-        self.protocol.ready(e)
+        self.cm.ready(e)
         return 0
 
     def _reject(self, e: Endpoint, q: Any) -> int:
-        self.protocol.reject(e, q.other, q.private_data[: q.private_length])
+        self.cm.reject(e, q.other, q.private_data[: q.private_length])
         return 0
 
     def _disconnect(self, e: Endpoint, q: Any) -> int:
-        self.protocol.disconnect(e)
+        self.cm.disconnect(e)
         return 0
 
     def _notify(self, e: Endpoint, q: Any) -> int:
-        self.protocol.notify(e)
+        self.cm.notify(e)
         return 0
 
     # -- multicast --

@@ -1,9 +1,9 @@
 """Completions that a program has not taken yet, as the daemon finds them in the file ``verbs``.
 
-Whoever ends a connection is slower on hardware than the data before it: a DREQ passes two kernels, tens of microseconds at
-least behind the last packet, whose completion is in the queue by then. A program that looks into its completion queue, finds
-nothing, and then asks for events can lean on that. Here the DREQ of a sender that ends at once overtakes a receiver whose
-processor is busy with others.
+On hardware the end of a connection is slower than the data before it: a DREQ passes two kernels, tens of microseconds at
+least behind the last packet, whose completion is in the queue by then. A program that polls its completion queue, finds
+nothing, and then waits for events can depend on that. Here the DREQ of a sender that ends at once overtakes a receiver
+that waits for a busy processor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.live.c_header import define
 from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
 
 __all__ = ["UnreadCompletions"]
@@ -23,7 +22,7 @@ PLACE = (1 << 48) - 1
 
 
 class UnreadCompletions:
-    """An :data:`~softib.cm.core.Unread` for the queue pairs of a running fabric. What programs have scribbled there is not believed: at worst
+    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric. What programs have scribbled there is not believed: at worst
     an answer is wrong."""
 
     def __init__(self, memory: SharedHeap):
@@ -43,9 +42,9 @@ class UnreadCompletions:
     def _queues(self, qpn: int) -> list[tuple[int, np.void]]:
         """Those of sends and of receives, once where they are one."""
         if qpn >= min(int(self.memory.head["number_high"][0]), len(self.memory.numbers)):
-            return []  # nobody's, and a look at the sparse table would take memory
+            return []  # never given out, and reading the sparse table would take memory
         qp = self._object(int(self.memory.numbers[qpn]) & PLACE, "softib_qp")
-        if qp is None or qp["is"] != define(HEADER, "SOFTIB_IS_QP") or qp["qpn"] != qpn:
+        if qp is None or qp["is"] != HEADER.macro("SOFTIB_IS_QP") or qp["qpn"] != qpn:
             return []
         srq = self._object(int(qp["srq"]), "softib_srq")
         receives = int(srq["cq"]) if srq is not None and srq["cq"] else int(qp["recv_cq"])

@@ -1,4 +1,4 @@
-"""The SLs of all paths of a running fabric, as its subnet administration tells them (IBA 15.2.5.16)."""
+"""The SLs of all paths of a running fabric, as its subnet administration reports them (IBA 15.2.5.16)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = 180.0
 
 def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], None] = lambda text: None) -> np.ndarray:
     """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``, :data:`NO_PATH` where the SA
-    tells none. One question a source (GetTable by SLID), several at once.
+    reports none. One query a source (GetTable by SLID), several at once.
 
     Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one that does not answer within
     :data:`PATIENCE_S`; and where one pair has paths of several SLs (LMC), which a matrix cannot hold.
@@ -35,16 +35,16 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     pairs = len(sources) * len(graph.end_lid)
     if pairs > MOST_PAIRS:
         raise PeerError(f"{pairs:,} paths are too many to ask for (at most {MOST_PAIRS:,})")
-    told = ask(instance, "attach", node=None, port=None)
+    attached = ask(instance, "attach", node=None, port=None)
     lid, sl = _manager(instance)
     end_of = np.full(1 << 16, -1, np.int32)
     for offset in range(1 << int(graph.end_lmc.max(initial=0))):
-        own = np.flatnonzero(offset < (1 << graph.end_lmc.astype(np.int64)))
-        end_of[graph.end_lid[own].astype(np.int64) + offset] = own
+        rows = np.flatnonzero(offset < (1 << graph.end_lmc.astype(np.int64)))
+        end_of[graph.end_lid[rows].astype(np.int64) + offset] = rows
     sls = np.full((len(graph.end_lid), len(graph.end_lid)), NO_PATH, np.uint8)
-    questions = [{"slid": int(graph.end_lid[s])} for s in sources]
-    with SaTables(told, lid, sl, PATIENCE_S) as sa:
-        for done, (_, records) in enumerate(sa.tables(PathRecord, questions), 1):
+    queries = [{"slid": int(graph.end_lid[s])} for s in sources]
+    with SaTables(attached, lid, sl, PATIENCE_S) as sa:
+        for done, (_, records) in enumerate(sa.tables(PathRecord, queries), 1):
             if done % 64 == 0:
                 progress(f"paths of {done:,} of {len(sources):,} ports")
             a, b = end_of[PathRecord.slid.get(records)], end_of[PathRecord.dlid.get(records)]
@@ -55,7 +55,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
             if ((before != NO_PATH) & (before != sl_of)).any() or (sls[a, b] != sl_of).any():
                 raise PeerError("one pair of ports has paths of several SLs")
     if (sls[sources] == NO_PATH).all():
-        raise PeerError("the subnet administration tells no path")
+        raise PeerError("the subnet administration reports no path")
     return sls
 
 
@@ -63,7 +63,7 @@ def _manager(instance: Instance) -> tuple[int, int]:
     """LID and SL of the master, as the default host's PortInfo says."""
     from softib.live.shared_fabric import SharedFabric
 
-    fabric = SharedFabric.snapshot(instance.board)
+    fabric = SharedFabric.snapshot(instance.shared_fabric)
     try:
         info = fabric.port_info[default_port(fabric)]
     except SoftibError as error:

@@ -1,7 +1,7 @@
 """Asks the subnet administration of a running fabric for tables of records, as a program on one of its hosts would.
 
-Who answers is whoever is master: the daemon's own manager or a stock one. Nothing but MADs goes there, through the same
-door as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
+The master answers: the daemon's manager or a stock one. Nothing but MADs goes there, through the same
+socket as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
 __all__ = ["SaTables"]
 
 WINDOW = 8
-"""Questions at once: the next are there when an administrator has answered one, and none waits for its own time-out."""
+"""Queries at once: the administrator always has the next one, and none waits for its time-out."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 CLASS_VERSION = 2
 
 
 class SaTables:
-    """A umad device of the host that ``told`` (the daemon's answer to ``attach``) describes, opened for one agent.
+    """A umad device of the host that ``attached`` (the daemon's reply to ``attach``) describes, opened for one agent.
 
     ``lid`` and ``sl`` are those of the subnet manager, as the host's PortInfo says. A context manager. Raises
     :class:`PeerError` where the device cannot be opened.
     """
 
-    def __init__(self, told: dict[str, Any], lid: int, sl: int = 0, patience_s: float = 120.0):
+    def __init__(self, attached: dict[str, Any], lid: int, sl: int = 0, patience_s: float = 120.0):
         self.lid, self.sl, self.until = lid, sl, time.monotonic() + patience_s
-        door, view = told["env"]["SOFTIB_UMAD"], os.path.basename(told["env"]["SOFTIB_VIEW"])
+        server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
         self._serial = 0
-        self.sock, handle = _ask(door, op=constant("OPEN"), view=view.encode(), path=b"0")
-        sock, self.agent = _ask(
-            door, op=constant("REGISTER"), handle=handle, qpn=1, mgmt_class=MgmtClass.SUBN_ADM,
+        self.sock, handle = _request(server, op=constant("OPEN"), view=view.encode(), path=b"0")
+        sock, self.agent = _request(
+            server, op=constant("REGISTER"), handle=handle, qpn=1, mgmt_class=MgmtClass.SUBN_ADM,
             mgmt_class_version=CLASS_VERSION, rmpp_version=1,
         )  # fmt: skip
         sock.close()
@@ -53,13 +53,13 @@ class SaTables:
     def __exit__(self, *why: object) -> None:
         self.sock.close()
 
-    def tables(self, record: type[Structure], questions: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
-        """SubnAdmGetTable of each question (component → value): its number and uint8[records, record.size], as answers come.
+    def tables(self, record: type[Structure], queries: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
+        """SubnAdmGetTable of each query (component → value): its number and uint8[records, record.size], as answers come.
 
         Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer than its time.
         """
         waiting: dict[int, int] = {}
-        rest = iter(enumerate(questions))
+        rest = iter(enumerate(queries))
         while True:
             while len(waiting) < WINDOW and (one := next(rest, None)) is not None:
                 waiting[self._send(record, one[1])] = one[0]
@@ -109,27 +109,27 @@ class SaTables:
                 return message[HEAD_SIZE:]
 
 
-def _ask(door: str, **fields: Any) -> tuple[socket.socket, int]:
-    """The connection after one question, and the value of its answer."""
-    asked = np.zeros(1, types()["softib_umad_ask"])
-    asked["magic"], asked["version"] = constant("MAGIC"), constant("VERSION")
+def _request(server: str, **fields: Any) -> tuple[socket.socket, int]:
+    """The connection after one query, and the value of its answer."""
+    request = np.zeros(1, types()["softib_umad_ask"])
+    request["magic"], request["version"] = constant("MAGIC"), constant("VERSION")
     for name, value in fields.items():
-        asked[name] = value
+        request[name] = value
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         sock.settimeout(30)
-        sock.connect(door)
-        sock.sendall(asked.tobytes())
-        told = np.frombuffer(sock.recv(MESSAGE_SIZE), types()["softib_umad_reply"])[0]
-        if told["error"]:
-            raise PeerError(f"the host's umad device cannot be opened: {os.strerror(int(told['error']))}")
+        sock.connect(server)
+        sock.sendall(request.tobytes())
+        reply = np.frombuffer(sock.recv(MESSAGE_SIZE), types()["softib_umad_reply"])[0]
+        if reply["error"]:
+            raise PeerError(f"the host's umad device cannot be opened: {os.strerror(int(reply['error']))}")
     except (OSError, ValueError, IndexError) as error:
         sock.close()
         raise PeerError(f"the fabric's umad devices do not answer: {error}") from None
     except PeerError:
         sock.close()
         raise
-    return sock, int(told["value"])
+    return sock, int(reply["value"])
 
 
 def _records(message: bytes, record: type[Structure]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What ``/sys/class/infiniband`` says of a port, line by line as a kernel writes it, read from the fabric's arrays.
+"""What ``/sys/class/infiniband`` shows of a port, line by line as a kernel writes it, read from the fabric's arrays.
 
 Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates are what its table makes of the active
 speed and width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets at 64 bits.
@@ -32,7 +32,7 @@ STATE_NAMES = {
 }  # fmt: skip
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
 """What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5 writes it."""
-BOARD = PSID.tobytes().rstrip(b"\0").decode()
+PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
 TENTHS = {
     "SDR": 25, "DDR": 50, "QDR": 100, "FDR10": 100, "FDR": 140, "EDR": 250, "HDR": 500, "NDR": 1000, "XDR": 2000,
@@ -47,7 +47,7 @@ by nobody yet, and a zero would be a lie. node_exporter wants the directory wher
 Text = Callable[[Fabric, int], str]
 
 
-def words(value: int, count: int = 4) -> str:
+def hex_groups(value: int, count: int = 4) -> str:
     """``count`` groups of four hexadecimal digits, as GUIDs stand in sysfs."""
     digits = f"{value:0{4 * count}x}"
     return ":".join(digits[i : i + 4] for i in range(0, 4 * count, 4))
@@ -70,7 +70,7 @@ def rate_text(f: Fabric, port: int) -> str:
 def gid_text(f: Fabric, port: int, index: int) -> str:
     """GID ``index``: the prefix and a GUID of the table, or zeros."""
     guid = int(f.guids[f.guid_base[port] + index])
-    return words(int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid if guid else 0, 8)
+    return hex_groups(int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid if guid else 0, 8)
 
 
 def _field(name: str, pattern: str) -> Text:
@@ -95,13 +95,13 @@ def _counter(name: str, bits: int) -> Text:
 
 DEVICE_FILES: dict[str, Text] = {
     "node_type": lambda f, n: f"{int(f.node_type[n])}: {SPEED_NAMES.get(NodeType(int(f.node_type[n])), '<unknown>')}",
-    "node_guid": lambda f, n: words(int(f.node_guid[n])),
-    "sys_image_guid": lambda f, n: words(int(f.sys_guid[n])),
+    "node_guid": lambda f, n: hex_groups(int(f.node_guid[n])),
+    "sys_image_guid": lambda f, n: hex_groups(int(f.sys_guid[n])),
     "node_desc": lambda f, n: bytes(f.node_desc[n]).split(b"\0")[0].decode("utf-8", "surrogateescape"),
     "fw_ver": lambda f, n: FIRMWARE,
     "hw_rev": lambda f, n: f"{int(f.revision[n]):x}",
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
-    "board_id": lambda f, n: BOARD,
+    "board_id": lambda f, n: PSID_TEXT,
 }
 """File of a device → its line for a node's row."""
 

@@ -1,6 +1,6 @@
 """What a host calls its adapters: programs write ``/sys/class/infiniband/DEVICE/node_desc``, as rdma-ndd of rdma-core does.
 
-A kernel gives the text to the driver; mlx5's gives it to the firmware, which tells it as NodeDescription from then on and raises
+A kernel gives the text to the driver; mlx5's gives it to the firmware, which reports it as NodeDescription from then on and raises
 trap 144 with NodeDescriptionChange on the adapter's ports (IBA 14.2.5.1; ``mlx5_ib_modify_device`` of Linux: "pass node
 desc to FW, so it can generate a 144 trap"). Here the daemon watches the file of every view (inotify(7)), however it was reached:
 through a preload library, a namespace, or the tree's path.

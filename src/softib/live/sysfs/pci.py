@@ -41,7 +41,7 @@ _SLOTS = (
 
 
 def _generation(f: Fabric, node: int) -> int:
-    """Place in :data:`_SLOTS` of what the node's first port supports."""
+    """Index in :data:`_SLOTS` of what the node's first port supports."""
     info = f.port_info[int(f.node_base[node]) + (f.node_type[node] != NodeType.SWITCH)]
     if int(PortInfo.link_speed_ext2_supported.get(info)):
         return 0
@@ -102,12 +102,12 @@ PCI_FILES: dict[str, Text] = {
 """File of a PCI function → its line for a node's row."""
 
 
-def pci_name(place: int) -> str:
-    """Domain, bus, device and function of adapter number ``place`` of its host."""
-    return f"{place // ROOTS:04x}:{16 * (place % ROOTS + 1) + 1:02x}:00.0"
+def pci_name(slot: int) -> str:
+    """Domain, bus, device and function of adapter number ``slot`` of its host."""
+    return f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1) + 1:02x}:00.0"
 
 
-def pci_folder(place: int) -> str:
+def pci_folder(slot: int) -> str:
     """Its directory, below ``/``: behind a root port of its own."""
-    root = f"{place // ROOTS:04x}:{16 * (place % ROOTS + 1):02x}"
-    return f"sys/devices/pci{root}/{root}:00.0/{pci_name(place)}"
+    root = f"{slot // ROOTS:04x}:{16 * (slot % ROOTS + 1):02x}"
+    return f"sys/devices/pci{root}/{root}:00.0/{pci_name(slot)}"

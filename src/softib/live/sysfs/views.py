@@ -7,23 +7,19 @@ way to read a directory works on it. Files are written when the view is made, an
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
+from softib.fabric.hosts import device_name, host_of
 from softib.fabric.model import Fabric
-from softib.live.node_index import PORT_SUFFIX
+from softib.fabric.node_finder import PORT_SUFFIX
 from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
 from softib.live.sysfs.pci import PCI_FILES, pci_folder, pci_name
 
-__all__ = ["Device", "View", "Views", "host_of"]
+__all__ = ["Device", "View", "Views"]
 
-DEVICE_WORD = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
-"""Second word of a NodeDescription that is the adapter's name on its host (``node-001 mlx5_3``)."""
 ABI_VERSION = 5
 """Of user_mad (the kernel's IB_USER_MAD_ABI_VERSION)."""
 UVERBS_ABI = 6
@@ -36,47 +32,29 @@ writable in a tree that is not."""
 
 @dataclass(frozen=True)
 class Device:
-    """An adapter: its name on the host, its node, those of its portnums that are shown, and its number among the host's."""
+    """An adapter: its name on the host, its node, those of its portnums that are shown, and its slot, the number among the host's."""
 
     name: str
     node: int
     portnums: tuple[int, ...]
-    place: int = 0
+    slot: int = 0
 
     @property
     def folder(self) -> str:
         """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on every kernel."""
-        return f"{pci_folder(self.place)}/infiniband/{self.name}"
-
-
-def _words(f: Fabric, node: int) -> list[str]:
-    return f.node_name(node).split(" ")
-
-
-def host_of(f: Fabric, node: int) -> list[int]:
-    """The CAs of the host that ``node`` is in: those whose description begins with the same host name, or that have its
-    SystemImageGUID. A switch is alone."""
-    if f.is_switch[node]:
-        return [node]
-    first = _words(f, node)
-    same = np.flatnonzero((f.sys_guid == f.sys_guid[node]) & ~f.is_switch).tolist() if f.sys_guid[node] else [node]
-    if len(first) == 2 and DEVICE_WORD.fullmatch(first[1]):
-        prefix = np.frombuffer(f"{first[0]} ".encode(), np.uint8)
-        near = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & ~f.is_switch).tolist()
-        same = sorted({*same, *(n for n in near if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]))})
-    return [int(n) for n in same]
+        return f"{pci_folder(self.slot)}/infiniband/{self.name}"
 
 
 def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]:
     """Named as their descriptions name them where these differ, else ``mlx5_0``, ``mlx5_1`` …"""
-    told = [w[1] if len(w := _words(f, n)) == 2 and DEVICE_WORD.fullmatch(w[1]) else "" for n in nodes]
-    if "" in told or len(set(told)) < len(told):
-        told = [f"mlx5_{i}" for i in range(len(nodes))]
-    places = {node: i for i, node in enumerate(host_of(f, nodes[0]))}  # the same in every view
+    names = [device_name(f, node) for node in nodes]
+    if "" in names or len(set(names)) < len(names):
+        names = [f"mlx5_{i}" for i in range(len(nodes))]
+    slots = {node: i for i, node in enumerate(host_of(f, nodes[0]))}  # the same in every view
     devices = []
-    for name, node in zip(told, nodes, strict=True):
+    for name, node in zip(names, nodes, strict=True):
         ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
-        devices.append(Device(name, node, ports if portnum is None else (portnum,), places[node]))
+        devices.append(Device(name, node, ports if portnum is None else (portnum,), slots[node]))
     return devices
 
 
@@ -118,13 +96,13 @@ class View:
             self._lines[f"dev/infiniband/uverbs{number}"] = lambda: ""
             for name, text in DEVICE_FILES.items():
                 self._lines[f"{base}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
-            pci = pci_folder(device.place)
+            pci = pci_folder(device.slot)
             for name, text in PCI_FILES.items():
                 self._lines[f"{pci}/{name}"] = lambda text=text, n=device.node: text(f, n)  # type: ignore[misc]
-            self._lines[f"{pci}/uevent"] = lambda place=device.place: f"PCI_SLOT_NAME={pci_name(place)}"  # type: ignore[misc]
+            self._lines[f"{pci}/uevent"] = lambda slot=device.slot: f"PCI_SLOT_NAME={pci_name(slot)}"  # type: ignore[misc]
             # Where its IP addresses are: the loopback interface has all of 127.0.0.0/8.
             self._lines[f"{pci}/net/lo/address"] = lambda: "00:00:00:00:00:00"
-            self._links[f"{device.folder}/device"] = f"../../../{pci_name(device.place)}"
+            self._links[f"{device.folder}/device"] = f"../../../{pci_name(device.slot)}"
             self._links[base] = f"../../{device.folder.removeprefix('sys/')}"
             self._links[f"{verbs}/device"] = f"../../../{pci.removeprefix('sys/')}"
             for portnum in device.portnums:
@@ -145,7 +123,7 @@ class View:
             base = f"{CLASS}_mad/{kind}{len(self.umads)}"
             self._lines[f"{base}/ibdev"] = lambda: device.name
             self._lines[f"{base}/port"] = lambda: str(portnum)
-            self._links[f"{base}/device"] = f"../../../{pci_folder(device.place).removeprefix('sys/')}"
+            self._links[f"{base}/device"] = f"../../../{pci_folder(device.slot).removeprefix('sys/')}"
             self._lines[f"dev/infiniband/{kind}{len(self.umads)}"] = lambda: ""
         self.umads.append(port)
 
@@ -241,10 +219,10 @@ class Views:
         """The view of ``softib run --node NAMED``, which leads to ``port``.
 
         A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``, and a
-        ``port`` that was asked for ``alone``, a port.
+        ``port`` that was named too (``alone``), that port.
         """
         node = int(self.fabric.port_node[port])
-        if not alone and named in ("", _words(self.fabric, node)[0]):
+        if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):
             return self.of_host(node)
         if alone or PORT_SUFFIX.fullmatch(named):
             return self.of_port(port)

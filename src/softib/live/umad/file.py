@@ -1,17 +1,17 @@
 """One open umad device of a program under our preload library: what a kernel keeps for it.
 
-Its descriptor in the program is a connection to the daemon, so a program that closes it, or dies, is gone at once.
+Its descriptor in the program is a connection to the daemon, which therefore knows at once when the program closes it or
+dies.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import selectors
 import socket
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from softib.live.umad.agents import AgentTable
 from softib.live.umad.grh import ROUTE, pkey_index_at
 from softib.live.umad.kernels import from_frames
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE
+from softib.live.unix_server import SendQueue
 
 __all__ = ["Ancillary", "IssmFile", "Pending", "RmppPayload", "UmadFile", "tid_of"]
 
@@ -52,14 +53,14 @@ class RmppPayload:
 
 @dataclass(frozen=True)
 class Ancillary:
-    """What travels beside the message of a program that is being handled: the ``port`` it sits on (None: it is no
-    program's), the rest of an RMPP message, and what the header says of a GRH on the other side (``there``) and on an
-    agent's answer (``back``), 24 octets each."""
+    """What comes with the message of a program that is being handled: the program's ``port`` (None: no program sent it),
+    the rest of an RMPP message, and what the header says of a GRH at the receiver (``forward_route``) and on an agent's
+    answer (``return_route``), 24 octets each."""
 
     port: int | None = None
     payload: RmppPayload | None = None
-    there: bytes | None = None
-    back: bytes | None = None
+    forward_route: bytes | None = None
+    return_route: bytes | None = None
 
 
 @dataclass
@@ -80,35 +81,39 @@ def tid_of(mad: np.ndarray) -> int:
 
 class UmadFile:
     """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what the socket did not
-    take yet; ``pending`` the requests that nobody has answered yet, by TID."""
+    take yet; ``pending`` the requests that nobody has answered yet, by TID. ``ancillary()`` gives what comes with the
+    message that is being handled."""
 
     issm = False
 
     def __init__(
         self, fabric: Fabric, number: int, port: int, sock: socket.socket, name: str, pid: int,
-        beside: Callable[[], Ancillary],
+        selector: selectors.BaseSelector, ancillary: Callable[[], Ancillary],
     ):  # fmt: skip
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
-        self.fabric, self.beside = fabric, beside
-        self.gone = False
-        self.watched = 0
+        self.fabric, self.ancillary = fabric, ancillary
+        self.hung_up = False
         self.classes = np.zeros(256, np.uint8)
         self.table = AgentTable()
-        self.queue: deque[tuple[bytes, RmppPayload | None]] = deque()
+        self.queue = SendQueue(sock, selector, QUEUE_LIMIT)
         self.pending: dict[int, Pending] = {}
-        self.lost = 0
-        self.due = 0
+        self.announced = 0
         """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
-        """While its own requests are handled: TIDs of those that were answered at once."""
+        """While this file's requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
         self._words = self._out.view(np.uint32)
         self._views = [row.data for row in self._out]
 
+    @property
+    def closed(self) -> bool:
+        """The program closed it, or does not exist any more."""
+        return self.hung_up or self.queue.broken
+
     # -- as a station --
 
     def takes(self, mad: np.ndarray) -> bool:
-        """An answer that is awaited, or something that an agent registered for."""
+        """An awaited answer, or a MAD that an agent registered for."""
         if _answers(mad):
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
@@ -146,11 +151,11 @@ class UmadFile:
         if not n:
             return
         from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
-        beside = self.beside()
-        own = self.answered is not None
-        route = beside.back if own else beside.there
-        if payload is None and not own:
-            payload = beside.payload
+        ancillary = self.ancillary()
+        to_requester = self.answered is not None
+        route = ancillary.return_route if to_requester else ancillary.forward_route
+        if payload is None and not to_requester:
+            payload = ancillary.payload
         for i in range(n):
             mad = frames[i, 32:]
             if _answers(mad):
@@ -163,68 +168,36 @@ class UmadFile:
                 if taker is None:
                     continue
                 self._words[i, 0] = taker
-            if not own and beside.port is not None:
-                self._out[i, PKEY_INDEX] = pkey_index_at(self.fabric, beside.port, int(frames[i, 3]), self.port) & 255
+            if not to_requester and ancillary.port is not None:
+                self._out[i, PKEY_INDEX] = (
+                    pkey_index_at(self.fabric, ancillary.port, int(frames[i, 3]), self.port) & 255
+                )
             if route is not None:
                 self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if payload is not None:
                 self._words[i, 4] = HEAD_SIZE + payload.octets
-                self.send(self._views[i])  # the announcement: see umad.h
-                self.send(self._out[i].tobytes(), payload)
+                self.queue.send(self._views[i])  # the announcement: see umad.h
+                self.queue.send(self._views[i], payload.fd)
             else:
-                self.send(self._views[i])
+                self.queue.send(self._views[i])
 
     def _forget(self, tid: int) -> None:
         done = self.pending.pop(tid, None)
         if done is not None and done.payload is not None:
             done.payload.drop()
 
-    # -- its socket --
-
-    def send(self, message: Any, payload: RmppPayload | None = None) -> None:
-        """To the program, behind what waits already. Never blocks."""
-        if not self.queue and self._send(message, payload):
-            return
-        if len(self.queue) >= QUEUE_LIMIT:
-            self.lost += 1
-            return
-        self.queue.append((bytes(message), payload.keep() if payload else None))
-
-    def _send(self, message: Any, payload: RmppPayload | None) -> bool:
-        try:
-            if payload is None:
-                self.sock.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-            else:
-                socket.send_fds(self.sock, [message], [payload.fd], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        except BlockingIOError:
-            return False
-        except OSError:
-            self.gone = True
-        return True
-
-    def flush(self) -> None:
-        """Send what waits, as far as the program's socket takes it."""
-        while self.queue and not self.gone:
-            message, payload = self.queue[0]
-            if not self._send(message, payload):
-                return
-            self.queue.popleft()
-            if payload is not None:
-                payload.drop()
+    # -- its end --
 
     def time_out(self, tid: int, waited: Pending) -> None:
-        """Tell the program that its request was not answered: it comes back with ETIMEDOUT."""
+        """Nobody answered the program's request: it comes back with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
-        self.send(message.tobytes())
+        self.queue.send(message.tobytes())
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the socket and drop what waits."""
         self.sock.close()
-        for _, payload in self.queue:
-            if payload is not None:
-                payload.drop()
         self.queue.clear()
         for tid in list(self.pending):
             self._forget(tid)
@@ -236,16 +209,15 @@ def _answers(mad: np.ndarray) -> bool:
 
 
 class IssmFile:
-    """An open issm device: as long as it is open, the port says IsSM. It takes nothing; a umad file does."""
+    """An open issm device: as long as it is open, its port has IsSM set. It takes nothing; a umad file does."""
 
     issm = True
-    gone = False
+    queue: tuple[()] = ()
 
     def __init__(self, number: int, port: int, sock: socket.socket, name: str, pid: int):
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
         self.classes = np.zeros(256, np.uint8)
-        self.queue: tuple[()] = ()
-        self.watched = 0
+        self.closed = False
 
     def takes(self, mad: np.ndarray) -> bool:
         """Nothing."""
@@ -254,9 +226,6 @@ class IssmFile:
     def deliver(self, frames: np.ndarray) -> None:
         """Nothing comes."""
 
-    def flush(self) -> None:
-        """Nothing waits."""
-
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self.sock.close()

@@ -1,6 +1,6 @@
 """Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them (IBA 8.3, 13.5.4).
 
-A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and which of its own GIDs
+A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and which of the receiver's GIDs
 the packet was for. A GRH for a GID that the port at the DLID does not have is dropped there (IBA 9.6.1.2.3).
 """
 
@@ -56,13 +56,13 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
     """
     if not message[QPN].any():
         return bytes(24), bytes(24)
-    told = message[ROUTE].tobytes()
+    route = message[ROUTE].tobytes()
     there = _port_at(f, int(message[28]) << 8 | int(message[29]))
-    index = None if there is None else _index_of(f, there, told[4:20])
+    index = None if there is None else _index_of(f, there, route[4:20])
     if index is None:
         return None, None
-    arrives = bytes((1, index)) + told[2:4] + _gid(f, port, told[1]) + told[20:]
-    return arrives, bytes((1, told[1], ANSWERS_HOPS)) + told[3:]
+    arrives = bytes((1, index)) + route[2:4] + _gid(f, port, route[1]) + route[20:]
+    return arrives, bytes((1, route[1], ANSWERS_HOPS)) + route[3:]
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:

@@ -1,7 +1,7 @@
-"""What programs write to their umad devices, and what becomes of it: answered, forwarded, kept until its time is over.
+"""What programs write to their umad devices: it is answered, forwarded, or kept until it times out.
 
 Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and sends while one program
-asks. What it leaves (RMPP messages, GRHs, requests that nobody answered at once) is handled here.
+sends. What it leaves (RMPP messages, GRHs, requests that nobody answered at once) is handled here.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from softib.live.umad.file import Ancillary, IssmFile, Pending, RmppPayload, Uma
 from softib.live.umad.grh import routes_of
 from softib.live.umad.kernels import GONE, LEFT, SPECIAL, from_frames, to_frames, umad_pump
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
+from softib.live.unix_server import ANCILLARY_SIZE, descriptors
 
 __all__ = ["UmadRequests"]
 
 LEAST_MESSAGE = HEAD_SIZE + 36
 MS_PS = 1_000_000_000
-RIGHTS = socket.CMSG_SPACE(4 * struct.calcsize("i"))
 GRH_PRESENT = 32
 NOTHING = Ancillary()
 
 
 class UmadRequests:
-    """Reads the open ``files`` (those of ``number`` → file) and keeps the requests' timers. :meth:`tick` must be called
-    when :meth:`wait_s` is over. ``beside`` is what travels beside the message that is being handled."""
+    """Reads the open ``files`` (by number) and keeps the requests' timers. :meth:`tick` must be called when :meth:`wait_s`
+    is over. ``ancillary`` comes with the message that is being handled."""
 
     def __init__(self, router: MadRouter, files: Mapping[int, object]):
         self.router, self.files = router, files
-        self.beside = NOTHING
+        self.ancillary = NOTHING
         self._timers: list[tuple[int, int, int, int]] = []
         self._order = itertools.count()
         self._in, self._out = np.zeros((2, BURST, MESSAGE_SIZE), np.uint8)
@@ -87,7 +87,7 @@ class UmadRequests:
 
     def read(self, file: UmadFile) -> None:
         """Handle what ``file``'s program has written, as far as others need not wait too long."""
-        if self.router.pumps and not file.queue and not file.due and self._pump(file) not in (SPECIAL, LEFT):
+        if self.router.pumps and not file.queue and not file.announced and self._pump(file) not in (SPECIAL, LEFT):
             return  # behind one for another program there are often more: they go together
         for _ in range(ROUNDS):
             n = 0
@@ -101,7 +101,7 @@ class UmadRequests:
                     self._sizes[n] = size
                     n += 1
             self._handle(file, n)
-            if n < BURST or file.gone:
+            if n < BURST or file.closed:
                 return
 
     def _pump(self, file: UmadFile) -> int:
@@ -110,14 +110,14 @@ class UmadRequests:
         now_ps = clock_ps()
         router.counts[:] = 0
         # A manager's issm file is a station too, but sends nothing: stock OpenSM is alone with it. (A bring-up of 20,594 MADs:
-        # 13 turns of the loop instead of 163, and 6.7 us of CPU a MAD instead of 7.3.)
+        # 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD instead of 7.3.)
         others = any(s is not file and not isinstance(s, IssmFile) for s in router.stations.values())
         ended = int(umad_pump(
             router.plane.tables, router.cells, file.port, file.number, now_ps, file.sock.fileno(),
             0 if router.alone else socket.MSG_DONTWAIT, PUMP_ROUNDS if others else PUMP_ROUNDS_ALONE,
             table.qp, table.kernel_rmpp, table.known, *self._messages, file.classes, router.burst,
         ))  # fmt: skip
-        file.gone |= ended == GONE
+        file.hung_up |= ended == GONE
         if ended == LEFT:
             self._finish(file, 1, now_ps)
         else:
@@ -130,14 +130,14 @@ class UmadRequests:
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
         """Handle the message in ``row`` if it is one that goes alone, and before it those in the rows before."""
         if payload is None and self._in_words[row, 4] > MESSAGE_SIZE:
-            file.due += 1  # the next but with the whole message beside it: see umad.h
+            file.announced += 1  # the next one has the whole message beside it: see umad.h
             return False
         if payload is None and (size < LEAST_MESSAGE or not self._in[row, GRH_PRESENT]):
             return False
         self._handle(file, row)
         self._in[0] = self._in[row]
         self._sizes[0] = size
-        file.due = max(0, file.due - (payload is not None))
+        file.announced = max(0, file.announced - (payload is not None))
         self._handle(file, 1, payload)
         if payload is not None:
             payload.drop()
@@ -147,16 +147,15 @@ class UmadRequests:
         """Octets of the next message, now in ``row``; -1 when there is none. The caller drops the payload."""
         flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
-            size, beside, _, _ = file.sock.recvmsg_into([self._rows[row]], RIGHTS, flags)
+            size, control, _, _ = file.sock.recvmsg_into([self._rows[row]], ANCILLARY_SIZE, flags)
         except BlockingIOError:
             return -1, None
         except OSError:
-            size, beside = 0, []
+            size, control = 0, []
         if not size:
-            file.gone = True
+            file.hung_up = True
             return -1, None
-        fds = [fd for _, kind, data in beside if kind == socket.SCM_RIGHTS
-               for fd in struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])]  # fmt: skip
+        fds = descriptors(control)
         octets = int(self._in_words[row, 4]) - HEAD_SIZE
         wanted = 1 if size == MESSAGE_SIZE and 256 < octets <= constant("LONGEST") else 0
         for fd in fds[wanted:]:
@@ -175,17 +174,17 @@ class UmadRequests:
             return
         router = self.router
         to_frames(self._in, self._in_words, self._sizes, n, file.table.qp, *self._columns)
-        beside = Ancillary(file.port, payload)
+        ancillary = Ancillary(file.port, payload)
         if self._in[0, GRH_PRESENT]:  # such a message comes alone
-            there, back = routes_of(router.fabric, file.port, self._in[0])
-            if there is None:  # its GID is nobody's at that LID: it is dropped there
+            forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
+            if forward_route is None:  # its GID is nobody's at that LID: it is dropped there
                 self._keep_unanswered(file, n, router.frames[:n], [], payload, clock_ps())
                 return
-            beside = replace(beside, there=there, back=back)
-        self.beside = beside
+            ancillary = replace(ancillary, forward_route=forward_route, return_route=return_route)
+        self.ancillary = ancillary
         now_ps = clock_ps()
-        if not router.answer(file, n, now_ps):  # a mistake of ours: the requests came back as timed out
-            self.beside = NOTHING
+        if not router.answer(file, n, now_ps):  # a bug of ours: the requests came back as timed out
+            self.ancillary = NOTHING
             return
         self._finish(file, n, now_ps, payload)
 
@@ -193,13 +192,13 @@ class UmadRequests:
         """What the kernels leave to do; requests that got no answer at once are kept."""
         router = self.router
         requests = router.frames[:n].copy() if self._awaits[:n].any() else None
-        if self.beside is NOTHING:
-            self.beside = Ancillary(file.port)
+        if self.ancillary is NOTHING:
+            self.ancillary = Ancillary(file.port)
         file.answered, sent = [], int(router.counts[SENT])
         try:
             router.finish(file, now_ps)
         finally:
-            answered, file.answered, self.beside = file.answered, None, NOTHING
+            answered, file.answered, self.ancillary = file.answered, None, NOTHING
             router.sls[:n] = router.pkey_indices[:n] = 0
         if requests is not None and len(answered) + sent < n:
             self._keep_unanswered(file, n, requests, answered, payload, now_ps)
@@ -222,7 +221,7 @@ class UmadRequests:
                 self._keep(file, tid, self._in[row, : int(self._sizes[row])].tobytes(), payload, now_ps)
 
     def _keep(self, file: UmadFile, tid: int, message: bytes, payload: RmppPayload | None, now_ps: int) -> None:
-        """This request waits for its answer."""
+        """``message`` waits for its answer."""
         old = file.pending.pop(tid, None)
         if old is not None and old.payload is not None:
             old.payload.drop()
@@ -248,16 +247,16 @@ class UmadRequests:
                 continue  # answered meanwhile
             del file.pending[tid]
             if waits.tries:
-                self._again(file, tid, waits, now_ps)
+                self._retry(file, tid, waits, now_ps)
             else:
                 file.time_out(tid, waits)
             if waits.payload is not None:
                 waits.payload.drop()
 
-    def _again(self, file: UmadFile, tid: int, waits: Pending, now_ps: int) -> None:
+    def _retry(self, file: UmadFile, tid: int, waits: Pending, now_ps: int) -> None:
         self._in[0, : len(waits.message)] = np.frombuffer(waits.message, np.uint8)
         self._sizes[0] = len(waits.message)
         self._handle(file, 1, waits.payload)
-        again = file.pending.get(tid)
-        if again is not None:
-            again.tries = waits.tries - 1
+        pending = file.pending.get(tid)
+        if pending is not None:
+            pending.tries = waits.tries - 1

@@ -1,6 +1,6 @@
 """What happened to the ports of nodes that programs use: the unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4).
 
-MADs and faults change the arrays; this compares the few ports that somebody watches with what they were.
+MADs and faults change the arrays; this compares the few ports that are watched with what they were.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PortEvents:
         self._epoch = -1
 
     def watch(self, node: int) -> None:
-        """From now on changes of ``node`` are told."""
+        """From now on changes of ``node`` are reported."""
         self._watched[node] += 1
         if self._watched[node] == 1:
             self._seen[node] = self._looks(node)
@@ -86,14 +86,14 @@ class PortEvents:
 
 def _differences(before: _Look, now: _Look) -> list[str]:
     """Events of one port, in the order in which a program should hear them."""
-    told = []
+    events = []
     if before.active and not now.active:
-        told.append("PORT_ERR")
+        events.append("PORT_ERR")
     for name, kind in (("lid", "LID_CHANGE"), ("gids", "GID_CHANGE"), ("pkeys", "PKEY_CHANGE"), ("sm", "SM_CHANGE")):
         if getattr(before, name) != getattr(now, name):
-            told.append(kind)
+            events.append(kind)
     if now.active and not before.active:
-        told.append("PORT_ACTIVE")
+        events.append("PORT_ACTIVE")
     if now.reregisters != before.reregisters:
-        told.append("CLIENT_REREGISTER")
-    return told
+        events.append("CLIENT_REREGISTER")
+    return events

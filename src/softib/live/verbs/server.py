@@ -1,6 +1,6 @@
-"""Where programs under ``libsoftib-verbs.so`` join the fabric: they get a number, and are known dead when they hang up.
+"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and has ended when it hangs up.
 
-Messages: ``preload/verbs/fabric/server.h``. The data path does not come by here.
+Messages: ``preload/verbs/fabric/server.h``. The data path does not pass here.
 """
 
 from __future__ import annotations
@@ -10,56 +10,42 @@ import errno
 import os
 import selectors
 import socket
-import struct
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
 from softib.live.mad_router import MadRouter
+from softib.live.proc import process_start
+from softib.live.unix_server import SendQueue, SeqpacketServer, peer_pid, receive, receive_fds
 from softib.live.verbs.async_events import PortEvents
 from softib.live.verbs.shared_heap import SharedHeap
 from softib.live.verbs.traffic import Traffic
 
-__all__ = ["HEADER", "Process", "VerbsServer", "process_start"]
+__all__ = ["HEADER", "Process", "VerbsServer"]
 
-HEADER = PRELOAD / "verbs" / "fabric" / "server.h"
+HEADER = CHeader("verbs/fabric/server.h")
+types, constant = HEADER.types, HEADER.constant
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""Numbers go round in so many, or in twice as many as there are programs: whoever waits looks at all in use."""
-LONGEST = 4096
-BURST = 64
+"""Numbers are given out again after so many, or after twice as many as there are programs: who waits looks at all in use."""
+ROUNDS = 64
+"""Requests of one program in a row before the others have the loop."""
 SUBSCRIPTIONS = 256
 """Descriptors that one process may leave here."""
 UNSENT = 1024
 """Events that wait for a descriptor whose socket is full; beyond, the oldest is lost."""
-SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-RIGHTS = socket.CMSG_SPACE(4 * struct.calcsize("i"))
 
 
-@cache
-def types() -> dict[str, np.dtype]:
-    """The structures of the header."""
-    return structures(HEADER)
-
-
-@cache
-def constant(name: str) -> int:
-    """``SOFTIB_`` + ``name``."""
-    return define(HEADER, f"SOFTIB_{name}")
-
-
-def told(error: int = 0, number: int = 0) -> bytes:
-    """An answer."""
-    answer = np.zeros(1, types()["softib_server_reply"])
-    answer["magic"], answer["version"] = constant("SERVER_MAGIC"), constant("SERVER_VERSION")
-    answer["error"], answer["number"] = error, number
-    return answer.tobytes()
+def reply(error: int = 0, number: int = 0) -> bytes:
+    """The reply to a greeting or a request."""
+    row = np.zeros(1, types()["softib_server_reply"])
+    row["magic"], row["version"] = constant("SERVER_MAGIC"), constant("SERVER_VERSION")
+    row["error"], row["number"] = error, number
+    return row.tobytes()
 
 
 def event(kind: int, portnum: int) -> bytes:
@@ -69,99 +55,53 @@ def event(kind: int, portnum: int) -> bytes:
     return made.tobytes()
 
 
-def process_start(pid: int) -> int:
-    """When ``pid`` began (clock ticks after boot, field 22 of /proc/PID/stat), 0 = there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    fields = text[text.rfind(b")") + 2 :].split()
-    return int(fields[19]) if len(fields) > 19 else 0
-
-
 @dataclass(eq=False)
 class Process:
-    """A program that has joined. ``events`` are the sockets that it left for events, by node."""
+    """A program that has joined. ``events`` are the queues to the sockets that it left for events, by node."""
 
     number: int
     pid: int
     started: int
     view: str
     sock: socket.socket
-    events: list[tuple[int, socket.socket]] = field(default_factory=list)
+    events: list[tuple[int, SendQueue]] = field(default_factory=list)
 
 
 Hook = Callable[[Process], None]
 
 
-class VerbsServer:
-    """Listens at ``folder/verbs.sock`` (mode 0600). ``on_join`` and ``on_leave`` are called with each :class:`Process`:
-    before it is told its number, and when its traffic has been added up. Nothing that a client sends hurts the daemon: what is
-    not understood ends the connection or is refused."""
+class VerbsServer(SeqpacketServer):
+    """Listens at ``folder/verbs.sock``. ``on_join`` and ``on_leave`` are called with each :class:`Process`: before it gets
+    its number, and when its traffic has been added up. What is not understood ends the connection or is refused."""
 
     def __init__(self, router: MadRouter, traffic: Traffic, folder: Path, selector: selectors.BaseSelector,
                  clock: Callable[[], int]):  # fmt: skip
-        self.router, self.traffic, self.selector, self.clock = router, traffic, selector, clock
-        self.path = folder / "verbs.sock"
+        super().__init__(folder / "verbs.sock", selector)
+        self.router, self.traffic, self.clock = router, traffic, clock
         self.processes: dict[int, Process] = {}
         self.on_join: list[Hook] = []
         self.on_leave: list[Hook] = []
         self.changes = PortEvents(router.plane)
         self.memory = SharedHeap(folder / "verbs")
-        self.unsent: dict[socket.socket, deque[bytes]] = {}
-        self._visitors: set[socket.socket] = set()
         self._next = 1
-        self.path.unlink(missing_ok=True)
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.listener.setblocking(False)
-        self.listener.bind(str(self.path))
-        os.chmod(self.path, 0o600)
-        self.listener.listen(128)
-        selector.register(self.listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
-        """Hang up on everybody; programs are told that their devices are gone."""
+        """Hang up on everybody; programs get the event that their devices are fatally broken."""
         for process in list(self.processes.values()):
             for node, _ in list(process.events):
-                self.tell(node, constant("EVENT_DEVICE_FATAL"), 0, only=process)
+                self.notify(node, constant("EVENT_DEVICE_FATAL"), 0, only=process)
             self._leave(process)
-        for sock in list(self._visitors):
-            self._dismiss(sock)
-            sock.close()
-        self.selector.unregister(self.listener)
-        self.listener.close()
-        self.path.unlink(missing_ok=True)
+        super().close()
         self.memory.close()
 
     # -- joining --
 
-    def _accept(self, events: int) -> None:
-        for _ in range(BURST):
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
-            self._visitors.add(sock)
-            self.selector.register(sock, selectors.EVENT_READ, lambda events, sock=sock: self._greet(sock))
-            self._greet(sock)  # mostly it has spoken already
-
-    def _dismiss(self, sock: socket.socket) -> None:
-        self._visitors.discard(sock)
-        self.selector.unregister(sock)
-
-    def _greet(self, sock: socket.socket) -> None:
-        try:
-            message = sock.recv(LONGEST)
-        except BlockingIOError:
-            return
-        except OSError:
-            message = b""
-        self._dismiss(sock)
+    def greeted(self, sock: socket.socket, message: bytes) -> None:
+        """A program joins."""
         error, process = self._welcome(message, sock)
         with contextlib.suppress(OSError):
             if message:
-                sock.send(told(error, process.number if process else 0))
+                sock.send(reply(error, process.number if process else 0))
         if process is None:
             sock.close()
             return
@@ -174,7 +114,7 @@ class VerbsServer:
         if int.from_bytes(message[4:8], "little") != constant("SERVER_VERSION") or len(message) != kind.itemsize:
             return errno.EPROTO, None  # the answer names our version
         hello = np.frombuffer(message, kind)[0]
-        pid = struct.unpack("=3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        pid = peer_pid(sock)
         number = self._number()
         if number is None:
             return errno.EMFILE, None
@@ -186,7 +126,7 @@ class VerbsServer:
         return 0, process
 
     def _number(self) -> int | None:
-        """The next that nobody has, and nobody's memory still bears; one that was just given up comes last."""
+        """The next that no program has and no memory of a dead one bears; one that was just given up comes last."""
         taken = self.processes.keys() | self.memory.pending.keys()
         last = min(LAST_NUMBER, max(ROUND, 2 * len(taken)))
         for _ in range(last):
@@ -195,41 +135,34 @@ class VerbsServer:
                 return number
         return None
 
-    # -- questions --
+    # -- requests --
 
     def _read(self, process: Process) -> None:
-        for _ in range(BURST):
-            fds: list[int] = []
-            try:
-                message, beside, _, _ = process.sock.recvmsg(LONGEST, RIGHTS, socket.MSG_CMSG_CLOEXEC)
-            except BlockingIOError:
+        for _ in range(ROUNDS):
+            message, fds = receive_fds(process.sock, self.longest)
+            if message is None:
                 return
-            except OSError:
-                message, beside = b"", []
-            for level, kind, data in beside:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                    fds += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
-            if not message:
+            try:
+                if not message:
+                    self._leave(process)
+                    return
+                error = self._answer(process, message, fds)
+            finally:
                 for fd in fds:
                     os.close(fd)
-                self._leave(process)
-                return
-            error = self._answer(process, message, fds)
-            for fd in fds:
-                os.close(fd)
-            with contextlib.suppress(OSError):  # who does not read the answers loses them
-                process.sock.send(told(error))
+            with contextlib.suppress(OSError):  # who does not read the replies loses them
+                process.sock.send(reply(error))
 
     def _answer(self, process: Process, message: bytes, fds: list[int]) -> int:
         kind = types()["softib_server_ask"]
         if len(message) != kind.itemsize:
             return errno.EPROTO
-        asked = np.frombuffer(message, kind)[0]
-        if asked["op"] == constant("SERVER_FOLD"):
+        request = np.frombuffer(message, kind)[0]
+        if request["op"] == constant("SERVER_FOLD"):
             self.traffic.fold(self.clock())
             return 0
-        if asked["op"] == constant("SERVER_SUBSCRIBE"):
-            return self._subscribe(process, int(asked["node"]), fds)
+        if request["op"] == constant("SERVER_SUBSCRIBE"):
+            return self._subscribe(process, int(request["node"]), fds)
         return errno.ENOTTY
 
     # -- events --
@@ -249,72 +182,39 @@ class VerbsServer:
             sock.close()
             return errno.EPROTOTYPE
         sock.setblocking(False)
-        process.events.append((node, sock))
+        queue = SendQueue(sock, self.selector, UNSENT, keep_newest=True)
+        process.events.append((node, queue))
         self.changes.watch(node)
-        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._look(process, node, sock, events))
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._ready(process, node, queue, events))
         return 0
 
-    def _look(self, process: Process, node: int, sock: socket.socket, events: int) -> None:
-        """An event socket has room again, or its reading end is closed (or writes to us, which is none of its business)."""
+    def _ready(self, process: Process, node: int, queue: SendQueue, events: int) -> None:
+        """An event socket has room again, or its reading end is closed (or writes to us, which is ignored)."""
         if events & selectors.EVENT_WRITE:
-            self._send_unsent(sock)
-        if not events & selectors.EVENT_READ:
-            return
-        with contextlib.suppress(BlockingIOError, ConnectionError):
-            if sock.recv(LONGEST):
-                return
-        self._unsubscribe(process, node, sock)
+            queue.flush()
+        if events & selectors.EVENT_READ and receive(queue.sock, self.longest) == b"":
+            self._unsubscribe(process, node, queue)
 
-    def _unsubscribe(self, process: Process, node: int, sock: socket.socket) -> None:
-        process.events.remove((node, sock))
+    def _unsubscribe(self, process: Process, node: int, queue: SendQueue) -> None:
+        process.events.remove((node, queue))
         self.changes.unwatch(node)
-        self.unsent.pop(sock, None)
-        self.selector.unregister(sock)
-        sock.close()
+        queue.clear()
+        self.selector.unregister(queue.sock)
+        queue.sock.close()
 
-    def tell(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
+    def notify(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
         """Write an event of ``node`` to everybody who wants it (or to one process). It waits while there is no room."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):
-            for wanted, sock in process.events:
+            for wanted, queue in process.events:
                 if wanted == node:
-                    self._send(sock, message)
-
-    def _send(self, sock: socket.socket, message: bytes) -> None:
-        waiting = self.unsent.get(sock)
-        if waiting is not None:
-            waiting.append(message)
-            return
-        try:
-            sock.send(message, SEND)
-        except BlockingIOError:
-            self.unsent[sock] = deque([message], UNSENT)
-            self._watch_for_room(sock, True)
-        except OSError:
-            pass  # nobody reads any more
-
-    def _send_unsent(self, sock: socket.socket) -> None:
-        waiting = self.unsent.get(sock, deque())
-        try:
-            while waiting:
-                sock.send(waiting[0], SEND)
-                waiting.popleft()
-        except BlockingIOError:
-            return
-        except OSError:
-            pass
-        self.unsent.pop(sock, None)
-        self._watch_for_room(sock, False)
-
-    def _watch_for_room(self, sock: socket.socket, wanted: bool) -> None:
-        key = self.selector.get_key(sock)
-        self.selector.modify(sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0), key.data)
+                    queue.send(message)
 
     def tick(self) -> None:
-        """Tell what happened to the ports of programs since the last call."""
+        """Report what happened to the ports of programs since the last call."""
         self.memory.tick()
         for node, portnum, kind in self.changes.take(self.router.epoch):
-            self.tell(node, constant(f"EVENT_{kind}"), portnum)
+            self.notify(node, constant(f"EVENT_{kind}"), portnum)
 
     # -- leaving --
 
@@ -322,8 +222,8 @@ class VerbsServer:
         """It has hung up or died; what it sent is added up, its memory is reaped by ``on_leave``."""
         if self.processes.pop(process.number, None) is None:
             return
-        for node, sock in list(process.events):
-            self._unsubscribe(process, node, sock)
+        for node, queue in list(process.events):
+            self._unsubscribe(process, node, queue)
         self.selector.unregister(process.sock)
         process.sock.close()
         self.traffic.release(process.number, self.clock())
@@ -332,5 +232,5 @@ class VerbsServer:
             hook(process)
 
     def status(self) -> list[dict[str, Any]]:
-        """Who is here, for ``softib status``."""
+        """The programs, for ``softib status``."""
         return [{"number": p.number, "pid": p.pid, "view": p.view} for p in self.processes.values()]

@@ -1,8 +1,8 @@
 """The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave behind.
 
 Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout, docs/decisions/0008 the laws).
-When one ends, however it ends, nobody must find its objects any more, and what it held must come back: but only when no
-living program is in the middle of a copy that looks at it, which the hazard slots of the living say.
+When one ends, however it ends, no other may find its objects any more, and its memory becomes free: but only when no
+living program is in the middle of a copy that reads it, which the hazard slots of the living tell.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import contextlib
 import mmap
 import os
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
+from softib.live.proc import is_running
 
-__all__ = ["HEADER", "SharedHeap", "is_running"]
+__all__ = ["HEADER", "SharedHeap"]
 
-HEADER = PRELOAD / "verbs" / "memory" / "shared.h"
+HEADER = CHeader("verbs/memory/shared.h", "SOFTIB_VERBS_")
+types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
 """Bits above it in the table of numbers are the process, those below the object's place (``memory.c``)."""
@@ -30,31 +31,9 @@ TABLES = {
 }  # fmt: skip
 
 
-@cache
-def types() -> dict[str, np.dtype]:
-    """The structures of the header."""
-    return structures(HEADER)
-
-
-@cache
-def constant(name: str) -> int:
-    """``SOFTIB_VERBS_`` + ``name``."""
-    return define(HEADER, f"SOFTIB_VERBS_{name}")
-
-
-def is_running(pid: int, started: int) -> bool:
-    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    fields = text[text.rfind(b")") + 2 :].split()
-    return len(fields) > 19 and int(fields[19]) == started and fields[0] not in (b"Z", b"X", b"x")
-
-
 @dataclass(frozen=True)
-class Gone:
-    """A program that has left; ``pid`` and ``started`` say when its memory is nobody's."""
+class EndedProgram:
+    """A program that has hung up; its memory is free when the process ``pid`` that began at ``started`` has ended."""
 
     number: int
     pid: int
@@ -66,7 +45,7 @@ class SharedHeap:
 
     def __init__(self, path: Path):
         self.path = path
-        self.pending: dict[int, Gone] = {}
+        self.pending: dict[int, EndedProgram] = {}
         path.unlink(missing_ok=True)
         try:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -83,10 +62,10 @@ class SharedHeap:
         self.processes, self.members, self.keys = (
             self._table(octets, place, kind, constant(f"{place}_N")) for place, kind in TABLES.values()
         )
-        self.numbers = self._words(octets, "NUMBERS", "<u8", constant("NUMBERS_N"))
-        self.blocks = self._words(octets, "BLOCKS", "<u4", constant("BLOCKS_N"))
+        self.numbers = self._integers(octets, "NUMBERS", "<u8", constant("NUMBERS_N"))
+        self.blocks = self._integers(octets, "BLOCKS", "<u4", constant("BLOCKS_N"))
         self.chunks_n = (constant("SIZE") - constant("HEAP")) // constant("CHUNK")
-        self.owners = self._words(octets, "OWNERS", "<u4", self.chunks_n)
+        self.owners = self._integers(octets, "OWNERS", "<u4", self.chunks_n)
         self.head["version"], self.head["size"], self.head["number_next"] = constant("VERSION"), constant("SIZE"), 2
         self.head["magic"] = MAGIC
 
@@ -96,7 +75,7 @@ class SharedHeap:
         return octets[at : at + n * dtype.itemsize].view(dtype)
 
     @staticmethod
-    def _words(octets: np.ndarray, place: str, dtype: str, n: int) -> np.ndarray:
+    def _integers(octets: np.ndarray, place: str, dtype: str, n: int) -> np.ndarray:
         at = constant(place)
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
@@ -108,7 +87,7 @@ class SharedHeap:
     # -- a program leaves --
 
     def leave(self, number: int, pid: int, started: int) -> None:
-        """Process ``number`` has hung up: from now on nobody finds what it had. :meth:`tick` frees it."""
+        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick` frees them."""
         self.processes["alive"][number] = 0
         numbers = self._numbers_of(number)
         self._empty_regions_of(numbers)
@@ -118,12 +97,12 @@ class SharedHeap:
             self.keys["key"][keys] = 0
         for name in self._sockets_of(number):
             name.unlink(missing_ok=True)
-        self.pending[number] = Gone(number, pid, started)
+        self.pending[number] = EndedProgram(number, pid, started)
         self.tick()
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
         """Other programs' regions of device memory that goes: they have no octet any more (``engine/keys.c``)."""
-        region = define(HEADER, "SOFTIB_KEY_REGION")
+        region = HEADER.macro("SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
             mine = (
@@ -132,11 +111,11 @@ class SharedHeap:
             keys["length"][mine] = 0
 
     def tick(self) -> None:
-        """Free what programs left that nobody uses any more."""
-        for gone in [*self.pending.values()]:
-            if not self._in_use(gone.number) and not is_running(gone.pid, gone.started):
-                self._free(gone.number)
-                del self.pending[gone.number]
+        """Free what ended programs left and no living one uses."""
+        for ended in [*self.pending.values()]:
+            if not self._in_use(ended.number) and not is_running(ended.pid, ended.started):
+                self._free(ended.number)
+                del self.pending[ended.number]
 
     def _in_use(self, number: int) -> bool:
         """A living process copies to or from its objects."""
@@ -185,7 +164,7 @@ class SharedHeap:
 
     @staticmethod
     def _runs(blocks: np.ndarray) -> list[slice]:
-        """The keys of ``blocks`` (ascending), as few slices of the table. Keys of nobody are not looked at: that takes memory."""
+        """The keys of ``blocks`` (ascending), as few slices of the table. Keys without an owner are not read: that takes memory."""
         each = constant("BLOCK_KEYS")
         parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
         return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
@@ -225,7 +204,7 @@ class SharedHeap:
         }
 
     def close(self) -> None:
-        """Remove the file, and the sockets of programs that never said goodbye."""
+        """Remove the file, and the sockets that programs left."""
         self.path.unlink(missing_ok=True)
         for name in self.path.parent.glob("wake-*-*"):
             name.unlink(missing_ok=True)

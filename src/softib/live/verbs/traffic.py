@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ import numpy as np
 from softib.agents.kernels.app_traffic import fold_cells, free_chunks, retire_chunks
 from softib.errors import InputError
 from softib.jit import table
-from softib.live.c_header import PRELOAD, define, structures
+from softib.live.c_header import CHeader
 
 __all__ = ["HEADER", "Cells", "Traffic", "no_cells"]
 
-HEADER = PRELOAD / "verbs" / "fabric" / "traffic.h"
+HEADER = CHeader("verbs/fabric/traffic.h")
+types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
@@ -33,13 +33,7 @@ forward and back, time of the last trap, spoiled packets forward and back), ``wa
 links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
 
 
-@cache
-def constant(name: str) -> int:
-    """``SOFTIB_`` + ``name``."""
-    return define(HEADER, f"SOFTIB_{name}")
-
-
-LANE_OCTETS = 64
+LINK_CLOCK_SIZE = 64
 
 
 def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
@@ -50,7 +44,7 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
     return Cells(
         octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
         np.zeros((n, 7), np.uint64), np.zeros(chunks, np.uint8),
-        octets[end : end + ports * LANE_OCTETS].view(np.uint64).reshape(ports, LANE_OCTETS // 8), np.zeros(ports, np.uint64),
+        octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8), np.zeros(ports, np.uint64),
     )  # fmt: skip
 
 
@@ -66,14 +60,14 @@ class Traffic:
     def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
         self.path, self.tables = path, tables
         ports, link_clocks_at = len(tables.port_peer), (chunks + 1) * constant("CHUNK_OCTETS")
-        size = link_clocks_at + ports * LANE_OCTETS
+        size = link_clocks_at + ports * LINK_CLOCK_SIZE
         path.unlink(missing_ok=True)
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.truncate(fd, size)
                 os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
-                os.posix_fallocate(fd, link_clocks_at, max(1, ports * LANE_OCTETS))  # never a SIGBUS later
+                os.posix_fallocate(fd, link_clocks_at, max(1, ports * LINK_CLOCK_SIZE))  # never a SIGBUS later
                 self.memory = mmap.mmap(fd, size)
             finally:
                 os.close(fd)
@@ -81,7 +75,7 @@ class Traffic:
             raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
         octets = np.frombuffer(self.memory, np.uint8)
         self.cells = _cells(octets, chunks, ports)
-        head = octets[: structures(HEADER)["softib_traffic"].itemsize].view(structures(HEADER)["softib_traffic"])
+        head = octets[: types()["softib_traffic"].itemsize].view(types()["softib_traffic"])
         head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
         head["pid"], head["link_clocks_at"], head["lanes"] = os.getpid(), link_clocks_at, ports
         head["magic"] = MAGIC

@@ -1,0 +1,151 @@
+"""Communication management between ports (IBA chapter 12): what programs and MADs set off, by way of the table.
+
+Sans I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive` takes them, time is an
+argument. Events are reported through a function. Timeouts and numbers of retries are those of the kernel's rdma_cm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from softib.cm.connect import Request
+from softib.cm.connections import Connections, Message, OutgoingMad, stray
+from softib.cm.endpoint import Endpoint, Param
+from softib.cm.reject import Rejection
+from softib.cm.timers import Timer
+from softib.cm.transitions import Input, fire
+from softib.iba.cm import CmAttr, RejectReason
+from softib.iba.mad_codec import parse_cm
+
+__all__ = ["CommunicationManager"]
+
+
+def _by_comm_id(cm: Connections, m: Message) -> Endpoint | None:
+    return cm.by_id.get(m.fields["remote_comm_id"])
+
+
+def _of_req(cm: Connections, m: Message) -> Endpoint | None:
+    known = cm.by_peer.get((m.fields["local_ca_guid"], m.fields["local_comm_id"]))
+    return known or cm.find_listener(m.port, m.service_id)
+
+
+def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
+    known = cm.by_peer.get((-m.slid, m.fields["request_id"]))
+    return known or cm.find_listener(m.port, m.service_id)
+
+
+def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
+    """A peer that gave up may not know our comm ID: it names itself in the ARI (IBA 12.6.7.2, reason 4)."""
+    e = _by_comm_id(cm, m)
+    if e is None and m.fields["reason"] == RejectReason.TIMEOUT:
+        return cm.by_peer.get((int.from_bytes(m.fields["ari"][:8], "big"), m.fields["local_comm_id"]))
+    return e
+
+
+def _of_dreq(cm: Connections, m: Message) -> Endpoint | None:
+    e = _by_comm_id(cm, m)
+    return e if e is not None and e.peer_comm_id == m.fields["local_comm_id"] else None
+
+
+def _of_sidr_rep(cm: Connections, m: Message) -> Endpoint | None:
+    return cm.by_id.get(m.fields["request_id"])
+
+
+RECEIVERS: dict[CmAttr, tuple[Input, Callable[[Connections, Message], Endpoint | None]]] = {
+    CmAttr.REQ: (Input.REQ, _of_req),
+    CmAttr.MRA: (Input.MRA, _by_comm_id),
+    CmAttr.REJ: (Input.REJ, _of_rej),
+    CmAttr.REP: (Input.REP, _by_comm_id),
+    CmAttr.RTU: (Input.RTU, _by_comm_id),
+    CmAttr.DREQ: (Input.DREQ, _of_dreq),
+    CmAttr.DREP: (Input.DREP, _by_comm_id),
+    CmAttr.SIDR_REQ: (Input.SIDR_REQ, _of_sidr_req),
+    CmAttr.SIDR_REP: (Input.SIDR_REP, _of_sidr_rep),
+}
+"""Of each message, the input that it is, and which endpoint it is for (None: a stranger's)."""
+
+
+class CommunicationManager:
+    """All connections of the fabric's hosts (:class:`Connections`)."""
+
+    def __init__(self, connections: Connections):
+        self.connections = connections
+
+    @property
+    def outbox(self) -> deque[OutgoingMad]:
+        """MADs to send, the first in front."""
+        return self.connections.outbox
+
+    # -- what programs do --
+
+    def listen(self, e: Endpoint) -> None:
+        """``e`` takes requests from now on: those that waited for it come first, in their order."""
+        cm = self.connections
+        fire(cm, e, Input.LISTEN)
+        for held, message in list(cm.early.items()):
+            if cm.find_listener(held.port, message.service_id) is e:
+                fire(cm, held, Input.LISTENER_CAME)
+                self._dispatch(message)
+
+    def connect(self, e: Endpoint, p: Param, head: bytes) -> None:
+        """Ask for a connection, or for the QP of a service; ``head`` are the CMA's bytes before the private data."""
+        fire(self.connections, e, Input.RESOLVE if e.is_ud else Input.CONNECT, Request(p, head))
+
+    def accept(self, e: Endpoint, p: Param) -> None:
+        """Answer a request."""
+        fire(self.connections, e, Input.ACCEPT, p)
+
+    def ready(self, e: Endpoint) -> None:
+        """The program's QP is ready."""
+        fire(self.connections, e, Input.READY)
+
+    def notify(self, e: Endpoint) -> None:
+        """The program's QP received something: the peer is ready, whatever became of its RTU."""
+        fire(self.connections, e, Input.NOTIFY)
+
+    def reject(self, e: Endpoint, reason: int, private_data: bytes = b"") -> None:
+        """Refuse a request, or the answer to one's own."""
+        fire(self.connections, e, Input.REJECT, Rejection(reason, private_data))
+
+    def disconnect(self, e: Endpoint) -> None:
+        """End a connection, or answer the peer that ended it. Each side gets DISCONNECTED once."""
+        fire(self.connections, e, Input.DISCONNECT)
+
+    def destroy(self, e: Endpoint) -> None:
+        """The id is destroyed: the peer hears of it as the kernel would say it."""
+        fire(self.connections, e, Input.DESTROY)
+
+    # -- time --
+
+    def set_time(self, now_ps: int) -> None:
+        """Before commands and messages: timers start from here."""
+        self.connections.timers.now_ps = now_ps
+
+    def deadline_ps(self) -> int | None:
+        """When :meth:`tick` has something to do; None: no timer runs."""
+        return self.connections.timers.deadline_ps()
+
+    def tick(self, now_ps: int) -> None:
+        """What was not answered is sent again, or given up."""
+        cm = self.connections
+        cm.timers.now_ps = now_ps
+        while (due := cm.timers.pop()) is not None:
+            e, timer = due
+            if timer is Timer.DREQ_CHECK:
+                fire(cm, e, Input.DREQ_CHECK)
+            else:
+                fire(cm, e, Input.TIMEOUT if e.retries_left else Input.EXPIRED, cm.early.get(e))
+
+    # -- what arrives --
+
+    def receive(self, port: int, slid: int, mad: bytes) -> None:
+        """A MAD of this class reached ``port`` from ``slid``. One that is not known is dropped (IBA 12.9.8)."""
+        parsed = parse_cm(mad)
+        if parsed is not None:
+            self._dispatch(Message(port, slid, *parsed))
+
+    def _dispatch(self, m: Message) -> None:
+        what, find = RECEIVERS[CmAttr(m.head.attr)]
+        e = find(self.connections, m)
+        fire(self.connections, stray(m) if e is None else e, what, m)

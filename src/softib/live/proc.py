@@ -1,0 +1,88 @@
+"""What /proc tells of processes (proc(5)): the one reader of it."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+__all__ = [
+    "command_name", "descendants", "descriptor_path", "has_ended", "is_running", "parents", "process_start",
+    "working_directory",
+]  # fmt: skip
+
+STATE, PARENT, START_TIME = 0, 1, 19
+"""Fields 3, 4 and 22 of ``/proc/PID/stat``, counted behind the command's name."""
+ENDED = (b"Z", b"X", b"x")
+"""A zombie, or dead: it executes nothing any more."""
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Fields of ``/proc/PID/stat`` from the third on; empty where there is no such process. The second is the command's
+    name, which may hold spaces and parentheses."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return []
+    fields = text[text.rfind(b")") + 2 :].split()
+    return fields if len(fields) > START_TIME else []
+
+
+def process_start(pid: int) -> int:
+    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process."""
+    fields = _stat(pid)
+    return int(fields[START_TIME]) if fields else 0
+
+
+def is_running(pid: int, started: int) -> bool:
+    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not."""
+    fields = _stat(pid)
+    return bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED
+
+
+def has_ended(pid: int) -> bool:
+    """No such process, or a zombie."""
+    fields = _stat(pid)
+    return not fields or fields[STATE] in ENDED
+
+
+def parents() -> dict[int, int]:
+    """Process → parent, of every process that may be looked at."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (fields := _stat(int(entry))):
+            found[int(entry)] = int(fields[PARENT])
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below ``pid``, the youngest generation first."""
+    children = defaultdict(list)
+    for child, parent in parents().items():
+        children[parent].append(child)
+    found, at = [pid], 0
+    while at < len(found):
+        found += children[found[at]]
+        at += 1
+    return found[:0:-1]
+
+
+def working_directory(pid: int) -> str | None:
+    """Its current directory; None where it may not be looked at, or is no more."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return None
+
+
+def command_name(pid: int) -> bytes:
+    """Its command's name (15 bytes at most); empty where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().strip()
+    except OSError:
+        return b""
+
+
+def descriptor_path(pid: int, fd: int) -> Path:
+    """A path that opens what descriptor ``fd`` of ``pid`` refers to."""
+    return Path(f"/proc/{pid}/fd/{fd}")
