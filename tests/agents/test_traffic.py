@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.iba.frames import mad_packet
 from softib.iba.perf import PortCounters
+from tests.iba.lab import mad_packet
 
 from .smps import TRAFFIC, ask, line, random_fabric, requests
 from .test_pma import read

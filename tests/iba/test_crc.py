@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.iba.crc import icrc, roce_icrc, vcrc
-from softib.iba.frames import mad_packet
+from tests.iba.lab import mad_packet
 
 
 def roce_packets(path):

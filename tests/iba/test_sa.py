@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.iba import sa
-from softib.iba.frames import mad_packet
+from tests.iba.lab import mad_packet
 from tests.iba.test_libibmad import mad, numbers, theirs  # noqa: F401  (fixtures)
 from tests.iba.test_tshark import dissect, number
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from softib.iba import notice, perf, smp
-from softib.iba.frames import mad_packet, pcap
 from softib.iba.headers import BTH, DETH, LRH
+from softib.iba.pcap import FILE_HEADER, pcap_records
+from tests.iba.lab import mad_packet
 
 pytestmark = pytest.mark.stock
 
@@ -43,7 +44,8 @@ NAMES = {
 def dissect(stock, tmp_path, packets):
     """A dictionary of field name → list of values (as integers where it is a number) for each packet."""
     path = tmp_path / "mads.pcap"
-    path.write_bytes(pcap((i * 10**6, p) for i, p in enumerate(packets)))
+    rows = np.frombuffer(b"".join(packets), np.uint8).reshape(len(packets), -1)
+    path.write_bytes(FILE_HEADER + pcap_records(rows, np.arange(len(rows)) * 1000).tobytes())
     run = subprocess.run([stock("tshark"), "-r", str(path), "-T", "pdml"], capture_output=True, text=True, timeout=240)
     root = ET.fromstring(run.stdout)
     out = []
@@ -147,7 +149,7 @@ def test_what_a_trap_says(stock, tmp_path, trap):
 
 
 def test_headers_of_the_packet(stock, tmp_path):
-    m = mad_of(smp.NodeInfo, smp.NodeInfo.zeros())
+    m = mad_of(perf.PortCounters, perf.PortCounters.zeros())
     (shown,) = dissect(stock, tmp_path, [mad_packet(m, 0xBEEF, 0x1234, 1, src_qp=7, sl=5, pkey=0x8001, psn=0xABCDE)])
     want = {"lrh.vl": 0, "lrh.sl": 5, "lrh.lnh": 2, "lrh.dlid": 0xBEEF, "lrh.pktlen": 72, "lrh.slid": 0x1234,
             "bth.opcode": 100, "bth.p_key": 0x8001, "bth.destqp": 1, "bth.psn": 0xABCDE, "deth.q_key": 0x80010000,

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from softib.agents.rmpp_segments import segments_of
-from softib.iba.mad_packets import MAD_AT, icrc
+from softib.iba.crc import icrc
+from softib.iba.mad_packets import MAD_AT
+from softib.iba.pcap import ERF_SIZE
 from softib.iba.sa import NodeRecord
-from softib.live.pcap.writer import ERF_SIZE
 from softib.live.shared_fabric import SharedFabric
 from softib.mad.rmpp import Receiver, RmppState, Sender
 from softib.mad.rmpp_wire import conversation

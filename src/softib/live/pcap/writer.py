@@ -2,16 +2,12 @@
 
 A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked; an RMPP message is its
 segments and their acknowledgements (:mod:`softib.mad.rmpp_wire`). Off, this costs the
-daemon one look at an attribute a burst; on, programs' requests come by Python one burst at a time.
-
-Format: pcap with nanoseconds (magic 0xa1b23c4d), link type 197 = LINKTYPE_ERF, whose records of type 21 are InfiniBand
-packets from the LRH to the VCRC behind 16 octets: time, type, flags, lengths (Endace's Extensible Record Format). The
-plain link type 247 = LINKTYPE_INFINIBAND stands in the tcpdump project's list, but Wireshark (4.0) does not read it.
+daemon one look at an attribute a burst; on, programs' requests come by Python one burst at a time. The format is that of
+:mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
 
-import struct
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +19,8 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MgmtClass
-from softib.iba.mad_packets import PACKET_SIZE, packets
+from softib.iba.mad_packets import mad_packets
+from softib.iba.pcap import FILE_HEADER, pcap_records
 from softib.iba.sa import RmppHeader
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
@@ -32,18 +29,7 @@ from softib.mad.rmpp_wire import conversation, is_whole
 
 __all__ = ["PcapWriter"]
 
-MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
-ERF_INFINIBAND, ERF_VARYING = 21, 4
-ERF_SIZE = 16
 RESPONSE = 0x80
-_RECORD = np.dtype(
-    [
-        ("s", "<u4"), ("ns", "<u4"), ("here", "<u4"), ("length", "<u4"),
-        ("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), ("lost", ">u2"), ("wlen", ">u2"),
-        ("packet", "u1", (PACKET_SIZE,)),
-    ]
-)  # fmt: skip
-"""A record of pcap that holds one of ERF. ``erf_time``: seconds times 2^32."""
 
 
 class PcapWriter:
@@ -59,7 +45,7 @@ class PcapWriter:
         """All of the RMPP message of a burst whose first octets are the datagram."""
         try:
             self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
-            self._file.write(struct.pack("<IHHiIII", MAGIC_NS, 2, 4, 0, 0, 65535, LINKTYPE_ERF))
+            self._file.write(FILE_HEADER)
             self._file.flush()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
@@ -125,13 +111,8 @@ class PcapWriter:
         n = len(mad)
         if not n or self._file is None:
             return
-        records = np.zeros(n, _RECORD)
-        now = self.clock()
-        records["s"], records["ns"] = now // 10**9, now % 10**9
-        records["here"] = records["length"] = records["rlen"] = ERF_SIZE + PACKET_SIZE
-        records["erf_time"] = (now << 32) // 10**9
-        records["type"], records["flags"], records["wlen"] = ERF_INFINIBAND, ERF_VARYING, PACKET_SIZE
-        records["packet"] = packets(np.ascontiguousarray(mad), slid, dlid, sl, pkey, sqp, dqp, self.packets)
+        packets = mad_packets(np.ascontiguousarray(mad), slid, dlid, sl, pkey, sqp, dqp, self.packets)
+        records = pcap_records(packets, self.clock())
         self.packets += n
         self._guarded(lambda: self._file.write(records.tobytes()))
 
