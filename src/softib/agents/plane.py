@@ -153,9 +153,15 @@ class AgentPlane:
         Sampling begins and ends at the first :meth:`send` or ``advance`` at or after its moment.
         """
         sample_until(self.tables, int(now_ps))
-        armed = self.tables.samplers[1 : 1 + int(self.tables.samplers[0, 0])]
-        due = [int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed.tolist()]
-        return min(due, default=None)
+        return self.next_sample_ps()
+
+    def next_sample_ps(self) -> int | None:
+        """When sampling begins or ends next; None: no port samples."""
+        n = int(self.tables.samplers[0, 0])
+        if not n:
+            return None
+        armed = self.tables.samplers[1 : 1 + n].tolist()
+        return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
 
     def count(self, port: int, counter: str, n: int = 1, now_ps: int = 0) -> None:
         """The hardware's doing: ``counter`` (a PerfMgt name) of ``port`` grows by ``n``, stopping at 2^64 - 1.

@@ -20,6 +20,7 @@ from softib.iba.constants import PortState
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
 from softib.live.crash_log import CrashLog
+from softib.live.event_loop import EventLoop, Peer
 from softib.live.faults.controller import FaultController
 from softib.live.ibsim.server import IbsimServer
 from softib.live.ibsim.sockets import UdpSockets, UnixSockets
@@ -86,6 +87,8 @@ class Daemon:
         unread = UnreadCompletions(self.verbs.memory)
         self.cm = RdmaCmServer(self.router, instance.folder, self.selector, self.umads.views, unread=unread)
         self.control = ControlServer(instance.control, self.selector, self._operations(), self.crash_log)
+        peers: tuple[Peer, ...] = self.router, self.server, self.umads, self.cm, self.faults
+        self.loop = EventLoop(self.selector, *peers, on_ready=self.router.on_ready)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(
@@ -108,21 +111,21 @@ class Daemon:
         """The subnet is up as far as this daemon is to bring it up."""
         return self.manager is None or self.manager.ready
 
-    def run(self, on_turn: Callable[[Daemon], None] = lambda daemon: None) -> None:
-        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_turn`` is called after each turn of the loop."""
+    def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
+        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each :meth:`step`."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "reload", True))
         try:
             while not self.stopping:
-                self.turn()
-                on_turn(self)
+                self.step()
+                on_step(self)
         finally:
             for s, handler in before.items():
                 signal.signal(s, handler)
             self.close()
 
-    def turn(self) -> None:
-        """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
+    def step(self) -> None:
+        """The internal manager works, then programs are served once. A bug of ours in it is logged, and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         if self.reload:  # SIGHUP, as OpenSM takes it
             self.reload = False
@@ -135,13 +138,7 @@ class Daemon:
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
         try:
-            now_ps = clock_ps()
-            self.faults.tick(now_ps)
-            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.router.advance(now_ps), self.router.repeat(now_ps),
-                         self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))  # fmt: skip
-            self.server.turn(wait_s)
-            self.umads.tick(clock_ps())
-            self.cm.tick(clock_ps())
+            self.loop.step(wait_s)
         except Exception:
             self.crash_log("serving")
             time.sleep(PAUSE_S)  # whatever it is may come again at once
@@ -182,7 +179,7 @@ class Daemon:
             self.crash_log("telling applications")
 
     def stop(self) -> None:
-        """Leave :meth:`run` after this turn."""
+        """Leave :meth:`run` after this :meth:`step`."""
         self.stopping = True
 
     def close(self) -> None:

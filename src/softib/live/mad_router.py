@@ -5,6 +5,7 @@ No sockets here: clients are handed in, and each has ``deliver``.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -230,10 +231,6 @@ class MadRouter:
             self.bounced += 1
             request.sender.deliver(back)
 
-    def expire(self, now_ps: int) -> None:
-        """Give back what programs did not answer in time; due when :attr:`waiting` says so."""
-        self._give_back(self.waiting.over(now_ps))
-
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
         """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
         request to the manager there, or else to another program that speaks the class; None where nobody may get it.
@@ -293,7 +290,7 @@ class MadRouter:
 
     def traps(self, now_ps: int) -> None:
         """Send the traps that devices raised and those that nobody repressed yet, as far as their time has come, each to
-        the manager that its port knows. :meth:`repeat` sends the rest."""
+        the manager that its port knows. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_TURN):
             try:
@@ -306,12 +303,6 @@ class MadRouter:
             except Exception:
                 self.report_bug("sending a trap")
 
-    def repeat(self, now_ps: int) -> float:
-        """As :meth:`traps`; seconds until it must be called again (infinite: no trap waits)."""
-        self.traps(now_ps)
-        due_ps = self.trap_queue.next_ps()
-        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
-
     def _represses(self, mad: np.ndarray, port: int) -> bool:
         """Is this the manager's answer to a trap of the device at end port ``port``? Then the trap ends. (A program's own
         trap ends at the program.)"""
@@ -319,12 +310,27 @@ class MadRouter:
             return False
         return self.trap_queue.repressed(port, int.from_bytes(mad[8:16].tobytes(), "big"), clock_ps())
 
-    def advance(self, now_ps: int) -> float:
-        """Let time pass for the devices (PortSamplesControl); seconds until it must again (infinite: nothing waits)."""
-        if not self.plane.tables.samplers[0, 0]:
-            return float("inf")
-        due_ps = self.plane.advance(now_ps)
-        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
+    # -- time, as a peer of the event loop --
+
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until a request's time is over, a trap is sent again, or a device samples (infinite: nothing waits)."""
+        if self.plane.tables.notice_count[0]:
+            return 0.0
+        due = [
+            d for d in (self.waiting.next_ps(), self.trap_queue.next_ps(), self.plane.next_sample_ps()) if d is not None
+        ]
+        return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
+
+    def tick(self, now_ps: int) -> None:
+        """Give back what programs did not answer in time, send the traps that are due, and let devices sample."""
+        self._give_back(self.waiting.over(now_ps))
+        self.traps(now_ps)
+        if self.plane.tables.samplers[0, 0]:
+            self.plane.advance(now_ps)
+
+    def on_ready(self, sockets: int) -> None:
+        """The loop handles ``sockets`` ready ones next."""
+        self.alone = sockets == 1
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:
         """The link at ``port`` fails or comes back; its switches' traps leave at once."""

@@ -47,10 +47,10 @@ class Waiting:
         """``frame`` is a response that reached its client."""
         self._by_tid.pop(frame[TID].tobytes(), None)
 
-    def wait_s(self, now_ps: int) -> float:
-        """Seconds until a request's time is over (infinite: none waits)."""
+    def next_ps(self) -> int | None:
+        """When the first request's time is over (None: none waits)."""
         first = next(iter(self._by_tid.values()), None)
-        return float("inf") if first is None else max(0.0, (first.deadline_ps - now_ps) / 1e12)
+        return None if first is None else first.deadline_ps
 
     def over(self, now_ps: int) -> list[Forwarded]:
         """Take those whose time is over."""

@@ -1,11 +1,13 @@
 """The server of ibsim's protocol: stock programs under ``libumad2sim.so`` sit on a fabric's ports.
 
-    server = IbsimServer(MadRouter(AgentPlane(fabric)), UnixSockets("pod"), selector)
+    router = MadRouter(AgentPlane(fabric))
+    server = IbsimServer(router, UnixSockets("pod"), selector)
+    loop = EventLoop(selector, router, server)
     while True:
-        server.turn(timeout_s=0.1)
+        loop.step(timeout_s=0.1)
 
-One thread, one selector. Nothing blocks: a send that a client's queue does not take waits until it does. Every request
-gets an answer, or comes back with status 110, at once: the stock library waits for ever for what is never answered.
+Nothing blocks: a send that a client's queue does not take waits until it does. Every request gets an answer, or comes back
+with status 110, at once: the stock library waits for ever for what is never answered.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import errno
 import selectors
 import socket
 import struct
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,16 +31,17 @@ from softib.live.node_index import NodeFinder
 
 __all__ = ["IbsimServer"]
 
-CHECK_S = 1.0
-"""How often it is looked whether clients live still."""
+CHECK_PS = 10**12
+"""How often the server looks whether its clients are alive."""
 PUMP_WAIT_MS = 2
 """How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
-"""Bursts of one client in a row before the others have their turn."""
+"""Bursts of one client in a row before the others are served."""
 
 
 class IbsimServer:
-    """Serves the fabric of ``router`` below ``sockets``; ``on_change`` is called when clients come or go.
+    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.event_loop.Peer` of the loop;
+    ``on_change`` is called when clients come or go.
 
     Raises :class:`InputError` when another server has the name or port.
     """
@@ -56,24 +58,21 @@ class IbsimServer:
         self.control = sockets.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
-        self._check_at = time.monotonic() + CHECK_S
+        self._check_at_ps = clock_ps() + CHECK_PS
 
-    # -- the loop --
+    # -- time --
 
-    def turn(self, timeout_s: float) -> None:
-        """Wait for at most ``timeout_s`` and handle everything that is there."""
-        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()), self.router.waiting.wait_s(clock_ps()))
-        ready = self.selector.select(wait)
-        self.router.alone = len(ready) == 1
-        for key, events in ready:
-            key.data(events)
-        self.router.expire(clock_ps())
-        self._settle()
-        if time.monotonic() >= self._check_at:
-            self._check_at = time.monotonic() + CHECK_S
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until clients are looked after again."""
+        return max(0.0, (self._check_at_ps - now_ps) / 1e12)
+
+    def tick(self, now_ps: int) -> None:
+        """Drop who left, and watch each socket for what it waits for."""
+        if now_ps >= self._check_at_ps:
+            self._check_at_ps = now_ps + CHECK_PS
             for client in self.clients.values():
                 client.alive()
-            self._settle()
+        self._settle()
 
     def close(self) -> None:
         """Let go of every socket. Clients notice at their next send."""
@@ -83,7 +82,6 @@ class IbsimServer:
         self.control.close()
 
     def _settle(self) -> None:
-        """After a turn: drop who is gone, and watch each socket for what it waits for."""
         for client in list(self.clients.values()):
             if client.gone:
                 self.drop(client)
