@@ -16,16 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.agents.kernels.link_events import sample_until, tell_change, tell_details, tell_local_change, tell_threshold
-from softib.agents.kernels.serve import serve_addressed
-from softib.agents.layout import tables_of
+from softib.agents.kernels.serve import serve
+from softib.agents.layout import Outcome, tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug
 from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
+from softib.iba.mad_offsets import CLASS_AT
 from softib.iba.smp import MadHeader, PortInfo
-from softib.mad.batch import MadBatch
+from softib.mad.batch import COLUMNS, MadBatch, mad_columns
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
 
@@ -33,8 +34,11 @@ __all__ = ["AgentPlane", "Delivery", "Notice"]
 TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2}
 """Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
 THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
-OWN_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
-"""Octet of DataDetails that holds the issuer's own LID."""
+FIRST_ROWS = 64
+SENT = ("dlid", "dqp", "sqp", "sl", "pkey_index")
+"""Columns of a batch that the agents look at."""
+ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
+"""Byte of DataDetails that holds the issuer's LID."""
 
 
 @dataclass
@@ -70,9 +74,9 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
-    MADs that nobody on the way answers (no such path, link down, no route, unknown MAD version, M_Key refused) are
-    simply absent from the answers (GMPs whose P_Key nobody on the way or at the end accepts, too). What a client must handle collects in :meth:`take_deliveries`, traps in
-    :meth:`take_notices`.
+    MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key that a switch or the
+    target does not accept) are simply absent from the answers. What a client must handle collects in :meth:`take_deliveries`,
+    traps in :meth:`take_notices`.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool = False):
@@ -87,7 +91,7 @@ class AgentPlane:
         self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
         """Sees each batch that is exchanged, the port that it left and its answers."""
         self._deliveries: list[Delivery] = []
-        self._counts = np.zeros(2, np.int64)
+        self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
         """Send ``batch`` from ``port`` (row of a CA port or of a switch's port 0) and return the answers.
@@ -105,38 +109,38 @@ class AgentPlane:
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
-        if mad.shape != (n, MAD_SIZE) or {len(batch.dlid), len(batch.pkey_index), len(batch.sl)} != {n}:
+        if mad.shape != (n, MAD_SIZE) or any(len(getattr(batch, name)) != n for name in SENT):
             raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
-        dlid, pkey_index = _column(batch.dlid, np.uint16), _column(batch.pkey_index, np.uint16)
-        sl = _column(batch.sl, np.uint16)
+        if n > len(self._requests.dlid):
+            self._make_scratch(max(n, 2 * len(self._requests.dlid)))
+        q, a, o = self._requests, self._answers, self._outcome
+        for name in SENT:
+            getattr(q, name)[:n] = getattr(batch, name)
         out = np.empty((n, MAD_SIZE), np.uint8)
-        rows, client_rows, client_ports = np.empty((3, n), np.int64)
-        slids, dlids = np.empty((2, n), np.uint16)
-        tids = np.empty(n, np.uint64)
-        serve_addressed(
-            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, sl, pkey_index, out, out.view(np.uint64),
-            rows, slids, dlids, tids, client_rows, client_ports, self._counts,
-        )  # fmt: skip
-        k, clients = self._counts.tolist()
-        picked = rows[:k]
-        if k == n:
-            qp, sl, pkey_index = batch.qp.copy(), batch.sl.copy(), batch.pkey_index.copy()
-        else:
-            qp, sl, pkey_index = batch.qp[picked], batch.sl[picked], batch.pkey_index[picked]
-        answers = MadBatch(out[:k], dlids[:k], slids[:k], qp, sl, pkey_index, tids[:k], np.zeros(k, np.uint16))
+        serve(self.tables, int(port), int(now_ps), mad.view(np.uint64), q, out, out.view(np.uint64), a, o)
+        k, clients = o.served.tolist()
+        answers = MadBatch(out[:k], *(getattr(a, name)[:k].copy() for name in COLUMNS))
         if self.tap is not None:
             self.tap(batch, port, answers)
         if not clients:
             return answers, None
-        where = client_rows[n - clients :][::-1]
-        arrived = batch[where]
+        rows = o.client_row[n - clients : n][::-1].copy()
+        arrived = batch[rows]
         arrived.mad = out[n - clients :][::-1].copy()
         # The hardware fills in the source LID of what leaves by LID.
-        blank = (arrived.mad[:, 1] != MgmtClass.SUBN_DR) & ((arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE))
+        blank = (arrived.mad[:, CLASS_AT] != MgmtClass.SUBN_DR) & (
+            (arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE)
+        )
         arrived.slid[blank] = PortInfo.lid.get(self.fabric.port_info[port])
-        return answers, Delivery(arrived, where.copy(), client_ports[n - clients :][::-1].copy(), port)
+        return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
+
+    def _make_scratch(self, n: int) -> None:
+        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so those columns have no rows."""
+        self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
+        rows, client_rows, client_ports = np.zeros((3, n), np.int64)
+        self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
         """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both ends; a disabled end
@@ -255,8 +259,8 @@ class AgentPlane:
         if not sm_lid or not lid:
             return None
         details = np.frombuffer(notice.data, np.uint8).copy()
-        if notice.trap in OWN_LID_AT:
-            details[OWN_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
+        if notice.trap in ISSUER_LID_AT:
+            details[ISSUER_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
         batch = MadBatch.zeros(1)
         header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
                                 tid=tid, attr_id=SmpAttr.NOTICE)  # fmt: skip
@@ -276,9 +280,3 @@ class AgentPlane:
             raise InputError(f"no port row {port}; this fabric has rows 0 to {f.sizes.ports - 1}")
         if f.port_num[port] and f.switch_of_node[f.port_node[port]] >= 0:
             raise InputError(f"{f.port_name(port)} cannot send MADs: only port 0 of a switch and CA ports have a QP0")
-
-
-def _column(values: np.ndarray, dtype: type[np.unsignedinteger]) -> np.ndarray:
-    """``values`` as kernels take them: contiguous, of ``dtype``, writable."""
-    column = np.ascontiguousarray(values, dtype)
-    return column if column.flags.writeable else column.copy()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.agents.kernels.mad_traffic import MAD_WORDS
+from softib.agents.kernels.mad_traffic import MAD_DWORDS
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.iba.constants import MAD_SIZE, MgmtClass
@@ -19,7 +19,7 @@ from softib.iba.smp import PortInfo
 from softib.mad.rmpp import RMPP_END, WINDOW
 from softib.mad.rmpp_wire import RESPONSE, VENDOR2, class_header_of, is_whole
 
-__all__ = ["RmppSegments", "segments_of", "way"]
+__all__ = ["RmppSegments", "egress_ports", "segments_of"]
 
 MOST = 2**64 - 1
 RMPP_CLASSES = {MgmtClass.SUBN_ADM, MgmtClass.DEV_ADM, MgmtClass.BIS, *VENDOR2}
@@ -34,7 +34,7 @@ def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
     return n, -(-n // WINDOW) + ((n - 1) % WINDOW != 0)
 
 
-def way(f: Fabric, port: int, lid: int) -> list[int]:
+def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
     """Rows of the ports that a packet for ``lid`` leaves, from end port ``port`` on, by the forwarding tables of now."""
     rows: list[int] = []
     at = port
@@ -81,11 +81,11 @@ class RmppSegments:
         if not packets:
             return
         counters, by_level = self.fabric.counters, self.fabric.sl_counters
-        for egress in way(self.fabric, port, lid):
+        for egress in egress_ports(self.fabric, port, lid):
             ends = ((egress, "xmit"), (int(self.fabric.port_peer[egress]), "rcv"))
             for row, what in ends:
-                for name, n in ((f"port_{what}_data", packets * int(MAD_WORDS)), (f"port_{what}_pkts", packets),
+                for name, n in ((f"port_{what}_data", packets * int(MAD_DWORDS)), (f"port_{what}_pkts", packets),
                                 (f"port_unicast_{what}_pkts", packets)):  # fmt: skip
                     counters[name][row] = min(int(counters[name][row]) + n, MOST)
                 levels = by_level[f"{what}_data_sl"]
-                levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_WORDS), MOST)
+                levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_DWORDS), MOST)

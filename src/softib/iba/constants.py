@@ -24,6 +24,8 @@ DEFAULT_GID_PREFIX = 0xFE80000000000000
 MAX_SWITCH_PORTS = 254
 MAX_HOPS = 63
 """Hops of a directed route (IBA 14.2.1.2)."""
+SMI_QP, GSI_QP = 0, 1
+"""QPs of subnet management and of all other management classes (IBA 3.9.4, 10.2.5)."""
 MAD_SIZE = 256
 SMP_DATA = 64
 """Offset of the attribute in an SMP, and of the data in a PerfMgt MAD."""
@@ -88,6 +90,10 @@ class Method(IntEnum):
     TRAP_REPRESS = 0x07
     GET_TABLE = 0x12
     GET_RESP = 0x81
+
+
+RESPONSE_BIT = 0x80
+"""Of MADHeader.Method: set in answers (IBA 13.4.5), but not in a TrapRepress."""
 
 
 class MadStatus(IntEnum):

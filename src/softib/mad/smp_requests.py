@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MAX_HOPS, Method
-from softib.mad.batch import MadBatch
+from softib.mad.batch import COLUMNS, MadBatch
 from softib.mad.kernels import fill_directed
 
 __all__ = ["RequestQueue", "Routes", "SmpRequests", "build"]
@@ -114,9 +114,9 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
     mad = np.empty((n, MAD_SIZE), np.uint8)
     fill_directed(mad, mad.view(np.uint64), int(requests.method), int(requests.attr), np.uint64(mkey), routes._path,
                   routes._hops, route, out_port, modifier, data, data_row)  # fmt: skip
-    permissive = np.full(n, LID_PERMISSIVE, np.uint16)
-    return MadBatch(mad, permissive, permissive.copy(), np.zeros(n, np.uint32), np.zeros(n, np.uint8),
-                    np.zeros(n, np.uint16), np.zeros(n, np.uint64), np.zeros(n, np.uint16))  # fmt: skip
+    columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
+    columns["dlid"][:] = columns["slid"][:] = LID_PERMISSIVE
+    return MadBatch(mad, **columns)
 
 
 class RequestQueue:

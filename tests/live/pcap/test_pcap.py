@@ -14,6 +14,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.crc import icrc, vcrc
 from softib.iba.mad_packets import PACKET_SIZE, mad_packets
 from softib.live.pcap.writer import PcapWriter
+from softib.mad.batch import MadBatch
 from tests.live.serving import mad, wait_for
 from tests.live.test_daemon import softib  # noqa: F401
 
@@ -107,10 +108,10 @@ def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
             raise OSError(28, "No space left on device")
 
     writer._file = Full()
-    frames = np.zeros((1, 288), np.uint8)
-    frames[0, 32:] = mad()
+    sent = MadBatch.zeros(1)
+    sent.mad[0] = mad()
     for _ in range(2):
-        writer.burst(int(f.cas[0]), frames, np.zeros(1, np.uint8), np.zeros(1, np.uint16), frames[:0])
+        writer.burst(int(f.cas[0]), sent, sent[:0])
     writer.flush()
     writer.close()
     assert capsys.readouterr().err.count("No space left on device; the capture ends here") == 1

@@ -16,7 +16,7 @@ from softib.live.sysfs.views import View
 from softib.live.umad.server import UmadServer
 from tests.live.serving import Serving
 
-PROGRAM = Path(__file__).with_name("umad_program.py")
+PROGRAM = Path(__file__).with_name("program.py")
 
 
 class UmadServing(Serving):

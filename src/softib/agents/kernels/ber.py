@@ -262,10 +262,10 @@ def cross(t, egress, vl15, now):
 
 @inner
 def survive(t, first, last, vl15, now):
-    """Send a MAD over the hops ``first``…``last`` - 1 of ``way``; -1 when it arrives, else the end of the hops that
+    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 when it arrives, else the end of the hops that
     count."""
     for i in range(first, last):
-        fate = cross(t, np.int64(t.way[i]), vl15, now)
+        fate = cross(t, np.int64(t.path[i]), vl15, now)
         if fate != CROSSED:
             return np.int64(i + (1 if fate == SPOILED else 0))
     return np.int64(-1)
@@ -276,7 +276,7 @@ def survive_back(t, last, now):
     """As :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards: -1, or the first hop
     that does not count."""
     for i in range(last - 1, -1, -1):
-        fate = cross(t, np.int64(t.port_peer[t.way[i]]), True, now)
+        fate = cross(t, np.int64(t.port_peer[t.path[i]]), True, now)
         if fate != CROSSED:
             return np.int64(i if fate == SPOILED else i + 1)
     return np.int64(-1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
 from softib.agents.kernels.notice import notice
-from softib.agents.kernels.route import FORWARD, HOPS, end_port
+from softib.agents.kernels.route import HOPS, REQUEST_HOPS, end_port
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba.notice import TrapBadKey as B
@@ -63,7 +63,7 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, way):
-    """True when ``port`` is a switch's external port that enforces partitions on ``way`` (in or out) and does not know
+    """True when ``port`` is a switch's external port that enforces partitions on ``path`` (in or out) and does not know
     the P_Key.
 
     Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a limited member sends
@@ -118,12 +118,12 @@ def tell_end(t, end, pkey, slid, dlid, sl, now):
 
 @inner
 def enforced(t, first, last, pkey, slid, dlid, sl, now):
-    """The hop of ``way`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted, and told.
+    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted, and told.
 
     A packet that is refused as it leaves did not take that hop; one refused as it arrives did.
     """
     for i in range(first, last):
-        egress = t.way[i]
+        egress = t.path[i]
         ingress = np.int64(t.port_peer[egress])
         if refuses(t, egress, pkey, ENFORCE_OUT):
             t.counters[egress, XMIT_CONSTRAINT] += np.uint64(1)
@@ -148,7 +148,7 @@ def partitioned(t, port, at, index, sl, dlid, now):
         return np.int64(0)
     pkey = np.int64(t.pkeys[np.int64(t.pkey_base[home]) + index])
     slid = get16(t.port_info[home], LID_AT)
-    forward, hops = t.pending[FORWARD], t.pending[HOPS]
+    forward, hops = t.progress[REQUEST_HOPS], t.progress[HOPS]
     refused = enforced(t, 0, forward, pkey, slid, dlid, sl, now)
     if refused >= 0:
         return refused

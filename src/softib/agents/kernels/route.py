@@ -3,8 +3,8 @@
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
 by LID: its port 0), or -1 when it is lost on the way. The ports by which it left the nodes on its way are appended to
-``way``; ``pending[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``pending[LOSS]`` and
-``pending[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
+``path``; ``progress[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``progress[LOSS]`` and
+``progress[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ DLID_MAPPING, LOOPING, INACTIVE = (
     DETAIL_COUNTERS.names.index(n)
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
-HOPS, FORWARD, LOSS, LOSS_AT, ANSWER_LOST = 1, 2, 3, 4, 5
-"""Elements of ``pending``: hops in ``way``, and how many of them the request took; why and where a MAD is lost; 1 = it is
+TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
+"""Elements of ``progress``: how many ports ``touched`` lists; hops in ``path``, and how many of them the request took; why and where a MAD is lost; 1 = it is
 not the request but its answer."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
@@ -57,7 +57,7 @@ def directed(t, m, port):
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
-    hops = t.pending[HOPS]
+    hops = t.progress[HOPS]
     m[RETURN_PATH] = t.port_num[at]
     for i in range(1, count + 1):
         node = t.port_node[at]
@@ -70,9 +70,9 @@ def directed(t, m, port):
         egress = t.node_base[node] + out
         if not link_up(t, egress):
             return lose(t, PORT_DOWN, egress)
-        t.way[hops] = egress
+        t.path[hops] = egress
         hops += 1
-        t.pending[HOPS] = hops
+        t.progress[HOPS] = hops
         at = np.int64(t.port_peer[egress])
         m[RETURN_PATH + i] = t.port_num[at]
     return at
@@ -85,7 +85,7 @@ def directed_back(t, m, port):
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
-    hops = t.pending[HOPS]
+    hops = t.progress[HOPS]
     for i in range(count, 0, -1):
         node = t.port_node[at]
         out = np.int64(m[RETURN_PATH + i])
@@ -96,9 +96,9 @@ def directed_back(t, m, port):
         egress = t.node_base[node] + out
         if not link_up(t, egress):
             return lose(t, PORT_DOWN, egress)
-        t.way[hops] = egress
+        t.path[hops] = egress
         hops += 1
-        t.pending[HOPS] = hops
+        t.progress[HOPS] = hops
         at = np.int64(t.port_peer[egress])
     return at
 
@@ -120,7 +120,7 @@ def by_lid(t, port, lid, is_smp):
         egress = lookup(t, node, lid)
     else:
         egress = at
-    hops = t.pending[HOPS]
+    hops = t.progress[HOPS]
     if t.node_type[node] != SWITCH:
         at = np.int64(-1)  # a CA's port sends; nothing came in by it
     # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
@@ -132,9 +132,9 @@ def by_lid(t, port, lid, is_smp):
         if not link_up(t, egress) or t.port_info[egress, STATE_AT] & 15 < (INIT if is_smp else ACTIVE):
             return lose(t, PORT_DOWN, egress)
         at = np.int64(t.port_peer[egress])
-        t.way[hops] = egress
+        t.path[hops] = egress
         hops += 1
-        t.pending[HOPS] = hops
+        t.progress[HOPS] = hops
         if t.port_info[at, STATE_AT] & 15 < (INIT if is_smp else ARMED):
             return np.int64(-1)
         node = t.port_node[at]
@@ -149,7 +149,7 @@ def by_lid(t, port, lid, is_smp):
 @inner
 def lose(t, why, port):
     """Remember why a MAD is lost at ``port``; returns -1."""
-    t.pending[LOSS], t.pending[LOSS_AT] = why, port
+    t.progress[LOSS], t.progress[LOSS_AT] = why, port
     return np.int64(-1)
 
 
@@ -157,8 +157,8 @@ def lose(t, why, port):
 def blame(t):
     """Count the loss that was remembered: at the port by which a packet came in that a switch cannot forward (no route,
     or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
-    why, port = t.pending[LOSS], t.pending[LOSS_AT]
-    t.pending[LOSS] = NO_LOSS
+    why, port = t.progress[LOSS], t.progress[LOSS_AT]
+    t.progress[LOSS] = NO_LOSS
     if why == PORT_DOWN:
         t.counters[port, XMIT_DISCARDS] += np.uint64(1)
         t.detail_counters[port, INACTIVE] += np.uint64(1)

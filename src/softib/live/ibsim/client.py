@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba.constants import Method, MgmtClass
-from softib.live.ibsim.wire import FRAME_SIZE
+from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.live.ibsim.wire import FRAME_SIZE, frames_of
+from softib.mad.batch import MadBatch
 
 __all__ = ["MANAGER_CLASSES", "Client"]
 
@@ -20,7 +22,6 @@ MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
 dereferences NULL at a MAD of a class that its program did not register, so the other two stay away from it."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
 """Programs of infiniband-diags that wait for requests and send nothing first → the vendor class (OpenIB's) of these."""
-RESPONSE_BIT = 0x80
 DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
 """Datagrams that wait for one client before the oldest of them are lost, as a full receive queue loses them."""
@@ -34,6 +35,9 @@ class Client:
     Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not take waits in
     ``queue``. ``gone`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
     """
+
+    waits_forever = True
+    """The stock library has no timeouts."""
 
     def __init__(self, number: int, port: int, sock: socket.socket, peer: Any, source: Any, name: str, pid: int):
         self.number, self.port, self.sock = number, port, sock
@@ -54,15 +58,16 @@ class Client:
         to, and requests of application classes they have sent; what only managers handle (SMPs, traps, SA requests)
         would be taken for an answer there.
         """
-        klass, method = int(mad[1]), int(mad[3])
+        klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT])
         if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
             return bool(self.classes[klass])
         if self.issm:
             return klass in MANAGER_CLASSES
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
-    def deliver(self, frames: np.ndarray) -> None:
-        """Send ``frames`` (uint8[n, 288]), or queue them behind what waits already."""
+    def deliver(self, batch: MadBatch) -> None:
+        """Send MADs, or queue them behind what waits already."""
+        frames = frames_of(batch)
         if self.queue:
             self.queue.extend(bytes(f) for f in frames)
             self.flush()

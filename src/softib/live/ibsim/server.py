@@ -18,12 +18,17 @@ import selectors
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from softib.errors import InputError
 from softib.live.clock import clock_ps
+from softib.live.ibsim.buffers import buffers_of
 from softib.live.ibsim.client import PAUSE_AT, Client
 from softib.live.ibsim.control import IbsimControl
+from softib.live.ibsim.kernels import pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
 from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
 from softib.live.mad_router import BURST, MadRouter
@@ -55,6 +60,8 @@ class IbsimServer:
         self.finder, self.control_requests = NodeFinder(router.fabric), IbsimControl(router.plane)
         self.finder.prepare()
         self.clients: dict[int, Client] = {}
+        self.buffers = buffers_of()
+        self._warm()
         self.control = sockets.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
@@ -112,14 +119,29 @@ class IbsimServer:
 
     def _read(self, client: Client) -> None:
         if self.router.pumps and not client.queue:
-            self.router.pump(client, self.router.alone, clock_ps())
+            client.received += self.router.pumped(client, partial(self._pump, client, clock_ps()), clock_ps())
             return
         for _ in range(ROUNDS):
-            n = client.receive(self.router.frames)
+            n = client.receive(self.buffers.frames)
             if n:
+                read_frames(self.buffers.frames, n, self.router.requests)
                 self.router.handle(client, n, clock_ps())
             if n < BURST or client.gone or client.queue:
                 return
+
+    def _pump(self, client: Client, now_ps: int, rounds: int) -> None:
+        router, port_number_fd = self.router, self.buffers.client
+        port_number_fd[:] = client.port, client.number, client.sock.fileno()
+        pump(router.plane.tables, router.cells, router.requests, router.answers, router.burst, self.buffers,
+             client.classes, now_ps, int(router.alone), rounds)  # fmt: skip
+
+    def _warm(self) -> None:
+        """Compile now, not while the first client waits."""
+        router = self.router
+        read_frames(self.buffers.frames, 0, router.requests)
+        if router.pumps:
+            pump(router.plane.tables, router.cells, router.requests, router.answers, router.burst, self.buffers,
+                 np.zeros(256, np.uint8), 0, 0, 0)  # fmt: skip
 
     # -- control --
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import PortInfo
-from softib.live.ibsim.wire import FRAME
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.mad_router import MadRouter
 from softib.live.umad.file import RmppPayload
@@ -66,13 +65,10 @@ class InternalManager:
             return method in (Method.GET, Method.SET, Method.GET_RESP)
         return attr == SmpAttr.NOTICE and method == Method.TRAP
 
-    def deliver(self, frames: np.ndarray) -> None:
+    def deliver(self, batch: MadBatch) -> None:
         """Keep them until the next :meth:`run`."""
-        heads = np.ascontiguousarray(frames).reshape(-1).view(FRAME)
-        batch = MadBatch.zeros(len(heads))
-        batch.mad[:] = heads["mad"]
-        batch.dlid[:], batch.slid[:] = heads["dlid"], heads["slid"]
-        batch.qp[:] = heads["sqp"]
+        batch = batch.copy()
+        batch.sl[:] = batch.pkey_index[:] = 0  # its answers leave on SL 0, with the first P_Key of its port
         payload = self.payload()
         if payload is not None:
             batch.payload = {0: os.pread(payload.fd, payload.octets, 0)}

@@ -21,7 +21,7 @@ from softib.cm.core import TIMING, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
 from softib.cm.fields import Timing
 from softib.fabric.default_port import default_port
-from softib.iba.constants import MgmtClass
+from softib.iba.constants import GSI_QP, MgmtClass
 from softib.iba.mad_codec import CM_CLASS
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
@@ -84,10 +84,10 @@ class RdmaCmStation:
             return False
         return int.from_bytes(mad[8:16].tobytes(), "big") in self.sa.waiting
 
-    def deliver(self, frames: np.ndarray) -> None:
+    def deliver(self, batch: MadBatch) -> None:
         """Here it is."""
-        for frame in frames:
-            self.sa.answer(frame[32:].tobytes())
+        for mad in batch.mad:
+            self.sa.answer(mad.tobytes())
 
 
 class RdmaCmServer:
@@ -297,7 +297,13 @@ class RdmaCmServer:
     def _exchange(self, port: int, dlid: int, sl: int, pkey_index: int, mad: bytes) -> None:
         batch = MadBatch.zeros(1)
         batch.mad[0] = np.frombuffer(mad, np.uint8)
-        batch.dlid[0], batch.sl[0], batch.pkey_index[0], batch.qp[0] = dlid, sl, pkey_index, 1
+        batch.dlid[0], batch.sl[0], batch.pkey_index[0], batch.dqp[0], batch.sqp[0] = (
+            dlid,
+            sl,
+            pkey_index,
+            GSI_QP,
+            GSI_QP,
+        )
         batch.tid[0] = int.from_bytes(mad[8:16], "big")
         _, delivery = self.router.plane.exchange(batch, port, clock_ps())
         if delivery is None:

@@ -55,13 +55,12 @@ class Agent:
 
 
 class AgentTable:
-    """The agents of one open file, by number. ``qp``, ``kernel_rmpp`` and ``known`` (uint8[32]) are for the kernels."""
+    """The agents of one open file, by number. ``columns`` uint8[3, 32] are for the kernels: ``qp``, ``kernel_rmpp``, ``known``."""
 
     def __init__(self) -> None:
         self.agents: dict[int, Agent] = {}
-        self.qp = np.zeros(AGENTS, np.uint8)
-        self.kernel_rmpp = np.zeros(AGENTS, np.uint8)
-        self.known = np.zeros(AGENTS, np.uint8)
+        self.columns = np.zeros((3, AGENTS), np.uint8)
+        self.qp, self.kernel_rmpp, self.known = self.columns
 
     def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
         """(errno, number) of a new agent; ``others`` are those of all files on the port."""

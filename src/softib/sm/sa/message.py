@@ -33,6 +33,7 @@ def reply_to(asked: MadBatch) -> MadBatch:
     reply = asked[np.arange(len(asked))]
     reply.payload = None
     reply.dlid, reply.slid = asked.slid.copy(), asked.dlid.copy()
+    reply.dqp, reply.sqp = asked.sqp.copy(), asked.dqp.copy()
     mad = reply.mad
     mad[:, 3] = ANSWER[mad[:, 3]]
     mad[:, STATUS : STATUS + 2] = 0
@@ -52,8 +53,8 @@ def short_reply(asked: MadBatch, mad: bytes, record: bytes) -> MadBatch:
     told[SA_DATA : SA_DATA + len(record)] = record
     reply = np.frombuffer(told, np.uint8).reshape(1, MAD_SIZE)
     return MadBatch(
-        reply, asked.slid.copy(), asked.dlid.copy(), asked.qp.copy(), asked.sl.copy(), asked.pkey_index.copy(),
-        asked.tid.copy(), asked.status.copy(),
+        reply, asked.slid.copy(), asked.dlid.copy(), asked.sqp.copy(), asked.dqp.copy(), asked.sl.copy(),
+        asked.pkey_index.copy(), asked.tid.copy(), asked.status.copy(),
     )  # fmt: skip
 
 
