@@ -13,16 +13,17 @@ import numpy as np
 from softib.agents.kernels.mad_traffic import MAD_DWORDS
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
-from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppHeader, RmppType
 from softib.iba.smp import PortInfo
 from softib.mad.rmpp import RMPP_END, WINDOW
-from softib.mad.rmpp_wire import RESPONSE, VENDOR2, class_header_of, is_whole
+from softib.mad.rmpp_wire import class_header_of, is_whole
 
 __all__ = ["RmppSegments", "egress_ports", "segments_of"]
 
 MOST = 2**64 - 1
-RMPP_CLASSES = {MgmtClass.SUBN_ADM, MgmtClass.DEV_ADM, MgmtClass.BIS, *VENDOR2}
+RMPP_CLASSES = {MgmtClass.SUBN_ADM, MgmtClass.DEV_ADM, MgmtClass.BIS, *VENDOR2_CLASSES}
 TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
 
 
@@ -66,14 +67,14 @@ class RmppSegments:
     def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
         """``mad``, the first packet of a message of ``octets`` (0: it is all) on ``sl``, has got from end port ``port`` to end port
         ``to``."""
-        if int(mad[1]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
+        if int(mad[CLASS_AT]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
             return
-        response = bool(mad[3] & RESPONSE)
+        response = bool(mad[METHOD_AT] & RESPONSE_BIT)
         if not octets and not (response and mad[TYPE_AT] == RmppType.DATA and is_whole(mad[None])[0]):
             return
         if response and not self.whole(mad):
             return  # the first segment alone reaches a program without RMPP
-        segments, acks = segments_of(octets or RMPP_END, int(mad[1]))
+        segments, acks = segments_of(octets or RMPP_END, int(mad[CLASS_AT]))
         self._pass(port, dlid, sl, segments - 1)
         self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), sl, acks)
 

@@ -15,4 +15,7 @@ BASE_VERSION_AT, CLASS_AT, VERSION_AT, METHOD_AT = (
 STATUS_AT, HOP_POINTER_AT, HOP_COUNT_AT = MadHeader.status.byte, MadHeader.hop_pointer.byte, MadHeader.hop_count.byte
 TID_AT, ATTR_AT, MODIFIER_AT = MadHeader.tid.byte, MadHeader.attr_id.byte, MadHeader.attr_mod.byte
 MKEY_AT, DR_SLID_AT, DR_DLID_AT = Smp.mkey.byte, Smp.dr_slid.byte, Smp.dr_dlid.byte
-DATA_AT, INITIAL_PATH_AT, RETURN_PATH_AT = Smp.data.byte, Smp.initial_path.byte, Smp.return_path.byte
+DATA_AT = Smp.data.byte
+"""Of the attribute in an SMP, and of the data in a PerfMgt MAD."""
+INITIAL_PATH_AT, RETURN_PATH_AT = Smp.initial_path.byte, Smp.return_path.byte
+"""Of entry 0, which no route uses."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import MadStatus
+from softib.iba.constants import RESPONSE_BIT, MadStatus
+from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["DONE", "LATE", "ON_WIRE", "RETRY", "WAITING", "Outstanding"]
@@ -20,7 +21,6 @@ to be sent again; finished."""
 TID_LIMIT = 1 << 32
 _FIRST_ROWS = 1 << 14
 _COMPACT_AT = 1 << 16
-RESPONSE_BIT = 0x80
 BUSY = int(MadStatus.BUSY)
 
 
@@ -77,13 +77,13 @@ class Outstanding:
         attribute. Of two answers to one request in a batch the first counts. A device that answers "busy" is taken at
         its word: that is no answer, and the request is sent again when its time is over (IBA 13.4.7).
         """
-        tid = np.ascontiguousarray(mad[:, 12:16]).view(">u4")[:, 0].astype(np.int64)
+        tid = np.ascontiguousarray(mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].astype(np.int64)
         rows = tid - self.first
-        good = (rows >= 0) & (rows < self.n) & (mad[:, 3] >= RESPONSE_BIT)
+        good = (rows >= 0) & (rows < self.n) & (mad[:, METHOD_AT] >= RESPONSE_BIT)
         if not good.all():
             rows = np.where(good, rows, 0)
         state = self.state[rows]
-        good &= (mad[:, 5] & BUSY) == 0
+        good &= (mad[:, STATUS_AT + 1] & BUSY) == 0
         good &= (state != WAITING) & (state != DONE) & (self.key[rows] == _keys(mad))
         rows = np.where(good, rows, -1)
         if len(rows) > 1 and not (np.diff(rows) > 0).all():

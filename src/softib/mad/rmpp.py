@@ -30,7 +30,6 @@ TRIES = 3
 RRESP_NONE = 31
 LONGEST = 1 << 28
 """Octets of a message at most: a length that a peer claims is not believed beyond it."""
-RESPONSE_BIT = 0x80
 NEVER_PS = 1 << 62
 
 

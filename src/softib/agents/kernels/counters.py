@@ -4,7 +4,7 @@
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, get32, get64, inner, put16, put32, put64
-from softib.iba.constants import SMP_DATA as DATA
+from softib.iba.mad_offsets import DATA_AT
 
 ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -12,7 +12,7 @@ ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 @inner
 def put_counter(m, offset, bits, value):
     """Write a counter of 2, 4, 8, 16, 32 or 64 bits, saturated."""
-    at = DATA + (offset >> 3)
+    at = DATA_AT + (offset >> 3)
     if bits == 64:
         put64(m, at, value)
         return
@@ -30,7 +30,7 @@ def put_counter(m, offset, bits, value):
 @inner
 def get_counter(m, offset, bits):
     """The wire value of a counter of 2, 4, 8, 16, 32 or 64 bits."""
-    at = DATA + (offset >> 3)
+    at = DATA_AT + (offset >> 3)
     if bits == 64:
         return get64(m, at)
     if bits == 32:

@@ -10,6 +10,7 @@ from softib.agents.kernels.notice import notice
 from softib.agents.kernels.training import agree
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
+from softib.iba.mad_offsets import DATA_AT, MKEY_AT
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
 from softib.iba.smp import PortInfo as P
 from softib.iba.smp import SwitchInfo
@@ -19,7 +20,6 @@ DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortSta
 POLLING, DISABLED, LINK_UP = int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
 OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
 LID_MCAST_MIN = c.LID_MCAST_MIN
-DATA, SMP_MKEY_AT = c.SMP_DATA, 24
 TRAP_LINK_STATE = 128
 LINK_DOWNED = COUNTER_NAMES.index("link_downed_counter")
 
@@ -85,11 +85,11 @@ def get_port_info(t, m, ingress, number):
     port = selected_port(t, ingress, number)
     if port < 0:
         return BAD_FIELD
-    hide_mkey = octet(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, SMP_MKEY_AT, 8)
-    copy(m, DATA, t.port_info[port], 0, 64)
-    m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    hide_mkey = octet(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, MKEY_AT, 8)
+    copy(m, DATA_AT, t.port_info[port], 0, 64)
+    m[DATA_AT + LOCAL_PORT_AT] = t.port_num[ingress]
     if hide_mkey:
-        clear(m, DATA, 8)
+        clear(m, DATA_AT, 8)
     return OK
 
 
@@ -101,14 +101,14 @@ def set_port_info(t, m, ingress, number, now):
         return BAD_FIELD
     kind = kind_of(t, port)
     status = BAD_FIELD
-    if (kind != CA_PORT or port == ingress) and valid(t, m[DATA : DATA + 64], t.port_info[port], kind):
-        apply(t, m[DATA : DATA + 64], port, kind, now)
+    if (kind != CA_PORT or port == ingress) and valid(t, m[DATA_AT : DATA_AT + 64], t.port_info[port], kind):
+        apply(t, m[DATA_AT : DATA_AT + 64], port, kind, now)
         status = OK
-    reregister = m[DATA + REREGISTER_AT] & 0x80
-    copy(m, DATA, t.port_info[port], 0, 64)
-    m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    reregister = m[DATA_AT + REREGISTER_AT] & 0x80
+    copy(m, DATA_AT, t.port_info[port], 0, 64)
+    m[DATA_AT + LOCAL_PORT_AT] = t.port_num[ingress]
     if status == OK and kind != EXTERNAL:
-        m[DATA + REREGISTER_AT] |= reregister
+        m[DATA_AT + REREGISTER_AT] |= reregister
         if reregister:
             t.reregisters[port] += np.uint32(1)
     return status

@@ -12,19 +12,28 @@ import numpy as np
 from softib.agents.kernels.big_endian import get16, inner, put16
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
+from softib.iba.constants import DR_DIRECTION
+from softib.iba.mad_offsets import (
+    DR_DLID_AT,
+    DR_SLID_AT,
+    HOP_COUNT_AT,
+    HOP_POINTER_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    RETURN_PATH_AT,
+    STATUS_AT,
+)
 from softib.iba.smp import PortInfo, SwitchInfo
 
-SWITCH = int(c.NodeType.SWITCH)
+SWITCH, GET_RESP = int(c.NodeType.SWITCH), int(c.Method.GET_RESP)
 LINK_UP = int(c.PhysState.LINK_UP)
 ARMED, ACTIVE, INIT = int(c.PortState.ARMED), int(c.PortState.ACTIVE), int(c.PortState.INIT)
 PERMISSIVE, MCAST_MIN = c.LID_PERMISSIVE, c.LID_MCAST_MIN
 MAX_HOPS = c.MAX_HOPS
-INITIAL_PATH, RETURN_PATH = c.SMP_INITIAL_PATH, c.SMP_RETURN_PATH
 LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
     PortInfo.lid.byte, PortInfo.lmc.byte, PortInfo.port_state.byte, PortInfo.port_phys_state.byte,
 )  # fmt: skip
 TOP_AT = SwitchInfo.linear_fdb_top.byte
-DR_SLID_AT, DR_DLID_AT = 32, 34
 RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
 DLID_MAPPING, LOOPING, INACTIVE = (
     DETAIL_COUNTERS.names.index(n)
@@ -53,15 +62,15 @@ def owns(t, port, lid):
 @inner
 def directed(t, m, port):
     """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA 14.2.2.2)."""
-    count = np.int64(m[7])
+    count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
     hops = t.progress[HOPS]
-    m[RETURN_PATH] = t.port_num[at]
+    m[RETURN_PATH_AT] = t.port_num[at]
     for i in range(1, count + 1):
         node = t.port_node[at]
-        out = np.int64(m[INITIAL_PATH + i])
+        out = np.int64(m[INITIAL_PATH_AT + i])
         if out < 1 or out > t.node_nports[node]:
             return -1
         # Only switches pass directed SMPs on; a CA sends them through the port that its path names.
@@ -74,21 +83,21 @@ def directed(t, m, port):
         hops += 1
         t.progress[HOPS] = hops
         at = np.int64(t.port_peer[egress])
-        m[RETURN_PATH + i] = t.port_num[at]
+        m[RETURN_PATH_AT + i] = t.port_num[at]
     return at
 
 
 @inner
 def directed_back(t, m, port):
     """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
-    count = np.int64(m[7])
+    count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
     hops = t.progress[HOPS]
     for i in range(count, 0, -1):
         node = t.port_node[at]
-        out = np.int64(m[RETURN_PATH + i])
+        out = np.int64(m[RETURN_PATH_AT + i])
         if out < 1 or out > t.node_nports[node]:
             return -1
         if t.node_type[node] != SWITCH and (i < count or out != t.port_num[at]):
@@ -191,7 +200,7 @@ def route_smp(t, m, port, dlid):
         at = by_lid(t, at, dlid, True)
         if at < 0:
             return at
-        if m[7] > 0 and t.node_type[t.port_node[at]] != SWITCH:
+        if m[HOP_COUNT_AT] > 0 and t.node_type[t.port_node[at]] != SWITCH:
             return np.int64(-1)
     at = directed(t, m, at)
     target = get16(m, DR_DLID_AT)
@@ -214,8 +223,8 @@ def end_port(t, port):
 
 
 @inner
-def turn(m, status, is_directed):
+def make_response(m, status, is_directed):
     """Make a request its own response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
-    m[3] = 0x81
-    put16(m, 4, (status & 0x7FFF) | (0x8000 if is_directed else 0))
-    m[6] = 0 if is_directed else m[6]
+    m[METHOD_AT] = GET_RESP
+    put16(m, STATUS_AT, (status & 0x7FFF) | (DR_DIRECTION if is_directed else 0))
+    m[HOP_POINTER_AT] = 0 if is_directed else m[HOP_POINTER_AT]

@@ -21,8 +21,9 @@ from softib.cm.core import TIMING, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
 from softib.cm.fields import Timing
 from softib.fabric.default_port import default_port
-from softib.iba.constants import GSI_QP, MgmtClass
+from softib.iba.constants import GSI_QP, RESPONSE_BIT, MgmtClass
 from softib.iba.mad_codec import CM_CLASS
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.mad_router import BURST, MadRouter
@@ -43,7 +44,6 @@ OPS = (
     "NOTIFY", "JOIN", "LEAVE", "MIGRATE", "POST", "SET_PATH",
 )  # fmt: skip
 LAST_NUMBER, FIRST_NUMBER = 0xFFFE, 0x8000
-RESPONSE = 0x80
 
 
 class Channel:
@@ -80,9 +80,9 @@ class RdmaCmStation:
 
     def takes(self, mad: np.ndarray) -> bool:
         """An answer that is awaited."""
-        if not mad[3] & RESPONSE or mad[1] != MgmtClass.SUBN_ADM:
+        if not mad[METHOD_AT] & RESPONSE_BIT or mad[CLASS_AT] != MgmtClass.SUBN_ADM:
             return False
-        return int.from_bytes(mad[8:16].tobytes(), "big") in self.sa.waiting
+        return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big") in self.sa.waiting
 
     def deliver(self, batch: MadBatch) -> None:
         """Here it is."""
@@ -304,11 +304,11 @@ class RdmaCmServer:
             GSI_QP,
             GSI_QP,
         )
-        batch.tid[0] = int.from_bytes(mad[8:16], "big")
+        batch.tid[0] = int.from_bytes(mad[TID_AT : TID_AT + 8], "big")
         _, delivery = self.router.plane.exchange(batch, port, clock_ps())
         if delivery is None:
             return
-        if mad[1] == CM_CLASS:
+        if mad[CLASS_AT] == CM_CLASS:
             self.ucma.protocol.arrived(
                 int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes()
             )

@@ -17,7 +17,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT
+from softib.iba.mad_offsets import METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader
 from softib.live.mad_router import BURST
 from softib.live.umad.agents import AgentTable
@@ -76,7 +76,7 @@ class Pending:
 
 def tid_of(mad: np.ndarray) -> int:
     """TransactionID."""
-    return int.from_bytes(mad[8:16].tobytes(), "big")
+    return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big")
 
 
 class UmadFile:

@@ -16,7 +16,7 @@ RESPONSE_BIT, TRAP_REPRESS, MAD_SIZE, PERMISSIVE = (
     c.RESPONSE_BIT, int(c.Method.TRAP_REPRESS), c.MAD_SIZE, c.LID_PERMISSIVE,
 )  # fmt: skip
 SUBN_ADM, DEVICE_ADM, BIS = int(c.MgmtClass.SUBN_ADM), int(c.MgmtClass.DEV_ADM), int(c.MgmtClass.BIS)
-VENDOR2_FIRST, VENDOR2_LAST = 0x30, 0x4F
+VENDOR2_FIRST, VENDOR2_END = c.VENDOR2_CLASSES.start, c.VENDOR2_CLASSES.stop
 RMPP_DATA, RMPP_ACTIVE, RMPP_LAST, RMPP_FIRST = (
     int(RmppType.DATA), int(RmppFlag.ACTIVE), int(RmppFlag.LAST), int(RmppFlag.FIRST),
 )  # fmt: skip
@@ -75,7 +75,7 @@ def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages
         words[r, 1] = status[r]
         size = MAD_SIZE
         klass = f[CLASS_AT]
-        rmpp = klass == SUBN_ADM or klass == DEVICE_ADM or klass == BIS or VENDOR2_FIRST <= klass <= VENDOR2_LAST
+        rmpp = klass == SUBN_ADM or klass == DEVICE_ADM or klass == BIS or VENDOR2_FIRST <= klass < VENDOR2_END
         if rmpp and kernel_rmpp[agent] and f[RMPP_TYPE_AT] == RMPP_DATA:
             flags = f[RMPP_FLAGS_AT]
             if flags & RMPP_ACTIVE and flags & RMPP_FIRST and flags & RMPP_LAST:
