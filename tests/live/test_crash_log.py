@@ -162,7 +162,7 @@ def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):  # no
     softib.env["TMPDIR"] = str(softib.folder)
     done = planted(softib, plant, "up", "one.yaml")
     assert done.returncode == 70 and "ZeroDivisionError" in done.stderr and "Traceback" not in done.stderr
-    assert softib.status() == [] and not os.path.exists(softib.folder / "run" / "softib" / "one" / "board")
+    assert softib.status() == [] and not os.path.exists(softib.folder / "run" / "softib" / "one" / "shared_fabric")
 
 
 def test_a_mishap_without_a_log_is_told_still(tmp_path, capfd):

@@ -84,9 +84,18 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
     for program in left_over:
         program.wait(60)
     left = {p.name for p in folder(command).iterdir()}
-    assert left <= {"control", "board", "umad", "hosts", "verbs.sock", "rdma_cm", "traffic", "verbs", "seats", *KEPT}, (
-        left
-    )
+    assert left <= {
+        "control",
+        "shared_fabric",
+        "umad",
+        "hosts",
+        "verbs.sock",
+        "rdma_cm",
+        "traffic",
+        "verbs",
+        "seats",
+        *KEPT,
+    }, left
     command("up", "one.yaml", "--detach")
     assert command.status()[0]["ready"]
     command("down")
@@ -151,7 +160,7 @@ def test_up_twice_down_of_nothing_and_a_stranger_in_the_slot(softib):  # noqa: F
     place = folder(softib)
     (place / "control").mkdir()
     (place / "control" / "file").write_text("x")
-    (place / "board").symlink_to("/etc/passwd")
+    (place / "shared_fabric").symlink_to("/etc/passwd")
     (place / "umad").write_text("no socket")
     assert "ready in" in softib("up", "one.yaml", "--detach")
     assert os.path.isfile("/etc/passwd") and os.path.getsize("/etc/passwd") > 0
@@ -186,11 +195,11 @@ def small(softib):  # noqa: F811
 def test_a_full_file_system_is_one_line(softib, small, size):  # noqa: F811
     done = small(size, *softib.words("up", "one.yaml"))
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
-    assert "no room for the board" in done.stderr and "No space left" in done.stderr
+    assert "no room for the shared fabric" in done.stderr and "No space left" in done.stderr
 
 
 def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small):  # noqa: F811
-    """The board has its blocks, and what grows is elsewhere: MADs that write lazy columns are answered. A program that
+    """The shared fabric has its blocks, and what grows is elsewhere: MADs that write lazy columns are answered. A program that
     needs new files is refused in one line."""
     python = " ".join(softib.words())
     script = f"""

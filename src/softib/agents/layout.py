@@ -60,7 +60,7 @@ Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
-DICE_SEED = 0x9E3779B97F4A7C15
+RNG_SEED = 0x9E3779B97F4A7C15
 """Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
 
 
@@ -80,7 +80,7 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 2))
     columns["overruns"] = np.tile(np.array([-1, 0], np.int64), (ports, 1))
-    columns["rng_state"] = np.array([DICE_SEED], np.uint64)
+    columns["rng_state"] = np.array([RNG_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
     columns["trained"] = _trained(fabric)

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.agents.kernels.link_events import sample_until, tell_change, tell_details, tell_local_change, tell_threshold
+from softib.agents.kernels.link_events import (
+    raise_change_traps,
+    raise_local_change,
+    raise_threshold,
+    raise_trap,
+    sample_until,
+)
 from softib.agents.kernels.serve import serve
 from softib.agents.layout import Outcome, tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
@@ -186,7 +192,7 @@ class AgentPlane:
         self._threshold(port, 131, now_ps)
 
     def _threshold(self, port: int, trap: int, now_ps: int) -> None:
-        tell_threshold(self.tables, self._end_port(port), trap, int(self.fabric.port_num[port]), int(now_ps))
+        raise_threshold(self.tables, self._end_port(port), trap, int(self.fabric.port_num[port]), int(now_ps))
 
     def _end_port(self, port: int) -> int:
         node = int(self.fabric.port_node[port])
@@ -196,7 +202,7 @@ class AgentPlane:
         """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144 (NodeDescription)."""
         octets = text.encode() if isinstance(text, str) else text
         self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
-        tell_change(self.tables, int(node), 1, int(now_ps))
+        raise_change_traps(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
         """The host's doing: IsSM of end port ``port`` changes, which raises trap 144 (CapabilityMask)."""
@@ -205,7 +211,7 @@ class AgentPlane:
         after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
         if after != before:
             PortInfo.cap_mask.set(info, after)
-            tell_local_change(self.tables, int(port), 0, int(now_ps))
+            raise_local_change(self.tables, int(port), 0, int(now_ps))
 
     def security(self, port: int, trap: int, now_ps: int = 0, **details: int) -> None:
         """The hardware's doing: ``port`` refused a packet: 257 P_Key, 258 Q_Key, 259 P_Key at a switch port.
@@ -221,14 +227,14 @@ class AgentPlane:
             info = self.fabric.port_info[end]
             field.set(info, min(int(field.get(info)) + 1, field.mask))
         data = wire.DETAILS_BY_TRAP[trap].pack(**details)
-        tell_details(self.tables, end, trap, int(self.fabric.port_num[port]), np.ascontiguousarray(data), int(now_ps))
+        raise_trap(self.tables, end, trap, int(self.fabric.port_num[port]), np.ascontiguousarray(data), int(now_ps))
 
     def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
         """The host's doing: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
         self.fabric.sys_guid[node] = guid
         data = wire.TrapSysImageGuid.pack(sys_guid=guid)
         for end in self._end_ports_of(node):
-            tell_details(self.tables, end, 145, 0, data, int(now_ps))
+            raise_trap(self.tables, end, 145, 0, data, int(now_ps))
 
     def _end_ports_of(self, node: int) -> list[int]:
         rows = self.fabric.ports_of(node, port0=True)

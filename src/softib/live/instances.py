@@ -66,9 +66,9 @@ class Instance:
         return self.folder / "control"
 
     @property
-    def board(self) -> Path:
-        """The shared mapping."""
-        return self.folder / "board"
+    def shared_fabric(self) -> Path:
+        """The fabric's arrays in one shared mapping."""
+        return self.folder / "shared_fabric"
 
     @property
     def traffic(self) -> Path:

@@ -1,4 +1,4 @@
-"""A running fabric as any other source: a copy of its board at one moment.
+"""A running fabric as any other source: a copy of its arrays at one moment.
 
 What discovery would find is what counts: a cable whose ends are not LinkUp (failed, disabled, far end dead) is not in
 the copy, as ``ibnetdiscover`` would not list it.
@@ -37,21 +37,21 @@ def read(instance: Instance) -> ReadResult:
     (:func:`softib.live.sa_client.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon is gone.
     """
     fabric = _still(instance)
-    told = fabric.source.records & {"lengths"}
-    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | told, sms=_managers(fabric))
+    known = fabric.source.records & {"lengths"}
+    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | known, sms=_managers(fabric))
     delete_cables(fabric, _down(fabric))
     return ReadResult(fabric, [], FORMAT, extra={"path_sls": partial(path_sls, instance)})
 
 
 def _still(instance: Instance) -> Fabric:
-    """A copy during which nothing was configured: the epoch that the daemon tells is the same before and after.
+    """A copy during which nothing was configured: the epoch that the daemon reports is the same before and after.
 
-    (The one on the board lags a turn of the daemon's loop behind what it writes.)
+    (The one in shared memory lags a step of the daemon's loop behind what it writes.)
     """
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]
     while True:
-        fabric = SharedFabric.snapshot(instance.board)
+        fabric = SharedFabric.snapshot(instance.shared_fabric)
         after = ask(instance, "status")["epoch"]
         if before == after:
             return fabric

@@ -62,8 +62,8 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
         return mads[:1], np.ones(1, bool)
     after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # segments that are answered
     wire = np.concatenate([mads, _acks(mads[0], after)])
-    place = np.concatenate([np.arange(1, n + 1), after + 0.5])
-    order = np.argsort(place, kind="stable")
+    position = np.concatenate([np.arange(1, n + 1), after + 0.5])
+    order = np.argsort(position, kind="stable")
     return wire[order], order < n
 
 

@@ -81,7 +81,7 @@ def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):  # noqa:
     """Oracle: the capture. A host's packets pass its port once, whoever is at the other end; switches on the way add up."""
     softib("up", "one.yaml", "--pcap", "one.pcap", "--sweep", "0", "--detach")
     pcap, host = softib.folder / "one.pcap", "host-0008"
-    f = SharedFabric.open(Path(softib.status()[0]["board"])).fabric
+    f = SharedFabric.open(Path(softib.status()[0]["shared_fabric"])).fabric
     port = int(f.ports_of(f.node_names().index(host), port0=False)[0])
     lid, sa = int(f.lid[port]), int(f.lid[int(f.ports_of(f.node_names().index("host-0001"), port0=False)[0])])
     names = ("port_xmit_pkts", "port_rcv_pkts", "port_xmit_data", "port_unicast_rcv_pkts")

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Counters on the wire: fields of 2 to 64 bits that saturate, found by a table of places."""
+"""Counters on the wire: fields of 2 to 64 bits that saturate, found by a table of fields."""
 
 import numpy as np
 
@@ -45,17 +45,17 @@ def counted(counters, first, last, column):
     """Sum of a counter over ports, stopping at 2^64 - 1."""
     total = np.uint64(0)
     for port in range(first, last + 1):
-        here = counters[port, column]
-        total = ALL_ONES if here > ALL_ONES - total else total + here
+        count = counters[port, column]
+        total = ALL_ONES if count > ALL_ONES - total else total + count
     return total
 
 
 @inner
-def counters_of(counters, m, first, last, places, begin, end, selected, is_set):
-    """Get: the counters ``places[begin:end]`` of ports ``first``…``last``, summed. Set: write those whose bit is in
-    ``selected`` (bit 0 = the first place), then as Get."""
+def counters_of(counters, m, first, last, fields, begin, end, selected, is_set):
+    """Get: the counters ``fields[begin:end]`` of ports ``first``…``last``, summed. Set: write those whose bit is in
+    ``selected`` (bit 0 = the first field), then as Get."""
     for i in range(begin, end):
-        offset, bits, column = places[i, 0], places[i, 1], places[i, 2]
+        offset, bits, column = fields[i, 0], fields[i, 1], fields[i, 2]
         if is_set and (selected >> np.uint64(i - begin)) & np.uint64(1):
             value = get_counter(m, offset, bits)
             for port in range(first, last + 1):

@@ -82,23 +82,23 @@ _ATTRIBUTES = (
 
 
 def _tables():
-    """NodeFinder int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
-    attributes int64[n, 5]: ID, group, first and last place, which ``op_code`` it counts."""
-    places, attributes = [], []
+    """Fields int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
+    attributes int64[n, 5]: ID, group, first and last field, which ``op_code`` it counts."""
+    fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
         known = {n for g in GROUPS for n in g.names}
         names = names or [f.name for f in struct.named() if f.name in known]
         group = next(i for i, g in enumerate(GROUPS) if names[0] in g.names)
-        begin = len(places)
+        begin = len(fields)
         for name in names:
             f, column = struct.fields[name], GROUPS[group].fields[name][1] // 8
-            places += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
+            fields += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
         op = (perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData)
-        attributes.append((struct.attr, group, begin, len(places), op.index(struct) if struct in op else NO_OP_CODE))
-    return np.array(places, np.int64), np.array(attributes, np.int64)
+        attributes.append((struct.attr, group, begin, len(fields), op.index(struct) if struct in op else NO_OP_CODE))
+    return np.array(fields, np.int64), np.array(attributes, np.int64)
 
 
-PLACES, ATTRIBUTES = _tables()
+FIELDS, ATTRIBUTES = _tables()
 
 
 @inner
@@ -139,15 +139,15 @@ def counting(t, m, row, first, last, is_set):
                 t.op_code[port, op] = m[DATA_AT]
         m[DATA_AT] = t.op_code[first, op]
     if group == 0:
-        counters_of(t.counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.counters, m, first, last, FIELDS, begin, end, selected, is_set)
     elif group == 1:
-        counters_of(t.detail_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.detail_counters, m, first, last, FIELDS, begin, end, selected, is_set)
     elif group == 2:
-        counters_of(t.vl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.vl_counters, m, first, last, FIELDS, begin, end, selected, is_set)
     elif group == 3:
-        counters_of(t.sl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.sl_counters, m, first, last, FIELDS, begin, end, selected, is_set)
     else:
-        counters_of(t.lane_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.lane_counters, m, first, last, FIELDS, begin, end, selected, is_set)
 
 
 @inner

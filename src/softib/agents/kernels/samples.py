@@ -11,7 +11,7 @@ to the time it is called with, so counts are taken at the first MAD (or ``AgentP
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, octet, put16, put32
+from softib.agents.kernels.big_endian import clear, copy, get8, get16, get32, inner, put16, put32
 from softib.agents.kernels.mad_traffic import fold
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
@@ -54,8 +54,8 @@ SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) 
 def speed_code(t, port):
     """Code of the active speed of ``port``, 0 = unknown."""
     info = t.port_info[port]
-    plain, ext, ext2 = octet(info, PLAIN_AT) >> 4, octet(info, EXT_AT) >> 4, (octet(info, EXT2_AT) >> 5) & 3
-    mlnx = octet(t.port_mlnx_speed[port], 2)
+    plain, ext, ext2 = get8(info, PLAIN_AT) >> 4, get8(info, EXT_AT) >> 4, (get8(info, EXT2_AT) >> 5) & 3
+    mlnx = get8(t.port_mlnx_speed[port], 2)
     code = np.int64(0)
     for i in range(SPEED_BITS.shape[0]):
         b = SPEED_BITS[i]
@@ -137,7 +137,7 @@ def samples_result(t, m, end, now):
     kept, status = t.sample_control[end], status_at(t, end, now)
     put16(m, DATA_AT + R_TAG_AT, get16(kept, TAG_AT))
     m[DATA_AT + R_STATUS_AT] = status
-    port = np.int64(t.node_base[t.port_node[end]]) + octet(kept, SELECT_AT)
+    port = np.int64(t.node_base[t.port_node[end]]) + get8(kept, SELECT_AT)
     for i in range(COUNTERS):
         what = get16(kept, COUNTERS_AT + 2 * i)
         if what < 1 or what > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:

@@ -33,7 +33,7 @@ class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
     Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not take waits in
-    ``queue``. ``gone`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
+    ``queue``. ``closed`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
     """
 
     waits_forever = True
@@ -43,7 +43,7 @@ class Client:
         self.number, self.port, self.sock = number, port, sock
         self.peer, self.source, self.name, self.pid = peer, source, name, pid
         self.issm = False
-        self.gone = False
+        self.closed = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
         if sock.family == socket.AF_UNIX and (served := SERVERS.get(_program(pid))):
@@ -80,7 +80,7 @@ class Client:
                 self.queue.extend(bytes(f) for f in frames[i:])
                 break
             except OSError:
-                self.gone = True
+                self.closed = True
                 return
             self.sent += 1
 
@@ -95,7 +95,7 @@ class Client:
             except BlockingIOError:
                 return
             except OSError:
-                self.gone = True
+                self.closed = True
                 return
             self.queue.popleft()
             self.sent += 1
@@ -109,7 +109,7 @@ class Client:
             except BlockingIOError:
                 break
             except OSError:
-                self.gone = True
+                self.closed = True
                 break
             if got == FRAME_SIZE:
                 n += 1
@@ -119,14 +119,14 @@ class Client:
     def alive(self) -> bool:
         """Ask the kernel: connecting again to a Unix socket that nobody holds is refused (a killed program sends no
         DISCONNECT). A UDP client is found out when a send is refused."""
-        if self.sock.family == socket.AF_UNIX and not self.gone:
+        if self.sock.family == socket.AF_UNIX and not self.closed:
             try:
                 self.sock.connect(self.peer)
             except BlockingIOError:
                 pass
             except OSError:
-                self.gone = True
-        return not self.gone
+                self.closed = True
+        return not self.closed
 
     def wait_up_to(self, ms: int) -> None:
         """Set the timeout of receives that wait. (The socket is in blocking mode; everything else says DONTWAIT.)"""

@@ -67,10 +67,10 @@ class IbsimControl:
         The stock library makes a PortGUID of NodeGUID + portnum; real adapters number theirs otherwise, and OpenSM
         does not find the port it runs on when the two disagree. MADs carry the true NodeGUID.
         """
-        told = self._ask(port, SmpAttr.NODE_INFO)
-        if told is None:
+        answer = self._ask(port, SmpAttr.NODE_INFO)
+        if answer is None:
             return None
-        info = np.frombuffer(told, np.uint8).copy()
+        info = np.frombuffer(answer, np.uint8).copy()
         guid = int(self.fabric.port_guid[port]) - int(self.fabric.port_num[port])
         NodeInfo.node_guid.set(info, guid & (1 << 64) - 1)
         return info.tobytes()

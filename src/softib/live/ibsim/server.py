@@ -90,7 +90,7 @@ class IbsimServer:
 
     def _settle(self) -> None:
         for client in list(self.clients.values()):
-            if client.gone:
+            if client.closed:
                 self.drop(client)
                 continue
             waiting = len(client.queue)
@@ -104,7 +104,7 @@ class IbsimServer:
 
     def _ready(self, client: Client) -> Callable[[int], None]:
         def ready(events: int) -> None:
-            if client.gone:
+            if client.closed:
                 return
             try:
                 if events & selectors.EVENT_WRITE:
@@ -113,7 +113,7 @@ class IbsimServer:
                     self._read(client)
             except Exception:
                 self.router.report_bug(f"serving pid {client.pid}")
-                client.gone = True
+                client.closed = True
 
         return ready
 
@@ -126,7 +126,7 @@ class IbsimServer:
             if n:
                 read_frames(self.buffers.frames, n, self.router.requests)
                 self.router.handle(client, n, clock_ps())
-            if n < BURST or client.gone or client.queue:
+            if n < BURST or client.closed or client.queue:
                 return
 
     def _pump(self, client: Client, now_ps: int, rounds: int) -> None:
@@ -151,36 +151,36 @@ class IbsimServer:
                 message, source = self.control.recvfrom(CONTROL_SIZE + 1)
             except OSError:  # nothing more, or an ICMP error for a UDP client that left
                 return
-            asked = Control.parse(message)
-            if asked is None or not source:
+            request = Control.parse(message)
+            if request is None or not source:
                 continue
             try:
-                answer = self._answer(asked, source)
+                answer = self._answer(request, source)
             except Exception:
                 self.router.report_bug("answering on the control channel")
-                answer = asked.refuse()
+                answer = request.refuse()
             self._reply(answer, source)
 
     def _reply(self, message: bytes, source: Any) -> None:
         with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
             self.control.sendto(message, source)
 
-    def _answer(self, asked: Control, source: Any) -> bytes:
-        if asked.type == ControlType.CONNECT:
-            info = self._connect(ClientInfo.parse(asked.body), source)
-            return asked.answer(info.pack()) if info else asked.refuse()
-        client = self.clients.get(asked.client)
+    def _answer(self, request: Control, source: Any) -> bytes:
+        if request.type == ControlType.CONNECT:
+            info = self._connect(ClientInfo.parse(request.body), source)
+            return request.answer(info.pack()) if info else request.refuse()
+        client = self.clients.get(request.client)
         if client is None or client.source != source:
             # A client that was dropped says good-bye all the same, and waits for the answer.
-            return asked.answer(asked.body) if asked.type == ControlType.DISCONNECT else asked.refuse()
-        if asked.type == ControlType.DISCONNECT:
+            return request.answer(request.body) if request.type == ControlType.DISCONNECT else request.refuse()
+        if request.type == ControlType.DISCONNECT:
             self.drop(client)
-            return asked.answer(asked.body)
-        if asked.type == ControlType.SET_ISSM:
-            self._set_issm(client, bool(struct.unpack_from("=I", asked.body)[0]))
-            return asked.answer(asked.body)
-        body = self.control_requests.answer(asked.type, client.port, asked.body)
-        return asked.refuse() if body is None else asked.answer(body)
+            return request.answer(request.body)
+        if request.type == ControlType.SET_ISSM:
+            self._set_issm(client, bool(struct.unpack_from("=I", request.body)[0]))
+            return request.answer(request.body)
+        body = self.control_requests.answer(request.type, client.port, request.body)
+        return request.refuse() if body is None else request.answer(body)
 
     def _set_issm(self, client: Client, issm: bool) -> None:
         client.issm = issm

@@ -63,7 +63,7 @@ def _manager(instance: Instance) -> tuple[int, int]:
     """LID and SL of the master, as the default host's PortInfo says."""
     from softib.live.shared_fabric import SharedFabric
 
-    fabric = SharedFabric.snapshot(instance.board)
+    fabric = SharedFabric.snapshot(instance.shared_fabric)
     try:
         info = fabric.port_info[default_port(fabric)]
     except SoftibError as error:
