@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""A burst of a program's MADs, answered by the fabric's agents in one call, whatever protocol it came by."""
+"""MADs of a program, answered by the fabric's agents in one call, whatever protocol it came by."""
 
 from softib.agents.kernels.app_traffic import HIGH, fold_cells
 from softib.agents.kernels.big_endian import inner
@@ -15,7 +15,7 @@ PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = int(SendStatus.TIMEOUT)
 
 REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
-"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (MADs) of the last burst, the rest summed up until the caller
+"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed up until the caller
 clears it."""
 
 
@@ -26,8 +26,8 @@ def is_request(m):
 
 
 @kernel(_nrt=False)
-def answer(t, v, q, a, b, port, number, now, n, classes):
-    """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see :mod:`softib.live.burst`).
+def answer(t, v, q, a, x, port, number, now, n, classes):
+    """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see :mod:`softib.live.exchange`).
 
     ``classes`` (uint8[256]) remembers the classes that the program sends. ``v``: :class:`softib.live.verbs.traffic.Cells`;
     what applications sent is in the counters before anybody reads them.
@@ -36,7 +36,7 @@ def answer(t, v, q, a, b, port, number, now, n, classes):
     for r in range(n):
         m = q.mad[r]
         q.status[r] = 0
-        b.fate[r] = 0
+        x.fate[r] = 0
         # A request carries the program's number in the upper 16 bits of its TID, so that a response finds back; so does
         # a trap.
         if is_request(m):
@@ -44,35 +44,35 @@ def answer(t, v, q, a, b, port, number, now, n, classes):
             m[TID_AT] = (number >> 8) & 255
             m[TID_AT + 1] = number & 255
         if m[CLASS_AT] == SUBN_DR or m[CLASS_AT] == SUBN_LID:
-            b.counts[SETS] += m[METHOD_AT] == SET
+            x.counts[SETS] += m[METHOD_AT] == SET
             reads_counters |= m[ATTR_AT + 1] == PORT_INFO
         reads_counters |= m[CLASS_AT] == PERF
     if reads_counters and v.head[HIGH]:
         fold_cells(t, v, now)
-    serve(t, port, now, q.mad64[:n], q, a.mad, a.mad64, a, b)
-    route_replies(q, b, n)
+    serve(t, port, now, q.mad64[:n], q, a.mad, a.mad64, a, x)
+    route_replies(q, x, n)
 
 
 @inner
-def route_replies(q, b, n):
+def route_replies(q, x, n):
     """Fill in what goes back to the sender and what to other programs, of the ``n`` requests ``q`` that were served."""
-    for i in range(b.served[0]):
-        b.fate[b.row[i]] = 1 + i
-    for i in range(n - b.served[1], n):
-        b.fate[b.client_row[i]] = -1 - i
+    for i in range(x.served[0]):
+        x.fate[x.row[i]] = 1 + i
+    for i in range(n - x.served[1], n):
+        x.fate[x.client_row[i]] = -1 - i
     replies, forwards = 0, 0
     for r in range(n):
-        if b.fate[r] > 0:
-            b.reply_row[replies], b.reply_answer[replies] = r, b.fate[r] - 1
+        if x.fate[r] > 0:
+            x.reply_row[replies], x.reply_answer[replies] = r, x.fate[r] - 1
             replies += 1
-        elif b.fate[r] < 0:
-            at = -1 - b.fate[r]
-            b.forward_row[forwards], b.forward_answer[forwards] = r, at
-            b.forward_port[forwards] = b.client_port[at]
+        elif x.fate[r] < 0:
+            at = -1 - x.fate[r]
+            x.forward_row[forwards], x.forward_answer[forwards] = r, at
+            x.forward_port[forwards] = x.client_port[at]
             forwards += 1
         elif is_request(q.mad[r]):
             q.status[r] = TIMED_OUT
-            b.reply_row[replies], b.reply_answer[replies] = r, -1
-            b.counts[BOUNCES] += 1
+            x.reply_row[replies], x.reply_answer[replies] = r, -1
+            x.counts[BOUNCES] += 1
             replies += 1
-    b.counts[REPLIES], b.counts[FORWARDS] = replies, forwards
+    x.counts[REPLIES], x.counts[FORWARDS] = replies, forwards

@@ -20,9 +20,9 @@ from softib.iba.constants import LID_PERMISSIVE, RESPONSE_BIT, Method, MgmtClass
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
 from softib.live.answer_kernels import LAST, RECEIVED, REPLIES, answer
-from softib.live.burst import BURST, burst_of
 from softib.live.clock import clock_ps
 from softib.live.crash_log import ReportBug, raised
+from softib.live.exchange import BATCH, exchange_of
 from softib.live.forwarded import Forwarded, ForwardedRequests
 from softib.live.verbs.traffic import no_cells
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, batch_of
@@ -30,10 +30,10 @@ from softib.mad.batch import COLUMNS, MadBatch, SendStatus, batch_of
 if TYPE_CHECKING:
     from softib.live.pcap.writer import PcapWriter
 
-__all__ = ["BURST", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter", "Station"]
+__all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter", "Station"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Bursts of one client in a row before the others are served; and where there is only one (a step of the loop costs as much as
+"""Batches of one client in a row before the others are served; and where there is only one (a step of the loop costs as much as
 five MADs)."""
 TRAPS_A_STEP = 64
 """What thousands of devices report does not keep programs waiting."""
@@ -78,16 +78,18 @@ class MadRouter:
         self.waiting = ForwardedRequests()
         self.trap_queue = TrapQueue(plane)
         self.segments = RmppSegments(plane)
-        self.requests, self.answers, self.burst = burst_of()
-        self.counts = self.burst.counts
+        self.requests, self.answers, self.exchange = exchange_of()
+        self.counts = self.exchange.counts
         self._sent, self._answered = batch_of(self.requests), batch_of(self.answers)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self.tap: Callable[[int, MadBatch, MadBatch], None] | None = None
-        """Sees each burst of a program: its port, what it sent and the replies (:class:`~.pcap.PcapWriter`)."""
+        """Sees each batch of a program: its port, what it sent and the replies (:class:`~.pcap.PcapWriter`)."""
         self._answer(0, 0, 0, 0, np.zeros(256, np.uint8))  # compiles now, not while the first program waits
 
     def _answer(self, port: int, number: int, now_ps: int, n: int, classes: np.ndarray) -> None:
-        answer(self.plane.tables, self.cells, self.requests, self.answers, self.burst, port, number, now_ps, n, classes)
+        answer(
+            self.plane.tables, self.cells, self.requests, self.answers, self.exchange, port, number, now_ps, n, classes
+        )
 
     # -- who is there --
 
@@ -137,17 +139,17 @@ class MadRouter:
 
     def capture(self, writer: PcapWriter) -> None:
         """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past Python."""
-        self.pumps, self.tap, self.plane.tap = False, writer.burst, writer.batch
+        self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
     def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> int:
         """Let ``pump`` receive, answer and send again and again in one compiled call, and finish; it is given for how many
-        bursts. Returns how many MADs ``sender`` sent."""
+        batches. Returns how many MADs ``sender`` sent."""
         self.counts[:] = 0
         try:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
         except Exception:
             self.report_bug("answering requests")
-            self.give_back(sender, range(int(self.counts[LAST])))  # the burst before it was answered
+            self.give_back(sender, range(int(self.counts[LAST])))  # the batch before it was answered
             return int(self.counts[RECEIVED])
         received = int(self.counts[RECEIVED])
         self.finish(sender, now_ps)
@@ -163,7 +165,7 @@ class MadRouter:
                 sender.deliver(back)
 
     def finish(self, sender: Station, now_ps: int) -> None:
-        """What the kernels leave to do after a burst (of ``counts``)."""
+        """What the kernels leave to do after a batch (of ``counts``)."""
         replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
@@ -176,21 +178,21 @@ class MadRouter:
             self.traps(now_ps)
 
     def _replies(self, first: int, end: int) -> MadBatch:
-        """Replies ``first`` to ``end`` - 1 of the burst: answers, and requests that come back as timed out."""
-        taken = self.burst.reply_answer[first:end]
+        """Replies ``first`` to ``end`` - 1 of the batch: answers, and requests that come back as timed out."""
+        taken = self.exchange.reply_answer[first:end]
         came_back = np.flatnonzero(taken < 0)
         if not len(came_back):  # the agents' answers are in the order of their requests
             return self._answered[int(taken[0]) : int(taken[0]) + len(taken)] if len(taken) else self._answered[:0]
-        replies, rows = self._answered[taken], self.burst.reply_row[first:end][came_back]
+        replies, rows = self._answered[taken], self.exchange.reply_row[first:end][came_back]
         for name in ("mad", *COLUMNS):
             getattr(replies, name)[came_back] = getattr(self._sent, name)[rows]
         return replies
 
     def _forward_all(self, sender: Station, n: int) -> None:
-        b = self.burst
-        rows, ports = b.forward_row[:n].copy(), b.forward_port[:n].tolist()
+        x = self.exchange
+        rows, ports = x.forward_row[:n].copy(), x.forward_port[:n].tolist()
         requests, arrived = self._sent[rows], self._sent[rows]
-        arrived.mad = self.answers.mad[b.forward_answer[:n]]
+        arrived.mad = self.answers.mad[x.forward_answer[:n]]
         lid = int(PortInfo.lid.get(self.fabric.port_info[sender.port]))
         arrived.slid[:] = np.where(arrived.dlid == LID_PERMISSIVE, LID_PERMISSIVE, lid)
         for i, port in enumerate(ports):

@@ -13,7 +13,7 @@ from softib.fabric.topologies.registry import generate
 from softib.live.ibsim.kernels import read_frames
 from softib.live.ibsim.sockets import UnixSockets
 from softib.live.ibsim.wire import frames_of
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.mad_router import BATCH, MadRouter
 from softib.mad.batch import MadBatch
 from tests.live.serving import MAGIC, Raw, Serving, mad
 
@@ -40,8 +40,8 @@ class Ear:
 
 
 def frames_from(rng: np.random.Generator, lids: np.ndarray) -> np.ndarray:
-    """A burst of structure-aware mutants: right heads with wrong parts, and plain noise."""
-    n = int(rng.integers(1, BURST + 1))
+    """A batch of structure-aware mutants: right heads with wrong parts, and plain noise."""
+    n = int(rng.integers(1, BATCH + 1))
     frames = np.zeros((n, 288), np.uint8)
     for i in range(n):
         m = mad(int(rng.choice(CLASSES)), int(rng.choice(METHODS)), int(rng.choice(ATTRIBUTES)),

@@ -111,7 +111,7 @@ def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
     sent = MadBatch.zeros(1)
     sent.mad[0] = mad()
     for _ in range(2):
-        writer.burst(int(f.cas[0]), sent, sent[:0])
+        writer.exchange(int(f.cas[0]), sent, sent[:0])
     writer.flush()
     writer.close()
     assert capsys.readouterr().err.count("No space left on device; the capture ends here") == 1

@@ -136,7 +136,7 @@ def test_what_programs_count_is_on_every_port_of_the_way_and_only_once(up):
 
 
 def test_a_pma_get_shows_what_was_sent_before_it(up):
-    """Asked through the daemon's own router, in the burst that stock programs' requests are in."""
+    """Asked through the daemon's own router, in the batch that stock programs' requests are in."""
     running = up(tree(2))
     f = running.fabric
     a, z = cas_of(f)[0], cas_of(f)[-1]

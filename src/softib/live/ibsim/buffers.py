@@ -1,4 +1,4 @@
-"""The datagrams of one burst and the system calls' headers for them, in one table."""
+"""The datagrams that are served at once and the system calls' headers for them, in one table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.jit import table
-from softib.live.burst import BURST
+from softib.live.exchange import BATCH
 from softib.live.ibsim.wire import FRAME_SIZE
 
 __all__ = ["IbsimBuffers", "buffers_of"]
@@ -25,7 +25,7 @@ descriptor of the client that is served (:mod:`softib.live.ibsim.kernels`). For 
 addresses of both arrays of heads."""
 
 
-def buffers_of(n: int = BURST) -> Any:
+def buffers_of(n: int = BATCH) -> Any:
     """:data:`IbsimBuffers` of ``n`` rows; the message headers point into the frames and replies."""
     frames, replies = np.zeros((2, n, FRAME_SIZE), np.uint8)
     in_heads, in_vectors = _headers(frames)

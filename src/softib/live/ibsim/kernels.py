@@ -80,32 +80,32 @@ def receive(f, wait):
 
 
 @inner
-def reply(q, a, b, f):
-    """Send the replies of a burst; returns how many the client's queue took, and writes it to ``counts[SENT]``."""
-    n = b.counts[REPLIES]
+def reply(q, a, x, f):
+    """Send the replies of a batch; returns how many the client's queue took, and writes it to ``counts[SENT]``."""
+    n = x.counts[REPLIES]
     for k in range(n):
-        if b.reply_answer[k] < 0:
-            write_frame(q, b.reply_row[k], f.replies[k])
+        if x.reply_answer[k] < 0:
+            write_frame(q, x.reply_row[k], f.replies[k])
         else:
-            write_frame(a, b.reply_answer[k], f.replies[k])
+            write_frame(a, x.reply_answer[k], f.replies[k])
     if n == 1:
         size = send(f.client[FD], f.out_vectors[0, 0], FRAME_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL)
         sent = np.int64(size == FRAME_SIZE)
     else:
         sent = max(np.int64(sendmmsg(f.client[FD], f.heads_at[1], n, MSG_DONTWAIT | MSG_NOSIGNAL)), 0)
-    b.counts[SENT] = sent
+    x.counts[SENT] = sent
     return sent
 
 
 @kernel(_nrt=False)
-def pump(t, v, q, a, b, f, classes, now, wait, rounds):
+def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     """Serve the client ``f.client`` without going back to Python between its requests: receive, answer, send.
 
-    Two system calls a burst. Ends when nothing came, after ``rounds`` bursts, or when the last one needs Python:
+    Two system calls a batch. Ends when nothing came, after ``rounds`` batches, or when the last one needs Python:
     something to forward, a trap raised, or replies that the client's queue did not take (``counts[SENT]`` of
-    ``counts[REPLIES]`` are sent). ``q``, ``a``, ``b``, ``classes``: see :func:`softib.live.answer_kernels.answer`.
+    ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see :func:`softib.live.answer_kernels.answer`.
     """
-    counts = b.counts
+    counts = x.counts
     for _ in range(rounds):
         counts[REPLIES], counts[FORWARDS], counts[SENT], counts[LAST] = 0, 0, 0, 0
         n = receive(f, wait)
@@ -116,9 +116,9 @@ def pump(t, v, q, a, b, f, classes, now, wait, rounds):
         counts[RECEIVED] += n
         counts[LAST] = n
         read_frames(f.frames, n, q)
-        answer(t, v, q, a, b, f.client[PORT], f.client[NUMBER], now, n, classes)
+        answer(t, v, q, a, x, f.client[PORT], f.client[NUMBER], now, n, classes)
         if counts[REPLIES]:
-            if reply(q, a, b, f) < counts[REPLIES]:
+            if reply(q, a, x, f) < counts[REPLIES]:
                 return
         if counts[FORWARDS] or t.notice_count[0]:
             return

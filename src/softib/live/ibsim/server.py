@@ -31,7 +31,7 @@ from softib.live.ibsim.control import IbsimControl
 from softib.live.ibsim.kernels import pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
 from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.mad_router import BATCH, MadRouter
 from softib.live.node_index import NodeFinder
 
 __all__ = ["IbsimServer"]
@@ -41,7 +41,7 @@ CHECK_PS = 10**12
 PUMP_WAIT_MS = 2
 """How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
-"""Bursts of one client in a row before the others are served."""
+"""Batches of one client in a row before the others are served."""
 
 
 class IbsimServer:
@@ -110,14 +110,15 @@ class IbsimServer:
                 if events & selectors.EVENT_WRITE:
                     client.flush()
                 if events & selectors.EVENT_READ:
-                    self._read(client)
+                    self.serve(client)
             except Exception:
                 self.router.report_bug(f"serving pid {client.pid}")
                 client.closed = True
 
         return ready
 
-    def _read(self, client: Client) -> None:
+    def serve(self, client: Client) -> None:
+        """Handle what ``client`` has sent, as far as others need not wait too long."""
         if self.router.pumps and not client.queue:
             client.received += self.router.pumped(client, partial(self._pump, client, clock_ps()), clock_ps())
             return
@@ -126,13 +127,13 @@ class IbsimServer:
             if n:
                 read_frames(self.buffers.frames, n, self.router.requests)
                 self.router.handle(client, n, clock_ps())
-            if n < BURST or client.closed or client.queue:
+            if n < BATCH or client.closed or client.queue:
                 return
 
     def _pump(self, client: Client, now_ps: int, rounds: int) -> None:
         router, port_number_fd = self.router, self.buffers.client
         port_number_fd[:] = client.port, client.number, client.sock.fileno()
-        pump(router.plane.tables, router.cells, router.requests, router.answers, router.burst, self.buffers,
+        pump(router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers,
              client.classes, now_ps, int(router.alone), rounds)  # fmt: skip
 
     def _warm(self) -> None:
@@ -140,13 +141,13 @@ class IbsimServer:
         router = self.router
         read_frames(self.buffers.frames, 0, router.requests)
         if router.pumps:
-            pump(router.plane.tables, router.cells, router.requests, router.answers, router.burst, self.buffers,
+            pump(router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers,
                  np.zeros(256, np.uint8), 0, 0, 0)  # fmt: skip
 
     # -- control --
 
     def _control_ready(self, events: int) -> None:
-        for _ in range(BURST):
+        for _ in range(BATCH):
             try:
                 message, source = self.control.recvfrom(CONTROL_SIZE + 1)
             except OSError:  # nothing more, or an ICMP error for a UDP client that left

@@ -2,7 +2,7 @@
 
 A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked; an RMPP message is its
 segments and their acknowledgements (:mod:`softib.mad.rmpp_wire`). Off, this costs the
-daemon one look at an attribute a burst; on, programs' requests come by Python one burst at a time. The format is that of
+daemon one look at an attribute a batch; on, programs' requests come by Python one batch at a time. The format is that of
 :mod:`softib.iba.pcap`.
 """
 
@@ -41,7 +41,7 @@ class PcapWriter:
         self.whole: Callable[[np.ndarray], bool] = lambda mad: True
         """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and acknowledges their segments?"""
         self.message: Callable[[], bytes | None] = lambda: None
-        """All of the RMPP message of a burst whose first octets are the datagram."""
+        """All of the RMPP message of a batch whose first octets are the datagram."""
         try:
             self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
             self._file.write(FILE_HEADER)
@@ -54,7 +54,7 @@ class PcapWriter:
         self._send(sent, port, sent.payload)
         self._write_answers(answers, port)
 
-    def burst(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
+    def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
         """What a program on ``port`` sent, and what goes back; a request that comes back as timed out never was on a cable
         again."""
         message = self.message()

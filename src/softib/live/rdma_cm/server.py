@@ -26,7 +26,7 @@ from softib.iba.mad_codec import CM_CLASS
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.mad_router import BATCH, MadRouter
 from softib.live.rdma_cm.address import Addresses
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.ucma import Ucma
@@ -130,7 +130,7 @@ class RdmaCmServer:
     # -- connections --
 
     def _accept(self, events: int) -> None:
-        for _ in range(BURST):
+        for _ in range(BATCH):
             try:
                 sock, _ = self.listener_sock.accept()
             except OSError:

@@ -19,7 +19,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import RESPONSE_BIT, Method
 from softib.iba.mad_offsets import METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader
-from softib.live.mad_router import BURST
+from softib.live.mad_router import BATCH
 from softib.live.umad.agents import AgentTable
 from softib.live.umad.grh import ROUTE, pkey_index_at
 from softib.live.umad.kernels import AGENT_AT, PKEY_INDEX_AT, write_messages
@@ -102,7 +102,7 @@ class UmadFile:
         """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
         """While its own requests are handled: TIDs of those that were answered at once."""
-        self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
+        self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
         self._words = self._out.view(np.uint32)
         self._views = [row.data for row in self._out]
 
@@ -122,8 +122,8 @@ class UmadFile:
             methods = batch.mad[:, METHOD_AT]
             answers = (methods >= RESPONSE_BIT) | (methods == TRAP_REPRESS)  # not a trap that its request raised
             self.answered.extend(MadHeader.tid.get(batch.mad[answers]).tolist())
-        for at in range(0, len(batch), BURST):
-            self._hand_over(batch[at : at + BURST])
+        for at in range(0, len(batch), BATCH):
+            self._hand_over(batch[at : at + BATCH])
 
     def deliver_long(self, batch: MadBatch, message: bytes) -> None:
         """Hand over one message (one row with its first bytes) that somebody in this process made.

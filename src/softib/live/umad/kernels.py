@@ -2,7 +2,7 @@
 """umad messages (64 bytes of the kernel's header, 256 of MAD) to and from the router's columns.
 
 Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big endian), SL 30,
-grh_present 32, P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as words.
+grh_present 32, P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as dwords (4 bytes).
 """
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
@@ -32,8 +32,8 @@ AGENT_AT = TID_AT + 3
 
 
 @kernel(_nrt=False)
-def read_messages(messages, words, sizes, n, agent_qp, q, awaits):
-    """The first ``n`` of ``messages`` (uint8[m, 320], ``words`` the same bytes as uint32[m, 80]) as requests ``q``
+def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
+    """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80]) as requests ``q``
     (:data:`~softib.mad.batch.MadColumns`).
 
     ``sizes`` are the bytes that came. The agent goes into the TID (bits 32-47), where the router lets it be.
@@ -44,9 +44,9 @@ def read_messages(messages, words, sizes, n, agent_qp, q, awaits):
         q.dlid[r] = get16(m, LID_AT)
         q.slid[r] = PERMISSIVE if q.dlid[r] == PERMISSIVE else 0
         q.dqp[r] = get32(m, QPN_AT)
-        agent = words[r, 0] & 31
+        agent = dwords[r, 0] & 31
         q.sqp[r] = agent_qp[agent]
-        q.sl[r], q.pkey_index[r] = m[SL_AT] & 15, words[r, PKEY_INDEX_AT // 4] & 0xFFFF
+        q.sl[r], q.pkey_index[r] = m[SL_AT] & 15, dwords[r, PKEY_INDEX_AT // 4] & 0xFFFF
         size = sizes[r] - HEAD_SIZE
         for i in range(size):
             mad[i] = m[HEAD_SIZE + i]
@@ -55,11 +55,11 @@ def read_messages(messages, words, sizes, n, agent_qp, q, awaits):
         response = mad[METHOD_AT] & RESPONSE_BIT or mad[METHOD_AT] == TRAP_REPRESS
         if not response:
             mad[AGENT_AT - 1], mad[AGENT_AT] = 0, agent
-        awaits[r] = not response and words[r, 2] != 0
+        awaits[r] = not response and dwords[r, 2] != 0
 
 
 @kernel(_nrt=False)
-def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages, words):
+def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages, dwords):
     """MADs and columns of a batch as ``messages`` to a program; responses name the agent of their TID.
 
     ``kernel_rmpp`` (uint8[32]) says for which agents a last RMPP segment has the length that its header tells.
@@ -71,8 +71,8 @@ def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages
         for i in range(MAD_SIZE):
             m[HEAD_SIZE + i] = f[i]
         agent = f[AGENT_AT] & 31
-        words[r, 0] = agent
-        words[r, 1] = status[r]
+        dwords[r, 0] = agent
+        dwords[r, 1] = status[r]
         size = MAD_SIZE
         klass = f[CLASS_AT]
         rmpp = klass == SUBN_ADM or klass == DEVICE_ADM or klass == BIS or VENDOR2_FIRST <= klass < VENDOR2_END
@@ -80,13 +80,13 @@ def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages
             flags = f[RMPP_FLAGS_AT]
             if flags & RMPP_ACTIVE and flags & RMPP_FIRST and flags & RMPP_LAST:
                 size = min(MAD_SIZE, RMPP_END + get16(f, RMPP_LENGTH_AT + 2))
-        words[r, 4] = HEAD_SIZE + size
+        dwords[r, 4] = HEAD_SIZE + size
         put32(m, QPN_AT, sqp[r])
         if sqp[r]:
             put32(m, QKEY_AT, WELL_KNOWN_QKEY)
         put16(m, LID_AT, slid[r])
         m[SL_AT] = sl[r] & 15
-        words[r, PKEY_INDEX_AT // 4] = pkey_index[r]
+        dwords[r, PKEY_INDEX_AT // 4] = pkey_index[r]
 
 
 MESSAGE_SIZE, LEAST_MESSAGE = HEAD_SIZE + MAD_SIZE, HEAD_SIZE + RMPP_END
@@ -97,41 +97,41 @@ PORT, NUMBER, FD, FLAGS = range(4)
 """What ``file`` of the buffers holds: of the open device that is served, and the flags of its receives."""
 QP, KERNEL_RMPP, KNOWN = range(3)
 """Rows of the agents' table."""
-IDLE, GONE, SPECIAL, LEFT = range(4)
+IDLE, CLOSED, SPECIAL, LEFT = range(4)
 """How :func:`umad_pump` ends: nothing more came; the program closed the file; the message in row 0 is one for Python
 (with a GRH, or the announcement of an RMPP message); the rest of the message in row 0 is Python's."""
 
 
 @kernel(_nrt=False)
-def umad_pump(t, v, q, a, b, u, agents, classes, now, rounds):
+def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
     """Serve one open umad device ``u.file`` without going back to Python between its requests.
 
     As :func:`softib.live.ibsim.kernels.pump`, for the messages of our library. ``u``:
     :data:`softib.live.umad.buffers.UmadBuffers`; ``agents`` uint8[3, 32]: :class:`softib.live.umad.agents.AgentTable`. What
-    comes for an agent that is not registered is dropped. Returns one of IDLE, GONE, SPECIAL, LEFT; ``b.counts`` are to be
+    comes for an agent that is not registered is dropped. Returns one of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be
     finished.
     """
-    counts, fd = b.counts, u.file[FD]
+    counts, fd = x.counts, u.file[FD]
     for _ in range(rounds):
         counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
         got = recv(fd, u.addresses[0], MESSAGE_SIZE, u.file[FLAGS] | MSG_TRUNC)
         if got < 0:
             return IDLE
         if got == 0:
-            return GONE
-        agent = u.words[0, 0]
+            return CLOSED
+        agent = u.dwords[0, 0]
         if got > MESSAGE_SIZE or got < LEAST_MESSAGE or agent > 31 or not agents[KNOWN, agent]:
             continue
         u.sizes[0] = got
-        if u.words[0, 4] > MESSAGE_SIZE or u.messages[0, GRH_PRESENT_AT]:
+        if u.dwords[0, 4] > MESSAGE_SIZE or u.messages[0, GRH_PRESENT_AT]:
             return SPECIAL
         counts[RECEIVED] += 1
-        read_messages(u.messages, u.words, u.sizes, 1, agents[QP], q, u.awaits)
-        answer(t, v, q, a, b, u.file[PORT], u.file[NUMBER], now, 1, classes)
-        answered = counts[REPLIES] and b.reply_answer[0] >= 0
+        read_messages(u.messages, u.dwords, u.sizes, 1, agents[QP], q, u.awaits)
+        answer(t, v, q, a, x, u.file[PORT], u.file[NUMBER], now, 1, classes)
+        answered = counts[REPLIES] and x.reply_answer[0] >= 0
         if answered:
             write_messages(a.mad[:1], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[KERNEL_RMPP], u.answers,
-                           u.answer_words)  # fmt: skip
+                           u.answer_dwords)  # fmt: skip
             if send(fd, u.addresses[1], MESSAGE_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
                 return LEFT
             counts[SENT] = 1

@@ -19,12 +19,12 @@ import numpy as np
 from softib.live.answer_kernels import SENT
 from softib.live.clock import clock_ps
 from softib.live.ibsim.server import PUMP_WAIT_MS, ROUNDS
-from softib.live.mad_router import BURST, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
+from softib.live.mad_router import BATCH, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
 from softib.live.umad.agents import AGENTS
 from softib.live.umad.buffers import buffers_of
 from softib.live.umad.file import Ancillary, IssmFile, Pending, RmppPayload, UmadFile, tid_of
 from softib.live.umad.grh import routes_of
-from softib.live.umad.kernels import GONE, LEFT, SPECIAL, read_messages, umad_pump, write_messages
+from softib.live.umad.kernels import CLOSED, LEFT, SPECIAL, read_messages, umad_pump, write_messages
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
 
 __all__ = ["UmadRequests"]
@@ -46,7 +46,7 @@ class UmadRequests:
         self._timers: list[tuple[int, int, int, int]] = []
         self._order = itertools.count()
         self._buffers = buffers_of()
-        self._in, self._in_words = self._buffers.messages, self._buffers.words
+        self._in, self._in_words = self._buffers.messages, self._buffers.dwords
         self._sizes, self._awaits = self._buffers.sizes, self._buffers.awaits
         self._rows = [row.data for row in self._in]
         self._warm()
@@ -64,7 +64,7 @@ class UmadRequests:
 
     def _umad_pump(self, agents: np.ndarray, classes: np.ndarray, now_ps: int, rounds: int) -> int:
         r = self.router
-        return int(umad_pump(r.plane.tables, r.cells, r.requests, r.answers, r.burst, self._buffers, agents, classes, now_ps,
+        return int(umad_pump(r.plane.tables, r.cells, r.requests, r.answers, r.exchange, self._buffers, agents, classes, now_ps,
                              rounds))  # fmt: skip
 
     def adopt(self, file: UmadFile) -> None:
@@ -81,7 +81,7 @@ class UmadRequests:
             return  # behind one for another program there are often more: they go together
         for _ in range(ROUNDS):
             n = 0
-            while n < BURST:
+            while n < BATCH:
                 size, payload = self._receive(file, n)
                 if size < 0:
                     break
@@ -91,7 +91,7 @@ class UmadRequests:
                     self._sizes[n] = size
                     n += 1
             self._handle(file, n)
-            if n < BURST or file.gone:
+            if n < BATCH or file.gone:
                 return
 
     def _pump(self, file: UmadFile) -> int:
@@ -106,7 +106,7 @@ class UmadRequests:
         self._buffers.file[:] = file.port, file.number, file.sock.fileno(), flags
         rounds = PUMP_ROUNDS if others else PUMP_ROUNDS_ALONE
         ended = self._umad_pump(file.table.columns, file.classes, now_ps, rounds)
-        file.gone |= ended == GONE
+        file.gone |= ended == CLOSED
         if ended == LEFT:
             self._finish(file, 1, now_ps)
         else:

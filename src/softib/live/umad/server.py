@@ -23,7 +23,7 @@ import numpy as np
 from softib.iba.constants import VENDOR2_CLASSES
 from softib.iba.mad_offsets import TID_AT
 from softib.live.clock import clock_ps
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.mad_router import BATCH, MadRouter
 from softib.live.sysfs.node_desc import Descriptions
 from softib.live.sysfs.views import Views
 from softib.live.umad.agents import Agent
@@ -95,7 +95,7 @@ class UmadServer:
     # -- questions --
 
     def _accept(self, events: int) -> None:
-        for _ in range(BURST):
+        for _ in range(BATCH):
             try:
                 sock, _ = self.listener.accept()
             except OSError:
