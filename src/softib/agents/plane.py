@@ -30,7 +30,7 @@ from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT
+from softib.iba.mad_offsets import CLASS_AT, DATA_AT
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import COLUMNS, MadBatch, mad_columns
 
@@ -272,7 +272,7 @@ class AgentPlane:
                                 tid=tid, attr_id=SmpAttr.NOTICE)  # fmt: skip
         producer = int(self.fabric.node_type[self.fabric.port_node[notice.port]])
         batch.mad[0, : MadHeader.size] = header
-        batch.mad[0, 64:128] = wire.Notice.pack(
+        batch.mad[0, DATA_AT : DATA_AT + 64] = wire.Notice.pack(
             is_generic=1, type=TRAP_TYPE[notice.trap], producer_type=producer, trap_number=notice.trap, issuer_lid=lid,
             data_details=details,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, RESPONSE_BIT, MgmtCla
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.mad_packets import mad_packets
 from softib.iba.pcap import FILE_HEADER, pcap_records
-from softib.iba.sa import RmppHeader
+from softib.iba.sa import RMPP_HEADER, RmppHeader
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.rmpp import RMPP_END
@@ -83,9 +83,8 @@ class PcapWriter:
         messages = dict(long or {})
         for row in np.flatnonzero(is_whole(mad)).tolist():
             if row not in messages and self.whole(mad[row]):
-                messages[row] = mad[
-                    row, : min(MAD_SIZE, RMPP_END + int(RmppHeader.length.get(mad[row, 24:36])))
-                ].tobytes()
+                length = int(RmppHeader.length.get(mad[row, RMPP_HEADER:RMPP_END]))
+                messages[row] = mad[row, : min(MAD_SIZE, RMPP_END + length)].tobytes()
         done = 0
         for row in sorted(messages):
             self._write(mad[done:row], *(e[done:row] for e in ends))
