@@ -32,7 +32,7 @@ from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.mad_offsets import CLASS_AT, DATA_AT
 from softib.iba.smp import MadHeader, PortInfo
-from softib.mad.batch import COLUMNS, MadBatch, mad_columns
+from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
 
@@ -41,8 +41,6 @@ TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258
 """Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
 THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
 FIRST_ROWS = 64
-SENT = ("dlid", "dqp", "sqp", "sl", "pkey_index")
-"""Columns of a batch that the agents look at."""
 ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
 """Byte of DataDetails that holds the issuer's LID."""
 
@@ -115,19 +113,22 @@ class AgentPlane:
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
-        if mad.shape != (n, MAD_SIZE) or any(len(getattr(batch, name)) != n for name in SENT):
+        if mad.shape != (n, MAD_SIZE) or {len(batch.dlid), len(batch.pkey_index), len(batch.sl)} != {n}:
             raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         if n > len(self._requests.dlid):
             self._make_scratch(max(n, 2 * len(self._requests.dlid)))
         q, a, o = self._requests, self._answers, self._outcome
-        for name in SENT:
-            getattr(q, name)[:n] = getattr(batch, name)
+        q.dlid[:n], q.sl[:n], q.pkey_index[:n] = batch.dlid, batch.sl, batch.pkey_index
         out = np.empty((n, MAD_SIZE), np.uint8)
         serve(self.tables, int(port), int(now_ps), mad.view(np.uint64), q, out, out.view(np.uint64), a, o)
         k, clients = o.served.tolist()
-        answers = MadBatch(out[:k], *(getattr(a, name)[:k].copy() for name in COLUMNS))
+        picked = slice(None) if k == n else o.row[:k]
+        answers = MadBatch(
+            out[:k], a.dlid[:k].copy(), a.slid[:k].copy(), batch.sqp[picked].copy(), batch.dqp[picked].copy(),
+            batch.sl[picked].copy(), batch.pkey_index[picked].copy(), a.tid[:k].copy(), np.zeros(k, np.uint16),
+        )  # fmt: skip
         if self.tap is not None:
             self.tap(batch, port, answers)
         if not clients:

@@ -50,7 +50,17 @@ def answer(t, v, q, a, x, port, number, now, n, classes):
     if reads_counters and v.head[HIGH]:
         fold_cells(t, v, now)
     serve(t, port, now, q.mad64[:n], q, a.mad, a.mad64, a, x)
+    address_answers(q, a, x)
     route_replies(q, x, n)
+
+
+@inner
+def address_answers(q, a, x):
+    """Fill in what of an answer's address is its request's."""
+    for k in range(x.served[0]):
+        r = x.row[k]
+        a.sqp[k], a.dqp[k] = q.dqp[r], q.sqp[r]
+        a.sl[k], a.pkey_index[k] = q.sl[r], q.pkey_index[r]
 
 
 @inner

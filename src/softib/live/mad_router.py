@@ -130,6 +130,7 @@ class MadRouter:
             self.report_bug("answering requests")
             self.give_back(sender, range(n))
             return False
+        self.counts[RECEIVED] = n
         if self.tap is not None:
             try:
                 self.tap(sender.port, self._sent[:n], self._replies(0, int(self.counts[REPLIES])))

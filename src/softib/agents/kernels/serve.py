@@ -87,10 +87,11 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
     """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of ``q``
     (:data:`~softib.mad.batch.MadColumns`) address them.
 
-    Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), addressed as they arrive at
-    ``port`` in the rows of ``a`` (MadColumns too); ``o.row`` (:data:`~softib.agents.layout.Outcome`) names the request of
-    each. What a client must handle goes to the back of ``answers``, growing downwards, with ``o.client_row`` and
-    ``o.client_port`` in the same order. ``o.served`` gets (answers, for clients). ``q.mad`` and ``a.mad`` are not looked at.
+    Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), LIDs (as they arrive at
+    ``port``) and TIDs to the rows of ``a`` (MadColumns too); ``o.row`` (:data:`~softib.agents.layout.Outcome`) names the
+    request of each, whose SL, P_Key index and QPs, swapped, are the answer's. What a client must handle goes to the back of ``answers``, growing downwards, with ``o.client_row`` and
+    ``o.client_port`` in the same order. ``o.served`` gets (answers, for clients). ``q.mad``, ``a.mad`` and
+    the other columns are not looked at.
     """
     n = mads.shape[0]
     k, back = 0, n
@@ -153,8 +154,6 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
             a.tid[k] = get64(m, TID_AT)
             a.slid[k] = q.dlid[r]
             a.dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[self_port], LID_AT)
-            a.sqp[k], a.dqp[k] = q.dqp[r], q.sqp[r]
-            a.sl[k], a.pkey_index[k] = q.sl[r], q.pkey_index[r]
             k += 1
         elif fate == FOR_CLIENT:
             back -= 1
