@@ -37,7 +37,7 @@ def main() -> None:
             (one,) = json.loads(softib("status", "--json"))
             status = Path(f"/proc/{one['pid']}/status").read_text()
             kib = {key: int(value) for key, value in re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE)}
-            board = Path(one["board"]).stat().st_blocks * 512
+            board = Path(one["shared_fabric"]).stat().st_blocks * 512
             lazy = sum(os.stat(f).st_blocks * 512 for f in Path(f"/proc/{one['pid']}/fd").iterdir()
                        if "softib-lazy" in os.readlink(f))  # fmt: skip
         finally:

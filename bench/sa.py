@@ -26,7 +26,7 @@ def requests(method: SaMethod, attr: SaAttr, n: int, comp_mask: int = 0) -> MadB
     batch = MadBatch.zeros(n)
     batch.mad[:, :SA_DATA] = SaHeader.pack(base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=2, method=int(method),
                                            attr_id=int(attr), comp_mask=comp_mask)  # fmt: skip
-    batch.slid[:], batch.dlid[:], batch.qp[:] = 1, 1, 1
+    batch.slid[:], batch.dlid[:], batch.dqp[:], batch.sqp[:] = 1, 1, 1, 1
     return batch
 
 

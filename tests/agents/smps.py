@@ -30,7 +30,7 @@ def requests(n, *, klass=0x81, method=GET, attr=0x11, mod=0, path=(), data=None,
         data = np.asarray(data, np.uint8)
         m[:, 64 : 64 + data.shape[-1]] = data
     batch.dlid[:] = dlid
-    batch.qp[:] = 0 if klass in (0x01, 0x81) else 1
+    batch.dqp[:] = batch.sqp[:] = 0 if klass in (0x01, 0x81) else 1
     return batch
 
 

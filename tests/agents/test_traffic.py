@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.iba.frames import mad_packet
 from softib.iba.perf import PortCounters
 from tests.agents.lab import program, read, walk
+from tests.iba.lab import mad_packet
 
 from .smps import TRAFFIC, ask, line, random_fabric, requests
 

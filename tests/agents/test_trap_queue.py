@@ -75,7 +75,7 @@ def test_ten_copies_at_intervals_that_double_and_then_no_more(lab):
     assert gaps.tolist() == [1, 2, 4, 8, 16, 32, 32, 32, 32] and sent[0][0] == 5
     assert len({tid for _, _, tid in sent}) == 1 and sent[0][2] != 0
     assert lab.queue.next_ps() is None and lab.queue.pending == 0
-    assert lab.queue.told() == {"pending": 0, "sent": 10, "repressed": 0, "merged": 0, "given_up": 1, "lost": 0}
+    assert lab.queue.stats() == {"pending": 0, "sent": 10, "repressed": 0, "merged": 0, "given_up": 1, "lost": 0}
 
 
 def test_its_trap_repress_ends_it_and_nothing_else_does(lab):

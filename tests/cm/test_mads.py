@@ -11,10 +11,9 @@ import pytest
 
 from softib.cm.path import cma_header
 from softib.iba import cm
-from softib.iba.frames import mad_packet
 from softib.iba.mad_codec import cm_mad, codec, parse_cm
 from softib.live.rdma_cm.wire import HEADER, layout
-from tests.iba.lab import dissect, number
+from tests.iba.lab import dissect, mad_packet, number
 
 NAMES = {
     cm.REQ: ("cm.req", {

@@ -5,7 +5,17 @@ from __future__ import annotations
 import subprocess
 import xml.etree.ElementTree as ET
 
-from softib.iba.frames import pcap
+import numpy as np
+
+from softib.iba.mad_packets import mad_packets
+from softib.iba.pcap import FILE_HEADER, pcap_records
+
+
+def mad_packet(mad, dlid: int, slid: int, qp: int, *, src_qp: int | None = None, sl: int = 0, pkey: int = 0xFFFF,
+                psn: int = 0) -> bytes:  # fmt: skip
+    """``mad`` (256 bytes) from LID ``slid`` to QP ``qp`` at ``dlid``: LRH to VCRC."""
+    rows = np.frombuffer(bytes(mad), np.uint8).reshape(1, -1)
+    return mad_packets(rows, slid, dlid, sl, pkey, qp if src_qp is None else src_qp, qp, psn).tobytes()
 
 
 def theirs(mad, buf, number, bits):
@@ -16,7 +26,8 @@ def theirs(mad, buf, number, bits):
 def dissect(stock, tmp_path, packets):
     """A dictionary of field name → list of values (as integers where it is a number) for each packet."""
     path = tmp_path / "mads.pcap"
-    path.write_bytes(pcap((i * 10**6, p) for i, p in enumerate(packets)))
+    rows = np.frombuffer(b"".join(packets), np.uint8).reshape(len(packets), -1)
+    path.write_bytes(FILE_HEADER + pcap_records(rows, np.arange(len(rows)) * 1000).tobytes())
     run = subprocess.run([stock("tshark"), "-r", str(path), "-T", "pdml"], capture_output=True, text=True, timeout=240)
     root = ET.fromstring(run.stdout)
     out = []

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from softib.iba.crc import icrc, roce_icrc, vcrc
-from softib.iba.frames import mad_packet
-from softib.iba.mad_packets import packets
+from tests.iba.lab import mad_packet
 
 
 def roce_packets(path):
@@ -85,16 +84,3 @@ def test_single_and_double_bit_errors_change_the_vcrc():
         packet[at // 8] ^= 1 << at % 8
         assert vcrc(packet) != good
         packet[at // 8] ^= 1 << at % 8
-
-
-def test_columns_of_packets_are_the_single_packets():
-    """The pcap writer's columns (ICRC, and VCRC by a kernel) against one packet at a time, for MADs of the GSI and SMI."""
-    mads = np.random.default_rng(5).integers(0, 256, (40, 256), np.uint8)
-    mads[:, 1] = np.where(np.arange(40) % 3 == 0, 0x81, 0x03)
-    smp = mads[:, 1] == 0x81
-    slid, dlid, sl = np.arange(40) + 1, 0xBFFF - np.arange(40), np.where(smp, 0, np.arange(40) & 15)
-    pkey, sqp = np.where(smp, 0xFFFF, 0x8001), np.where(smp, 0, 1)
-    made = packets(mads, slid, dlid, sl, pkey, sqp, sqp, first_psn=7)
-    for i in range(40):
-        one = mad_packet(mads[i], int(dlid[i]), int(slid[i]), int(sqp[i]), sl=int(sl[i]), pkey=int(pkey[i]), psn=7 + i)
-        assert made[i].tobytes() == one, i

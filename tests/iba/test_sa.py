@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from softib.iba import sa
-from softib.iba.frames import mad_packet
-from tests.iba.lab import dissect, number, theirs
+from tests.iba.lab import dissect, mad_packet, number, theirs
 
 pytestmark = pytest.mark.stock
 

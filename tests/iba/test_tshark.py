@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from softib.iba import notice, perf, smp
-from softib.iba.frames import mad_packet
 from softib.iba.headers import BTH, DETH, LRH
-from tests.iba.lab import dissect, number
+from tests.iba.lab import dissect, mad_packet, number
 
 pytestmark = pytest.mark.stock
 
@@ -123,7 +122,7 @@ def test_what_a_trap_says(stock, tmp_path, trap):
 
 
 def test_headers_of_the_packet(stock, tmp_path):
-    m = mad_of(smp.NodeInfo, smp.NodeInfo.zeros())
+    m = mad_of(perf.PortCounters, perf.PortCounters.zeros())
     (shown,) = dissect(stock, tmp_path, [mad_packet(m, 0xBEEF, 0x1234, 1, src_qp=7, sl=5, pkey=0x8001, psn=0xABCDE)])
     want = {"lrh.vl": 0, "lrh.sl": 5, "lrh.lnh": 2, "lrh.dlid": 0xBEEF, "lrh.pktlen": 72, "lrh.slid": 0x1234,
             "bth.opcode": 100, "bth.p_key": 0x8001, "bth.destqp": 1, "bth.psn": 0xABCDE, "deth.q_key": 0x80010000,

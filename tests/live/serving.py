@@ -17,6 +17,7 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
+from softib.live.event_loop import EventLoop
 from softib.live.ibsim.server import IbsimServer
 from softib.live.ibsim.sockets import UnixSockets
 from softib.live.mad_router import MadRouter
@@ -52,6 +53,7 @@ class Serving(threading.Thread):
         self.fabric, self.base = fabric, own_name()
         self.router = MadRouter(AgentPlane(fabric))
         self.server = IbsimServer(self.router, sockets or UnixSockets(self.base), **options)
+        self.loop = EventLoop(self.server.selector, self.router, self.server, on_ready=self.router.on_ready)
         self.calls: list = []
         self.running = True
         self.failure: BaseException | None = None
@@ -60,7 +62,7 @@ class Serving(threading.Thread):
     def run(self) -> None:
         try:
             while self.running:
-                self.server.turn(min(0.02, self.router.repeat(clock_ps())))
+                self.loop.step(0.02)
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:

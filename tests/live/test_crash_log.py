@@ -14,6 +14,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import SwitchInfo
 from softib.live import mad_router
 from softib.live.crash_log import MOST_TRACEBACKS, CrashLog
+from softib.live.ibsim import server as ibsim_server
 from softib.live.umad import requests
 from softib.preload.build import LIBRARY
 from tests.live.lab import Softib
@@ -42,13 +43,13 @@ class Planted:
 
 
 def test_requests_that_meet_a_bug_come_back(tmp_path, monkeypatch, capfd):
-    """In the burst path and in the pump; the client is served on when the bug is over."""
+    """In Python's path and in the pump; the client is served on when the bug is over."""
     s = Serving(generate("fat-tree", radix=4, levels=2))
     s.router.report_bug = log = CrashLog(tmp_path / "log")
     c = Raw(s.base)
-    for name in ("answer_frames", "pump"):
-        bug = Planted(getattr(mad_router, name))
-        monkeypatch.setattr(mad_router, name, bug)
+    for module, name in ((mad_router, "answer"), (ibsim_server, "pump")):
+        bug = Planted(getattr(module, name))
+        monkeypatch.setattr(module, name, bug)
         monkeypatch.setattr(s.router, "pumps", name == "pump")
         if name == "pump":  # it fails before it received: the frame waits in the socket and is met again and again
             c.send(mad(tid=3))
@@ -94,7 +95,7 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
     s = UmadServing(generate("fat-tree", radix=4, levels=2), LIBRARY if LIBRARY.is_file() else None)
     s.router.report_bug = log = CrashLog(tmp_path / "log")
     monkeypatch.setattr(s.router, "pumps", pumps)
-    monkeypatch.setattr(mad_router, "answer_frames", Planted(None))
+    monkeypatch.setattr(mad_router, "answer", Planted(None))
     monkeypatch.setattr(requests, "umad_pump", Planted(None))
     ask = lambda: subprocess.run([smpquery, "-t", "100", "-D", "nodeinfo", "0"], env=s.environment(), capture_output=True,
                                  text=True, timeout=240)  # fmt: skip
@@ -162,7 +163,7 @@ def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):
     softib.env["TMPDIR"] = str(softib.folder)
     done = planted(softib, plant, "up", "one.yaml")
     assert done.returncode == 70 and "ZeroDivisionError" in done.stderr and "Traceback" not in done.stderr
-    assert softib.status() == [] and not os.path.exists(softib.folder / "run" / "softib" / "one" / "board")
+    assert softib.status() == [] and not os.path.exists(softib.folder / "run" / "softib" / "one" / "shared_fabric")
 
 
 def test_a_mishap_without_a_log_is_told_still(tmp_path, capfd):

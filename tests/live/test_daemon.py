@@ -18,11 +18,11 @@ def test_up_status_down(softib):
     (one,) = softib.status()
     assert one["name"] == "one" and one["pid"] == up.pid and one["ready"] and one["sm"]["state"] == "MASTER"
     assert one["port_states"] == {"down": 0, "init": 0, "armed": 0, "active": 2 * one["links"]}
-    seen = SharedFabric.open(Path(one["board"]))
+    seen = SharedFabric.open(Path(one["shared_fabric"]))
     assert (seen.fabric.lid[seen.fabric.end_ports()] > 0).all() and seen.epoch == one["epoch"]
     softib("down")
     assert up.wait(120) == 0 and softib.status() == []
-    assert not Path(one["board"]).exists()
+    assert not Path(one["shared_fabric"]).exists()
 
 
 def test_ctrl_c_stops_cleanly(softib):

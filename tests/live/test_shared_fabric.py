@@ -1,4 +1,4 @@
-"""The board: one declaration, and a C program sees what Python sees."""
+"""The shared fabric: one declaration, and a C program sees what Python sees."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ int main(int argc, char **argv) {
 
 
 @pytest.fixture
-def board(tmp_path):
+def mapped(tmp_path):
     f = generate(
         "fat-tree", radix=4, levels=2, generation="EDR"
     )  # from HDR on ports have a PortInfoExtended from the start
     f.name = "pod"
-    return SharedFabric.create(tmp_path / "board", f), tmp_path / "board"
+    return SharedFabric.create(tmp_path / "shared_fabric", f), tmp_path / "shared_fabric"
 
 
-def test_every_column_is_there_and_read_only_elsewhere(board):
-    shared, path = board
+def test_every_column_is_there_and_read_only_elsewhere(mapped):
+    shared, path = mapped
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     seen = SharedFabric.open(path)
     for c in COLUMNS:
@@ -82,8 +82,8 @@ def blocks(shared):
     return os.fstat(shared.lazy_fd).st_blocks
 
 
-def test_lazy_columns_cost_what_was_written(board):
-    shared, path = board
+def test_lazy_columns_cost_what_was_written(mapped):
+    shared, path = mapped
     assert blocks(shared) == 0 and int(shared.header["lazy_size"]) > 1000 * shared.fabric.sizes.ports
     assert path.stat().st_blocks * 512 >= path.stat().st_size, "the rest is reserved: no SIGBUS on a full file system"
     shared.fabric.lane_counters["sync_header_error_counter"][3] = 7
@@ -99,17 +99,17 @@ def test_lazy_columns_cost_what_was_written(board):
     assert shared.fabric.lft[0, 9] == 1
 
 
-def test_labels_and_systems_are_on_the_board(tmp_path):
+def test_labels_and_systems_are_shared(tmp_path):
     f = generate("fat-tree", radix=4, levels=2)
     f.port_label, f.node_system = {3: "1/2/\u00e4"}, {1: "chassis-7"}
     SharedFabric.create(tmp_path / "b", f)
     for seen in (SharedFabric.open(tmp_path / "b").fabric, SharedFabric.snapshot(tmp_path / "b")):
         assert seen.port_label == f.port_label and seen.node_system == f.node_system
-        assert seen.source.format == "board"
+        assert seen.source.format == "shared-fabric"
 
 
-def test_a_board_without_its_daemon_is_one_line(board):
-    shared, path = board
+def test_a_shared_fabric_without_its_daemon_is_one_line(mapped):
+    shared, path = mapped
     shared.close()
     with pytest.raises(UnreadableFile, match="is gone"):
         SharedFabric.open(path)
@@ -117,9 +117,9 @@ def test_a_board_without_its_daemon_is_one_line(board):
         SharedFabric.snapshot(path)
 
 
-def test_a_c_program_reads_the_same(board, tmp_path):
+def test_a_c_program_reads_the_same(mapped, tmp_path):
     compiler = shutil.which("cc") or pytest.skip("no C compiler")
-    shared, path = board
+    shared, path = mapped
     shared.epoch = 77
     shared.fabric.counters["port_rcv_pkts"][3] = 5
     shared.fabric.vl_counters["port_vl_xmit_wait"][5, 7] = 9
@@ -144,12 +144,12 @@ def test_a_c_program_reads_the_same(board, tmp_path):
         assert told[c.name][1:] == [c.writer, str(n), str(int(octets.sum(dtype=np.uint64)))], c.name
 
 
-def test_mads_write_the_board(board):
-    """An agent's Set is seen by who mapped the board before."""
+def test_mads_write_the_shared_fabric(mapped):
+    """An agent's Set is seen by who mapped it before."""
     from softib.agents.plane import AgentPlane
     from softib.mad.batch import MadBatch
 
-    shared, path = board
+    shared, path = mapped
     seen = SharedFabric.open(path)
     f = shared.fabric
     f.power_on()
@@ -165,8 +165,8 @@ def test_mads_write_the_board(board):
     "spoil",
     [lambda b: b[:10], lambda b: b"", lambda b: b"X" + b[1:], lambda b: b[:8] + b"\xff" + b[9:], lambda b: b[:-1]],
 )
-def test_what_is_no_board_is_one_line(spoil, board, tmp_path):
-    octets = board[1].read_bytes()
+def test_what_is_no_shared_fabric_is_one_line(spoil, mapped, tmp_path):
+    octets = mapped[1].read_bytes()
     (tmp_path / "spoilt").write_bytes(spoil(octets))
     with pytest.raises(UnreadableFile):
         SharedFabric.open(tmp_path / "spoilt")

@@ -86,7 +86,7 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
     left = {p.name for p in folder(command).iterdir()}
     assert left <= {
         "control",
-        "board",
+        "shared_fabric",
         "umad",
         "hosts",
         "verbs.sock",
@@ -160,7 +160,7 @@ def test_up_twice_down_of_nothing_and_a_stranger_in_the_slot(softib):
     place = folder(softib)
     (place / "control").mkdir()
     (place / "control" / "file").write_text("x")
-    (place / "board").symlink_to("/etc/passwd")
+    (place / "shared_fabric").symlink_to("/etc/passwd")
     (place / "umad").write_text("no socket")
     assert "ready in" in softib("up", "one.yaml", "--detach")
     assert os.path.isfile("/etc/passwd") and os.path.getsize("/etc/passwd") > 0
@@ -195,11 +195,11 @@ def small(softib):
 def test_a_full_file_system_is_one_line(softib, small, size):
     done = small(size, *softib.words("up", "one.yaml"))
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
-    assert "no room for the board" in done.stderr and "No space left" in done.stderr
+    assert "no room for the shared fabric" in done.stderr and "No space left" in done.stderr
 
 
 def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small):
-    """The board has its blocks, and what grows is elsewhere: MADs that write lazy columns are answered. A program that
+    """The shared fabric has its blocks, and what grows is elsewhere: MADs that write lazy columns are answered. A program that
     needs new files is refused in one line."""
     python = " ".join(softib.words())
     script = f"""

@@ -53,7 +53,7 @@ def test_rows_read_back_as_the_declared_structure(paths, method, attr, mkey, mod
         assert H.hop_count.get(m)[r] == len(path)
         assert Smp.initial_path.get(m)[r].tolist() == [0, *path] + [0] * (63 - len(path))
         assert not Smp.return_path.get(m)[r].any()
-    assert (batch.dlid == 0xFFFF).all() and (batch.slid == 0xFFFF).all() and not batch.qp.any()
+    assert (batch.dlid == 0xFFFF).all() and (batch.slid == 0xFFFF).all() and not batch.dqp.any()
 
 
 def test_a_route_is_the_path_that_was_walked():

@@ -59,7 +59,7 @@ class Asked:
     def raw(self, mad: np.ndarray, lid: int, payload: bytes | None = None) -> MadBatch:
         batch = MadBatch.zeros(1)
         batch.mad[0, : len(mad)] = mad
-        batch.slid[:], batch.dlid[:], batch.qp[:] = lid, self.lid(self.port), 1
+        batch.slid[:], batch.dlid[:], batch.dqp[:], batch.sqp[:] = lid, self.lid(self.port), 1, 1
         batch.payload = {0: payload} if payload else None
         return self.run(batch)
 

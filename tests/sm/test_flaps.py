@@ -167,7 +167,7 @@ def test_the_managers_own_link_falls_and_comes_back(down_s):
     while room.now < until:  # as the daemon does: it runs when it wants to, traps are repeated in their time
         if not room.step():
             room.now += S // 4
-        room.board.repeat(room.now)
+        room.board.traps(room.now)
     assert (sm.report.nodes == 1) is (down_s > 10), "OpenSM, too, looks every ten seconds, and sees itself"
     assert (sm.state == SmState.DISCOVERING) is (down_s > 10), "and is nobody's master then"
     room.set_link(port, True)

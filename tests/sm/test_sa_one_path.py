@@ -56,9 +56,10 @@ def lone(a: Asked, rng: np.random.Generator) -> MadBatch:
                                            tid=int(rng.integers(1 << 40)), sm_key=int(rng.choice([0, 1, 9], p=[0.7, 0.25, 0.05])),
                                            comp_mask=mask)  # fmt: skip
     batch.mad[0, SA_DATA : SA_DATA + 64] = said
-    batch.slid[:], batch.dlid[:], batch.qp[:], batch.sl[:] = (
+    batch.slid[:], batch.dlid[:], batch.sqp[:], batch.dqp[:], batch.sl[:] = (
         subnet.end_lid[ends[0]],
         a.lid(a.port),
+        1,
         1,
         rng.integers(0, 16),
     )
@@ -66,7 +67,7 @@ def lone(a: Asked, rng: np.random.Generator) -> MadBatch:
 
 
 def told(batch: MadBatch) -> list:
-    columns = (batch.dlid, batch.slid, batch.qp, batch.sl, batch.pkey_index, batch.tid, batch.status)
+    columns = (batch.dlid, batch.slid, batch.dqp, batch.sqp, batch.sl, batch.pkey_index, batch.tid, batch.status)
     return [batch.mad.tobytes(), *[c.tolist() for c in columns], [c.dtype for c in columns], batch.payload]
 
 

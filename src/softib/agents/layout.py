@@ -14,7 +14,7 @@ from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 from softib.jit import table
 
-__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "Tables", "tables_of"]
+__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "OUTCOME_FIELDS", "Outcome", "Tables", "tables_of"]
 
 FABRIC_FIELDS = (
     "node_type", "node_nports", "node_base", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
@@ -29,13 +29,13 @@ COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "
 
 FIRMWARE_FIELDS = (
     *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
-    "passed", "touched", "pending", "way", "options", "firmware", "reregisters", "fault", "fault_rate", "rng_state", "overruns",
+    "passed", "touched", "progress", "path", "options", "firmware", "reregisters", "fault", "fault_rate", "rng_state", "overruns",
 )  # fmt: skip
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
-"""One argument for all kernels. Ancillary the columns of the fabric:
+"""One argument for all kernels. Beside the columns of the fabric:
 
-the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are dear to hand to
+the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are expensive to hand to
 Numba);
 ``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease of M_Key and CC_Key ends, 0 = no lease runs;
 ``trained`` uint8[ports, 2] lanes and speed code that the cable carried at the start, 255 where it carried nothing;
@@ -43,9 +43,8 @@ Numba);
 DataDetails, ``notice_count`` int64[2] (used, lost);
 ``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each one's end port, port, whether it began;
 ``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
-``pending`` int64[6] (how many ports, hops on the way, hops of the request, and how a MAD is lost: see
-:mod:`softib.agents.kernels.route`), ``way`` int64[2 (switches + 64)] ports that a
-MAD left;
+``progress`` int64[6] of the MAD that is being routed (ports touched, hops, hops of its request, and how it is lost: see
+:mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
 ``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
 ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
 ``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`;
@@ -53,9 +52,15 @@ MAD left;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
 """
 
+OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")
+Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
+"""What became of a batch (:func:`softib.agents.kernels.serve.serve`): ``row`` int64[n] the request of each answer;
+``client_row``, ``client_port`` int64[n] request and end port of what a client must handle, from the back;
+``served`` int64[2] how many answers there are, and how many MADs for clients."""
+
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
-DICE_SEED = 0x9E3779B97F4A7C15
+RNG_SEED = 0x9E3779B97F4A7C15
 """Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
 
 
@@ -69,15 +74,13 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["notice_data"] = np.zeros((NOTICE_SLOTS, 54), np.uint8)
     columns["samplers"] = np.zeros((SAMPLER_SLOTS, 3), np.int64)
     columns["passed"], columns["touched"] = np.zeros(ports, np.uint64), np.zeros(ports, np.int32)
-    columns["pending"], columns["way"] = (
-        np.zeros(6, np.int64),
-        np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64),
-    )
+    columns["progress"] = np.zeros(6, np.int64)
+    columns["path"] = np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64)
     columns["options"] = np.array([count_mads, additional_counters, 0], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 2))
     columns["overruns"] = np.tile(np.array([-1, 0], np.int64), (ports, 1))
-    columns["rng_state"] = np.array([DICE_SEED], np.uint64)
+    columns["rng_state"] = np.array([RNG_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)
     columns["trained"] = _trained(fabric)

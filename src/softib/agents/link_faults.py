@@ -141,9 +141,9 @@ class LinkFaults:
         self._settle([peer], now_ps)
         self.tables.fault[peer, HELD] = 0
         self.tables.fault[port, [DRAINED, WAITED, FLOWED]] = now_ps
-        octet_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
-        self.tables.fault_rate[port, DRAIN] = octet_ps * PACKET_OCTETS
-        self.fabric.port_drain[port] = -octet_ps if overrun else octet_ps
+        byte_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
+        self.tables.fault_rate[port, DRAIN] = byte_ps * PACKET_OCTETS
+        self.fabric.port_drain[port] = -byte_ps if overrun else byte_ps
 
     # -- switches --
 

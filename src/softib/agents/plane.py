@@ -15,17 +15,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.agents.kernels.link_events import sample_until, tell_change, tell_details, tell_local_change, tell_threshold
-from softib.agents.kernels.serve import serve_addressed
-from softib.agents.layout import tables_of
+from softib.agents.kernels.link_events import (
+    raise_change_traps,
+    raise_local_change,
+    raise_threshold,
+    raise_trap,
+    sample_until,
+)
+from softib.agents.kernels.serve import serve
+from softib.agents.layout import Outcome, tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug
 from softib.fabric.columns import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
+from softib.iba.mad_offsets import CLASS_AT, DATA_AT
 from softib.iba.smp import MadHeader, PortInfo
-from softib.mad.batch import MadBatch
+from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
 
@@ -33,8 +40,9 @@ __all__ = ["AgentPlane", "Delivery", "Notice"]
 TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2}
 """Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
 THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
-OWN_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
-"""Octet of DataDetails that holds the issuer's own LID."""
+FIRST_ROWS = 64
+ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
+"""Byte of DataDetails that holds the issuer's LID."""
 
 
 @dataclass
@@ -70,9 +78,9 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
-    MADs that nobody on the way answers (no such path, link down, no route, unknown MAD version, M_Key refused) are
-    simply absent from the answers (GMPs whose P_Key nobody on the way or at the end accepts, too). What a client must handle collects in :meth:`take_deliveries`, traps in
-    :meth:`take_notices`.
+    MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key that a switch or the
+    target does not accept) are simply absent from the answers. What a client must handle collects in :meth:`take_deliveries`,
+    traps in :meth:`take_notices`.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool = False):
@@ -87,7 +95,7 @@ class AgentPlane:
         self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
         """Sees each batch that is exchanged, the port that it left and its answers."""
         self._deliveries: list[Delivery] = []
-        self._counts = np.zeros(2, np.int64)
+        self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
         """Send ``batch`` from ``port`` (row of a CA port or of a switch's port 0) and return the answers.
@@ -109,34 +117,37 @@ class AgentPlane:
             raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}: want (n, {MAD_SIZE})")
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
-        dlid, pkey_index = _column(batch.dlid, np.uint16), _column(batch.pkey_index, np.uint16)
-        sl = _column(batch.sl, np.uint16)
+        if n > len(self._requests.dlid):
+            self._make_scratch(max(n, 2 * len(self._requests.dlid)))
+        q, a, o = self._requests, self._answers, self._outcome
+        q.dlid[:n], q.sl[:n], q.pkey_index[:n] = batch.dlid, batch.sl, batch.pkey_index
         out = np.empty((n, MAD_SIZE), np.uint8)
-        rows, client_rows, client_ports = np.empty((3, n), np.int64)
-        slids, dlids = np.empty((2, n), np.uint16)
-        tids = np.empty(n, np.uint64)
-        serve_addressed(
-            self.tables, int(port), int(now_ps), mad.view(np.uint64), dlid, sl, pkey_index, out, out.view(np.uint64),
-            rows, slids, dlids, tids, client_rows, client_ports, self._counts,
+        serve(self.tables, int(port), int(now_ps), mad.view(np.uint64), q, out, out.view(np.uint64), a, o)
+        k, clients = o.served.tolist()
+        picked = slice(None) if k == n else o.row[:k]
+        answers = MadBatch(
+            out[:k], a.dlid[:k].copy(), a.slid[:k].copy(), batch.sqp[picked].copy(), batch.dqp[picked].copy(),
+            batch.sl[picked].copy(), batch.pkey_index[picked].copy(), a.tid[:k].copy(), np.zeros(k, np.uint16),
         )  # fmt: skip
-        k, clients = self._counts.tolist()
-        picked = rows[:k]
-        if k == n:
-            qp, sl, pkey_index = batch.qp.copy(), batch.sl.copy(), batch.pkey_index.copy()
-        else:
-            qp, sl, pkey_index = batch.qp[picked], batch.sl[picked], batch.pkey_index[picked]
-        answers = MadBatch(out[:k], dlids[:k], slids[:k], qp, sl, pkey_index, tids[:k], np.zeros(k, np.uint16))
         if self.tap is not None:
             self.tap(batch, port, answers)
         if not clients:
             return answers, None
-        where = client_rows[n - clients :][::-1]
-        arrived = batch[where]
+        rows = o.client_row[n - clients : n][::-1].copy()
+        arrived = batch[rows]
         arrived.mad = out[n - clients :][::-1].copy()
         # The hardware fills in the source LID of what leaves by LID.
-        blank = (arrived.mad[:, 1] != MgmtClass.SUBN_DR) & ((arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE))
+        blank = (arrived.mad[:, CLASS_AT] != MgmtClass.SUBN_DR) & (
+            (arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE)
+        )
         arrived.slid[blank] = PortInfo.lid.get(self.fabric.port_info[port])
-        return answers, Delivery(arrived, where.copy(), client_ports[n - clients :][::-1].copy(), port)
+        return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
+
+    def _make_scratch(self, n: int) -> None:
+        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so those columns have no rows."""
+        self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
+        rows, client_rows, client_ports = np.zeros((3, n), np.int64)
+        self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
         """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both ends; a disabled end
@@ -153,9 +164,15 @@ class AgentPlane:
         Sampling begins and ends at the first :meth:`send` or ``advance`` at or after its moment.
         """
         sample_until(self.tables, int(now_ps))
-        armed = self.tables.samplers[1 : 1 + int(self.tables.samplers[0, 0])]
-        due = [int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed.tolist()]
-        return min(due, default=None)
+        return self.next_sample_ps()
+
+    def next_sample_ps(self) -> int | None:
+        """When sampling begins or ends next; None: no port samples."""
+        n = int(self.tables.samplers[0, 0])
+        if not n:
+            return None
+        armed = self.tables.samplers[1 : 1 + n].tolist()
+        return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
 
     def count(self, port: int, counter: str, n: int = 1, now_ps: int = 0) -> None:
         """The hardware's doing: ``counter`` (a PerfMgt name) of ``port`` grows by ``n``, stopping at 2^64 - 1.
@@ -176,7 +193,7 @@ class AgentPlane:
         self._threshold(port, 131, now_ps)
 
     def _threshold(self, port: int, trap: int, now_ps: int) -> None:
-        tell_threshold(self.tables, self._end_port(port), trap, int(self.fabric.port_num[port]), int(now_ps))
+        raise_threshold(self.tables, self._end_port(port), trap, int(self.fabric.port_num[port]), int(now_ps))
 
     def _end_port(self, port: int) -> int:
         node = int(self.fabric.port_node[port])
@@ -186,7 +203,7 @@ class AgentPlane:
         """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144 (NodeDescription)."""
         octets = text.encode() if isinstance(text, str) else text
         self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
-        tell_change(self.tables, int(node), 1, int(now_ps))
+        raise_change_traps(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
         """The host's doing: IsSM of end port ``port`` changes, which raises trap 144 (CapabilityMask)."""
@@ -195,7 +212,7 @@ class AgentPlane:
         after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
         if after != before:
             PortInfo.cap_mask.set(info, after)
-            tell_local_change(self.tables, int(port), 0, int(now_ps))
+            raise_local_change(self.tables, int(port), 0, int(now_ps))
 
     def security(self, port: int, trap: int, now_ps: int = 0, **details: int) -> None:
         """The hardware's doing: ``port`` refused a packet: 257 P_Key, 258 Q_Key, 259 P_Key at a switch port.
@@ -211,14 +228,14 @@ class AgentPlane:
             info = self.fabric.port_info[end]
             field.set(info, min(int(field.get(info)) + 1, field.mask))
         data = wire.DETAILS_BY_TRAP[trap].pack(**details)
-        tell_details(self.tables, end, trap, int(self.fabric.port_num[port]), np.ascontiguousarray(data), int(now_ps))
+        raise_trap(self.tables, end, trap, int(self.fabric.port_num[port]), np.ascontiguousarray(data), int(now_ps))
 
     def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
         """The host's doing: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
         self.fabric.sys_guid[node] = guid
         data = wire.TrapSysImageGuid.pack(sys_guid=guid)
         for end in self._end_ports_of(node):
-            tell_details(self.tables, end, 145, 0, data, int(now_ps))
+            raise_trap(self.tables, end, 145, 0, data, int(now_ps))
 
     def _end_ports_of(self, node: int) -> list[int]:
         rows = self.fabric.ports_of(node, port0=True)
@@ -249,14 +266,14 @@ class AgentPlane:
         if not sm_lid or not lid:
             return None
         details = np.frombuffer(notice.data, np.uint8).copy()
-        if notice.trap in OWN_LID_AT:
-            details[OWN_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
+        if notice.trap in ISSUER_LID_AT:
+            details[ISSUER_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
         batch = MadBatch.zeros(1)
         header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
                                 tid=tid, attr_id=SmpAttr.NOTICE)  # fmt: skip
         producer = int(self.fabric.node_type[self.fabric.port_node[notice.port]])
         batch.mad[0, : MadHeader.size] = header
-        batch.mad[0, 64:128] = wire.Notice.pack(
+        batch.mad[0, DATA_AT : DATA_AT + 64] = wire.Notice.pack(
             is_generic=1, type=TRAP_TYPE[notice.trap], producer_type=producer, trap_number=notice.trap, issuer_lid=lid,
             data_details=details,
         )  # fmt: skip
@@ -270,9 +287,3 @@ class AgentPlane:
             raise InputError(f"no port row {port}; this fabric has rows 0 to {f.sizes.ports - 1}")
         if f.port_num[port] and f.switch_of_node[f.port_node[port]] >= 0:
             raise InputError(f"{f.port_name(port)} cannot send MADs: only port 0 of a switch and CA ports have a QP0")
-
-
-def _column(values: np.ndarray, dtype: type[np.unsignedinteger]) -> np.ndarray:
-    """``values`` as kernels take them: contiguous, of ``dtype``, writable."""
-    column = np.ascontiguousarray(values, dtype)
-    return column if column.flags.writeable else column.copy()

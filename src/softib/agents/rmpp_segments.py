@@ -10,19 +10,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.agents.kernels.mad_traffic import MAD_WORDS
+from softib.agents.kernels.mad_traffic import MAD_DWORDS
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
-from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppHeader, RmppType
 from softib.iba.smp import PortInfo
 from softib.mad.rmpp import RMPP_END, WINDOW
-from softib.mad.rmpp_wire import RESPONSE, VENDOR2, class_header_of, is_whole
+from softib.mad.rmpp_wire import class_header_of, is_whole
 
-__all__ = ["RmppSegments", "segments_of", "way"]
+__all__ = ["RmppSegments", "egress_ports", "segments_of"]
 
 MOST = 2**64 - 1
-RMPP_CLASSES = {MgmtClass.SUBN_ADM, MgmtClass.DEV_ADM, MgmtClass.BIS, *VENDOR2}
+RMPP_CLASSES = {MgmtClass.SUBN_ADM, MgmtClass.DEV_ADM, MgmtClass.BIS, *VENDOR2_CLASSES}
 TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
 
 
@@ -34,7 +35,7 @@ def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
     return n, -(-n // WINDOW) + ((n - 1) % WINDOW != 0)
 
 
-def way(f: Fabric, port: int, lid: int) -> list[int]:
+def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
     """Rows of the ports that a packet for ``lid`` leaves, from end port ``port`` on, by the forwarding tables of now."""
     rows: list[int] = []
     at = port
@@ -66,14 +67,14 @@ class RmppSegments:
     def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
         """``mad``, the first packet of a message of ``octets`` (0: it is all) on ``sl``, has got from end port ``port`` to end port
         ``to``."""
-        if int(mad[1]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
+        if int(mad[CLASS_AT]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
             return
-        response = bool(mad[3] & RESPONSE)
+        response = bool(mad[METHOD_AT] & RESPONSE_BIT)
         if not octets and not (response and mad[TYPE_AT] == RmppType.DATA and is_whole(mad[None])[0]):
             return
         if response and not self.whole(mad):
             return  # the first segment alone reaches a program without RMPP
-        segments, acks = segments_of(octets or RMPP_END, int(mad[1]))
+        segments, acks = segments_of(octets or RMPP_END, int(mad[CLASS_AT]))
         self._pass(port, dlid, sl, segments - 1)
         self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), sl, acks)
 
@@ -81,11 +82,11 @@ class RmppSegments:
         if not packets:
             return
         counters, by_level = self.fabric.counters, self.fabric.sl_counters
-        for egress in way(self.fabric, port, lid):
+        for egress in egress_ports(self.fabric, port, lid):
             ends = ((egress, "xmit"), (int(self.fabric.port_peer[egress]), "rcv"))
             for row, what in ends:
-                for name, n in ((f"port_{what}_data", packets * int(MAD_WORDS)), (f"port_{what}_pkts", packets),
+                for name, n in ((f"port_{what}_data", packets * int(MAD_DWORDS)), (f"port_{what}_pkts", packets),
                                 (f"port_unicast_{what}_pkts", packets)):  # fmt: skip
                     counters[name][row] = min(int(counters[name][row]) + n, MOST)
                 levels = by_level[f"{what}_data_sl"]
-                levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_WORDS), MOST)
+                levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_DWORDS), MOST)

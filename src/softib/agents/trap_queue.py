@@ -14,7 +14,7 @@ The rules, with their source:
 * The specification sets no end to repetitions, and hfi1 knows none. OpenSM (``osm_trap_rcv``) takes a trap that it hears more
   than ten times for babbling, ignores it and marks the port unhealthy: so a trap is sent ten times here, at intervals
   that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then given up. Another manager than the one
-  that was told (MasterSMLID changed) is told from the beginning.
+  that it was sent to (MasterSMLID changed) gets it from the beginning.
 * A trap of a port that knows no manager (MasterSMLID or LID 0) waits, and costs no repetition.
 * The same notice again, while the first was not sent yet, is one trap. Once that was sent, what comes is new: it
   follows when the manager has repressed the first.
@@ -50,14 +50,14 @@ UNIT_PS = 4_096_000
 
 @dataclass
 class Pending:
-    """A trap that nobody has repressed. ``again``: the same happened once more since it was sent."""
+    """A trap that nobody has repressed. ``repeated``: the same happened once more since it was sent."""
 
     notice: Notice
     tid: int
     due_ps: int
     sends: int = 0
     manager: int = 0
-    again: bool = False
+    repeated: bool = False
 
     def says(self, other: Notice) -> bool:
         """Is it the same notice?"""
@@ -106,7 +106,7 @@ class TrapQueue:
         """Traps that wait for their repression, or for a manager."""
         return sum(len(p.pending) for p in self._ports.values())
 
-    def told(self) -> dict[str, int]:
+    def stats(self) -> dict[str, int]:
         """For JSON: the counts, and ``pending``."""
         return {"pending": self.pending, **asdict(self.counts)}
 
@@ -122,7 +122,7 @@ class TrapQueue:
         at = self._ports.setdefault(notice.port, PortTraps())
         same = next((p for p in at.pending if p.says(notice)), None)
         if same is not None:
-            same.again |= same.sends > 0
+            same.repeated |= same.sends > 0
             self.counts.merged += 1
             return
         if len(at.pending) >= MOST_PENDING:
@@ -225,7 +225,7 @@ class TrapQueue:
             return False
         at.pending.remove(trap)
         self.counts.repressed += 1
-        if trap.again:
+        if trap.repeated:
             self._new(at, trap.notice, now_ps)
         if not at.pending:
             at.listed_ps = -1

@@ -24,11 +24,9 @@ DEFAULT_GID_PREFIX = 0xFE80000000000000
 MAX_SWITCH_PORTS = 254
 MAX_HOPS = 63
 """Hops of a directed route (IBA 14.2.1.2)."""
+SMI_QP, GSI_QP = 0, 1
+"""QPs of subnet management and of all other management classes (IBA 3.9.4, 10.2.5)."""
 MAD_SIZE = 256
-SMP_DATA = 64
-"""Offset of the attribute in an SMP, and of the data in a PerfMgt MAD."""
-SMP_INITIAL_PATH = 128
-SMP_RETURN_PATH = 192
 
 
 class NodeType(IntEnum):
@@ -77,6 +75,10 @@ class MgmtClass(IntEnum):
     CONG_CTRL = 0x21
 
 
+VENDOR2_CLASSES = range(0x30, 0x50)
+"""Vendor classes whose MADs carry an OUI and RMPP (IBA 13.4.4, 16.5)."""
+
+
 class Method(IntEnum):
     """MADHeader.Method (IBA 13.4.5)."""
 
@@ -88,6 +90,14 @@ class Method(IntEnum):
     TRAP_REPRESS = 0x07
     GET_TABLE = 0x12
     GET_RESP = 0x81
+
+
+RESPONSE_BIT = 0x80
+"""Of MADHeader.Method: set in answers (IBA 13.4.5), but not in a TrapRepress."""
+
+
+DR_DIRECTION = 0x8000
+"""Of MADHeader.Status in directed-route SMPs: set on the way back (IBA 14.2.1.2)."""
 
 
 class MadStatus(IntEnum):

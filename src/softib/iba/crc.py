@@ -1,41 +1,53 @@
-"""The two checksums of a packet (IBA 7.8): ICRC over what no switch changes, VCRC over everything."""
+"""The two checksums of a packet (IBA 7.8): ICRC over what no switch changes, VCRC over everything.
+
+The ICRC is Ethernet's CRC-32, which :mod:`zlib` has. The VCRC of many packets at once is :func:`softib.iba.crc_kernels.vcrcs`.
+"""
 
 from __future__ import annotations
 
-import functools
 import zlib
 
 import numpy as np
 
-__all__ = ["icrc", "roce_icrc", "vcrc"]
+from softib.iba.crc_kernels import vcrcs
+from softib.iba.headers import BTH, GRH, LNH, LRH
 
-VCRC_POLYNOMIAL = 0xD008
-"""x^16 + x^12 + x^3 + x + 1 = 0x100B, its bits reversed: the least significant bit of an octet goes first."""
+__all__ = ["ICRC_SIZE", "VCRC_SIZE", "icrc", "roce_icrc", "vcrc"]
+
+ICRC_SIZE, VCRC_SIZE = 4, 2
+BECN_BYTE = BTH.fecn.byte
+"""Byte of BTH with FECN, BECN and Resv8a."""
 
 
 def icrc(packet: bytes) -> bytes:
-    """The four octets of the ICRC behind ``packet`` (LRH up to the payload and its padding; IBA 7.8.1).
+    """The four bytes of the ICRC behind ``packet`` (LRH up to the payload and its padding), as they are sent (IBA 7.8.1).
 
-    What a switch or router may change counts as ones: LRH.VL, GRH traffic class, flow label and hop limit, and the
-    octet of BTH that carries FECN and BECN.
+    What switches and routers may change counts as ones: with a GRH all of the LRH, traffic class, flow label and hop
+    limit; without one LRH.VL; and the byte of BTH with FECN and BECN. Raises :class:`ValueError` for a packet without
+    a transport header.
     """
     masked = bytearray(packet)
-    masked[0] |= 0xF0
-    bth = 8
-    if packet[1] & 3 == 3:
-        masked[8] |= 0x0F
-        masked[9:12] = b"\xff\xff\xff"
-        masked[15] = 0xFF
-        bth = 48
-    masked[bth + 4] = 0xFF
-    return zlib.crc32(masked).to_bytes(4, "little")
+    lnh = masked[LRH.lnh.byte] & LRH.lnh.mask
+    if lnh == LNH.BTH:
+        masked[LRH.vl.byte] |= 0xF0
+        bth = LRH.size
+    elif lnh == LNH.GRH:
+        masked[: LRH.size] = b"\xff" * LRH.size
+        masked[LRH.size] |= 0x0F
+        masked[LRH.size + 1 : LRH.size + 4] = b"\xff\xff\xff"
+        masked[LRH.size + GRH.hop_limit.byte] = 0xFF
+        bth = LRH.size + GRH.size
+    else:
+        raise ValueError(f"LNH {lnh}: a raw packet has no invariant CRC")
+    masked[bth + BECN_BYTE] = 0xFF
+    return zlib.crc32(masked).to_bytes(ICRC_SIZE, "little")
 
 
 def roce_icrc(datagram: bytes) -> bytes:
-    """The four octets of the ICRC of a RoCEv2 packet (annex A17.3): ``datagram`` from the IP header up to the payload.
+    """The four bytes of the ICRC of a RoCEv2 packet (annex A17.3): ``datagram`` from the IP header up to the payload.
 
-    Eight octets of ones stand for the LRH; what routers change counts as ones: IPv4 type of service, time to live and
-    checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum, and the octet of BTH with FECN and BECN.
+    Eight bytes of ones stand for the LRH; what routers change counts as ones: IPv4 type of service, time to live and
+    checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum, and the byte of BTH with FECN and BECN.
     Raises :class:`ValueError` for neither IPv4 nor IPv6.
     """
     masked = bytearray(datagram)
@@ -52,22 +64,12 @@ def roce_icrc(datagram: bytes) -> bytes:
     else:
         raise ValueError(f"IP version {version}: RoCEv2 runs on IPv4 or IPv6")
     masked[udp + 6 : udp + 8] = b"\xff\xff"
-    masked[udp + 12] = 0xFF
-    return zlib.crc32(b"\xff" * 8 + masked).to_bytes(4, "little")
-
-
-@functools.cache
-def _table() -> np.ndarray:
-    crc = np.arange(256, dtype=np.uint16)
-    for _ in range(8):
-        crc = np.where(crc & 1, (crc >> 1) ^ np.uint16(VCRC_POLYNOMIAL), crc >> 1)
-    return crc
+    masked[udp + 8 + BECN_BYTE] = 0xFF
+    return zlib.crc32(b"\xff" * LRH.size + masked).to_bytes(ICRC_SIZE, "little")
 
 
 def vcrc(packet: bytes) -> bytes:
-    """The two octets of the VCRC behind ``packet`` (LRH up to and with the ICRC; IBA 7.8.2)."""
-    table = _table().tolist()
-    crc = 0xFFFF
-    for octet in packet:
-        crc = (crc >> 8) ^ table[(crc ^ octet) & 0xFF]
-    return (crc ^ 0xFFFF).to_bytes(2, "little")
+    """The two bytes of the VCRC behind ``packet`` (LRH up to and with the ICRC; IBA 7.8.2)."""
+    out = np.empty((1, VCRC_SIZE), np.uint8)
+    vcrcs(np.frombuffer(bytearray(packet), np.uint8).reshape(1, -1), out)
+    return out.tobytes()

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 """The variant CRC of InfiniBand packets (IBA 7.8.2): x^16 + x^12 + x^3 + x + 1, least significant bit first, seed and
-final inversion all ones. (The invariant CRC is Ethernet's, which :mod:`zlib` has.)"""
+final inversion all ones."""
 
 import numpy as np
 
@@ -21,11 +21,11 @@ TABLE = _table()
 
 
 @kernel(_nrt=False)
-def vcrc(frames, out):
-    """Write the VCRC of each row of ``frames`` (uint8[n, octets]) to its row of ``out`` (uint8[n, 2]) as it is sent."""
-    for r in range(frames.shape[0]):
+def vcrcs(packets, out):
+    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to its row of ``out`` (uint8[n, 2]) as it is sent."""
+    for r in range(packets.shape[0]):
         crc = np.int64(0xFFFF)
-        for i in range(frames.shape[1]):
-            crc = (crc >> 8) ^ TABLE[(crc ^ np.int64(frames[r, i])) & 255]
+        for i in range(packets.shape[1]):
+            crc = (crc >> 8) ^ TABLE[(crc ^ np.int64(packets[r, i])) & 255]
         crc ^= 0xFFFF
         out[r, 0], out[r, 1] = crc & 255, crc >> 8

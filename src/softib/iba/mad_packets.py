@@ -2,81 +2,54 @@
 
 from __future__ import annotations
 
-import zlib
+from typing import Any
 
 import numpy as np
 
-from softib.iba.constants import MAD_SIZE, MgmtClass
-from softib.iba.crc_kernels import vcrc
+from softib.iba.constants import DEFAULT_PKEY, MAD_SIZE, MgmtClass
+from softib.iba.crc import ICRC_SIZE, VCRC_SIZE, icrc
+from softib.iba.crc_kernels import vcrcs
+from softib.iba.headers import BTH, DETH, LNH, LRH
+from softib.iba.smp import MadHeader
 
-__all__ = ["PACKET_SIZE", "icrc", "packets"]
+__all__ = ["GSI_QKEY", "MAD_AT", "PACKET_SIZE", "mad_packets"]
 
-LRH, BTH, DETH, ICRC, VCRC = 8, 12, 8, 4, 2
-MAD_AT = LRH + BTH + DETH
-PACKET_SIZE = MAD_AT + MAD_SIZE + ICRC + VCRC
-LENGTH_WORDS = (PACKET_SIZE - VCRC) // 4
-"""LRH:PktLen: words from the LRH to the ICRC (IBA 7.7.8)."""
-LNH_LOCAL, LNH_GLOBAL = 2, 3
+MAD_AT = LRH.size + BTH.size + DETH.size
+ICRC_AT = MAD_AT + MAD_SIZE
+PACKET_SIZE = ICRC_AT + ICRC_SIZE + VCRC_SIZE
+PKT_LEN = (PACKET_SIZE - VCRC_SIZE) // 4
+"""LRH.PktLen: 4-byte words from the LRH to the ICRC (IBA 7.7.8)."""
 UD_SEND_ONLY = 0x64
 SMP_VL = 15
 GSI_QKEY = 0x80010000
 """Q_Key of QP1 (IBA 10.2.5)."""
-QP_MASK = 0xFFFFFF
-
-_HEADS = np.dtype(
-    [
-        ("vl", "u1"), ("sl_lnh", "u1"), ("dlid", ">u2"), ("length", ">u2"), ("slid", ">u2"),
-        ("opcode", "u1"), ("flags", "u1"), ("pkey", ">u2"), ("dqp", ">u4"), ("psn", ">u4"),
-        ("qkey", ">u4"), ("sqp", ">u4"),
-    ]
-)  # fmt: skip
+PSN_MASK = QP_MASK = 0xFFFFFF
 
 
-def packets(mad: np.ndarray, slid: np.ndarray, dlid: np.ndarray, sl: np.ndarray, pkey: np.ndarray, sqp: np.ndarray,
-            dqp: np.ndarray, first_psn: int = 0) -> np.ndarray:  # fmt: skip
+def mad_packets(mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any,
+                first_psn: int = 0) -> np.ndarray:  # fmt: skip
     """uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs computed.
 
-    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on VL 0. PSNs count from ``first_psn``.
+    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on VL 0. The addresses are scalars or columns.
+    PSNs count from ``first_psn``.
     """
     n = len(mad)
+    is_smp = np.isin(mad[:, MadHeader.mgmt_class.byte], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
     out = np.zeros((n, PACKET_SIZE), np.uint8)
-    head = np.zeros(n, _HEADS)
-    smp = np.isin(mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
-    head["vl"] = np.where(smp, SMP_VL << 4, 0)
-    head["sl_lnh"] = np.where(smp, 0, (np.asarray(sl) & 15) << 4) | LNH_LOCAL
-    head["dlid"], head["slid"], head["length"] = dlid, slid, LENGTH_WORDS
-    head["opcode"] = UD_SEND_ONLY
-    head["pkey"] = np.where(smp, 0xFFFF, pkey)
-    head["dqp"], head["sqp"] = (np.where(smp, 0, np.asarray(q, np.uint32) & QP_MASK) for q in (dqp, sqp))
-    head["psn"] = (np.arange(n) + first_psn) & QP_MASK
-    head["qkey"] = np.where(smp, 0, GSI_QKEY)
-    out[:, :MAD_AT] = head.view(np.uint8).reshape(n, MAD_AT)
-    out[:, MAD_AT : MAD_AT + MAD_SIZE] = mad
+    psn = (np.arange(n) + first_psn) & PSN_MASK
+    dest_qp, src_qp = (np.where(is_smp, 0, np.asarray(qp, np.uint32) & QP_MASK) for qp in (dqp, sqp))
+    headers = (
+        LRH.pack(
+            vl=np.where(is_smp, SMP_VL, 0), sl=np.where(is_smp, 0, np.asarray(sl) & 15), lnh=int(LNH.BTH),
+            dlid=np.asarray(dlid), pkt_len=PKT_LEN, slid=np.asarray(slid),
+        ),
+        BTH.pack(opcode=UD_SEND_ONLY, pkey=np.where(is_smp, DEFAULT_PKEY, pkey), dest_qp=dest_qp, psn=psn),
+        DETH.pack(qkey=np.where(is_smp, 0, GSI_QKEY), src_qp=src_qp),
+    )  # fmt: skip
+    out[:, :MAD_AT] = np.concatenate(headers, axis=1)
+    out[:, MAD_AT:ICRC_AT] = mad
     for row in out:
-        row[-VCRC - ICRC : -VCRC] = np.frombuffer(icrc(row[: -VCRC - ICRC].tobytes()), np.uint8)
+        row[ICRC_AT:-VCRC_SIZE] = np.frombuffer(icrc(row[:ICRC_AT].tobytes()), np.uint8)
     if n:
-        vcrc(out[:, :-VCRC], out[:, -VCRC:])
+        vcrcs(out[:, :-VCRC_SIZE], out[:, -VCRC_SIZE:])
     return out
-
-
-def icrc(packet: bytes) -> bytes:
-    """The four octets of the invariant CRC of ``packet`` (LRH to payload and pad), as they are sent (IBA 7.8.1).
-
-    What routers and switches may change counts as ones: with a GRH all of the LRH, traffic class, flow label and hop
-    limit; without one LRH:VL; and BTH:Resv8a. Raises :class:`ValueError` for a packet without a transport header.
-    """
-    octets = bytearray(packet)
-    lnh = octets[1] & 3
-    if lnh == LNH_LOCAL:
-        octets[0] |= 0xF0
-        bth = LRH
-    elif lnh == LNH_GLOBAL:
-        octets[:LRH] = b"\xff" * LRH
-        octets[LRH] |= 0x0F
-        octets[LRH + 1 : LRH + 4] = b"\xff\xff\xff"
-        octets[LRH + 7] = 0xFF
-        bth = LRH + 40
-    else:
-        raise ValueError(f"LNH {lnh}: a raw packet has no invariant CRC")
-    octets[bth + 4] = 0xFF
-    return zlib.crc32(octets).to_bytes(4, "little")

@@ -9,6 +9,20 @@ from __future__ import annotations
 
 from softib.iba import smp
 from softib.iba.perf import ClassPortInfo
+from softib.iba.sa_enums import (
+    RMPP_HEADER,
+    SA_DATA,
+    SA_DATA_OCTETS,
+    JoinState,
+    RmppFlag,
+    RmppType,
+    SaAttr,
+    SaCapMask,
+    SaCapMask2,
+    SaMethod,
+    SaStatus,
+    Selector,
+)
 from softib.iba.sa_records import (
     GUIDInfoRecord,
     InformInfo,
@@ -28,20 +42,6 @@ from softib.iba.sa_records import (
     SMInfoRecord,
     SwitchInfoRecord,
     VLArbRecord,
-)
-from softib.iba.sa_words import (
-    RMPP_HEADER,
-    SA_DATA,
-    SA_DATA_OCTETS,
-    JoinState,
-    RmppFlag,
-    RmppType,
-    SaAttr,
-    SaCapMask,
-    SaCapMask2,
-    SaMethod,
-    SaStatus,
-    Selector,
 )
 from softib.iba.structure import Structure, field, reserved
 

@@ -1,4 +1,4 @@
-"""A running fabric: its arrays on the board, agents, server, control door and perhaps a subnet manager, on one selector."""
+"""A running fabric: its arrays in shared memory, agents, servers and perhaps a subnet manager, driven by one event loop."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from softib.jit import in_use
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
 from softib.live.crash_log import CrashLog
+from softib.live.event_loop import EventLoop, Peer
 from softib.live.faults.controller import FaultController
 from softib.live.ibsim.server import IbsimServer
 from softib.live.ibsim.sockets import UdpSockets, UnixSockets
@@ -47,7 +48,7 @@ IDLE_S = 0.25
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``softib up`` was told. ``sm``: internal, external (a stock one will attach) or none. ``node``: the one that the
+    """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none. ``node``: the one that the
     internal manager sits on (None: :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this
     UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
     ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what
@@ -64,14 +65,14 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` where a socket or the board cannot
-    be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
+    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` where a socket or the shared fabric
+    cannot be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
 
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        fabric.power_on(keep_lids=True)  # before: on the board a look at a page that nobody wrote costs it
+        fabric.power_on(keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
@@ -88,6 +89,8 @@ class Daemon:
         unread = UnreadCompletions(self.verbs.memory)
         self.cm = RdmaCmServer(self.router, instance.folder, self.selector, self.umads.views, unread=unread)
         self.control = ControlServer(instance.control, self.selector, self._operations(), self.crash_log)
+        peers: tuple[Peer, ...] = self.router, self.server, self.umads, self.cm, self.faults
+        self.loop = EventLoop(self.selector, *peers, on_ready=self.router.on_ready)
         self.manager: InternalManager | None = None
         if settings.sm == "internal":
             self.manager = InternalManager(
@@ -110,21 +113,21 @@ class Daemon:
         """The subnet is up as far as this daemon is to bring it up."""
         return self.manager is None or self.manager.ready
 
-    def run(self, on_turn: Callable[[Daemon], None] = lambda daemon: None) -> None:
-        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_turn`` is called after each turn of the loop."""
+    def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
+        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each :meth:`step`."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "reload", True))
         try:
             while not self.stopping:
-                self.turn()
-                on_turn(self)
+                self.step()
+                on_step(self)
         finally:
             for s, handler in before.items():
                 signal.signal(s, handler)
             self.close()
 
-    def turn(self) -> None:
-        """One turn: the manager, then programs. A bug of ours in it is logged, and the fabric goes on."""
+    def step(self) -> None:
+        """The internal manager works, then programs are served once. A bug of ours in it is logged, and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         if self.reload:  # SIGHUP, as OpenSM takes it
             self.reload = False
@@ -137,13 +140,7 @@ class Daemon:
         if self.ready_s is None and self.ready:
             self.ready_s = time.monotonic() - self.began
         try:
-            now_ps = clock_ps()
-            self.faults.tick(now_ps)
-            wait_s = min(wait_s, self.faults.wait_s(now_ps), self.router.advance(now_ps), self.router.repeat(now_ps),
-                         self.umads.wait_s(now_ps), self.cm.wait_s(now_ps))  # fmt: skip
-            self.server.turn(wait_s)
-            self.umads.tick(clock_ps())
-            self.cm.tick(clock_ps())
+            self.loop.step(wait_s)
         except Exception:
             self.crash_log("serving")
             time.sleep(PAUSE_S)  # whatever it is may come again at once
@@ -184,7 +181,7 @@ class Daemon:
             self.crash_log("telling applications")
 
     def stop(self) -> None:
-        """Leave :meth:`run` after this turn."""
+        """Leave :meth:`run` after this :meth:`step`."""
         self.stopping = True
 
     def close(self) -> None:
@@ -205,23 +202,23 @@ class Daemon:
 
     def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         return {
-            "status": lambda asked: self.status(), "attach": self._attach, "refresh": self._refresh,
+            "status": lambda request: self.status(), "attach": self._attach, "refresh": self._refresh,
             "fault": self._fault, "down": self._down, "sweep": self._sweep,
         }  # fmt: skip
 
-    def _refresh(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
         """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
-        view = self.umads.views.known.get(str(asked.get("view")))
+        view = self.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
 
-    def _fault(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self.faults.do(asked)
+    def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self.faults.do(request)
 
-    def _down(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _down(self, request: dict[str, Any]) -> dict[str, Any]:
         self.stop()
         return {"stopping": True}
 
-    def _sweep(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _sweep(self, request: dict[str, Any]) -> dict[str, Any]:
         """The internal manager looks at the subnet again, after reading its files where ``reload`` says so: ``{"sweeps"}`` so
         far. :class:`InputError` where there is none, or a file cannot be used (the manager goes on as before then)."""
         if self.manager is None or self.manager_failed:
@@ -229,15 +226,15 @@ class Daemon:
                 f"{self.instance.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one"
             )
         sweeps = self.manager.sm.sweeps
-        reread = self.settings.reread if asked.get("reload") else None
+        reread = self.settings.reread if request.get("reload") else None
         self.manager.sweep(None if reread is None else reread())
         return {"sweeps": sweeps}
 
-    def _attach(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
         ``{"place", "name", "portnum", "env", "ports", "manager"}``;
         ``ports``: row and name of each port that it sees, ``manager``: which of them our own manager sits on, or ""."""
-        node, portnum, rank = asked.get("node") or "", asked.get("port"), asked.get("rank")
+        node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach wants node, a text, and port and rank, numbers")
         finder, f = self.server.finder, self.fabric
@@ -282,9 +279,9 @@ class Daemon:
             "sm": self._manager_status(), "clients": clients,
             "verbs": self.verbs.memory.usage(),
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
-            "traps": router.trap_queue.told(),
+            "traps": router.trap_queue.stats(),
             "kernels": in_use(),
-            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "board": str(self.instance.shared_fabric), "sockname": self.instance.sockname,
+            "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "shared_fabric": str(self.instance.shared_fabric), "sockname": self.instance.sockname,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:

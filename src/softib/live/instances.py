@@ -67,8 +67,8 @@ class Instance:
 
     @property
     def shared_fabric(self) -> Path:
-        """The shared mapping."""
-        return self.folder / "board"
+        """The fabric's arrays in one shared mapping."""
+        return self.folder / "shared_fabric"
 
     @property
     def traffic(self) -> Path:

@@ -1,10 +1,11 @@
 """Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or back with status 110.
 
-No sockets here: clients are handed in, and each has ``deliver``.
+No sockets here, and no protocol: stations are handed in, each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,33 +16,34 @@ from softib.agents.kernels.app_traffic import HIGH, fold_cells
 from softib.agents.plane import AgentPlane, Delivery
 from softib.agents.rmpp_segments import RmppSegments
 from softib.agents.trap_queue import TrapQueue
-from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
+from softib.iba.constants import LID_PERMISSIVE, RESPONSE_BIT, Method, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
+from softib.live.answer_kernels import LAST, RECEIVED, REPLIES, answer
 from softib.live.clock import clock_ps
 from softib.live.crash_log import ReportBug, raised
-from softib.live.ibsim.burst import BURST, burst_of
-from softib.live.ibsim.client import Client
-from softib.live.ibsim.forwarded import Forwarded, Waiting
-from softib.live.ibsim.kernels import LAST, RECEIVED, REPLIES, answer_frames, bounce, pump
-from softib.live.ibsim.wire import FRAME, FRAME_SIZE, frames_of
+from softib.live.exchange import BATCH, exchange_of
+from softib.live.forwarded import Forwarded, ForwardedRequests
 from softib.live.verbs.traffic import no_cells
-from softib.mad.batch import MadBatch
+from softib.mad.batch import COLUMNS, MadBatch, SendStatus, batch_of
 
 if TYPE_CHECKING:
     from softib.live.pcap.writer import PcapWriter
 
-__all__ = ["BURST", "MadRouter", "Station"]
+__all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter", "Station"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Bursts of one client in a row before the others have their turn; and where there is only one (a turn of the loop
-costs as much as five MADs)."""
-TRAPS_A_TURN = 64
-"""What thousands of devices have to tell does not keep programs waiting."""
-RESPONSE_BIT = 0x80
+"""Batches of one client in a row before the others are served; and where there is only one (a step of the loop costs as much as
+five MADs)."""
+TRAPS_A_STEP = 64
+"""What thousands of devices report does not keep programs waiting."""
 
 
 class Station(Protocol):
-    """Somebody who sits on a port: a program behind a socket, or a subnet manager in this process."""
+    """Somebody who sits on a port: a program behind a socket, or a subnet manager in this process.
+
+    One whose program has no timeouts says so with ``waits_forever = True``: then the router gives its requests back.
+    """
 
     number: int
     port: int
@@ -49,47 +51,45 @@ class Station(Protocol):
     classes: np.ndarray
 
     def takes(self, mad: np.ndarray) -> bool:
-        """May this MAD be handed over?"""
+        """May this MAD (uint8[256]) be handed over?"""
 
-    def deliver(self, frames: np.ndarray) -> None:
-        """Here it is (uint8[n, 288])."""
+    def deliver(self, batch: MadBatch) -> None:
+        """Here are MADs as they arrive, and own requests that come back with status TIMEOUT. Copy what is to be kept."""
 
 
 class MadRouter:
-    """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration."""
+    """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration.
+
+    A server puts what a program sent into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and calls :meth:`handle`, or a
+    kernel of its own around :func:`softib.live.answer_kernels.answer`, and :meth:`finish` after it.
+    """
 
     def __init__(self, plane: AgentPlane, cells: Any = None):
         """``cells``: what applications count (:class:`softib.live.verbs.traffic.Cells`; None: there are none)."""
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
-        """Called where our own code fails; requests that were under way are bounced."""
+        """Called where our own code fails; requests that were under way are given back."""
         self.stations: dict[int, Station] = {}
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
         """Nobody but one program wants something: the server may wait for it in the kernel."""
-        self.waiting = Waiting()
+        self.waiting = ForwardedRequests()
         self.trap_queue = TrapQueue(plane)
         self.segments = RmppSegments(plane)
-        self.burst = burst_of()
-        self.frames, self.counts = self.burst.frames, self.burst.counts
-        """Where the caller puts a client's datagrams for :meth:`handle`; what the kernels counted."""
-        self.sls, self.pkey_indices = self.burst.sls, self.burst.pkey_indices
-        """SL and P_Key index of each of ``frames``; a caller that sets them sets them back to 0."""
+        self.requests, self.answers, self.exchange = exchange_of()
+        self.counts = self.exchange.counts
+        self._sent, self._answered = batch_of(self.requests), batch_of(self.answers)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
-        self.tap: Callable[[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None] | None = None
-        """Sees each burst of a program: its port, datagrams, SLs, P_Key indices, replies (:class:`~.pcap.PcapWriter`)."""
-        self._warm()
+        self.tap: Callable[[int, MadBatch, MadBatch], None] | None = None
+        """Sees each batch of a program: its port, what it sent and the replies (:class:`~.pcap.PcapWriter`)."""
+        self._answer(0, 0, 0, 0, np.zeros(256, np.uint8))  # compiles now, not while the first program waits
 
-    def _warm(self) -> None:
-        """Compile now, not while the first client waits."""
-        classes = np.zeros(256, np.uint8)
-        tables = self.plane.tables
-        answer_frames(tables, self.cells, 0, 0, 0, 0, classes, self.burst)
-        bounce(self.frames[0], self.burst.replies[0])
-        if self.pumps:
-            pump(tables, self.cells, 0, 0, 0, -1, 0, 0, classes, self.burst)
+    def _answer(self, port: int, number: int, now_ps: int, n: int, classes: np.ndarray) -> None:
+        answer(
+            self.plane.tables, self.cells, self.requests, self.answers, self.exchange, port, number, now_ps, n, classes
+        )
 
     # -- who is there --
 
@@ -99,9 +99,9 @@ class MadRouter:
         self.announce(station.port)
 
     def leave(self, station: Station) -> None:
-        """It is gone; a port without a manager no longer says IsSM."""
+        """``station`` left; a port without a manager no longer says IsSM."""
         self.stations.pop(station.number, None)
-        self._give_back(self.waiting.left(station.number))
+        self._give_back_all(self.waiting.take_of(station.number))
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
@@ -117,7 +117,7 @@ class MadRouter:
     # -- what programs send --
 
     def handle(self, sender: Station, n: int, now_ps: int) -> None:
-        """Answer, forward or bounce the first ``n`` of ``frames``, which ``sender`` sent."""
+        """Answer, forward or give back the first ``n`` of ``requests``, which ``sender`` sent."""
         if self.answer(sender, n, now_ps):
             self.finish(sender, now_ps)
 
@@ -125,114 +125,109 @@ class MadRouter:
         """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
         self.counts[:] = 0
         try:
-            answer_frames(
-                self.plane.tables, self.cells, sender.port, sender.number, now_ps, n, sender.classes, self.burst
-            )
+            self._answer(sender.port, sender.number, now_ps, n, sender.classes)
         except Exception:
             self.report_bug("answering requests")
-            self._bounce(sender, range(n))
+            self.give_back(sender, range(n))
             return False
+        self.counts[RECEIVED] = n
         if self.tap is not None:
-            self._show(sender, n)
+            try:
+                self.tap(sender.port, self._sent[:n], self._replies(0, int(self.counts[REPLIES])))
+            except Exception:
+                self.report_bug("capturing MADs")
         return True
-
-    def _show(self, sender: Station, n: int) -> None:
-        b = self.burst
-        assert self.tap is not None
-        try:
-            self.tap(sender.port, b.frames[:n], b.sls[:n], b.pkey_indices[:n], b.replies[: self.counts[REPLIES]])
-        except Exception:
-            self.report_bug("capturing MADs")
 
     def capture(self, writer: PcapWriter) -> None:
         """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past Python."""
-        self.pumps, self.tap, self.plane.tap = False, writer.burst, writer.batch
+        self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
-    def pump(self, sender: Client, wait: bool, now_ps: int) -> int:
-        """Receive, :meth:`handle` and send again and again in one call; with ``wait`` each receive waits for the
-        socket's timeout. Returns how many datagrams were received."""
+    def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> int:
+        """Let ``pump`` receive, answer and send again and again in one compiled call, and finish; it is given for how many
+        batches. Returns how many MADs ``sender`` sent."""
         self.counts[:] = 0
         try:
-            pump(
-                self.plane.tables, self.cells, sender.port, sender.number, now_ps, sender.sock.fileno(), int(wait),
-                PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE, sender.classes, self.burst,
-            )  # fmt: skip
+            pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
         except Exception:
             self.report_bug("answering requests")
-            self._bounce(sender, range(int(self.counts[LAST])))  # the burst before it was answered
+            self.give_back(sender, range(int(self.counts[LAST])))  # the batch before it was answered
             return int(self.counts[RECEIVED])
         received = int(self.counts[RECEIVED])
-        sender.received += received
         self.finish(sender, now_ps)
         return received
 
-    def _bounce(self, sender: Station, rows: Iterable[int]) -> None:
-        """The requests among ``rows`` of ``frames`` go back as timed out: nobody waits for what failed."""
+    def give_back(self, sender: Station, rows: Iterable[int]) -> None:
+        """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what failed."""
         for row in rows:
-            frame, back = self.frames[row], np.zeros((1, FRAME_SIZE), np.uint8)
-            if not frame[35] & RESPONSE_BIT and frame[35] != Method.TRAP_REPRESS:
-                bounce(frame, back[0])
+            back = self._sent[row : row + 1].copy()
+            if not _is_response(back.mad[0]):
+                back.status[:] = SendStatus.TIMEOUT
                 self.bounced += 1
                 sender.deliver(back)
 
     def finish(self, sender: Station, now_ps: int) -> None:
-        """What the kernels leave to do after a burst (of ``counts``)."""
+        """What the kernels leave to do after a batch (of ``counts``)."""
         replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
         self.epoch += bool(sets)
         if replies > sent:
-            sender.deliver(self.burst.replies[sent:replies])
+            sender.deliver(self._replies(sent, replies))
         if forwards:
             self._forward_all(sender, forwards)
         if self.plane.tables.notice_count[0]:
             self.traps(now_ps)
 
+    def _replies(self, first: int, end: int) -> MadBatch:
+        """Replies ``first`` to ``end`` - 1 of the batch: answers, and requests that come back as timed out."""
+        taken = self.exchange.reply_answer[first:end]
+        came_back = np.flatnonzero(taken < 0)
+        if not len(came_back):  # the agents' answers are in the order of their requests
+            return self._answered[int(taken[0]) : int(taken[0]) + len(taken)] if len(taken) else self._answered[:0]
+        replies, rows = self._answered[taken], self.exchange.reply_row[first:end][came_back]
+        for name in ("mad", *COLUMNS):
+            getattr(replies, name)[came_back] = getattr(self._sent, name)[rows]
+        return replies
+
     def _forward_all(self, sender: Station, n: int) -> None:
-        b = self.burst
-        frames = b.forwards[:n].copy()
-        ports, rows = b.forward_port[:n].tolist(), b.forward_row[:n].tolist()
+        x = self.exchange
+        rows, ports = x.forward_row[:n].copy(), x.forward_port[:n].tolist()
+        requests, arrived = self._sent[rows], self._sent[rows]
+        arrived.mad = self.answers.mad[x.forward_answer[:n]]
         lid = int(PortInfo.lid.get(self.fabric.port_info[sender.port]))
-        heads = frames.view(FRAME)[:, 0]
-        heads["slid"] = np.where(heads["dlid"] == LID_PERMISSIVE, LID_PERMISSIVE, lid)
-        heads["status"], heads["pad2"], heads["length"] = 0, 0, 256
+        arrived.slid[:] = np.where(arrived.dlid == LID_PERMISSIVE, LID_PERMISSIVE, lid)
         for i, port in enumerate(ports):
-            if self._represses(frames[i, 32:], port):
+            mad = arrived.mad[i]
+            if self._represses(mad, port):
                 continue
             try:
-                target = self.target(frames[i, 32:], port, sender)
+                target = self.target(mad, port, sender)
                 if target is not None:
-                    target.deliver(frames[i : i + 1])
-                    octets, sl = self.segments.octets() if i == 0 else 0, int(self.sls[rows[i]])
-                    self.segments.count(frames[i, 32:], octets, int(heads["dlid"][i]), sl, sender.port, port)
+                    target.deliver(arrived[i : i + 1])
+                    octets = self.segments.octets() if i == 0 else 0
+                    self.segments.count(mad, octets, int(arrived.dlid[i]), int(arrived.sl[i]), sender.port, port)
             except Exception:
                 self.report_bug("handing a MAD over")
                 target = None
             if target is None:
-                self._bounce(sender, (rows[i],))
+                self.give_back(sender, (int(rows[i]),))
             else:
                 self.forwarded += 1
-                self._remember(frames[i], self.frames[rows[i]], sender, target)
+                self._remember(mad, requests[i : i + 1], sender, target)
 
-    def _remember(self, handed: np.ndarray, asked: np.ndarray, sender: Station, target: Station) -> None:
+    def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
         """A request that ``target`` has now waits for its answer; an answer ends that."""
-        method = int(handed[35])
-        if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
+        if _is_response(handed):
             self.waiting.answered(handed)
-        elif isinstance(sender, Client) and method != Method.SEND:
-            self.waiting.keep(asked, sender, target.number, clock_ps())
+        elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
+            self.waiting.keep(request, sender, target.number, clock_ps())
 
-    def _give_back(self, requests: Iterable[Forwarded]) -> None:
+    def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
         """Nobody answered these."""
-        for request in requests:
-            back = np.zeros((1, FRAME_SIZE), np.uint8)
-            bounce(request.frame, back[0])
+        for forwarded in requests:
+            forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
-            request.sender.deliver(back)
-
-    def expire(self, now_ps: int) -> None:
-        """Give back what programs did not answer in time; due when :attr:`waiting` says so."""
-        self._give_back(self.waiting.over(now_ps))
+            forwarded.sender.deliver(forwarded.request)
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
         """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
@@ -240,12 +235,12 @@ class MadRouter:
 
         A program that is no manager never gets its own request: by the TID it would take it for the answer.
         """
-        if mad[3] & RESPONSE_BIT or mad[3] == Method.TRAP_REPRESS:
-            asked = self.stations.get(int(mad[8]) << 8 | int(mad[9]))
-            return asked if asked is not None and asked.port == port and asked.takes(mad) else None
-        here = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
-        here.sort(key=lambda s: not s.issm)
-        return here[0] if here else None
+        if _is_response(mad):
+            requester = self.stations.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))
+            return requester if requester is not None and requester.port == port and requester.takes(mad) else None
+        takers = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
+        takers.sort(key=lambda s: not s.issm)
+        return takers[0] if takers else None
 
     # -- what the fabric and managers in this process send --
 
@@ -258,7 +253,7 @@ class MadRouter:
         """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += bool((batch.mad[:, 3] == Method.SET).any())  # the administrator's answers change nothing
+        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the administrator's answers change nothing
         if delivery is not None:
             self.deliver(delivery)
         return answers
@@ -268,34 +263,33 @@ class MadRouter:
 
         A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
         """
-        klass = delivery.batch.mad[:, 1]
-        smi = (klass == MgmtClass.SUBN_LID) | (klass == MgmtClass.SUBN_DR)
-        frames = frames_of(delivery.batch, np.where(smi, 0, 1))
-        long = delivery.batch.payload or {}
-        octets = frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
+        arrived = delivery.batch
+        arrived.slid[arrived.dlid == LID_PERMISSIVE] = LID_PERMISSIVE
+        long, arrived.payload = arrived.payload or {}, None
         untaken = []
         for i, port in enumerate(delivery.ports.tolist()):
-            if self._represses(octets[i, 32:], port):
+            mad = arrived.mad[i]
+            if self._represses(mad, port):
                 continue
-            target = self.target(octets[i, 32:], port)
+            target = self.target(mad, port)
             if target is None:
                 untaken.append(int(delivery.rows[i]))
                 continue
             whole = getattr(target, "deliver_long", None) if i in long else None
             if whole is not None:
-                whole(octets[i : i + 1], long[i])
+                whole(arrived[i : i + 1], long[i])
             else:
-                target.deliver(octets[i : i + 1])
+                target.deliver(arrived[i : i + 1])
             self.forwarded += 1
-            dlid, sl = int(delivery.batch.dlid[i]), int(delivery.batch.sl[i])
-            self.segments.count(octets[i, 32:], len(long.get(i, b"")), dlid, sl, delivery.sender, port)
+            dlid, sl = int(arrived.dlid[i]), int(arrived.sl[i])
+            self.segments.count(mad, len(long.get(i, b"")), dlid, sl, delivery.sender, port)
         return untaken
 
     def traps(self, now_ps: int) -> None:
         """Send the traps that devices raised and those that nobody repressed yet, as far as their time has come, each to
-        the manager that its port knows. :meth:`repeat` sends the rest."""
+        the manager that its port knows. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
-        for _ in range(TRAPS_A_TURN):
+        for _ in range(TRAPS_A_STEP):
             try:
                 made = self.trap_queue.take(now_ps)
                 if made is None:
@@ -306,28 +300,42 @@ class MadRouter:
             except Exception:
                 self.report_bug("sending a trap")
 
-    def repeat(self, now_ps: int) -> float:
-        """As :meth:`traps`; seconds until it must be called again (infinite: no trap waits)."""
-        self.traps(now_ps)
-        due_ps = self.trap_queue.next_ps()
-        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
-
     def _represses(self, mad: np.ndarray, port: int) -> bool:
         """Is this the manager's answer to a trap of the device at end port ``port``? Then the trap ends. (A program's own
         trap ends at the program.)"""
-        if mad[3] != Method.TRAP_REPRESS or mad[1] != MgmtClass.SUBN_LID:
+        if mad[METHOD_AT] != Method.TRAP_REPRESS or mad[CLASS_AT] != MgmtClass.SUBN_LID:
             return False
-        return self.trap_queue.repressed(port, int.from_bytes(mad[8:16].tobytes(), "big"), clock_ps())
+        return self.trap_queue.repressed(port, int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big"), clock_ps())
 
-    def advance(self, now_ps: int) -> float:
-        """Let time pass for the devices (PortSamplesControl); seconds until it must again (infinite: nothing waits)."""
-        if not self.plane.tables.samplers[0, 0]:
-            return float("inf")
-        due_ps = self.plane.advance(now_ps)
-        return float("inf") if due_ps is None else max(0.0, (due_ps - now_ps) / 1e12)
+    # -- time, as a peer of the event loop --
+
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until a request's time is over, a trap is sent again, or a device samples (infinite: nothing waits)."""
+        if self.plane.tables.notice_count[0]:
+            return 0.0
+        due = [
+            d for d in (self.waiting.next_ps(), self.trap_queue.next_ps(), self.plane.next_sample_ps()) if d is not None
+        ]
+        return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
+
+    def tick(self, now_ps: int) -> None:
+        """Give back what programs did not answer in time, send the traps that are due, and let devices sample."""
+        self._give_back_all(self.waiting.take_expired(now_ps))
+        self.traps(now_ps)
+        if self.plane.tables.samplers[0, 0]:
+            self.plane.advance(now_ps)
+
+    def on_ready(self, sockets: int) -> None:
+        """The loop handles ``sockets`` ready ones next."""
+        self.alone = sockets == 1
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:
         """The link at ``port`` fails or comes back; its switches' traps leave at once."""
         self.plane.set_link(port, up, now_ps)
         self.epoch += 1
         self.traps(now_ps)
+
+
+def _is_response(mad: np.ndarray) -> bool:
+    """Does this MAD (uint8[256]) end a request or a trap? A TrapRepress does (IBA 13.4.5)."""
+    return bool(mad[METHOD_AT] & RESPONSE_BIT) or mad[METHOD_AT] == Method.TRAP_REPRESS

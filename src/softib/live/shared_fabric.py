@@ -1,6 +1,6 @@
-"""The board: the arrays of a running fabric in one shared mapping, so that other processes see the same.
+"""The arrays of a running fabric in one shared mapping, so that other processes see the same.
 
-    board = SharedFabric.create(path, fabric)      # in the daemon; board.fabric has the arrays in the mapping
+    shared = SharedFabric.create(path, fabric)     # in the daemon; shared.fabric has the arrays in the mapping
     seen = SharedFabric.open(path)                 # anywhere else: the same ports, tables and counters, read-only
 
 The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.columns.COLUMNS` is one entry of its directory.
@@ -46,12 +46,12 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
     bases = {kind.base for kind, *_ in dtype.fields.values()}
     base = bases.pop()
     if bases or dtype.itemsize % base.itemsize:
-        raise SoftibBug(f"column {column.name}: a record of several types has no place on the board")
+        raise SoftibBug(f"column {column.name}: a record of several types has no place in the shared fabric")
     return base.str, (dtype.itemsize // base.itemsize,)
 
 
 class SharedFabric:
-    """A mapped board. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone. ``lazy_fd`` is open in
+    """A mapped fabric. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone. ``lazy_fd`` is open in
     the daemon (-1 elsewhere)."""
 
     def __init__(self, fabric: Fabric, header: np.ndarray, lazy_fd: int = -1):
@@ -68,7 +68,7 @@ class SharedFabric:
 
     @classmethod
     def create(cls, path: Path, fabric: Fabric) -> SharedFabric:
-        """Write the board of ``fabric`` to a new file at ``path`` (mode 0600) and map it.
+        """Write ``fabric`` to a new file at ``path`` (mode 0600) and map it.
 
         Raises :class:`InputError` where the file system has no room for it.
         """
@@ -107,16 +107,16 @@ class SharedFabric:
 
     @classmethod
     def open(cls, path: Path) -> SharedFabric:
-        """Map the board at ``path`` read-only. Raises :class:`UnreadableFile` where it is no board of this version, or
-        its daemon is gone."""
+        """Map the file at ``path`` read-only. Raises :class:`UnreadableFile` where it is no shared fabric of this version,
+        or its daemon has ended."""
         header, octets, lazy = _parts(path, _map)
         return cls(_fabric_of(header, octets, lazy), header)
 
     @classmethod
     def snapshot(cls, path: Path) -> Fabric:
-        """A copy of the fabric on the board at ``path``, in memory of its own; raises as :meth:`open` does.
+        """A copy of the shared fabric at ``path``, in memory of its own; raises as :meth:`open` does.
 
-        It is of one moment only where the epoch that the *daemon* tells did not move meanwhile.
+        It is of one moment only where the epoch that the *daemon* reports did not move meanwhile.
         """
         return _fabric_of(*_parts(path, _read))
 
@@ -142,7 +142,7 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
     except OSError as error:
         path.unlink()
         raise InputError(
-            f"{path}: no room for the board of {max(1, size >> 20)} MiB: {error.strerror or error}"
+            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {error.strerror or error}"
         ) from None
     finally:
         os.close(fd)
@@ -158,12 +158,12 @@ def _sparse(size: int) -> tuple[int, mmap.mmap]:
 def _texts(fabric: Fabric) -> bytes:
     """What no column holds, as JSON."""
     source = fabric.source
-    told = {
+    texts = {
         "port_label": {str(k): v for k, v in fabric.port_label.items()},
         "node_system": {str(k): v for k, v in fabric.node_system.items()},
         "records": sorted(source.records), "format": source.format,
     }  # fmt: skip
-    return json.dumps(told).encode()
+    return json.dumps(texts).encode()
 
 
 # -- reading --
@@ -204,11 +204,11 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
     header = octets[: kind.itemsize].view(kind).reshape(())
     version = HEADER.constant("SHARED_FABRIC_VERSION")
     if header["magic"].item() != MAGIC or int(header["version"]) != version or int(header["size"]) != len(octets):
-        raise UnreadableFile(f"{path}: not a board of version {version}")
+        raise UnreadableFile(f"{path}: not a shared fabric of version {version}")
     pid = int(header["pid"])
     lazy = descriptor_path(pid, int(header["lazy_fd"]))
     if not lazy.exists():
-        raise UnreadableFile(f"{path}: the daemon of this board (pid {pid}) is gone")
+        raise UnreadableFile(f"{path}: the daemon of this shared fabric (pid {pid}) has ended")
     return header, octets, _open(lazy, take, int(header["lazy_size"]))
 
 
@@ -217,7 +217,7 @@ def _open(path: Path, take: Callable[[int, int], Octets], least: int) -> Octets:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < max(least, 1):
-                raise UnreadableFile(f"{path}: {size} octets are no board")
+                raise UnreadableFile(f"{path}: {size} bytes are no shared fabric")
             return take(file.fileno(), size)
     except OSError as error:
         raise UnreadableFile(f"{path}: {error.strerror or error}") from None
@@ -233,7 +233,7 @@ def _fabric_of(header: np.ndarray, octets: Octets, lazy: Octets) -> Fabric:
     texts = json.loads(octets[at : at + int(header["texts"])].tobytes())
     base.port_label = {int(k): v for k, v in texts["port_label"].items()}
     base.node_system = {int(k): v for k, v in texts["node_system"].items()}
-    base.source = Source("board", records=frozenset(texts["records"]))
+    base.source = Source("shared-fabric", records=frozenset(texts["records"]))
     base.sizes = Sizes()
     return _fabric_over((octets, lazy), directory, base)
 

@@ -1,4 +1,4 @@
-"""A running fabric as any other source: a copy of its board at one moment.
+"""A running fabric as any other source: a copy of its arrays at one moment.
 
 What discovery would find is what counts: a cable whose ends are not LinkUp (failed, disabled, far end dead) is not in
 the copy, as ``ibnetdiscover`` would not list it.

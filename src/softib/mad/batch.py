@@ -1,4 +1,9 @@
-"""A batch of MADs: the wire octets as one array, the addresses beside them as columns (DESIGN decision 2)."""
+"""MADs as the whole project passes them on: the wire bytes as one array, the addresses as columns (DESIGN decision 2).
+
+This is the only shape of a MAD inside softib. What a program or a file has instead (a datagram of ibsim's, a umad message, a
+packet) is made of it, and it of that, by the package of that format alone. :class:`MadBatch` is for Python,
+:data:`MadColumns` are the same columns for kernels.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +15,39 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE
+from softib.jit import table
 
-__all__ = ["MadBatch", "SendStatus"]
+__all__ = ["COLUMNS", "MadBatch", "MadColumns", "SendStatus", "batch_of", "mad_columns"]
 
 
 class SendStatus(IntEnum):
-    """What became of a MAD on its way (column ``status``); 110 is ETIMEDOUT, as umad reports it."""
+    """What became of a MAD that was sent (column ``status``); 110 is ETIMEDOUT, as umad reports it."""
 
     OK = 0
     TIMEOUT = 110
 
 
+COLUMNS = {
+    "dlid": np.uint16, "slid": np.uint16, "dqp": np.uint32, "sqp": np.uint32, "sl": np.uint8, "pkey_index": np.uint16,
+    "tid": np.uint64, "status": np.uint16,
+}  # fmt: skip
+"""The columns of a batch and their types, ``mad`` aside."""
+
+
 @dataclass
 class MadBatch:
-    """``n`` MADs and where they go. Rows are independent.
+    """``n`` MADs, where they come from and where they go. Rows are independent.
 
-    ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``qp`` uint32 (0 SMI, 1 GSI) of the
-    destination in requests and of the source in what arrives; ``sl`` uint8; ``pkey_index`` uint16; ``tid`` uint64 as in
+    ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``dqp``/``sqp`` uint32 the QPs that they are
+    for and from (0 SMI, 1 GSI); ``sl`` uint8; ``pkey_index`` uint16 in the table of the port that sends; ``tid`` uint64 as in
     the MAD; ``status`` uint16 (:class:`SendStatus`). ``payload`` holds RMPP payloads longer than a MAD by row.
     """
 
     mad: np.ndarray
     dlid: np.ndarray
     slid: np.ndarray
-    qp: np.ndarray
+    dqp: np.ndarray
+    sqp: np.ndarray
     sl: np.ndarray
     pkey_index: np.ndarray
     tid: np.ndarray
@@ -42,30 +56,29 @@ class MadBatch:
 
     @classmethod
     def zeros(cls, n: int) -> MadBatch:
-        """``n`` zeroed MADs, directed (LIDs permissive), status OK."""
-        return cls(
-            np.zeros((n, MAD_SIZE), np.uint8),
-            np.full(n, LID_PERMISSIVE, np.uint16),
-            np.full(n, LID_PERMISSIVE, np.uint16),
-            np.zeros(n, np.uint32),
-            np.zeros(n, np.uint8),
-            np.zeros(n, np.uint16),
-            np.zeros(n, np.uint64),
-            np.zeros(n, np.uint16),
-        )
+        """``n`` zeroed MADs, directed (LIDs permissive), between QPs 0, status OK."""
+        columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
+        batch = cls(np.zeros((n, MAD_SIZE), np.uint8), **columns)
+        batch.dlid[:] = batch.slid[:] = LID_PERMISSIVE
+        return batch
 
     def __len__(self) -> int:
         return len(self.mad)
 
     def __getitem__(self, rows: Any) -> MadBatch:
         """The rows of a slice, mask or index array (NumPy's rules on copies hold)."""
-        columns = (self.mad, self.dlid, self.slid, self.qp, self.sl, self.pkey_index, self.tid, self.status)
         picked = None
         if self.payload:
             numbers = np.arange(len(self))[rows]
             picked = {i: self.payload[int(n)] for i, n in enumerate(numbers) if int(n) in self.payload} or None
-        mad, dlid, slid, qp, sl, pkey_index, tid, status = (c[rows] for c in columns)
-        return MadBatch(mad, dlid, slid, qp, sl, pkey_index, tid, status, picked)
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return MadBatch(self.mad[rows], **columns, payload=picked)
+
+    def copy(self) -> MadBatch:
+        """The same MADs in memory of their own."""
+        payload = None if self.payload is None else dict(self.payload)
+        columns: dict[str, Any] = {name: getattr(self, name).copy() for name in COLUMNS}
+        return MadBatch(self.mad.copy(), **columns, payload=payload)
 
     @staticmethod
     def concat(batches: Sequence[MadBatch]) -> MadBatch:
@@ -79,6 +92,23 @@ class MadBatch:
         for b in batches:
             payload.update({base + i: p for i, p in (b.payload or {}).items()})
             base += len(b)
-        names = ("mad", "dlid", "slid", "qp", "sl", "pkey_index", "tid", "status")
-        columns = {n: np.concatenate([getattr(b, n) for b in batches]) for n in names}
+        columns = {n: np.concatenate([getattr(b, n) for b in batches]) for n in ("mad", *COLUMNS)}
         return MadBatch(**columns, payload=payload or None)
+
+
+MadColumns: Any = table("MadColumns", ["mad", "mad64", *COLUMNS])
+"""The columns of a :class:`MadBatch` as one argument of kernels; ``mad64`` uint64[n, 32] are the bytes of ``mad``, eight at a
+time."""
+
+
+def mad_columns(n: int, mads: int | None = None) -> Any:
+    """:data:`MadColumns` of ``n`` zeroed rows, with MADs for the first ``mads`` of them (None: all)."""
+    mad = np.zeros((n if mads is None else mads, MAD_SIZE), np.uint8)
+    return MadColumns(
+        mad=mad, mad64=mad.view(np.uint64), **{name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
+    )
+
+
+def batch_of(columns: Any) -> MadBatch:
+    """:data:`MadColumns` as a batch: views, no copies."""
+    return MadBatch(columns.mad, *(getattr(columns, name) for name in COLUMNS))

@@ -3,67 +3,75 @@
 
 import numpy as np
 
-from softib.iba.constants import LID_PERMISSIVE, SMP_DATA, SMP_INITIAL_PATH, MgmtClass
-from softib.iba.smp import MadHeader, Smp
+from softib.iba.constants import LID_PERMISSIVE, MgmtClass
+from softib.iba.mad_offsets import (
+    ATTR_AT,
+    BASE_VERSION_AT,
+    CLASS_AT,
+    DATA_AT,
+    DR_DLID_AT,
+    DR_SLID_AT,
+    HOP_COUNT_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    MKEY_AT,
+    MODIFIER_AT,
+    TID_AT,
+    VERSION_AT,
+)
 from softib.jit import kernel
 
 SUBN_DR = int(MgmtClass.SUBN_DR)
-METHOD_AT, HOP_COUNT_AT, ATTR_AT, MODIFIER_AT = (
-    MadHeader.method.byte, MadHeader.hop_count.byte, MadHeader.attr_id.byte, MadHeader.attr_mod.byte,
-)  # fmt: skip
-CLASS_AT, VERSION_AT = MadHeader.mgmt_class.byte, MadHeader.class_version.byte
-MKEY_AT, DR_SLID_AT, DR_DLID_AT = Smp.mkey.byte, Smp.dr_slid.byte, Smp.dr_dlid.byte
-PERMISSIVE_OCTET = LID_PERMISSIVE & 0xFF
-DATA_WORD = SMP_DATA // 8
-PATH_AT = SMP_INITIAL_PATH
+PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 
 
 @kernel(_nrt=False)
-def fill_directed(out, words, method, attr, mkey, path, hops, route, out_port, modifier, data, data_row):
-    """Write one directed-route SMP a row into ``out`` (uint8[n, 256]; ``words`` = the same octets as uint64[n, 32]).
+def fill_directed(mads, mads64, routes, c, data, method, attr, mkey):
+    """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes as uint64[n, 32]).
 
-    Row r follows route ``route[r]`` (``path`` uint8[routes, 64], ``hops`` uint8[routes]) and, where ``out_port[r]`` is
-    not 0, one hop more through that port. ``data`` uint64[rows, 8] is read at ``data_row[r]``; no rows = zeros.
+    Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops`` uint8[routes]) and, where
+    ``c.out_port[r]`` is not 0, one hop more through that port; its AttributeModifier is ``c.modifier[r]``. ``data``
+    uint64[rows, 8] is read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`.
     """
-    for r in range(len(route)):
-        for i in range(32):
-            words[r, i] = 0
-        at = route[r]
-        n = np.int64(hops[at])
-        row = out[r]
+    for r in range(mads.shape[0]):
+        for i in range(mads64.shape[1]):
+            mads64[r, i] = 0
+        at = c.route[r]
+        n = np.int64(routes.hops[at])
+        m = mads[r]
         for i in range(1, n + 1):
-            row[PATH_AT + i] = path[at, i]
-        if out_port[r]:
+            m[INITIAL_PATH_AT + i] = routes.path[at, i]
+        if c.out_port[r]:
             n += 1
-            row[PATH_AT + n] = out_port[r]
-        row[0] = 1
-        row[CLASS_AT] = SUBN_DR
-        row[VERSION_AT] = 1
-        row[METHOD_AT] = method
-        row[HOP_COUNT_AT] = n
-        row[ATTR_AT] = attr >> 8
-        row[ATTR_AT + 1] = attr & 0xFF
-        mod = np.int64(modifier[r])
+            m[INITIAL_PATH_AT + n] = c.out_port[r]
+        m[BASE_VERSION_AT] = 1
+        m[CLASS_AT] = SUBN_DR
+        m[VERSION_AT] = 1
+        m[METHOD_AT] = method
+        m[HOP_COUNT_AT] = n
+        m[ATTR_AT] = attr >> 8
+        m[ATTR_AT + 1] = attr & 0xFF
+        mod = np.int64(c.modifier[r])
         for i in range(4):
-            row[MODIFIER_AT + i] = (mod >> (24 - 8 * i)) & 0xFF
+            m[MODIFIER_AT + i] = (mod >> (24 - 8 * i)) & 0xFF
         if mkey:
             for i in range(8):
-                row[MKEY_AT + i] = np.uint8((mkey >> np.uint64(56 - 8 * i)) & np.uint64(0xFF))
+                m[MKEY_AT + i] = np.uint8((mkey >> np.uint64(56 - 8 * i)) & np.uint64(0xFF))
         for i in range(2):
-            row[DR_SLID_AT + i] = PERMISSIVE_OCTET
-            row[DR_DLID_AT + i] = PERMISSIVE_OCTET
+            m[DR_SLID_AT + i] = PERMISSIVE_BYTE
+            m[DR_DLID_AT + i] = PERMISSIVE_BYTE
         if data.shape[0]:
-            source = data_row[r]
+            source = c.data_row[r]
             for i in range(8):
-                words[r, DATA_WORD + i] = data[source, i]
+                mads64[r, DATA_AT // 8 + i] = data[source, i]
 
 
 @kernel(_nrt=False)
-def stamp_tids(out, first):
+def stamp_tids(mads, first):
     """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian."""
-    for r in range(out.shape[0]):
+    for r in range(mads.shape[0]):
         tid = first + r
         for i in range(8):
-            out[r, 8 + i] = 0
+            mads[r, TID_AT + i] = 0
         for i in range(4):
-            out[r, 12 + i] = (tid >> (24 - 8 * i)) & 0xFF
+            mads[r, TID_AT + 4 + i] = (tid >> (24 - 8 * i)) & 0xFF

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import MadStatus
+from softib.iba.constants import RESPONSE_BIT, MadStatus
+from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 
-__all__ = ["DONE", "LATE", "ON_WIRE", "RETRY", "WAITING", "Outstanding"]
+__all__ = ["DONE", "ON_WIRE", "OVERDUE", "RETRY", "WAITING", "Outstanding"]
 
-WAITING, ON_WIRE, LATE, RETRY, DONE = range(5)
+WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
 """State of a request: not sent; sent and holding a place in the window; sent, its place given up; timed out and waiting
 to be sent again; finished."""
 
 TID_LIMIT = 1 << 32
 _FIRST_ROWS = 1 << 14
 _COMPACT_AT = 1 << 16
-RESPONSE_BIT = 0x80
 BUSY = int(MadStatus.BUSY)
 
 
 class Outstanding:
     """Columns over TIDs ``first … first + n - 1``: ``tag`` int64, ``state`` uint8, ``tries`` uint16, ``key`` (class and
-    attribute), ``chunk``/``place``: where the octets are."""
+    attribute), ``chunk``/``chunk_row``: where the MADs are."""
 
     def __init__(self) -> None:
         self.first, self.n, self.live = 1, 0, 0
@@ -38,7 +38,7 @@ class Outstanding:
     def _allocate(self, rows: int) -> None:
         self.tag, self.state = np.zeros(rows, np.int64), np.zeros(rows, np.uint8)
         self.tries, self.key = np.zeros(rows, np.uint16), np.zeros(rows, np.uint32)
-        self.chunk, self.place = np.zeros(rows, np.int64), np.zeros(rows, np.int32)
+        self.chunk, self.chunk_row = np.zeros(rows, np.int64), np.zeros(rows, np.int32)
 
     def add(self, batch: MadBatch, tags: np.ndarray) -> int:
         """Enter requests as WAITING; returns the TID of the first."""
@@ -52,7 +52,7 @@ class Outstanding:
         rows = slice(self.n, self.n + n)
         self.tag[rows], self.state[rows], self.tries[rows] = tags, WAITING, 0
         self.key[rows] = _keys(batch.mad)
-        self.chunk[rows], self.place[rows] = self._next_chunk, np.arange(n)
+        self.chunk[rows], self.chunk_row[rows] = self._next_chunk, np.arange(n)
         self.chunks[self._next_chunk] = batch
         self._next_chunk += 1
         tid = self.first + self.n
@@ -77,20 +77,20 @@ class Outstanding:
         attribute. Of two answers to one request in a batch the first counts. A device that answers "busy" is taken at
         its word: that is no answer, and the request is sent again when its time is over (IBA 13.4.7).
         """
-        tid = np.ascontiguousarray(mad[:, 12:16]).view(">u4")[:, 0].astype(np.int64)
+        tid = np.ascontiguousarray(mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].astype(np.int64)
         rows = tid - self.first
-        good = (rows >= 0) & (rows < self.n) & (mad[:, 3] >= RESPONSE_BIT)
+        good = (rows >= 0) & (rows < self.n) & (mad[:, METHOD_AT] >= RESPONSE_BIT)
         if not good.all():
             rows = np.where(good, rows, 0)
         state = self.state[rows]
-        good &= (mad[:, 5] & BUSY) == 0
+        good &= (mad[:, STATUS_AT + 1] & BUSY) == 0
         good &= (state != WAITING) & (state != DONE) & (self.key[rows] == _keys(mad))
         rows = np.where(good, rows, -1)
         if len(rows) > 1 and not (np.diff(rows) > 0).all():
             _, firsts = np.unique(rows, return_index=True)
-            again = np.ones(len(rows), bool)
-            again[firsts] = False
-            rows[again] = -1
+            repeated = np.ones(len(rows), bool)
+            repeated[firsts] = False
+            rows[repeated] = -1
         return rows
 
     def requests(self, rows: np.ndarray) -> MadBatch:
@@ -98,13 +98,13 @@ class Outstanding:
         chunks = self.chunk[rows]
         parts = []
         for c in dict.fromkeys(chunks.tolist() if chunks[0] != chunks[-1] else [int(chunks[0])]):
-            batch, places = self.chunks[c], self.place[rows[chunks == c]]
-            if len(places) == len(batch):
+            batch, chunk_rows = self.chunks[c], self.chunk_row[rows[chunks == c]]
+            if len(chunk_rows) == len(batch):
                 parts.append(batch)
-            elif int(places[-1]) - int(places[0]) == len(places) - 1:
-                parts.append(batch[int(places[0]) : int(places[-1]) + 1])
+            elif int(chunk_rows[-1]) - int(chunk_rows[0]) == len(chunk_rows) - 1:
+                parts.append(batch[int(chunk_rows[0]) : int(chunk_rows[-1]) + 1])
             else:
-                parts.append(batch[places])
+                parts.append(batch[chunk_rows])
         return MadBatch.concat(parts)
 
     def finish(self, rows: np.ndarray) -> None:
@@ -135,15 +135,15 @@ class Outstanding:
             new[:n] = was[:n]
 
     def _columns(self) -> list[np.ndarray]:
-        return [self.tag, self.state, self.tries, self.key, self.chunk, self.place]
+        return [self.tag, self.state, self.tries, self.key, self.chunk, self.chunk_row]
 
 
 def _keys(mad: np.ndarray) -> np.ndarray:
     """uint32[n]: management class and attribute, what an answer must share with its request."""
     if mad.flags.c_contiguous and len(mad):
-        words = mad.view(np.uint32)
+        dwords = mad.view(np.uint32)
         # Octets 0-3 are version, class, class version, method; octets 16-19 the attribute and two reserved ones.
-        keys: np.ndarray = (words[:, 0] & _CLASS_MASK) | ((words[:, 4] & _ATTR_MASK) << np.uint32(16))
+        keys: np.ndarray = (dwords[:, 0] & _CLASS_MASK) | ((dwords[:, 4] & _ATTR_MASK) << np.uint32(16))
         return keys
     return _keys(np.ascontiguousarray(mad)) if len(mad) else np.zeros(0, np.uint32)
 

@@ -30,7 +30,6 @@ TRIES = 3
 RRESP_NONE = 31
 LONGEST = 1 << 28
 """Octets of a message at most: a length that a peer claims is not believed beyond it."""
-RESPONSE_BIT = 0x80
 NEVER_PS = 1 << 62
 
 
@@ -200,13 +199,18 @@ class Receiver(_End):
         """Take segments; give acknowledgements or the reason to stop, and the time of the next call."""
         out: list[np.ndarray] = []
         before = len(self._parts)
-        asked = False
+        acknowledge = False
         for mad in inbox or []:
-            asked |= self._take(mad, now_ps, out)
+            acknowledge |= self._take(mad, now_ps, out)
         if self.state == RmppState.RECEIVING and now_ps >= self._deadline_ps:
             self._stop(RmppStatus.TOTAL_TIME_TOO_LONG, out)
-        due = len(self._parts) >= self._last_window or self.state == RmppState.DONE or asked
-        if self._head is not None and self.state != RmppState.ABORTED and due and (len(self._parts) > before or asked):
+        due = len(self._parts) >= self._last_window or self.state == RmppState.DONE or acknowledge
+        if (
+            self._head is not None
+            and self.state != RmppState.ABORTED
+            and due
+            and (len(self._parts) > before or acknowledge)
+        ):
             self._last_window = len(self._parts) + self.window
             out.append(self._ack())
         return out, NEVER_PS if self.over else self._deadline_ps
@@ -245,11 +249,11 @@ class Receiver(_End):
                 self._stop(RmppStatus.RESOURCES_EXHAUSTED, out)
                 return
         if flags & RmppFlag.LAST:
-            own = length - self.class_header
-            if not 0 <= own <= len(data):
+            size = length - self.class_header
+            if not 0 <= size <= len(data):
                 self._stop(RmppStatus.INCONSISTENT_LAST_AND_LENGTH, out)
                 return
-            data = data[:own]
+            data = data[:size]
         self._parts.append(data.tobytes())
         total = sum(map(len, self._parts)) if flags & RmppFlag.LAST else len(self._parts) * len(data)
         if total > LONGEST:

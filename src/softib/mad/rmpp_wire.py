@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import MAD_SIZE, MgmtClass
+from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
 from softib.iba.smp import MadHeader
 from softib.mad.rmpp import RMPP_END, RRESP_NONE, SA_CLASS_HEADER, WINDOW
@@ -16,8 +17,6 @@ from softib.mad.rmpp import RMPP_END, RRESP_NONE, SA_CLASS_HEADER, WINDOW
 __all__ = ["class_header_of", "conversation", "is_whole"]
 
 R = RmppHeader
-RESPONSE = 0x80
-VENDOR2 = range(0x30, 0x50)
 OUI_HEADER = 4
 """Vendor classes of range 2: a reserved octet and the OUI (IBA 16.5.1)."""
 DEVICE_HEADER = 28
@@ -29,15 +28,17 @@ def class_header_of(mgmt_class: int) -> int:
     """Octets behind the RMPP header that every segment repeats."""
     if mgmt_class == MgmtClass.SUBN_ADM:
         return SA_CLASS_HEADER
-    return OUI_HEADER if mgmt_class in VENDOR2 else DEVICE_HEADER
+    return OUI_HEADER if mgmt_class in VENDOR2_CLASSES else DEVICE_HEADER
 
 
 def is_whole(mad: np.ndarray) -> np.ndarray:
     """bool[n]: responses (of uint8[n, 256]) that are all of an RMPP message, in one segment."""
-    rmpp = (mad[:, 1] == MgmtClass.SUBN_ADM) | ((mad[:, 1] >= VENDOR2.start) & (mad[:, 1] < VENDOR2.stop))
+    rmpp = (mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) | (
+        (mad[:, CLASS_AT] >= VENDOR2_CLASSES.start) & (mad[:, CLASS_AT] < VENDOR2_CLASSES.stop)
+    )
     data = R.type.get(mad[:, RMPP_HEADER:RMPP_END]) == RmppType.DATA
     flags = R.flags.get(mad[:, RMPP_HEADER:RMPP_END])
-    whole: np.ndarray = rmpp & data & (mad[:, 3] >= RESPONSE) & (flags & _WHOLE == _WHOLE)
+    whole: np.ndarray = rmpp & data & (mad[:, METHOD_AT] >= RESPONSE_BIT) & (flags & _WHOLE == _WHOLE)
     return whole
 
 
@@ -61,8 +62,8 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
         return mads[:1], np.ones(1, bool)
     after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # segments that are answered
     wire = np.concatenate([mads, _acks(mads[0], after)])
-    place = np.concatenate([np.arange(1, n + 1), after + 0.5])
-    order = np.argsort(place, kind="stable")
+    position = np.concatenate([np.arange(1, n + 1), after + 0.5])
+    order = np.argsort(position, kind="stable")
     return wire[order], order < n
 
 

@@ -13,14 +13,20 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MAX_HOPS, Method
-from softib.mad.batch import MadBatch
+from softib.jit import table
+from softib.mad.batch import COLUMNS, MadBatch
 from softib.mad.kernels import fill_directed
 
 __all__ = ["RequestQueue", "Routes", "SmpRequests", "build"]
 
-PATH_OCTETS = MAX_HOPS + 1
+PATH_SIZE = MAX_HOPS + 1
 _NO_DATA = np.zeros((0, 8), np.uint64)
 _FIRST_ROUTES = 1024
+_FIRST_REQUESTS = 64
+RouteTable: Any = table("RouteTable", ["path", "hops"])
+"""Directed routes for kernels: see :class:`Routes`."""
+SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_row"])
+"""Columns of :class:`SmpRequests` for kernels: int32, uint8, uint32, int64[n]."""
 
 
 class Routes:
@@ -28,8 +34,10 @@ class Routes:
 
     def __init__(self) -> None:
         self.n = 0
-        self._path = np.zeros((_FIRST_ROUTES, PATH_OCTETS), np.uint8)
+        self._path = np.zeros((_FIRST_ROUTES, PATH_SIZE), np.uint8)
         self._hops = np.zeros(_FIRST_ROUTES, np.uint8)
+        self.table = RouteTable(self._path, self._hops)
+        self._columns = _smp_columns(_FIRST_REQUESTS)
 
     def __len__(self) -> int:
         return self.n
@@ -62,13 +70,20 @@ class Routes:
         ports = self._path[route, 1 : int(self._hops[route]) + 1].tolist()
         return ",".join(str(p) for p in [0, *ports, *([out_port] if out_port else [])])
 
+    def columns(self, n: int) -> Any:
+        """:data:`SmpColumns` of ``n`` rows or more to build requests from; the next call may give the same ones."""
+        if n > len(self._columns.route):
+            self._columns = _smp_columns(max(n, 2 * len(self._columns.route)))
+        return self._columns
+
     def _grow(self, more: int) -> np.ndarray:
         first, self.n = self.n, self.n + more
         if self.n > len(self._hops):
             size = max(2 * len(self._hops), self.n)
-            path, hops = np.zeros((size, PATH_OCTETS), np.uint8), np.zeros(size, np.uint8)
+            path, hops = np.zeros((size, PATH_SIZE), np.uint8), np.zeros(size, np.uint8)
             path[:first], hops[:first] = self._path[:first], self._hops[:first]
             self._path, self._hops = path, hops
+            self.table = RouteTable(path, hops)
         return np.arange(first, self.n, dtype=np.int32)
 
 
@@ -97,26 +112,30 @@ class SmpRequests:
 
 def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
     """The MADs of ``requests[rows]``, TIDs 0. Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2)."""
-    route = np.ascontiguousarray(requests.route[rows], np.int32)
+    route = requests.route[rows]
     n = len(route)
-    modifier = np.ascontiguousarray(np.broadcast_to(requests.modifier, (len(requests),))[rows], np.uint32)
-    out_port = (
-        np.zeros(n, np.uint8) if requests.out_port is None else np.ascontiguousarray(requests.out_port[rows], np.uint8)
-    )
-    if n and int((routes.hops[route] + (out_port > 0)).max()) > MAX_HOPS:
+    c = routes.columns(n)
+    c.route[:n] = route
+    c.modifier[:n] = np.broadcast_to(requests.modifier, (len(requests),))[rows]
+    c.out_port[:n] = 0 if requests.out_port is None else requests.out_port[rows]
+    if n and int((routes.hops[route] + (c.out_port[:n] > 0)).max()) > MAX_HOPS:
         raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
-    data, data_row = _NO_DATA, np.zeros(0, np.int64)
+    data = _NO_DATA
     if requests.data is not None:
         data = np.ascontiguousarray(requests.data).view(np.uint64)
         first = rows.indices(len(requests))[0]
-        chosen = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
-        data_row = np.ascontiguousarray(chosen, np.int64)
+        c.data_row[:n] = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
     mad = np.empty((n, MAD_SIZE), np.uint8)
-    fill_directed(mad, mad.view(np.uint64), int(requests.method), int(requests.attr), np.uint64(mkey), routes._path,
-                  routes._hops, route, out_port, modifier, data, data_row)  # fmt: skip
-    permissive = np.full(n, LID_PERMISSIVE, np.uint16)
-    return MadBatch(mad, permissive, permissive.copy(), np.zeros(n, np.uint32), np.zeros(n, np.uint8),
-                    np.zeros(n, np.uint16), np.zeros(n, np.uint64), np.zeros(n, np.uint16))  # fmt: skip
+    fill_directed(
+        mad, mad.view(np.uint64), routes.table, c, data, int(requests.method), int(requests.attr), np.uint64(mkey)
+    )
+    columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
+    columns["dlid"][:] = columns["slid"][:] = LID_PERMISSIVE
+    return MadBatch(mad, **columns)
+
+
+def _smp_columns(n: int) -> Any:
+    return SmpColumns(np.zeros(n, np.int32), np.zeros(n, np.uint8), np.zeros(n, np.uint32), np.zeros(n, np.int64))
 
 
 class RequestQueue:

@@ -25,7 +25,7 @@ import numpy as np
 
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.kernels import stamp_tids
-from softib.mad.outstanding import LATE, ON_WIRE, RETRY, Outstanding
+from softib.mad.outstanding import ON_WIRE, OVERDUE, RETRY, Outstanding
 
 __all__ = ["NEVER_PS", "Completed", "Transactor"]
 
@@ -146,19 +146,19 @@ class Transactor:
     def _expire(self, now_ps: int) -> None:
         table = self._table
         while self._in_grace and self._in_grace[0][0] + self.grace_ps <= now_ps:
-            late = table.rows_of(table.in_state(self._in_grace.popleft()[1], ON_WIRE))
-            self._off_wire(late)
-            table.state[late] = LATE
+            overdue = table.rows_of(table.in_state(self._in_grace.popleft()[1], ON_WIRE))
+            self._off_wire(overdue)
+            table.state[overdue] = OVERDUE
         while self._in_timeout and self._in_timeout[0][0] + self.timeout_ps <= now_ps:
-            over = table.in_state(self._in_timeout.popleft()[1], LATE)
+            over = table.in_state(self._in_timeout.popleft()[1], OVERDUE)
             if not len(over):
                 continue
             rows = table.rows_of(over)
             tried = table.tries[rows] > self.retries
-            again = over[~tried]
-            if len(again):
+            retried = over[~tried]
+            if len(retried):
                 table.state[rows[~tried]] = RETRY
-                self._retry.append(again)
+                self._retry.append(retried)
             if tried.any():
                 self._give_up(rows[tried])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import SMP_DATA
+from softib.iba.mad_offsets import DATA_AT
 from softib.mad.transactor import Completed
 
 __all__ = ["Answers", "by_attribute"]
@@ -43,4 +43,4 @@ def by_attribute(done: Completed, only: int | None = None) -> Iterator[Answers]:
     one = len(attr) and bool((attr == attr[0]).all())
     for a in [int(attr[0])] if one else np.unique(attr).tolist():
         rows = slice(None) if one else attr == a
-        yield Answers(a, tags[rows], mad[rows, SMP_DATA : SMP_DATA + 64])
+        yield Answers(a, tags[rows], mad[rows, DATA_AT : DATA_AT + 64])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import MgmtClass
+from softib.iba.constants import GSI_QP, MgmtClass
 from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import SA_DATA, InformInfo, SaAttr, SaHeader, SaMethod, SaNotice
 from softib.mad.batch import MadBatch
@@ -93,7 +93,7 @@ def report(notice: np.ndarray, issuer: tuple[int, int], to: list[Subscription]) 
     batch = MadBatch.zeros(len(to))
     batch.dlid[:] = [s.lid for s in to]
     batch.slid[:] = 0
-    batch.qp[:] = [s.qp for s in to]
+    batch.dqp[:], batch.sqp[:] = [s.qp for s in to], GSI_QP
     batch.mad[:, :SA_DATA] = SaHeader.pack(
         base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=2, method=int(SaMethod.REPORT), attr_id=int(SaAttr.NOTICE),
         attr_offset=SaNotice.size // 8,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.iba.constants import MgmtClass, SmpAttr
+from softib.iba.constants import RESPONSE_BIT, MgmtClass, SmpAttr
 from softib.iba.smp import SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
@@ -37,7 +37,6 @@ from softib.sm.sweep import PHASES, Sweep
 
 __all__ = ["PHASES", "SubnetManager"]
 
-RESPONSE_BIT = 0x80
 SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 

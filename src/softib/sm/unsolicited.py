@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import SMP_DATA, MadStatus, Method, MgmtClass, SmpAttr
+from softib.iba.constants import MadStatus, Method, MgmtClass, SmpAttr
+from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice
 from softib.iba.smp import MadHeader, SMInfo, Smp
 from softib.mad.batch import MadBatch
@@ -41,7 +42,7 @@ def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
     smp = np.isin(MadHeader.mgmt_class.get(mad), (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
     question = smp & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
     trap = smp & (attr == SmpAttr.NOTICE) & (method == Method.TRAP)
-    notices = mad[trap][:, SMP_DATA : SMP_DATA + 64]
+    notices = mad[trap][:, DATA_AT : DATA_AT + 64]
     numbers = Notice.trap_number.get(notices)[Notice.is_generic.get(notices) == 1]
     rows = np.flatnonzero(question | trap)
     reply = mads[rows]
@@ -55,7 +56,7 @@ def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
     MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
     MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
     Smp.mkey.set(reply.mad, np.where(was_trap, np.uint64(mkey), Smp.mkey.get(reply.mad)))
-    infos = mad[rows][:, SMP_DATA : SMP_DATA + SMInfo.size]
+    infos = mad[rows][:, DATA_AT : DATA_AT + SMInfo.size]
     controls = [(int(modifier[i]), infos[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
-    reply.mad[~was_trap, SMP_DATA : SMP_DATA + SMInfo.size] = sm_info
+    reply.mad[~was_trap, DATA_AT : DATA_AT + SMInfo.size] = sm_info
     return Unsolicited(reply, bool(np.isin(numbers, SWEEP_TRAPS).any()), notices.copy(), controls)

@@ -208,7 +208,7 @@ def test_the_command_line_knows_the_same_kinds():
 
 def test_the_command_line_end_to_end(softib):
     up = softib.start("one.yaml")
-    board = SharedFabric.open(Path(softib.status()[0]["board"]))
+    board = SharedFabric.open(Path(softib.status()[0]["shared_fabric"]))
     f = board.fabric
     a = port_at(f, LINK)
     b = int(f.port_peer[a])

@@ -23,7 +23,7 @@ def test_opensm_sweeps_around_a_dead_switch_and_takes_it_back(stock, softib):
     power-up values and is programmed anew."""
     opensm = stock("opensm")
     softib("up", "one.yaml", "--sm", "external", "--detach")
-    f = SharedFabric.open(Path(softib.status()[0]["board"])).fabric
+    f = SharedFabric.open(Path(softib.status()[0]["shared_fabric"])).fabric
     log = softib.folder / "opensm.log"
     env = {**softib.env, "OSM_CACHE_DIR": str(softib.folder), "OSM_TMP_DIR": str(softib.folder)}
     sm = subprocess.Popen(softib.words("run", "--", opensm, "-f", str(log)), env=env, cwd=softib.folder,
@@ -62,7 +62,7 @@ def test_diags_see_a_downgraded_and_a_bad_link(stock, softib):
         "name: one\ngeneration: QDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
     )
     softib("up", "one.yaml", "--detach")
-    f = SharedFabric.open(Path(softib.status()[0]["board"])).fabric
+    f = SharedFabric.open(Path(softib.status()[0]["shared_fabric"])).fabric
     port = port_at(f, "leaf-1[3]")
 
     def active_lanes() -> int:

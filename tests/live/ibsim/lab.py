@@ -34,7 +34,7 @@ class Tools:
 
     def fabric(self) -> Fabric:
         folder = self.softib.folder / "run" / "softib" / "one"
-        return SharedFabric.snapshot(Instance("one", folder).board)
+        return SharedFabric.snapshot(Instance("one", folder).shared_fabric)
 
 
 def differs(a: Fabric, b: Fabric) -> set[str]:

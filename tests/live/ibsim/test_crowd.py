@@ -59,13 +59,7 @@ class Crowd(UmadServing):
         made: list[IbsimServer] = []
         self.do(lambda: made.append(IbsimServer(self.router, UdpSockets(port=self.udp), self.server.selector)))
         self.second = made[0]
-        turn, first = self.server.turn, self.server
-
-        def both(timeout_s: float) -> None:
-            turn(timeout_s)
-            self.second.turn(0.0)
-
-        first.turn = both  # type: ignore[method-assign]
+        self.loop.peers.append(self.second)
 
     def env(self, kind: str, node: str) -> dict[str, str]:
         if kind == "own":

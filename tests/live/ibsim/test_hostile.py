@@ -10,8 +10,11 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COLUMNS
 from softib.fabric.topologies.registry import generate
+from softib.live.ibsim.kernels import read_frames
 from softib.live.ibsim.sockets import UnixSockets
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.ibsim.wire import frames_of
+from softib.live.mad_router import BATCH, MadRouter
+from softib.mad.batch import MadBatch
 from tests.live.serving import MAGIC, Raw, Serving, mad
 
 ATTRIBUTES = (0x02, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1B, 0x20, 0x33, 0xFF90, 0x01, 0x1D, 0x99)
@@ -27,17 +30,18 @@ class Ear:
         self.number, self.port, self.issm = number, port, issm
         self.classes = np.zeros(256, np.uint8)
         self.heard: list[np.ndarray] = []
+        """Datagrams, as a client gets them."""
 
     def takes(self, m: np.ndarray) -> bool:
         return self.issm and not m[3] & 0x80 and m[3] != 7 and m[1] in (1, 3, 0x81)
 
-    def deliver(self, frames: np.ndarray) -> None:
-        self.heard += [f.copy() for f in frames]
+    def deliver(self, batch: MadBatch) -> None:
+        self.heard += list(frames_of(batch))
 
 
 def frames_from(rng: np.random.Generator, lids: np.ndarray) -> np.ndarray:
-    """A burst of structure-aware mutants: right heads with wrong parts, and plain noise."""
-    n = int(rng.integers(1, BURST + 1))
+    """A batch of structure-aware mutants: right heads with wrong parts, and plain noise."""
+    n = int(rng.integers(1, BATCH + 1))
     frames = np.zeros((n, 288), np.uint8)
     for i in range(n):
         m = mad(int(rng.choice(CLASSES)), int(rng.choice(METHODS)), int(rng.choice(ATTRIBUTES)),
@@ -63,23 +67,23 @@ def test_every_request_has_one_answer(seed):
     from softib.scenario.bring_up import bring_up
 
     f = generate("fat-tree", radix=4, levels=2)
-    board = MadRouter(AgentPlane(f))
-    bring_up(f, plane=board.plane)
+    router = MadRouter(AgentPlane(f))
+    bring_up(f, plane=router.plane)
     before = {name: getattr(f, name).copy() for name in HARDWARE}
     port = int(f.node_base[f.cas[2]]) + 1
     me, sm = Ear(7, port), Ear(8, int(f.node_base[f.cas[0]]) + 1, issm=True)
-    board.join(me)
-    board.join(sm)
+    router.join(me)
+    router.join(sm)
     rng = np.random.default_rng(seed)
     lids = np.unique(f.lid[f.end_ports()])
     sent = 0
     for round_ in range(300):
         frames = frames_from(rng, lids)
         n = len(frames)
-        board.frames[:n] = frames
+        read_frames(frames, n, router.requests)
         me.heard.clear()
         heard_before = [bytes(x[32:]) for x in sm.heard]
-        board.handle(me, n, round_ * 10**9)
+        router.handle(me, n, round_ * 10**9)
         requests = frames[(frames[:, 35] & 0x80 == 0) & (frames[:, 35] != 7)]
         tids = sorted(bytes([0, 7, *x[42:48]]) for x in requests)
         forwarded = [x for x in sm.heard[len(heard_before) :] if bytes(x[40:42]) == b"\0\7"]

@@ -7,7 +7,7 @@ import time
 
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.live.ibsim import forwarded
+from softib.live import forwarded
 from tests.live.ibsim.protocol_lab import TIMED_OUT, host
 from tests.live.serving import (
     Raw,

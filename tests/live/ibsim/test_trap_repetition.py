@@ -44,7 +44,7 @@ def heard(request, tmp_path):
 
 
 def counts(lab: Lab) -> dict[str, int]:
-    return lab.do(lab.daemon_.router.trap_queue.told)
+    return lab.do(lab.daemon_.router.trap_queue.stats)
 
 
 def quiet(lab: Lab) -> None:

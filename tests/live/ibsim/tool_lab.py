@@ -64,7 +64,7 @@ class Lab(threading.Thread):
     def run(self) -> None:
         try:
             while self.running:
-                self.daemon_.turn()
+                self.daemon_.step()
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:

@@ -90,7 +90,7 @@ def served(s: Softib, text: str) -> Fabric:
     """The board of a fabric that runs without a manager."""
     (s.folder / "one.yaml").write_text(text)
     s("up", "one.yaml", "--sm", "external", "--detach")
-    return SharedFabric.open(Path(s.status()[0]["board"])).fabric
+    return SharedFabric.open(Path(s.status()[0]["shared_fabric"])).fabric
 
 
 def ways_into(f: Fabric, port: int) -> int:

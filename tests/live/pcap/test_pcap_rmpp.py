@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from softib.agents.rmpp_segments import segments_of
-from softib.iba.mad_packets import MAD_AT, icrc
+from softib.iba.crc import icrc
+from softib.iba.mad_packets import MAD_AT
+from softib.iba.pcap import ERF_SIZE
 from softib.iba.sa import NodeRecord
-from softib.live.pcap.writer import ERF_SIZE
 from softib.live.shared_fabric import SharedFabric
 from softib.mad.rmpp import Receiver, RmppState, Sender
 from softib.mad.rmpp_wire import conversation
@@ -79,7 +80,7 @@ def test_a_port_counts_each_segment_and_acknowledgement(softib, stock):
     """Oracle: the capture. A host's packets pass its port once, whoever is at the other end; switches on the way add up."""
     softib("up", "one.yaml", "--pcap", "one.pcap", "--sweep", "0", "--detach")
     pcap, host = softib.folder / "one.pcap", "host-0008"
-    f = SharedFabric.open(Path(softib.status()[0]["board"])).fabric
+    f = SharedFabric.open(Path(softib.status()[0]["shared_fabric"])).fabric
     port = int(f.ports_of(f.node_names().index(host), port0=False)[0])
     lid, sa = int(f.lid[port]), int(f.lid[int(f.ports_of(f.node_names().index("host-0001"), port0=False)[0])])
     names = ("port_xmit_pkts", "port_rcv_pkts", "port_xmit_data", "port_unicast_rcv_pkts")

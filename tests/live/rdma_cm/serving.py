@@ -10,7 +10,6 @@ from pathlib import Path
 from softib.cm.path import Path as IbPath
 from softib.cm.timers import Timing
 from softib.fabric.model import Fabric
-from softib.live.clock import clock_ps
 from softib.live.rdma_cm.address import dotted
 from softib.live.rdma_cm.server import RdmaCmServer
 from softib.scenario.bring_up import bring_up
@@ -34,27 +33,17 @@ class CmServing(UmadServing):
 
     def _add(self, timing: Timing) -> None:
         self.cm = RdmaCmServer(self.router, self.folder, self.server.selector, self.umads.views, timing)
+        self.loop.peers.append(self.cm)
 
-    def run(self) -> None:
-        try:
-            while self.running:
-                if self.ready:
-                    now_ps = clock_ps()
-                    wait_s = self.cm.wait_s(now_ps) if self.cm else 1.0
-                    self.server.turn(min(0.02, wait_s, self.umads.wait_s(now_ps)))
-                    self.umads.tick(clock_ps())
-                    if self.cm:
-                        self.cm.tick(clock_ps())
-                while self.calls:
-                    self.calls.pop(0)()
-        except BaseException as failure:
-            self.failure = failure
-            raise
+    def _remove(self) -> None:
+        assert self.cm
+        self.loop.peers.remove(self.cm)
+        self.cm.close()
+        self.cm = None
 
     def stop(self) -> None:
         if self.cm:
-            self.do(self.cm.close)
-            self.cm = None
+            self.do(self._remove)
         super().stop()
 
     def port(self, node: str) -> int:

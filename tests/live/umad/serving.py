@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from softib.fabric.model import Fabric
-from softib.live.clock import clock_ps
 from softib.live.sysfs.views import View
 from softib.live.umad.server import UmadServer
 from tests.live.serving import Serving
@@ -28,22 +27,12 @@ class UmadServing(Serving):
             pytest.skip("libsoftib-umad.so is not built: no C compiler")
         self.library, self.before = library, before
         self.folder = scratch("softib-", memory=True)  # as softib.live.instances has it
-        self.ready = False
         super().__init__(fabric)
-        self.umads = UmadServer(self.router, self.folder, self.server.selector)
-        self.ready = True
+        self.do(self._add_umads)
 
-    def run(self) -> None:
-        try:
-            while self.running:
-                if self.ready:
-                    self.server.turn(min(0.02, self.umads.wait_s(clock_ps())))
-                    self.umads.tick(clock_ps())
-                while self.calls:
-                    self.calls.pop(0)()
-        except BaseException as failure:
-            self.failure = failure
-            raise
+    def _add_umads(self) -> None:
+        self.umads = UmadServer(self.router, self.folder, self.server.selector)
+        self.loop.peers.append(self.umads)
 
     def stop(self) -> None:
         self.running = False

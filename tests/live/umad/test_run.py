@@ -86,7 +86,7 @@ def executable(path: Path, octets: bytes) -> str:
 def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
     """Its reads are plain system calls: state, rate and counters must be files, true within a second."""
     assert look_at(static_reader).static
-    board = SharedFabric.open(Path(one.status("one")[0]["board"]))
+    board = SharedFabric.open(Path(one.status("one")[0]["shared_fabric"]))
     fabric = board.fabric
     port = int(fabric.ports_of(int(fabric.cas[0]))[0])
     reader = subprocess.Popen(

@@ -35,7 +35,7 @@ class Attached:
         # minhop as stock OpenSM's default: with ftree no path joins two root switches (opensm(8), --connect_roots).
         engine = ("--engine", "minhop") if sm == "internal" else ()
         softib.start("net.yaml", "--name", "net", "--sm", sm, *engine)
-        self.f = SharedFabric.open(Path(softib.status("net")[0]["board"])).fabric
+        self.f = SharedFabric.open(Path(softib.status("net")[0]["shared_fabric"])).fabric
         if sm == "external":
             self.opensm()
 

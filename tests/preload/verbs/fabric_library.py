@@ -97,11 +97,11 @@ class SharedFabricInC:
 
     def __init__(self, folder: Path, fabric) -> None:
         self.library = library()
-        self.shared = SharedFabric.create(folder / "board", fabric)
+        self.shared = SharedFabric.create(folder / "shared_fabric", fabric)
         self.fabric = self.shared.fabric
         self.memory = ct.create_string_buffer(4096)
         why = ct.create_string_buffer(512)
-        error = self.library.sv_shared_fabric_map(self.memory, str(folder / "board").encode(), why, len(why))
+        error = self.library.sv_shared_fabric_map(self.memory, str(folder / "shared_fabric").encode(), why, len(why))
         assert error == 0, why.value
 
     def walk(self, port: int, dlid: int, **more: int) -> Path_:

@@ -13,7 +13,6 @@ from softib.fabric.columns import COUNTER_NAMES
 from softib.iba.notice import TrapBadKey
 from softib.iba.perf import PortCountersExtended
 from softib.iba.smp import PortInfo
-from softib.live.ibsim.wire import FRAME_SIZE
 from softib.live.verbs import server
 from softib.mad.batch import MadBatch
 from tests.agents.smps import requests
@@ -125,7 +124,7 @@ def test_what_programs_count_is_on_every_port_of_the_way_and_only_once(up):
 
 
 def test_a_pma_get_shows_what_was_sent_before_it(up):
-    """Asked through the daemon's own router, in the burst of frames as stock programs send them."""
+    """Asked through the daemon's own router, in the batch that stock programs' requests are in."""
     running = up(tree(2))
     f = running.fabric
     a, z = cas_of(f)[0], cas_of(f)[-1]
@@ -147,16 +146,15 @@ def test_a_pma_get_shows_what_was_sent_before_it(up):
             def takes(self, mad):
                 return False
 
-            def deliver(self, frames):
-                answers.append(frames.copy())
+            def deliver(self, batch):
+                answers.append(batch.copy())
 
         mad = requests(1, klass=4, attr=0x1D, dlid=int(f.lid[z]), data=PortCountersExtended.pack(port_select=1)).mad[0]
-        board.frames[0] = 0
-        board.frames[0, 0:2] = list(int(f.lid[z]).to_bytes(2, "big"))
-        board.frames[0, 15] = 1
-        board.frames[0, 32:FRAME_SIZE] = mad
+        q = board.requests
+        q.dlid[0], q.slid[0], q.dqp[0], q.sqp[0], q.sl[0], q.pkey_index[0] = int(f.lid[z]), 0, 0, 1, 0, 0
+        q.mad[0] = mad
         board.handle(Asker(), 1, 0)
-        return int(PortCountersExtended.port_rcv_pkts.get(answers[0][0, 96:])) - before
+        return int(PortCountersExtended.port_rcv_pkts.get(answers[0].mad[0, 64:])) - before
 
     running.pause()
     shown = []

@@ -53,9 +53,9 @@ def test_the_kernel_knows_the_layout_of_a_cell():
     cell = HEADER.types()["softib_cell"]
     assert cell.itemsize == constant("CELL_OCTETS") == 256 and constant("CHUNK_OCTETS") == 256 * k.CHUNK
     words = {"state": k.STATE, "more": k.NEXT, "links": k.LINKS, "drop": k.DROP, "counter": k.KINDS, "slid": k.LIDS,
-             "key": k.KEY, "qp": k.QP, "corrupted": k.SPOILED, "egress": k.EGRESS}  # fmt: skip
+             "key": k.KEY, "qp": k.QP, "corrupted": k.CORRUPTED, "egress": k.EGRESS}  # fmt: skip
     assert {name: cell.fields[name][1] for name in words} == {name: 4 * at for name, at in words.items()}
-    assert (cell.fields["packets"][1], cell.fields["words"][1]) == (8 * k.PACKETS, 8 * k.WORDS)
+    assert (cell.fields["packets"][1], cell.fields["words"][1]) == (8 * k.PACKETS, 8 * k.DWORDS)
     assert (cell.fields["multicast"][1], cell.fields["sl"][1], cell.fields["dlid"][1]) == (30, 31, 34)
     assert cell["egress"].shape == (k.LINKS_ROOM,) == (constant("CELL_LINKS"),)
     chunk, head = HEADER.types()["softib_chunk"], HEADER.types()["softib_traffic"]
@@ -67,7 +67,7 @@ def test_the_kernel_knows_the_layout_of_a_cell():
              "XMIT_CONSTRAINT": k.XMIT_DROP, "RCV_CONSTRAINT": k.RCV_DROP, "PKEY": k.PKEY_DROP, "QKEY": k.QKEY_DROP,
              "HOQ": k.HOQ_DROP, "HELD": k.HELD_DROP, "OVERRUN": k.OVERRUN_DROP}  # fmt: skip
     assert {name: constant(f"DROP_{name}") for name in drops} == drops
-    assert f"#define SV_PATH_LINKS {k.LONGEST_WAY}" in (SOURCES / "path.h").read_text()
+    assert f"#define SV_PATH_LINKS {k.MAX_LINKS}" in (SOURCES / "path.h").read_text()
 
 
 def test_event_numbers_are_those_of_libibverbs():

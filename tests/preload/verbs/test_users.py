@@ -70,9 +70,9 @@ def files(fabric: Applications) -> list[str]:
         if "/hosts/" in str(path) or path.is_dir() or path.name == "f.yaml":
             continue
         found.append(str(path))
-        if path.name in ("board", "verbs", "traffic") or path.is_socket():
+        if path.name in ("shared_fabric", "verbs", "traffic") or path.is_socket():
             assert path.stat().st_mode & 0o077 == 0, path
-    assert any(name.endswith("/verbs") for name in found) and any(name.endswith("/board") for name in found)
+    assert any(name.endswith("/verbs") for name in found) and any(name.endswith("/shared_fabric") for name in found)
     return found
 
 
@@ -87,7 +87,7 @@ def test_no_fabric(fabric, stock, quiet):
 
 
 @pytest.mark.stock
-@pytest.mark.parametrize("name", ["board", "verbs", "traffic"])
+@pytest.mark.parametrize("name", ["shared_fabric", "verbs", "traffic"])
 def test_a_file_of_another_version(fabric, stock, name):
     """Programs see no devices, and one line names both versions."""
     env = environment(fabric, A)

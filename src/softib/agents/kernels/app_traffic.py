@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Adds what applications have sent to the counters of every port on the way. Layout: ``preload/verbs/fabric/traffic.h``.
+"""Adds what applications have sent to the counters of every port on the path. Layout: ``preload/verbs/fabric/traffic.h``.
 
 ``v`` is :class:`softib.live.verbs.traffic.Cells`. Everything in the cells is what applications wrote: rows and numbers are
 checked before they are used, and a nonsensical cell counts nothing.
@@ -7,7 +7,7 @@ checked before they are used, and a nonsensical cell counts nothing.
 
 import numpy as np
 
-from softib.agents.kernels.ber import arrive_spoiled, rates_of_loss
+from softib.agents.kernels.ber import arrive_corrupted, rates_of_loss
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
 from softib.agents.kernels.drain import expire, flow, hold
 from softib.agents.kernels.fault_columns import BITS, FAULTY, LAVISH, SLOW
@@ -63,30 +63,30 @@ QKEY_VIOLATIONS_AT = PortInfo.qkey_violations.byte
 SUBNET_TIMEOUT_AT = PortInfo.subnet_timeout.byte
 BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 
-# Words (uint32, uint64) of a cell, SOFTIB_* numbers; a test compares them with the header.
+# Numbers (uint32, uint64) of a cell, SOFTIB_* constants; a test compares them with the header.
 CHUNK, LINKS_ROOM = 64, 40
-LONGEST_WAY = 128
+MAX_LINKS = 128
 """SV_PATH_LINKS; a multicast tree has no more links than there are ports."""
 FREE, TAKEN, LIVE, RETIRED, MORE = range(5)
-STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, SPOILED, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 14, 24
-PACKETS, WORDS = 8, 10
+STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, CORRUPTED, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 14, 24
+PACKETS, DWORDS = 8, 10
 OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
-"""Words of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's time."""
-LANE_WAIT = 1
+"""Numbers of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's time."""
+CLOCK_WAIT = 1
 (
     INACTIVE_DROP, MTU_DROP, DLID_DROP, VL_DROP, XMIT_DROP, RCV_DROP, PKEY_DROP, QKEY_DROP, HOQ_DROP, HELD_DROP, OVERRUN_DROP,
 ) = range(1, 12)  # fmt: skip
-LAST_TRAP, SEEN_SPOILED = 4, 5
-"""Columns of ``seen``: when this cell raised its last trap, ps; spoiled packets, forward and back."""
+LAST_TRAP, SEEN_CORRUPTED = 4, 5
+"""Columns of ``seen``: when this cell raised its last trap, ps; corrupted packets, forward and back."""
 
 
 @inner
-def pass_links(t, v, cell, first, n, packets, words, multicast, now):
+def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
     """Links ``first`` … ``first + n - 1`` of ``cell`` carried this."""
     here, at = np.int64(cell), np.int64(0)
     level = np.int64(v.cells[cell, KINDS] >> np.uint32(24)) & 15
-    if first + n > t.port_peer.shape[0] + 2 * LONGEST_WAY:
+    if first + n > t.port_peer.shape[0] + 2 * MAX_LINKS:
         return
     for i in range(first + n):
         if at == LINKS_ROOM:
@@ -102,16 +102,16 @@ def pass_links(t, v, cell, first, n, packets, words, multicast, now):
         if peer < 0:
             continue
         out, into = t.counters[port], t.counters[peer]
-        add(out, XMIT_DATA, words)
+        add(out, XMIT_DATA, dwords)
         add(out, XMIT_PKTS, packets)
         add(out, MULTICAST_XMIT if multicast else UNICAST_XMIT, packets)
-        add(into, RCV_DATA, words)
-        add(t.sl_counters[port], XMIT_SL + level, words)
-        add(t.sl_counters[peer], RCV_SL + level, words)
+        add(into, RCV_DATA, dwords)
+        add(t.sl_counters[port], XMIT_SL + level, dwords)
+        add(t.sl_counters[peer], RCV_SL + level, dwords)
         add(into, RCV_PKTS, packets)
         add(into, MULTICAST_RCV if multicast else UNICAST_RCV, packets)
         if t.options[FAULTY] and t.fault[peer, BITS] & (SLOW | LAVISH) == SLOW:
-            flow(t, port, peer, 4.0 * np.float64(words), now)
+            flow(t, port, peer, 4.0 * np.float64(dwords), now)
 
 
 @inner
@@ -127,8 +127,8 @@ def egress_at(t, v, cell, i):
 
 
 @inner
-def noise_into(t, egress, octets):
-    """How likely a packet of ``octets`` is spoiled on the link behind ``egress``, for small values."""
+def corruption_rate(t, egress, octets):
+    """How likely a packet of ``octets`` is corrupted on the link behind ``egress``, for small values."""
     if egress < 0:
         return 0.0
     a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))
@@ -136,26 +136,26 @@ def noise_into(t, egress, octets):
 
 
 @inner
-def spoil(t, v, cell, first, n, spoiled, packets, words, now):
-    """Bit errors spoiled ``spoiled`` of ``packets`` on links ``first`` … ``first + n - 1`` of ``cell``: each at one of those whose
+def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
+    """Bit errors corrupted ``corrupted`` of ``packets`` on links ``first`` … ``first + n - 1`` of ``cell``: each at one of those whose
     cable makes any, by how likely it does."""
-    if t.options[FAULTY] == 0 or n > LONGEST_WAY:
+    if t.options[FAULTY] == 0 or n > MAX_LINKS:
         return
-    octets = 4.0 * np.float64(words) / max(np.float64(packets), 1.0) + 2.0
-    packets = max(packets, np.uint64(spoiled))  # their counts may come a moment later
+    octets = 4.0 * np.float64(dwords) / max(np.float64(packets), 1.0) + 2.0
+    packets = max(packets, np.uint64(corrupted))  # their counts may come a moment later
     total = 0.0
     for i in range(first, first + n):
-        total += noise_into(t, egress_at(t, v, cell, i), octets)
+        total += corruption_rate(t, egress_at(t, v, cell, i), octets)
     if total <= 0.0:
         return
-    chance, sum_, done = roll(t), 0.0, np.int64(0)
+    draw, sum_, done = roll(t), 0.0, np.int64(0)
     for i in range(first, first + n):
         egress = egress_at(t, v, cell, i)
-        sum_ += noise_into(t, egress, octets)
-        here = np.int64(spoiled * min(sum_ / total, 1.0) + chance) - done
+        sum_ += corruption_rate(t, egress, octets)
+        here = np.int64(corrupted * min(sum_ / total, 1.0) + draw) - done
         done += here
         if here > 0:
-            arrive_spoiled(t, np.int64(t.port_peer[egress]), here, np.int64(min(packets, np.uint64(1 << 62))), now)
+            arrive_corrupted(t, np.int64(t.port_peer[egress]), here, np.int64(min(packets, np.uint64(1 << 62))), now)
 
 
 @inner
@@ -200,10 +200,10 @@ def trap(t, v, cell, port, number, now):
 
 
 @inner
-def drop(t, v, cell, way, packets, words, now):
-    """Packets of direction ``way``, ``words`` of 4 octets in all, were lost at the port that the cell names."""
-    kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * way)) & 0xFF
-    port = np.int64(v.cells[cell, DROP + way])
+def drop(t, v, cell, direction, packets, dwords, now):
+    """Packets of direction ``direction``, ``dwords`` units of 4 bytes in all, were lost at the port that the cell names."""
+    kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * direction)) & 0xFF
+    port = np.int64(v.cells[cell, DROP + direction])
     if kind == 0 or port >= t.port_peer.shape[0]:
         return
     row, details = t.counters[port], t.detail_counters[port]
@@ -221,7 +221,7 @@ def drop(t, v, cell, way, packets, words, now):
     elif kind == HELD_DROP:
         hold(t, port, now)
     elif kind == OVERRUN_DROP:
-        overruns(t, port, np.int64(min(packets, np.uint64(1 << 62))), 4.0 * np.float64(words), now)
+        overruns(t, port, np.int64(min(packets, np.uint64(1 << 62))), 4.0 * np.float64(dwords), now)
     elif kind == PKEY_DROP:
         violate(t, end_port(t, port), VIOLATIONS_AT, packets)
         trap(t, v, cell, port, BAD_PKEY, now)
@@ -234,23 +234,35 @@ def drop(t, v, cell, way, packets, words, now):
 def fold_cell(t, v, cell, now):
     """What ``cell`` counted since the last time. Returns 1 when there was something."""
     changed = 0
-    for way in range(2):
-        packets, words = v.counts[cell, PACKETS + way], v.counts[cell, WORDS + way]
-        more_packets, more_words = packets - v.seen[cell, way], words - v.seen[cell, 2 + way]
-        spoiled = np.uint64(v.cells[cell, SPOILED + way])
-        more_spoiled = np.int64((spoiled - v.seen[cell, SEEN_SPOILED + way]) & np.uint64(0xFFFFFFFF))
-        if more_packets == np.uint64(0) and more_words == np.uint64(0) and more_spoiled == 0:
+    for direction in range(2):
+        packets, dwords = v.counts[cell, PACKETS + direction], v.counts[cell, DWORDS + direction]
+        new_packets, new_dwords = packets - v.seen[cell, direction], dwords - v.seen[cell, 2 + direction]
+        corrupted = np.uint64(v.cells[cell, CORRUPTED + direction])
+        new_corrupted = np.int64((corrupted - v.seen[cell, SEEN_CORRUPTED + direction]) & np.uint64(0xFFFFFFFF))
+        if new_packets == np.uint64(0) and new_dwords == np.uint64(0) and new_corrupted == 0:
             continue
         changed = 1
-        v.seen[cell, way], v.seen[cell, 2 + way] = packets, words
-        first = np.int64(v.cells[cell, LINKS]) if way else np.int64(0)
-        if more_spoiled != 0:
-            v.seen[cell, SEEN_SPOILED + way] = spoiled
-            spoil(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_spoiled, more_packets, more_words, now)
+        v.seen[cell, direction], v.seen[cell, 2 + direction] = packets, dwords
+        first = np.int64(v.cells[cell, LINKS]) if direction else np.int64(0)
+        if new_corrupted != 0:
+            v.seen[cell, SEEN_CORRUPTED + direction] = corrupted
+            corrupt(
+                t,
+                v,
+                cell,
+                first,
+                np.int64(v.cells[cell, LINKS + direction]),
+                new_corrupted,
+                new_packets,
+                new_dwords,
+                now,
+            )
         multicast = (v.cells[cell, KINDS] >> np.uint32(16)) & np.uint32(0xFF) != 0
-        pass_links(t, v, cell, first, np.int64(v.cells[cell, LINKS + way]), more_packets, more_words, multicast, now)
-        if more_packets != np.uint64(0):
-            drop(t, v, cell, way, more_packets, more_words, now)
+        pass_links(
+            t, v, cell, first, np.int64(v.cells[cell, LINKS + direction]), new_packets, new_dwords, multicast, now
+        )
+        if new_packets != np.uint64(0):
+            drop(t, v, cell, direction, new_packets, new_dwords, now)
     return changed
 
 
@@ -268,12 +280,12 @@ def free_cell(v, cell):
 
 
 @inner
-def fold_lanes(t, v):
+def fold_link_waits(t, v):
     """PortXmitWait of ports whose data waited for links behind them."""
     for port in range(min(v.waited.shape[0], t.port_peer.shape[0])):
-        more = v.lanes[port, LANE_WAIT] - v.waited[port]
+        more = v.lanes[port, CLOCK_WAIT] - v.waited[port]
         if more != np.uint64(0):
-            v.waited[port] = v.lanes[port, LANE_WAIT]
+            v.waited[port] = v.lanes[port, CLOCK_WAIT]
             add(t.counters[port], XMIT_WAIT, more)
 
 
@@ -285,7 +297,7 @@ def fold_cells(t, v, now):
     """
     changed = 0
     if v.head[PACED] != 0:
-        fold_lanes(t, v)
+        fold_link_waits(t, v)
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         dirty = v.cells[at, DIRTY]

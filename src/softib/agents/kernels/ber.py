@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import inner, octet
+from softib.agents.kernels.big_endian import get8, inner
 from softib.agents.kernels.drain import WAIT, overflows, queue, tick
 from softib.agents.kernels.fault_columns import (
     BER,
@@ -61,7 +61,7 @@ PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 """RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it corrects (IEEE 802.3
 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
-CROSSED, SPOILED, NOT_SENT = 0, 1, 2
+CROSSED, CORRUPTED, NOT_SENT = 0, 1, 2
 MOST_AT_ONCE = 100_000
 """Spoiled packets of applications at most that one look at their counts follows one by one."""
 
@@ -69,7 +69,7 @@ MOST_AT_ONCE = 100_000
 @inner
 def corrects(t, port, code):
     """True when RS-FEC works on the link of ``port`` (always on PAM4 lanes; IBA 14.2.5.19)."""
-    return PAM4[code] or octet(t.port_info_ext[port], FEC_ACTIVE_AT + 1) >= RS_ACTIVE
+    return PAM4[code] or get8(t.port_info_ext[port], FEC_ACTIVE_AT + 1) >= RS_ACTIVE
 
 
 @inner
@@ -131,16 +131,16 @@ def idle(t, port, passed):
         wrong_bits(t, port, code, lanes, poisson(t, bits * ber))
         return
     length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
-    words = bits / (length * SYMBOL_BITS)
+    codewords = bits / (length * SYMBOL_BITS)
     symbols, fixed, lost = codeword(ber, length, fixes)
-    blocks = poisson(t, words * fixed)
+    blocks = poisson(t, codewords * fixed)
     # No block is corrected without a symbol, and none has more than the code can correct.
-    count = poisson(t, words * symbols)
-    wrong_blocks(t, port, lanes, min(max(count, blocks), blocks * fixes), blocks, poisson(t, words * lost))
+    count = poisson(t, codewords * symbols)
+    wrong_blocks(t, port, lanes, min(max(count, blocks), blocks * fixes), blocks, poisson(t, codewords * lost))
 
 
 @inner
-def spoiled_updates(t, port):
+def corrupted_updates(t, port):
     """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line bits, of its block of 66
     bits, or of the codeword around it."""
     code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
@@ -167,7 +167,7 @@ def settle(t, port, now):
         return
     if row[BITS] & NOISY:
         idle(t, port, passed)
-        watchdog(t, port, spoiled_updates(t, port), passed, now)
+        watchdog(t, port, corrupted_updates(t, port), passed, now)
     if held:
         grow(t.counters[port], WAIT, (now - held) * FS_PER_PS // TICK_FS[speed_code(t, port)])
     elif row[BITS] & SLOW and t.port_peer[port] >= 0:
@@ -182,7 +182,7 @@ def integrity(t, port, now):
     receiver counts LocalLinkIntegrityErrors and raises trap 129. A packet without error makes one good (IBA 7.12.2)."""
     row = t.fault[port]
     row[PHY_ERRORS] += 1
-    if row[PHY_ERRORS] <= octet(t.port_info[port], THRESHOLDS_AT) >> 4:
+    if row[PHY_ERRORS] <= get8(t.port_info[port], THRESHOLDS_AT) >> 4:
         return
     row[PHY_ERRORS] = 0
     add(t.counters[port], INTEGRITY, np.uint64(1))
@@ -192,14 +192,14 @@ def integrity(t, port, now):
 
 
 @inner
-def spoiled(t, port):
+def corrupted(t, port):
     """True when a bit of a MAD is wrong as it arrives at ``port``; counts the symbols."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
     ber = t.fault_rate[port, BER]
     if corrects(t, port, code):
-        words = 1.0 + (PACKET_OCTETS * 8 - 1) / CODE_DATA_BITS
+        codewords = 1.0 + (PACKET_OCTETS * 8 - 1) / CODE_DATA_BITS
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
-        lost = poisson(t, words * codeword(ber, length, fixes)[2])
+        lost = poisson(t, codewords * codeword(ber, length, fixes)[2])
         wrong_blocks(t, port, lanes, np.int64(0), np.int64(0), lost)
         return lost > 0
     line = PACKET_OCTETS * (8 * 66 / 64 if code >= FIRST_64B66B else 10)
@@ -213,7 +213,7 @@ def rates_of_loss(t, port):
     """(a, b): a packet of L octets on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
 
     Without FEC each of its line bits (10 or 8.25 an octet) can be wrong; with it a packet begins anywhere in a codeword
-    of 5140 data bits, and is lost with each that cannot be corrected: the rule of :func:`spoiled` for any length.
+    of 5140 data bits, and is lost with each that cannot be corrected: the rule of :func:`corrupted` for any length.
     """
     if t.fault[port, BITS] & NOISY == 0:
         return 0.0, 0.0
@@ -226,48 +226,48 @@ def rates_of_loss(t, port):
 
 
 @inner
-def arrive_spoiled(t, ingress, spoiled, packets, now):
-    """``spoiled`` of ``packets`` of applications arrived at ``ingress`` with wrong bits, evenly among them."""
-    add(t.counters[ingress], RCV_ERRORS, np.uint64(spoiled))
-    add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(spoiled))
-    right = max(packets - spoiled, np.int64(0)) // max(spoiled, np.int64(1))
-    for _ in range(min(spoiled, MOST_AT_ONCE)):
+def arrive_corrupted(t, ingress, corrupted, packets, now):
+    """``corrupted`` of ``packets`` of applications arrived at ``ingress`` with wrong bits, evenly among them."""
+    add(t.counters[ingress], RCV_ERRORS, np.uint64(corrupted))
+    add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(corrupted))
+    right = max(packets - corrupted, np.int64(0)) // max(corrupted, np.int64(1))
+    for _ in range(min(corrupted, MOST_AT_ONCE)):
         integrity(t, ingress, now)
         t.fault[ingress, PHY_ERRORS] = max(t.fault[ingress, PHY_ERRORS] - right, np.int64(0))
 
 
 @inner
 def cross(t, egress, vl15, now):
-    """What happens to a MAD on the cable behind ``egress``: CROSSED, SPOILED (it was sent and arrived with an error) or
+    """What happens to a MAD on the cable behind ``egress``: CROSSED, CORRUPTED (it was sent and arrived with an error) or
     NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
     if bits & LAVISH and not vl15:
         if overflows(t, ingress, now):
             overrun(t, ingress, now)
-            return SPOILED
+            return CORRUPTED
     elif bits & SLOW and not vl15 and not queue(t, egress, ingress, now):
         return NOT_SENT
     if not bits & NOISY:
         return CROSSED
-    if not spoiled(t, ingress):
+    if not corrupted(t, ingress):
         if t.fault[ingress, PHY_ERRORS] > 0:
             t.fault[ingress, PHY_ERRORS] -= 1
         return CROSSED
     add(t.counters[ingress], RCV_ERRORS, np.uint64(1))
     add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(1))
     integrity(t, ingress, now)
-    return SPOILED
+    return CORRUPTED
 
 
 @inner
 def survive(t, first, last, vl15, now):
-    """Send a MAD over the hops ``first``…``last`` - 1 of ``way``; -1 when it arrives, else the end of the hops that
+    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 when it arrives, else the end of the hops that
     count."""
     for i in range(first, last):
-        fate = cross(t, np.int64(t.way[i]), vl15, now)
+        fate = cross(t, np.int64(t.path[i]), vl15, now)
         if fate != CROSSED:
-            return np.int64(i + (1 if fate == SPOILED else 0))
+            return np.int64(i + (1 if fate == CORRUPTED else 0))
     return np.int64(-1)
 
 
@@ -276,7 +276,7 @@ def survive_back(t, last, now):
     """As :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards: -1, or the first hop
     that does not count."""
     for i in range(last - 1, -1, -1):
-        fate = cross(t, np.int64(t.port_peer[t.way[i]]), True, now)
+        fate = cross(t, np.int64(t.port_peer[t.path[i]]), True, now)
         if fate != CROSSED:
-            return np.int64(i if fate == SPOILED else i + 1)
+            return np.int64(i if fate == CORRUPTED else i + 1)
     return np.int64(-1)

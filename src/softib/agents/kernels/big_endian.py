@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Big-endian numbers in octets. All results are int64, so that kernels never mix signs (Numba would go to float64)."""
+"""Big-endian numbers in bytes. All results are int64, so that kernels never mix signs (Numba would go to float64)."""
 
 import functools
 
@@ -12,8 +12,8 @@ inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_
 
 
 @inner
-def octet(b, i):
-    """One octet at ``i``."""
+def get8(b, i):
+    """The byte at ``i``."""
     return np.int64(b[i])
 
 

@@ -10,11 +10,12 @@ from softib.agents.kernels.route import end_port
 from softib.fabric.columns import CCT_ENTRIES
 from softib.iba import cc
 from softib.iba import constants as c
+from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
 
 SWITCH, SET = int(c.NodeType.SWITCH), int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
 REFUSED = -1
-DATA, KEY_AT, LOG_AT, CLASS_VERSION = c.SMP_DATA, cc.CC_KEY_AT, cc.CC_LOG_AT, cc.CC_CLASS_VERSION
+KEY_AT, LOG_AT, CLASS_VERSION = cc.CC_KEY_AT, cc.CC_LOG_AT, cc.CC_CLASS_VERSION
 SETTING_SIZE, CA_SIZE = cc.SwitchCongestionSetting.size, cc.CACongestionSetting.size
 CLASS_PORT_INFO, INFO, KEY_INFO, LOG, SWITCH_SETTING, PORT_SETTING, CA_SETTING, TABLE, TIME_STAMP = (
     0x01, cc.CongestionInfo.attr, cc.CongestionKeyInfo.attr, cc.CongestionLogSwitch.attr,
@@ -48,7 +49,7 @@ def key_fits(t, m, end, now):
     """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set is counted and
     starts the lease, at whose end the protect bit falls."""
     info = t.cc_key_info[end]
-    if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[3] != SET:
+    if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[METHOD_AT] != SET:
         return True
     violated(info, t.cc_until, end, VIOLATIONS_AT, LEASE_AT, now)
     return False
@@ -59,16 +60,16 @@ def key_info(t, m, end, is_set):
     """CongestionKeyInfo; with the protect bit set only who knows the CC_Key reads it."""
     info = t.cc_key_info[end]
     if is_set:
-        copy(info, 0, m, DATA, 8)
-        info[PROTECT_AT] = m[DATA + PROTECT_AT] & PROTECT
-        copy(info, LEASE_AT, m, DATA + LEASE_AT, 2)
-        if get16(m, DATA + VIOLATIONS_AT) == 0:
+        copy(info, 0, m, DATA_AT, 8)
+        info[PROTECT_AT] = m[DATA_AT + PROTECT_AT] & PROTECT
+        copy(info, LEASE_AT, m, DATA_AT + LEASE_AT, 2)
+        if get16(m, DATA_AT + VIOLATIONS_AT) == 0:
             clear(info, VIOLATIONS_AT, 2)
     knows = is_set or same(info, 0, m, KEY_AT, 8)
-    clear(m, DATA, 192)
-    copy(m, DATA, info, 0, 16)
+    clear(m, DATA_AT, 192)
+    copy(m, DATA_AT, info, 0, 16)
     if info[PROTECT_AT] & PROTECT and not knows:
-        clear(m, DATA, 8)
+        clear(m, DATA_AT, 8)
     return OK
 
 
@@ -77,13 +78,13 @@ def switch_setting(t, m, switch, is_set):
     """SwitchCongestionSetting: a Set changes what ControlMap names."""
     image = t.cc_switch_setting[switch]
     if is_set:
-        chosen = get32(m, DATA)
+        chosen = get32(m, DATA_AT)
         for i in range(PARTS.shape[0]):
             if (chosen >> PARTS[i, 0]) & 1:
-                copy(image, PARTS[i, 1], m, DATA + PARTS[i, 1], PARTS[i, 2])
-        copy(image, 0, m, DATA, 4)
-    clear(m, DATA, 192)
-    copy(m, DATA, image, 0, SETTING_SIZE)
+                copy(image, PARTS[i, 1], m, DATA_AT + PARTS[i, 1], PARTS[i, 2])
+        copy(image, 0, m, DATA_AT, 4)
+    clear(m, DATA_AT, 192)
+    copy(m, DATA_AT, image, 0, SETTING_SIZE)
     return OK
 
 
@@ -94,7 +95,7 @@ def port_setting(t, m, node, modifier, is_set):
     if first > n:
         return BAD_FIELD
     for i in range(PORT_BLOCK):
-        at = DATA + 4 * i
+        at = DATA_AT + 4 * i
         if first + i > n:
             clear(m, at, 4)
         elif is_set:
@@ -109,13 +110,13 @@ def ca_setting(t, m, end, is_set):
     """CACongestionSetting: a Set changes the entries that ControlMap names."""
     image = t.cc_ca_setting[end]
     if is_set:
-        chosen = get16(m, DATA + CA_MAP_AT)
-        copy(image, 0, m, DATA, ENTRIES_AT)
+        chosen = get16(m, DATA_AT + CA_MAP_AT)
+        copy(image, 0, m, DATA_AT, ENTRIES_AT)
         for sl in range(16):
             if (chosen >> sl) & 1:
-                copy(image, ENTRIES_AT + ENTRY * sl, m, DATA + ENTRIES_AT + ENTRY * sl, ENTRY)
-    clear(m, DATA, 192)
-    copy(m, DATA, image, 0, CA_SIZE)
+                copy(image, ENTRIES_AT + ENTRY * sl, m, DATA_AT + ENTRIES_AT + ENTRY * sl, ENTRY)
+    clear(m, DATA_AT, 192)
+    copy(m, DATA_AT, image, 0, CA_SIZE)
     return OK
 
 
@@ -127,13 +128,13 @@ def control_table(t, m, end, modifier, is_set):
     if first >= CCT_ENTRIES:
         return BAD_FIELD
     if is_set:
-        if get16(m, DATA) >= CCT_ENTRIES:
+        if get16(m, DATA_AT) >= CCT_ENTRIES:
             return BAD_FIELD
-        copy(image, 0, m, DATA, 2)
-        copy(image, CCT_AT + 2 * first, m, DATA + CCT_AT, 2 * CCT_BLOCK)
-    clear(m, DATA, 192)
-    copy(m, DATA, image, 0, 2)
-    copy(m, DATA + CCT_AT, image, CCT_AT + 2 * first, 2 * CCT_BLOCK)
+        copy(image, 0, m, DATA_AT, 2)
+        copy(image, CCT_AT + 2 * first, m, DATA_AT + CCT_AT, 2 * CCT_BLOCK)
+    clear(m, DATA_AT, 192)
+    copy(m, DATA_AT, image, 0, 2)
+    copy(m, DATA_AT + CCT_AT, image, CCT_AT + 2 * first, 2 * CCT_BLOCK)
     return OK
 
 
@@ -149,7 +150,7 @@ def congestion_log(t, m, end, is_switch, now):
 @inner
 def cc_agent(t, m, ingress, now):
     """Answer Get or Set of one congestion control attribute; returns the status, or REFUSED for a wrong CC_Key."""
-    attribute, modifier, is_set = get16(m, 16), get32(m, 20), m[3] == SET
+    attribute, modifier, is_set = get16(m, ATTR_AT), get32(m, MODIFIER_AT), m[METHOD_AT] == SET
     node, end = t.port_node[ingress], end_port(t, ingress)
     is_switch = t.node_type[node] == SWITCH
     if not key_fits(t, m, end, now):
@@ -171,11 +172,11 @@ def cc_agent(t, m, ingress, now):
     if attribute == LOG:
         return congestion_log(t, m, end, is_switch, now)
     if attribute == INFO:
-        clear(m, DATA, 192)
-        m[DATA + TABLE_CAP_AT] = 0 if is_switch else CCT_ENTRIES // CCT_BLOCK
+        clear(m, DATA_AT, 192)
+        m[DATA_AT + TABLE_CAP_AT] = 0 if is_switch else CCT_ENTRIES // CCT_BLOCK
         return OK
     if attribute == TIME_STAMP:
-        clear(m, DATA, 192)
-        put32(m, DATA, (now // PS_PER_TICK) & 0xFFFFFFFF)
+        clear(m, DATA_AT, 192)
+        put32(m, DATA_AT, (now // PS_PER_TICK) & 0xFFFFFFFF)
         return OK
     return BAD_ATTRIBUTE

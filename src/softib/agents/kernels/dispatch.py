@@ -8,7 +8,7 @@ from softib.agents.kernels.cc import REFUSED, cc_agent
 from softib.agents.kernels.mkey import admit
 from softib.agents.kernels.pma import perf_agent
 from softib.agents.kernels.port_info import get_port_info, set_port_info
-from softib.agents.kernels.route import end_port, turn
+from softib.agents.kernels.route import end_port, make_response
 from softib.agents.kernels.sma import (
     guid_info,
     linear_fdb,
@@ -24,6 +24,7 @@ from softib.agents.kernels.sma import (
 )  # fmt: skip
 from softib.agents.kernels.vendor import vendor_agent
 from softib.iba import constants as c
+from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT, MODIFIER_AT, VERSION_AT
 
 A = c.SmpAttr
 NODE_DESC, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO = (
@@ -42,14 +43,16 @@ BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
 )  # fmt: skip
 NOTICE, MELLANOX = int(A.NOTICE), 0x2C9
 
+RESPONSE_BIT = c.RESPONSE_BIT
+
 SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
 
 @inner(inline="always")
 def subnet_agent(t, m, ingress, now):
     """Answer Get or Set of one attribute; returns the status."""
-    attribute, modifier = get16(m, 16), get32(m, 20)
-    is_set = m[3] == SET
+    attribute, modifier = get16(m, ATTR_AT), get32(m, MODIFIER_AT)
+    is_set = m[METHOD_AT] == SET
     if attribute == LFT:
         return linear_fdb(t, m, ingress, modifier, is_set)
     if attribute == PORT_INFO:
@@ -83,17 +86,17 @@ def subnet_agent(t, m, ingress, now):
 @inner
 def arrive_gmp(t, m, ingress, now):
     """A GMP at its destination: performance management, congestion control, Mellanox' vendor class."""
-    klass, method = m[1], m[3]
+    klass, method = m[CLASS_AT], m[METHOD_AT]
     is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
-    if (klass != PERF and klass != CONG_CTRL and not is_vendor) or method & 0x80:
+    if (klass != PERF and klass != CONG_CTRL and not is_vendor) or method & RESPONSE_BIT:
         return FOR_CLIENT
     if method == TRAP_REPRESS:
         return SILENT
-    if m[2] != (2 if klass == CONG_CTRL else 1):
-        turn(m, BAD_VERSION, False)
+    if m[VERSION_AT] != (2 if klass == CONG_CTRL else 1):
+        make_response(m, BAD_VERSION, False)
         return ANSWERED
     if method != GET and method != SET:
-        turn(m, BAD_METHOD, False)
+        make_response(m, BAD_METHOD, False)
         return ANSWERED
     if klass == PERF:
         status = np.int64(perf_agent(t, m, ingress, now))
@@ -103,7 +106,7 @@ def arrive_gmp(t, m, ingress, now):
         status = np.int64(vendor_agent(t, m, ingress, now))
     if status == REFUSED:
         return SILENT
-    turn(m, status, False)
+    make_response(m, status, False)
     return ANSWERED
 
 
@@ -113,30 +116,30 @@ def arrive(t, m, ingress, now, slid):
 
     ``slid`` is the source LID as the packet carries it.
     """
-    klass, method = m[1], m[3]
+    klass, method = m[CLASS_AT], m[METHOD_AT]
     is_smp = klass == SUBN_LID or klass == SUBN_DR
     if not is_smp:
         return arrive_gmp(t, m, ingress, now)
-    if method & 0x80:
+    if method & RESPONSE_BIT:
         return FOR_CLIENT
     if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
         # Its M_Key is looked at as that of a Set (14.2.4.2; hfi1 does so, and OpenSM fills it in).
-        if get16(m, 16) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
+        if get16(m, ATTR_AT) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
             return SILENT
         return FOR_CLIENT
-    if m[2] != 1:
-        turn(m, BAD_VERSION, klass == SUBN_DR)
+    if m[VERSION_AT] != 1:
+        make_response(m, BAD_VERSION, klass == SUBN_DR)
         return ANSWERED
     if is_smp:
-        attribute = get16(m, 16)
+        attribute = get16(m, ATTR_AT)
         # The subnet manager on that node answers for itself; traps and reports are addressed to it.
         if attribute == SM_INFO or method == TRAP or method == REPORT or method == SEND:
             return FOR_CLIENT
         if method != GET and method != SET:
-            turn(m, BAD_METHOD, klass == SUBN_DR)
+            make_response(m, BAD_METHOD, klass == SUBN_DR)
             return ANSWERED
         if not admit(t, m, end_port(t, ingress), now, slid):
             return SILENT
-        turn_status = subnet_agent(t, m, ingress, now)
-        turn(m, turn_status, klass == SUBN_DR)
+        status = subnet_agent(t, m, ingress, now)
+        make_response(m, status, klass == SUBN_DR)
         return ANSWERED

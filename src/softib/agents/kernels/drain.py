@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import inner, octet
+from softib.agents.kernels.big_endian import get8, inner
 from softib.agents.kernels.fault_columns import (
     BITS,
     DRAIN,
@@ -64,8 +64,8 @@ def tick(t, egress, slow, now):
     if until > since:
         row[WAITED] = until
         code = speed_code(t, egress)
-        own = PACKET_OCTETS * 8e3 / (SPEED_GBPS[code] * LANES[t.port_info[egress, WIDTH_AT]])
-        waited = (until - since) * max(0.0, 1.0 - own / drain)
+        link_ps = PACKET_OCTETS * 8e3 / (SPEED_GBPS[code] * LANES[t.port_info[egress, WIDTH_AT]])
+        waited = (until - since) * max(0.0, 1.0 - link_ps / drain)
         grow(t.counters[egress], WAIT, np.int64(waited) * FS_PER_PS // TICK_FS[code])
 
 
@@ -90,7 +90,7 @@ def expire(t, egress, packets, now):
     if slow < 0 or not t.fault[slow, BITS] & SLOW:
         return
     info = t.port_info[egress]
-    life, stall = octet(info, HOQ_AT) & 31, max(octet(info, HOQ_AT) >> 5, 1)
+    life, stall = get8(info, HOQ_AT) & 31, max(get8(info, HOQ_AT) >> 5, 1)
     if life <= HOQ_FOREVER:
         limit = np.int64(HOQ_UNIT_PS) << life
         waits(t, egress, t.fault[slow], now, now + limit * min(np.int64(stall), np.int64(min(packets, np.uint64(7)))))
@@ -113,7 +113,7 @@ def queue(t, egress, ingress, now):
     blocked = drain == math.inf
     if not blocked:
         wait = max(np.int64(0), max(row[DRAINED] - now, 0) - np.int64((CREDITS - 1) * drain))
-    life = octet(t.port_info[egress], HOQ_AT) & 31
+    life = get8(t.port_info[egress], HOQ_AT) & 31
     if t.node_type[t.port_node[egress]] != SWITCH or life > HOQ_FOREVER:
         if blocked:
             hold(t, egress, now)

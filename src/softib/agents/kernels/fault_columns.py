@@ -8,7 +8,7 @@ the random state. ``options[FAULTY]`` is 0 while no port has a fault: then nothi
 
 import numpy as np
 
-from softib.agents.kernels.mad_traffic import MAD_WORDS
+from softib.agents.kernels.mad_traffic import MAD_DWORDS
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
@@ -26,6 +26,6 @@ BER, DRAIN = 0, 1
 LANES = np.ones(256, np.int64)
 for _bit, _n in LANES_BY_BIT.items():
     LANES[_bit] = _n
-PACKET_OCTETS = 4 * float(MAD_WORDS) + 2
+PACKET_OCTETS = 4 * float(MAD_DWORDS) + 2
 """A MAD's packet with its VCRC."""
 WIDTH_AT = PortInfo.link_width_active.byte

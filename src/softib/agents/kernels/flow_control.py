@@ -2,14 +2,14 @@
 """Flow control that fails: the watchdog of late updates, and buffers that overrun (IBA 7.9, 14.2.5.1 traps 130, 131).
 
 A port sends a flow control packet on each VL at least every 65,536 symbol times. Where none arrives for 400,000, the
-receiver has the link recover: that needs errors so dense that six in a row are spoiled. A buffer overruns only when its
+receiver has the link recover: that needs errors so dense that six in a row are corrupted. A buffer overruns only when its
 owner grants credits that it does not have. ``overruns`` int64[ports, 2]: the last update period (65,536 symbol times)
 with an overrun (-1: none yet), and how many such periods came one after the other.
 """
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import inner, octet
+from softib.agents.kernels.big_endian import get8, inner
 from softib.agents.kernels.drain import SPEED_GBPS
 from softib.agents.kernels.fault_columns import LANES, WIDTH_AT
 from softib.agents.kernels.notice import threshold
@@ -28,7 +28,7 @@ RECOVERY, RCV_ERRORS, OVERRUNS = (
     COUNTER_NAMES.index(n) for n in ("link_error_recovery_counter", "port_rcv_errors", "excessive_buffer_overrun_errors")
 )  # fmt: skip
 BUFFER_OVERRUN = DETAIL_COUNTERS.names.index("port_buffer_overrun_errors")
-LATE_UPDATES = VL_COUNTERS.fields["port_vl_xmit_flow_ctl_update_errors"][1] // 8
+UPDATE_ERRORS = VL_COUNTERS.fields["port_vl_xmit_flow_ctl_update_errors"][1] // 8
 TRAP_OVERRUN, TRAP_WATCHDOG = 130, 131
 VLS_AT, THRESHOLDS_AT = PortInfo.operational_vls.byte, PortInfo.overrun_errors.byte
 VLS = np.array([1, 1, 2, 4, 8, 15] + [15] * 10, np.int64)
@@ -44,7 +44,7 @@ def update_ps(t, port):
 
 @inner
 def expiries(slots, lost):
-    """How often ``slots`` flow control packets, each spoiled with probability ``lost``, miss :data:`MISSED` times in a
+    """How often ``slots`` flow control packets, each corrupted with probability ``lost``, miss :data:`MISSED` times in a
     row on average: slots over the mean waiting time of such a run (Feller, vol. 1, XIII.7)."""
     if lost <= 0.0:
         return 0.0
@@ -56,16 +56,16 @@ def expiries(slots, lost):
 
 @inner
 def watchdog(t, port, lost, passed, now):
-    """Let the watchdogs of the VLs of ``port`` run for ``passed`` picoseconds in which updates were spoiled with
+    """Let the watchdogs of the VLs of ``port`` run for ``passed`` picoseconds in which updates were corrupted with
     probability ``lost``. One that fires has the link recover, and the port raises trap 131."""
     if lost < 1e-3:  # less than one in a thousand years (8 VLs at XDR)
         return
-    vls = VLS[octet(t.port_info[port], VLS_AT) >> 4]
+    vls = VLS[get8(t.port_info[port], VLS_AT) >> 4]
     n = poisson(t, vls * expiries(passed / update_ps(t, port), lost))
     if n <= 0:
         return
     row = t.vl_counters[port]
-    grow(row, LATE_UPDATES + min(np.int64(roll(t) * vls), 14), n)
+    grow(row, UPDATE_ERRORS + min(np.int64(roll(t) * vls), 14), n)
     grow(t.counters[port], RECOVERY, n)
     if t.port_peer[port] >= 0:
         grow(t.counters[t.port_peer[port]], RECOVERY, n)
@@ -94,7 +94,7 @@ def overruns(t, port, packets, octets, now):
     else:
         more = max(period - row[LAST], np.int64(0))
     row[LAST] = max(row[LAST], period)
-    limit = np.int64(max(octet(t.port_info[port], THRESHOLDS_AT) & 15, 1))
+    limit = np.int64(max(get8(t.port_info[port], THRESHOLDS_AT) & 15, 1))
     errors = (row[RUN] + more) // limit
     row[RUN] = (row[RUN] + more) % limit
     if errors > 0:

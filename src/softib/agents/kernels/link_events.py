@@ -47,19 +47,19 @@ def sample_until(t, now):
 
 
 @kernel(_nrt=False)
-def tell_change(t, node, flags, now):
+def raise_change_traps(t, node, flags, now):
     """Trap 144 of every end port of ``node``; flags 1 = NodeDescription, 0 = CapabilityMask."""
     describe(t, node, now, flags)
 
 
 @kernel(_nrt=False)
-def tell_local_change(t, end, flags, now):
+def raise_local_change(t, end, flags, now):
     """Trap 144 of one end port."""
     local_change(t, now, end, flags)
 
 
 @kernel(_nrt=False)
-def tell_details(t, end, trap, number, data, now):
+def raise_trap(t, end, trap, number, data, now):
     """Any trap, with its 54 octets of DataDetails."""
     row = notice(t, now, end, trap, number)
     if row >= 0:
@@ -67,6 +67,6 @@ def tell_details(t, end, trap, number, data, now):
 
 
 @kernel(_nrt=False)
-def tell_threshold(t, end, trap, number, now):
+def raise_threshold(t, end, trap, number, now):
     """Trap 129, 130 or 131 of port ``number`` of the node of end port ``end``."""
     threshold(t, now, end, trap, number)

@@ -8,9 +8,10 @@ the ports that have any; :func:`fold` adds them to the counters.
 import numpy as np
 
 from softib.agents.kernels.big_endian import inner
+from softib.agents.kernels.route import TOUCHED
 from softib.fabric.columns import COUNTER_NAMES, SL_COUNTERS
 
-MAD_WORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
+MAD_DWORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
 """PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters do not count."""
 XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
     COUNTER_NAMES.index(n)
@@ -34,18 +35,18 @@ def pass_port(t, port, what):
     """Remember that packets went through ``port``."""
     before = t.passed[port]
     if before == np.uint64(0):
-        n = t.pending[0]
+        n = t.progress[TOUCHED]
         t.touched[n] = port
-        t.pending[0] = n + 1
+        t.progress[TOUCHED] = n + 1
     t.passed[port] = before + what
 
 
 @inner
-def count_way(t, first, last, there_and_back):
-    """Count one MAD on the hops ``first``…``last`` - 1 of ``way`` (rows of the ports that it left), or a request and
+def count_hops(t, first, last, there_and_back):
+    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the ports that it left), or a request and
     its answer on the same links."""
     for i in range(first, last):
-        egress = t.way[i]
+        egress = t.path[i]
         ingress = np.int64(t.port_peer[egress])
         pass_port(t, egress, BOTH if there_and_back else SENT)
         pass_port(t, ingress, BOTH if there_and_back else RECEIVED)
@@ -53,36 +54,36 @@ def count_way(t, first, last, there_and_back):
 
 @inner
 def count_level(t, first, last, level):
-    """The words of one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of ``way``;
+    """What one MAD on a data VL counts by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of ``path``;
     ``level`` -1: it is on VL15, which no SL leads to (IBA 7.6.5)."""
     if level < 0:
         return
     for i in range(first, last):
-        egress = np.int64(t.way[i])
-        add(t.sl_counters[egress], XMIT_SL + level, MAD_WORDS)
-        add(t.sl_counters[np.int64(t.port_peer[egress])], RCV_SL + level, MAD_WORDS)
+        egress = np.int64(t.path[i])
+        add(t.sl_counters[egress], XMIT_SL + level, MAD_DWORDS)
+        add(t.sl_counters[np.int64(t.port_peer[egress])], RCV_SL + level, MAD_DWORDS)
 
 
 @inner
 def count_back(t, first, last):
     """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request came."""
     for i in range(first, last):
-        pass_port(t, np.int64(t.port_peer[t.way[i]]), SENT)
-        pass_port(t, t.way[i], RECEIVED)
+        pass_port(t, np.int64(t.port_peer[t.path[i]]), SENT)
+        pass_port(t, t.path[i], RECEIVED)
 
 
 @inner
 def fold(t):
     """Add what is pending to the counters."""
-    for i in range(t.pending[0]):
+    for i in range(t.progress[TOUCHED]):
         port = t.touched[i]
         sent, received = t.passed[port] & LOW, t.passed[port] >> np.uint64(32)
         t.passed[port] = np.uint64(0)
         row = t.counters[port]
-        add(row, XMIT_DATA, sent * MAD_WORDS)
+        add(row, XMIT_DATA, sent * MAD_DWORDS)
         add(row, XMIT_PKTS, sent)
         add(row, UNICAST_XMIT, sent)
-        add(row, RCV_DATA, received * MAD_WORDS)
+        add(row, RCV_DATA, received * MAD_DWORDS)
         add(row, RCV_PKTS, received)
         add(row, UNICAST_RCV, received)
-    t.pending[0] = 0
+    t.progress[TOUCHED] = 0

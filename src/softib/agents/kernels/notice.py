@@ -9,6 +9,16 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, put16, put32
 from softib.iba import constants as c
+from softib.iba.mad_offsets import (
+    ATTR_AT,
+    CLASS_AT,
+    DR_SLID_AT,
+    HOP_COUNT_AT,
+    METHOD_AT,
+    MKEY_AT,
+    MODIFIER_AT,
+    RETURN_PATH_AT,
+)
 from softib.iba.notice import TrapBadMKey as K
 from softib.iba.notice import TrapCapMaskChange as L
 from softib.iba.notice import TrapPortThreshold as T
@@ -28,8 +38,7 @@ K_LID_AT, K_DRSLID_AT, K_METHOD_AT, K_ATTR_AT, K_MOD_AT, K_MKEY_AT = (
 )  # fmt: skip
 K_HOPS_AT, K_PATH_AT, K_PATH = K.dr_hop_count.byte, K.dr_return_path.byte, K.dr_return_path.count
 DR_NOTICE, TRUNCATED = 0x80, 0x40
-SMP_MKEY_AT, DR_SLID_AT = 24, 32
-RETURN_PATH, SUBN_DR, PERMISSIVE = c.SMP_RETURN_PATH, int(c.MgmtClass.SUBN_DR), c.LID_PERMISSIVE
+SUBN_DR, PERMISSIVE = int(c.MgmtClass.SUBN_DR), c.LID_PERMISSIVE
 DETAILS = 54
 
 
@@ -86,14 +95,14 @@ def bad_mkey(t, m, now, end, slid):
         return
     data = t.notice_data[row]
     put16(data, K_LID_AT, slid)
-    data[K_METHOD_AT] = m[3]
-    put16(data, K_ATTR_AT, get16(m, 16))
-    put32(data, K_MOD_AT, get32(m, 20))
-    copy(data, K_MKEY_AT, m, SMP_MKEY_AT, 8)
-    if m[1] != SUBN_DR:
+    data[K_METHOD_AT] = m[METHOD_AT]
+    put16(data, K_ATTR_AT, get16(m, ATTR_AT))
+    put32(data, K_MOD_AT, get32(m, MODIFIER_AT))
+    copy(data, K_MKEY_AT, m, MKEY_AT, 8)
+    if m[CLASS_AT] != SUBN_DR:
         return
     put16(data, K_DRSLID_AT, get16(m, DR_SLID_AT))
-    hops = np.int64(m[7])
+    hops = np.int64(m[HOP_COUNT_AT])
     shown = min(hops, K_PATH)
     data[K_HOPS_AT] = DR_NOTICE | (TRUNCATED if hops > shown else 0) | shown
-    copy(data, K_PATH_AT, m, RETURN_PATH + 1, shown)
+    copy(data, K_PATH_AT, m, RETURN_PATH_AT + 1, shown)

@@ -2,15 +2,15 @@
 """Partitions: which GMPs reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
 
 A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it when any entry of
-its own table matches: the same low 15 bits, and one of the two a full member. Switch ports with partition enforcement
-apply the same rule with their own table to what comes in or goes out.
+its responder_pkey table matches: the same low 15 bits, and one of the two a full member. Switch ports with partition enforcement
+apply the same rule with their responder_pkey table to what comes in or goes out.
 """
 
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
 from softib.agents.kernels.notice import notice
-from softib.agents.kernels.route import FORWARD, HOPS, end_port
+from softib.agents.kernels.route import HOPS, REQUEST_HOPS, end_port
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba.notice import TrapBadKey as B
@@ -62,24 +62,28 @@ def in_partition(t, port, pkey):
 
 
 @inner
-def refuses(t, port, pkey, way):
-    """True when ``port`` is a switch's external port that enforces partitions on ``way`` (in or out) and does not know
+def refuses(t, port, pkey, direction):
+    """True when ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does not know
     the P_Key.
 
     Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a limited member sends
     comes in with the very entry, limited, that stands there, so membership is compared on the way out alone: there
     limited to limited ends.
     """
-    if not t.port_info[port, ENFORCE_AT] & way or t.node_type[t.port_node[port]] != SWITCH or t.port_num[port] == 0:
+    if (
+        not t.port_info[port, ENFORCE_AT] & direction
+        or t.node_type[t.port_node[port]] != SWITCH
+        or t.port_num[port] == 0
+    ):
         return False
-    if way == ENFORCE_IN:
+    if direction == ENFORCE_IN:
         return not in_partition(t, port, pkey)
     return matching(t, port, pkey) == 0
 
 
 @inner
-def tell_switch(t, port, pkey, slid, dlid, sl, now):
-    """Trap 259, where the switch has it."""
+def switch_violation(t, port, pkey, slid, dlid, sl, now):
+    """Raise trap 259, where the switch has it."""
     end = end_port(t, port)
     if not get32(t.port_info[end], CAP_MASK_AT) & SWITCH_TRAP:
         return
@@ -99,7 +103,7 @@ def tell_switch(t, port, pkey, slid, dlid, sl, now):
 
 
 @inner
-def tell_end(t, end, pkey, slid, dlid, sl, now):
+def end_port_violation(t, end, pkey, slid, dlid, sl, now):
     """Count a P_Key violation of end port ``end`` and raise trap 257."""
     info = t.port_info[end]
     violations = get16(info, VIOLATIONS_AT)
@@ -118,20 +122,20 @@ def tell_end(t, end, pkey, slid, dlid, sl, now):
 
 @inner
 def enforced(t, first, last, pkey, slid, dlid, sl, now):
-    """The hop of ``way`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted, and told.
+    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted and reported.
 
     A packet that is refused as it leaves did not take that hop; one refused as it arrives did.
     """
     for i in range(first, last):
-        egress = t.way[i]
+        egress = t.path[i]
         ingress = np.int64(t.port_peer[egress])
         if refuses(t, egress, pkey, ENFORCE_OUT):
             t.counters[egress, XMIT_CONSTRAINT] += np.uint64(1)
-            tell_switch(t, egress, pkey, slid, dlid, sl, now)
+            switch_violation(t, egress, pkey, slid, dlid, sl, now)
             return np.int64(i)
         if refuses(t, ingress, pkey, ENFORCE_IN):
             t.counters[ingress, RCV_CONSTRAINT] += np.uint64(1)
-            tell_switch(t, ingress, pkey, slid, dlid, sl, now)
+            switch_violation(t, ingress, pkey, slid, dlid, sl, now)
             return np.int64(i + 1)
     return np.int64(-1)
 
@@ -140,7 +144,7 @@ def enforced(t, first, last, pkey, slid, dlid, sl, now):
 def partitioned(t, port, at, index, sl, dlid, now):
     """Number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
 
-    The way back is asked too, with the entry of the responder's table that its answer carries: a request whose answer a
+    The path of the answer is checked too, with the entry of the responder's table that its answer carries: a request whose answer a
     switch would refuse is not carried out.
     """
     home, end = end_port(t, port), end_port(t, at)
@@ -148,14 +152,14 @@ def partitioned(t, port, at, index, sl, dlid, now):
         return np.int64(0)
     pkey = np.int64(t.pkeys[np.int64(t.pkey_base[home]) + index])
     slid = get16(t.port_info[home], LID_AT)
-    forward, hops = t.pending[FORWARD], t.pending[HOPS]
+    forward, hops = t.progress[REQUEST_HOPS], t.progress[HOPS]
     refused = enforced(t, 0, forward, pkey, slid, dlid, sl, now)
     if refused >= 0:
         return refused
-    own = matching(t, end, pkey)
-    if end != home and own == 0:
-        tell_end(t, end, pkey, slid, dlid, sl, now)
+    responder_pkey = matching(t, end, pkey)
+    if end != home and responder_pkey == 0:
+        end_port_violation(t, end, pkey, slid, dlid, sl, now)
         return forward
-    if enforced(t, forward, hops, own, dlid, slid, sl, now) >= 0:
+    if enforced(t, forward, hops, responder_pkey, dlid, slid, sl, now) >= 0:
         return forward
     return np.int64(-1)

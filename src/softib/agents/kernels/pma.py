@@ -18,11 +18,11 @@ from softib.agents.kernels.samples import samples_control, samples_result
 from softib.fabric import columns
 from softib.iba import constants as c
 from softib.iba import perf
+from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT
 
 SWITCH = int(c.NodeType.SWITCH)
 SET = int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
-DATA = c.SMP_DATA
 ALL_PORTS = perf.ALL_PORTS
 CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION = (
     perf.ClassPortInfo.attr, perf.PortCounters.attr, perf.PortCountersExtended.attr,
@@ -38,11 +38,11 @@ QP1_DROPPED = int(perf.CapMask.QP1_DROPPED)
 ADDITIONAL = int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS)
 RESP_TIME = 18  # 1.07 s, as adapters report
 TRAP_AT, TRAP_OCTETS = perf.ClassPortInfo.trap_gid.byte, 32
-PORT_SELECT_AT = DATA + perf.PortCounters.port_select.byte
-SELECT_AT = DATA + perf.PortCounters.counter_select.byte
-SELECT2_AT = DATA + perf.PortCounters.counter_select2.byte
-EXT_SELECT2_AT = DATA + perf.PortCountersExtended.counter_select2.byte
-EXT_SPEEDS_SELECT_AT = DATA + perf.PortExtendedSpeedsCounters.counter_select.byte
+PORT_SELECT_AT = DATA_AT + perf.PortCounters.port_select.byte
+SELECT_AT = DATA_AT + perf.PortCounters.counter_select.byte
+SELECT2_AT = DATA_AT + perf.PortCounters.counter_select2.byte
+EXT_SELECT2_AT = DATA_AT + perf.PortCountersExtended.counter_select2.byte
+EXT_SPEEDS_SELECT_AT = DATA_AT + perf.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (
     "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
@@ -82,36 +82,36 @@ _ATTRIBUTES = (
 
 
 def _tables():
-    """NodeFinder int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
-    attributes int64[n, 5]: ID, group, first and last place, which ``op_code`` it counts."""
-    places, attributes = [], []
+    """Fields int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
+    attributes int64[n, 5]: ID, group, first and last field, which ``op_code`` it counts."""
+    fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
         known = {n for g in GROUPS for n in g.names}
         names = names or [f.name for f in struct.named() if f.name in known]
         group = next(i for i, g in enumerate(GROUPS) if names[0] in g.names)
-        begin = len(places)
+        begin = len(fields)
         for name in names:
             f, column = struct.fields[name], GROUPS[group].fields[name][1] // 8
-            places += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
+            fields += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
         op = (perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData)
-        attributes.append((struct.attr, group, begin, len(places), op.index(struct) if struct in op else NO_OP_CODE))
-    return np.array(places, np.int64), np.array(attributes, np.int64)
+        attributes.append((struct.attr, group, begin, len(fields), op.index(struct) if struct in op else NO_OP_CODE))
+    return np.array(fields, np.int64), np.array(attributes, np.int64)
 
 
-PLACES, ATTRIBUTES = _tables()
+FIELDS, ATTRIBUTES = _tables()
 
 
 @inner
 def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
     """ClassPortInfo of a GSI class; a Set keeps where its traps go (13.4.8.1). ``which`` row of ``class_traps``."""
     if is_set:
-        copy(t.class_traps[end, which], 0, m, DATA + TRAP_AT, TRAP_OCTETS)
-    clear(m, DATA, 192)
-    m[DATA] = 1
-    m[DATA + 1] = version
-    put16(m, DATA + CAP_MASK_AT, cap_mask)
-    put32(m, DATA + CAP_MASK2_AT, (cap_mask2 << 5) | RESP_TIME)
-    copy(m, DATA + TRAP_AT, t.class_traps[end, which], 0, TRAP_OCTETS)
+        copy(t.class_traps[end, which], 0, m, DATA_AT + TRAP_AT, TRAP_OCTETS)
+    clear(m, DATA_AT, 192)
+    m[DATA_AT] = 1
+    m[DATA_AT + 1] = version
+    put16(m, DATA_AT + CAP_MASK_AT, cap_mask)
+    put32(m, DATA_AT + CAP_MASK2_AT, (cap_mask2 << 5) | RESP_TIME)
+    copy(m, DATA_AT + TRAP_AT, t.class_traps[end, which], 0, TRAP_OCTETS)
     return OK
 
 
@@ -136,24 +136,24 @@ def counting(t, m, row, first, last, is_set):
     if op != NO_OP_CODE:
         if is_set:
             for port in range(first, last + 1):
-                t.op_code[port, op] = m[DATA]
-        m[DATA] = t.op_code[first, op]
+                t.op_code[port, op] = m[DATA_AT]
+        m[DATA_AT] = t.op_code[first, op]
     if group == 0:
-        counters_of(t.counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.counters, m, first, last, FIELDS, begin, end, selected, is_set)
     elif group == 1:
-        counters_of(t.detail_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.detail_counters, m, first, last, FIELDS, begin, end, selected, is_set)
     elif group == 2:
-        counters_of(t.vl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.vl_counters, m, first, last, FIELDS, begin, end, selected, is_set)
     elif group == 3:
-        counters_of(t.sl_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.sl_counters, m, first, last, FIELDS, begin, end, selected, is_set)
     else:
-        counters_of(t.lane_counters, m, first, last, PLACES, begin, end, selected, is_set)
+        counters_of(t.lane_counters, m, first, last, FIELDS, begin, end, selected, is_set)
 
 
 @inner
 def perf_agent(t, m, ingress, now):
     """Answer Get or Set of one PerfMgt attribute; returns the status."""
-    attribute, is_set = get16(m, 16), m[3] == SET
+    attribute, is_set = get16(m, ATTR_AT), m[METHOD_AT] == SET
     node, end = t.port_node[ingress], end_port(t, ingress)
     is_switch = t.node_type[node] == SWITCH
     fold(t)

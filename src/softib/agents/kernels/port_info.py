@@ -4,12 +4,13 @@
 import numpy as np
 
 from softib.agents.kernels.ber import settle
-from softib.agents.kernels.big_endian import clear, copy, get16, inner, octet, same
+from softib.agents.kernels.big_endian import clear, copy, get8, get16, inner, same
 from softib.agents.kernels.fault_columns import BITS, CUT, DEAD
 from softib.agents.kernels.notice import notice
 from softib.agents.kernels.training import agree
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
+from softib.iba.mad_offsets import DATA_AT, MKEY_AT
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
 from softib.iba.smp import PortInfo as P
 from softib.iba.smp import SwitchInfo
@@ -19,7 +20,6 @@ DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortSta
 POLLING, DISABLED, LINK_UP = int(c.PhysState.POLLING), int(c.PhysState.DISABLED), int(c.PhysState.LINK_UP)
 OK, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD)
 LID_MCAST_MIN = c.LID_MCAST_MIN
-DATA, SMP_MKEY_AT = c.SMP_DATA, 24
 TRAP_LINK_STATE = 128
 LINK_DOWNED = COUNTER_NAMES.index("link_downed_counter")
 
@@ -85,11 +85,11 @@ def get_port_info(t, m, ingress, number):
     port = selected_port(t, ingress, number)
     if port < 0:
         return BAD_FIELD
-    hide_mkey = octet(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, SMP_MKEY_AT, 8)
-    copy(m, DATA, t.port_info[port], 0, 64)
-    m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    hide_mkey = get8(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, MKEY_AT, 8)
+    copy(m, DATA_AT, t.port_info[port], 0, 64)
+    m[DATA_AT + LOCAL_PORT_AT] = t.port_num[ingress]
     if hide_mkey:
-        clear(m, DATA, 8)
+        clear(m, DATA_AT, 8)
     return OK
 
 
@@ -101,14 +101,14 @@ def set_port_info(t, m, ingress, number, now):
         return BAD_FIELD
     kind = kind_of(t, port)
     status = BAD_FIELD
-    if (kind != CA_PORT or port == ingress) and valid(t, m[DATA : DATA + 64], t.port_info[port], kind):
-        apply(t, m[DATA : DATA + 64], port, kind, now)
+    if (kind != CA_PORT or port == ingress) and valid(t, m[DATA_AT : DATA_AT + 64], t.port_info[port], kind):
+        apply(t, m[DATA_AT : DATA_AT + 64], port, kind, now)
         status = OK
-    reregister = m[DATA + REREGISTER_AT] & 0x80
-    copy(m, DATA, t.port_info[port], 0, 64)
-    m[DATA + LOCAL_PORT_AT] = t.port_num[ingress]
+    reregister = m[DATA_AT + REREGISTER_AT] & 0x80
+    copy(m, DATA_AT, t.port_info[port], 0, 64)
+    m[DATA_AT + LOCAL_PORT_AT] = t.port_num[ingress]
     if status == OK and kind != EXTERNAL:
-        m[DATA + REREGISTER_AT] |= reregister
+        m[DATA_AT + REREGISTER_AT] |= reregister
         if reregister:
             t.reregisters[port] += np.uint32(1)
     return status
@@ -135,30 +135,30 @@ def unicast(new, old, at):
 @inner
 def valid(t, new, old, kind):
     """True when every component of the request ``new`` is legal for a port that reads ``old``."""
-    state, phys = octet(new, STATE_AT) & 15, octet(new, PHYS_AT) >> 4
+    state, phys = get8(new, STATE_AT) & 15, get8(new, PHYS_AT) >> 4
     if kind != EXTERNAL:
         if not unicast(new, old, LID_AT) or not unicast(new, old, SM_LID_AT):
             return False
     if kind != PORT0:
-        if STATE_AFTER_SET[octet(old, STATE_AT) & 15, state] == INVALID:
+        if STATE_AFTER_SET[get8(old, STATE_AT) & 15, state] == INVALID:
             return False
         # A physical state can be asked for with PortState "no change" or "down" only.
         if phys > DISABLED or (phys != 0 and state > DOWN):
             return False
-        if (octet(new, PHYS_AT) & 15) > POLLING:
+        if (get8(new, PHYS_AT) & 15) > POLLING:
             return False
-        if not enabled_ok(octet(new, WIDTH_ENABLED_AT), octet(old, WIDTH_SUPPORTED_AT), 0xFF):
+        if not enabled_ok(get8(new, WIDTH_ENABLED_AT), get8(old, WIDTH_SUPPORTED_AT), 0xFF):
             return False
-        if not enabled_ok(octet(new, SPEED_ENABLED_AT) & 15, octet(old, STATE_AT) >> 4, 15):
+        if not enabled_ok(get8(new, SPEED_ENABLED_AT) & 15, get8(old, STATE_AT) >> 4, 15):
             return False
-        ext = octet(new, EXT_ENABLED_AT) & 31
-        if ext != EXT_NONE and not enabled_ok(ext, octet(old, EXT_SUPPORTED_AT) & 15, EXT_ALL):
+        ext = get8(new, EXT_ENABLED_AT) & 31
+        if ext != EXT_NONE and not enabled_ok(ext, get8(old, EXT_SUPPORTED_AT) & 15, EXT_ALL):
             return False
-        if not enabled_ok(octet(new, EXT2_AT) & 7, (octet(old, EXT2_AT) >> 3) & 3, 7):
+        if not enabled_ok(get8(new, EXT2_AT) & 7, (get8(old, EXT2_AT) >> 3) & 3, 7):
             return False
-    if has_mtu(old, kind) and (octet(new, MTU_AT) >> 4) > (octet(old, MTU_CAP_AT) & 15):
+    if has_mtu(old, kind) and (get8(new, MTU_AT) >> 4) > (get8(old, MTU_CAP_AT) & 15):
         return False
-    return not has_vls(old, kind) or (octet(new, OPER_VLS_AT) >> 4) <= (octet(old, VL_CAP_AT) >> 4)
+    return not has_vls(old, kind) or (get8(new, OPER_VLS_AT) >> 4) <= (get8(old, VL_CAP_AT) >> 4)
 
 
 @inner
@@ -166,13 +166,13 @@ def has_mtu(old, kind):
     """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's components of one are unused
     there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of them, and take what a manager writes there all the same.
     """
-    return kind != PORT0 or (octet(old, MTU_CAP_AT) & 15) != 0
+    return kind != PORT0 or (get8(old, MTU_CAP_AT) & 15) != 0
 
 
 @inner
 def has_vls(old, kind):
     """False for a port 0 that reads VLCap 0, as :func:`has_mtu`."""
-    return kind != PORT0 or (octet(old, VL_CAP_AT) >> 4) != 0
+    return kind != PORT0 or (get8(old, VL_CAP_AT) >> 4) != 0
 
 
 @inner
@@ -181,11 +181,11 @@ def apply(t, new, port, kind, now):
     info = t.port_info[port]
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
-        info[i] = (octet(info, i) & ~mask) | (octet(new, i) & mask)
-    if octet(new, MTU_AT) >> 4 and has_mtu(info, kind):
-        info[MTU_AT] = (octet(info, MTU_AT) & 0x0F) | (octet(new, MTU_AT) & 0xF0)
-    if octet(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):
-        info[OPER_VLS_AT] = (octet(info, OPER_VLS_AT) & 0x0F) | (octet(new, OPER_VLS_AT) & 0xF0)
+        info[i] = (get8(info, i) & ~mask) | (get8(new, i) & mask)
+    if get8(new, MTU_AT) >> 4 and has_mtu(info, kind):
+        info[MTU_AT] = (get8(info, MTU_AT) & 0x0F) | (get8(new, MTU_AT) & 0xF0)
+    if get8(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):
+        info[OPER_VLS_AT] = (get8(info, OPER_VLS_AT) & 0x0F) | (get8(new, OPER_VLS_AT) & 0xF0)
     if kind != EXTERNAL:
         # Violation counters stop at their maximum; writing 0 clears them, anything else is ignored.
         for i in range(VIOLATIONS_AT, VIOLATIONS_AT + 6, 2):
@@ -193,53 +193,53 @@ def apply(t, new, port, kind, now):
                 clear(info, i, 2)
     if kind != PORT0:
         enable(new, info)
-        if octet(new, PHYS_AT) & 15:
-            info[PHYS_AT] = (octet(info, PHYS_AT) & 0xF0) | (octet(new, PHYS_AT) & 0x0F)
-        change_state(t, port, (octet(new, STATE_AT) & 15), (octet(new, PHYS_AT) >> 4), now)
+        if get8(new, PHYS_AT) & 15:
+            info[PHYS_AT] = (get8(info, PHYS_AT) & 0xF0) | (get8(new, PHYS_AT) & 0x0F)
+        change_state(t, port, (get8(new, STATE_AT) & 15), (get8(new, PHYS_AT) >> 4), now)
 
 
 @inner
 def enable(new, info):
     """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means all that is supported."""
-    width = octet(new, WIDTH_ENABLED_AT)
+    width = get8(new, WIDTH_ENABLED_AT)
     if width:
-        info[WIDTH_ENABLED_AT] = octet(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
-    speed = octet(new, SPEED_ENABLED_AT) & 15
+        info[WIDTH_ENABLED_AT] = get8(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
+    speed = get8(new, SPEED_ENABLED_AT) & 15
     if speed:
-        speed = octet(info, STATE_AT) >> 4 if speed == 15 else speed
-        info[SPEED_ENABLED_AT] = (octet(info, SPEED_ENABLED_AT) & 0xF0) | speed
-    ext = octet(new, EXT_ENABLED_AT) & 31
+        speed = get8(info, STATE_AT) >> 4 if speed == 15 else speed
+        info[SPEED_ENABLED_AT] = (get8(info, SPEED_ENABLED_AT) & 0xF0) | speed
+    ext = get8(new, EXT_ENABLED_AT) & 31
     if ext:
-        ext = octet(info, EXT_SUPPORTED_AT) & 15 if ext == EXT_ALL else ext
-        info[EXT_ENABLED_AT] = (octet(info, EXT_ENABLED_AT) & 0xE0) | ext
-    ext2 = octet(new, EXT2_AT) & 7
+        ext = get8(info, EXT_SUPPORTED_AT) & 15 if ext == EXT_ALL else ext
+        info[EXT_ENABLED_AT] = (get8(info, EXT_ENABLED_AT) & 0xE0) | ext
+    ext2 = get8(new, EXT2_AT) & 7
     if ext2:
-        ext2 = (octet(info, EXT2_AT) >> 3) & 3 if ext2 == 7 else ext2
-        info[EXT2_AT] = (octet(info, EXT2_AT) & 0xF8) | ext2
+        ext2 = (get8(info, EXT2_AT) >> 3) & 3 if ext2 == 7 else ext2
+        info[EXT2_AT] = (get8(info, EXT2_AT) & 0xF8) | ext2
 
 
 @inner
 def change_state(t, port, state, phys, now):
     """Follow the state table; going down drops the link, which then trains anew unless it is disabled."""
-    old = octet(t.port_info[port], STATE_AT) & 15
+    old = get8(t.port_info[port], STATE_AT) & 15
     target = np.int64(STATE_AFTER_SET[old, state])
     if phys == 0 and state != DOWN:
         if target != old:
-            t.port_info[port, STATE_AT] = (octet(t.port_info[port], STATE_AT) & 0xF0) | target
+            t.port_info[port, STATE_AT] = (get8(t.port_info[port], STATE_AT) & 0xF0) | target
         return
     if phys == 0:
         # "Down" alone leaves a disabled port disabled; otherwise LinkDownDefaultState says what follows. A sleeping
         # port wakes when its peer polls, so it trains as well.
-        if octet(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
+        if get8(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
             return
-        phys = octet(t.port_info[port], PHYS_AT) & 15
+        phys = get8(t.port_info[port], PHYS_AT) & 15
         if phys == 0:
             phys = POLLING
     put_state(t, port, DOWN, phys, True, now)
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
-    if (octet(t.port_info[peer], PHYS_AT) >> 4) != DISABLED:
+    if (get8(t.port_info[peer], PHYS_AT) >> 4) != DISABLED:
         put_state(t, peer, DOWN, POLLING, False, now)
     train(t, port, now)
 
@@ -251,7 +251,7 @@ def train(t, port, now):
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
-    if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED or (octet(t.port_info[peer], PHYS_AT) >> 4) == DISABLED:
+    if (get8(t.port_info[port], PHYS_AT) >> 4) == DISABLED or (get8(t.port_info[peer], PHYS_AT) >> 4) == DISABLED:
         return
     if (t.fault[port, BITS] | t.fault[peer, BITS]) & (CUT | DEAD):
         return
@@ -273,9 +273,9 @@ def drop(t, port, now):
 @inner
 def fail(t, port, now):
     """One end of a link that fails; LinkDownedCounter counts only what was up."""
-    if (octet(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
+    if (get8(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
         return
-    if (octet(t.port_info[port], STATE_AT) & 15) != DOWN:
+    if (get8(t.port_info[port], STATE_AT) & 15) != DOWN:
         t.counters[port, LINK_DOWNED] += np.uint64(1)
     put_state(t, port, DOWN, POLLING, False, now)
 
@@ -286,15 +286,15 @@ def put_state(t, port, state, phys, by_set, now):
     switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
     settle(t, port, now)
     info = t.port_info[port]
-    old = octet(info, STATE_AT) & 15
-    info[STATE_AT] = (octet(info, STATE_AT) & 0xF0) | state
-    info[PHYS_AT] = (octet(info, PHYS_AT) & 0x0F) | (phys << 4)
+    old = get8(info, STATE_AT) & 15
+    info[STATE_AT] = (get8(info, STATE_AT) & 0xF0) | state
+    info[PHYS_AT] = (get8(info, PHYS_AT) & 0x0F) | (phys << 4)
     if by_set or (old == DOWN) == (state == DOWN):
         return
     node = t.port_node[port]
     if t.node_type[node] != SWITCH:
         return
     switch = t.switch_of_node[node]
-    if not octet(t.switch_info[switch], STATE_CHANGE_AT) & STATE_CHANGE_BIT:
+    if not get8(t.switch_info[switch], STATE_CHANGE_AT) & STATE_CHANGE_BIT:
         t.switch_info[switch, STATE_CHANGE_AT] |= STATE_CHANGE_BIT
         notice(t, now, np.int64(t.node_base[node]), TRAP_LINK_STATE, np.int64(t.port_num[port]))

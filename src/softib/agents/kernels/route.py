@@ -3,8 +3,8 @@
 
 Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
 by LID: its port 0), or -1 when it is lost on the way. The ports by which it left the nodes on its way are appended to
-``way``; ``pending[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``pending[LOSS]`` and
-``pending[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
+``path``; ``progress[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``progress[LOSS]`` and
+``progress[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
 """
 
 import numpy as np
@@ -12,26 +12,35 @@ import numpy as np
 from softib.agents.kernels.big_endian import get16, inner, put16
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
+from softib.iba.constants import DR_DIRECTION
+from softib.iba.mad_offsets import (
+    DR_DLID_AT,
+    DR_SLID_AT,
+    HOP_COUNT_AT,
+    HOP_POINTER_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    RETURN_PATH_AT,
+    STATUS_AT,
+)
 from softib.iba.smp import PortInfo, SwitchInfo
 
-SWITCH = int(c.NodeType.SWITCH)
+SWITCH, GET_RESP = int(c.NodeType.SWITCH), int(c.Method.GET_RESP)
 LINK_UP = int(c.PhysState.LINK_UP)
 ARMED, ACTIVE, INIT = int(c.PortState.ARMED), int(c.PortState.ACTIVE), int(c.PortState.INIT)
 PERMISSIVE, MCAST_MIN = c.LID_PERMISSIVE, c.LID_MCAST_MIN
 MAX_HOPS = c.MAX_HOPS
-INITIAL_PATH, RETURN_PATH = c.SMP_INITIAL_PATH, c.SMP_RETURN_PATH
 LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
     PortInfo.lid.byte, PortInfo.lmc.byte, PortInfo.port_state.byte, PortInfo.port_phys_state.byte,
 )  # fmt: skip
 TOP_AT = SwitchInfo.linear_fdb_top.byte
-DR_SLID_AT, DR_DLID_AT = 32, 34
 RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
 DLID_MAPPING, LOOPING, INACTIVE = (
     DETAIL_COUNTERS.names.index(n)
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
-HOPS, FORWARD, LOSS, LOSS_AT, ANSWER_LOST = 1, 2, 3, 4, 5
-"""Elements of ``pending``: hops in ``way``, and how many of them the request took; why and where a MAD is lost; 1 = it is
+TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
+"""Elements of ``progress``: how many ports ``touched`` lists; hops in ``path``, and how many of them the request took; why and where a MAD is lost; 1 = it is
 not the request but its answer."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
@@ -53,15 +62,15 @@ def owns(t, port, lid):
 @inner
 def directed(t, m, port):
     """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA 14.2.2.2)."""
-    count = np.int64(m[7])
+    count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
-    hops = t.pending[HOPS]
-    m[RETURN_PATH] = t.port_num[at]
+    hops = t.progress[HOPS]
+    m[RETURN_PATH_AT] = t.port_num[at]
     for i in range(1, count + 1):
         node = t.port_node[at]
-        out = np.int64(m[INITIAL_PATH + i])
+        out = np.int64(m[INITIAL_PATH_AT + i])
         if out < 1 or out > t.node_nports[node]:
             return -1
         # Only switches pass directed SMPs on; a CA sends them through the port that its path names.
@@ -70,25 +79,25 @@ def directed(t, m, port):
         egress = t.node_base[node] + out
         if not link_up(t, egress):
             return lose(t, PORT_DOWN, egress)
-        t.way[hops] = egress
+        t.path[hops] = egress
         hops += 1
-        t.pending[HOPS] = hops
+        t.progress[HOPS] = hops
         at = np.int64(t.port_peer[egress])
-        m[RETURN_PATH + i] = t.port_num[at]
+        m[RETURN_PATH_AT + i] = t.port_num[at]
     return at
 
 
 @inner
 def directed_back(t, m, port):
     """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
-    count = np.int64(m[7])
+    count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
     at = np.int64(port)
-    hops = t.pending[HOPS]
+    hops = t.progress[HOPS]
     for i in range(count, 0, -1):
         node = t.port_node[at]
-        out = np.int64(m[RETURN_PATH + i])
+        out = np.int64(m[RETURN_PATH_AT + i])
         if out < 1 or out > t.node_nports[node]:
             return -1
         if t.node_type[node] != SWITCH and (i < count or out != t.port_num[at]):
@@ -96,9 +105,9 @@ def directed_back(t, m, port):
         egress = t.node_base[node] + out
         if not link_up(t, egress):
             return lose(t, PORT_DOWN, egress)
-        t.way[hops] = egress
+        t.path[hops] = egress
         hops += 1
-        t.pending[HOPS] = hops
+        t.progress[HOPS] = hops
         at = np.int64(t.port_peer[egress])
     return at
 
@@ -120,7 +129,7 @@ def by_lid(t, port, lid, is_smp):
         egress = lookup(t, node, lid)
     else:
         egress = at
-    hops = t.pending[HOPS]
+    hops = t.progress[HOPS]
     if t.node_type[node] != SWITCH:
         at = np.int64(-1)  # a CA's port sends; nothing came in by it
     # The 63 hops of 14.2.1.2 bind directed routes alone; what passes more switches than there are runs in a circle.
@@ -132,9 +141,9 @@ def by_lid(t, port, lid, is_smp):
         if not link_up(t, egress) or t.port_info[egress, STATE_AT] & 15 < (INIT if is_smp else ACTIVE):
             return lose(t, PORT_DOWN, egress)
         at = np.int64(t.port_peer[egress])
-        t.way[hops] = egress
+        t.path[hops] = egress
         hops += 1
-        t.pending[HOPS] = hops
+        t.progress[HOPS] = hops
         if t.port_info[at, STATE_AT] & 15 < (INIT if is_smp else ARMED):
             return np.int64(-1)
         node = t.port_node[at]
@@ -149,7 +158,7 @@ def by_lid(t, port, lid, is_smp):
 @inner
 def lose(t, why, port):
     """Remember why a MAD is lost at ``port``; returns -1."""
-    t.pending[LOSS], t.pending[LOSS_AT] = why, port
+    t.progress[LOSS], t.progress[LOSS_AT] = why, port
     return np.int64(-1)
 
 
@@ -157,8 +166,8 @@ def lose(t, why, port):
 def blame(t):
     """Count the loss that was remembered: at the port by which a packet came in that a switch cannot forward (no route,
     or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
-    why, port = t.pending[LOSS], t.pending[LOSS_AT]
-    t.pending[LOSS] = NO_LOSS
+    why, port = t.progress[LOSS], t.progress[LOSS_AT]
+    t.progress[LOSS] = NO_LOSS
     if why == PORT_DOWN:
         t.counters[port, XMIT_DISCARDS] += np.uint64(1)
         t.detail_counters[port, INACTIVE] += np.uint64(1)
@@ -191,7 +200,7 @@ def route_smp(t, m, port, dlid):
         at = by_lid(t, at, dlid, True)
         if at < 0:
             return at
-        if m[7] > 0 and t.node_type[t.port_node[at]] != SWITCH:
+        if m[HOP_COUNT_AT] > 0 and t.node_type[t.port_node[at]] != SWITCH:
             return np.int64(-1)
     at = directed(t, m, at)
     target = get16(m, DR_DLID_AT)
@@ -214,8 +223,8 @@ def end_port(t, port):
 
 
 @inner
-def turn(m, status, is_directed):
+def make_response(m, status, is_directed):
     """Make a request its own response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
-    m[3] = 0x81
-    put16(m, 4, (status & 0x7FFF) | (0x8000 if is_directed else 0))
-    m[6] = 0 if is_directed else m[6]
+    m[METHOD_AT] = GET_RESP
+    put16(m, STATUS_AT, (status & 0x7FFF) | (DR_DIRECTION if is_directed else 0))
+    m[HOP_POINTER_AT] = 0 if is_directed else m[HOP_POINTER_AT]

@@ -11,10 +11,11 @@ to the time it is called with, so counts are taken at the first MAD (or ``AgentP
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, octet, put16, put32
+from softib.agents.kernels.big_endian import clear, copy, get8, get16, get32, inner, put16, put32
 from softib.agents.kernels.mad_traffic import fold
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
+from softib.iba.mad_offsets import DATA_AT
 from softib.iba.perf import PortSamplesControl as S
 from softib.iba.perf import PortSamplesResult as R
 from softib.iba.perf import SampleStatus
@@ -22,7 +23,6 @@ from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo as P
 
 OK = int(c.MadStatus.OK)
-DATA = c.SMP_DATA
 DONE, STARTED, RUNNING = int(SampleStatus.DONE), int(SampleStatus.STARTED), int(SampleStatus.RUNNING)
 SELECT_AT, TICK_AT, WIDTH_AT, MASK_AT, MASK2_AT = (
     S.port_select.byte, S.tick.byte, S.counter_width.byte, S.counter_mask0.byte, S.counter_masks_10to14.byte,
@@ -54,8 +54,8 @@ SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) 
 def speed_code(t, port):
     """Code of the active speed of ``port``, 0 = unknown."""
     info = t.port_info[port]
-    plain, ext, ext2 = octet(info, PLAIN_AT) >> 4, octet(info, EXT_AT) >> 4, (octet(info, EXT2_AT) >> 5) & 3
-    mlnx = octet(t.port_mlnx_speed[port], 2)
+    plain, ext, ext2 = get8(info, PLAIN_AT) >> 4, get8(info, EXT_AT) >> 4, (get8(info, EXT2_AT) >> 5) & 3
+    mlnx = get8(t.port_mlnx_speed[port], 2)
     code = np.int64(0)
     for i in range(SPEED_BITS.shape[0]):
         b = SPEED_BITS[i]
@@ -111,33 +111,33 @@ def samples_control(t, m, end, port, now, is_set):
     kept = t.sample_control[end]
     n = t.samplers[0, 0]
     if is_set and status_at(t, end, now) == DONE and n + 1 < t.samplers.shape[0]:
-        copy(kept, START_AT, m, DATA + START_AT, KEPT)
-        kept[SELECT_AT] = m[DATA + SELECT_AT]
+        copy(kept, START_AT, m, DATA_AT + START_AT, KEPT)
+        kept[SELECT_AT] = m[DATA_AT + SELECT_AT]
         fs = TICK_FS[speed_code(t, port)]
-        begin = now + get32(m, DATA + START_AT) * fs // FS_PER_PS
-        until = begin + max(get32(m, DATA + INTERVAL_AT) * fs // FS_PER_PS, 1)
+        begin = now + get32(m, DATA_AT + START_AT) * fs // FS_PER_PS
+        until = begin + max(get32(m, DATA_AT + INTERVAL_AT) * fs // FS_PER_PS, 1)
         t.sample_ps[end, 0], t.sample_ps[end, 1] = begin, until
         t.samplers[n + 1, 0], t.samplers[n + 1, 1], t.samplers[n + 1, 2] = end, port, 0
         t.samplers[0, 0] = n + 1
         advance(t, now)
-    number = m[DATA + SELECT_AT]
-    clear(m, DATA, 192)
-    m[DATA + SELECT_AT], m[DATA + TICK_AT], m[DATA + WIDTH_AT] = number, TICK, WIDTH_32
-    put32(m, DATA + MASK_AT, MASKS_0_TO_9)
-    put16(m, DATA + MASK2_AT, MASKS_10_TO_14)
-    m[DATA + STATUS_AT] = status_at(t, end, now)
-    copy(m, DATA + START_AT, kept, START_AT, KEPT)
+    number = m[DATA_AT + SELECT_AT]
+    clear(m, DATA_AT, 192)
+    m[DATA_AT + SELECT_AT], m[DATA_AT + TICK_AT], m[DATA_AT + WIDTH_AT] = number, TICK, WIDTH_32
+    put32(m, DATA_AT + MASK_AT, MASKS_0_TO_9)
+    put16(m, DATA_AT + MASK2_AT, MASKS_10_TO_14)
+    m[DATA_AT + STATUS_AT] = status_at(t, end, now)
+    copy(m, DATA_AT + START_AT, kept, START_AT, KEPT)
     return OK
 
 
 @inner
 def samples_result(t, m, end, now):
     """What was counted; before the end, what is counted so far."""
-    clear(m, DATA, 192)
+    clear(m, DATA_AT, 192)
     kept, status = t.sample_control[end], status_at(t, end, now)
-    put16(m, DATA + R_TAG_AT, get16(kept, TAG_AT))
-    m[DATA + R_STATUS_AT] = status
-    port = np.int64(t.node_base[t.port_node[end]]) + octet(kept, SELECT_AT)
+    put16(m, DATA_AT + R_TAG_AT, get16(kept, TAG_AT))
+    m[DATA_AT + R_STATUS_AT] = status
+    port = np.int64(t.node_base[t.port_node[end]]) + get8(kept, SELECT_AT)
     for i in range(COUNTERS):
         what = get16(kept, COUNTERS_AT + 2 * i)
         if what < 1 or what > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:
@@ -146,5 +146,5 @@ def samples_result(t, m, end, now):
         if status == RUNNING:
             here = t.counters[port, QUANTITIES[what - 1]]
             value = here - value if here >= value else here
-        put32(m, DATA + R_COUNTER_AT + 4 * i, min(np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF)), 0xFFFFFFFF))
+        put32(m, DATA_AT + R_COUNTER_AT + 4 * i, min(np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF)), 0xFFFFFFFF))
     return OK

@@ -2,8 +2,6 @@
 """One call for a batch of MADs: route each, let the device answer, collect what only a client can answer.
 
 A batch is processed in its order, as one sender's MADs arrive. Outputs are allocated by the caller.
-
-No reference counts (``_nrt=False``): nothing here allocates. The tables are one pointer (:func:`softib.jit.table`).
 """
 
 import numpy as np
@@ -12,14 +10,14 @@ from softib.agents.kernels.ber import survive, survive_back
 from softib.agents.kernels.big_endian import get16, get64, inner
 from softib.agents.kernels.dispatch import ANSWERED, FOR_CLIENT, SUBN_DR, SUBN_LID, arrive
 from softib.agents.kernels.fault_columns import BITS, DEAD, FAULTY
-from softib.agents.kernels.mad_traffic import count_back, count_level, count_way, fold
+from softib.agents.kernels.mad_traffic import count_back, count_hops, count_level, fold
 from softib.agents.kernels.pkey import partitioned
 from softib.agents.kernels.route import (
     ANSWER_LOST,
-    FORWARD,
     HOPS,
     LOSS,
     NO_LOSS,
+    REQUEST_HOPS,
     blame,
     by_lid,
     directed_back,
@@ -28,36 +26,37 @@ from softib.agents.kernels.route import (
 )  # fmt: skip
 from softib.agents.kernels.samples import advance
 from softib.iba import constants as c
+from softib.iba.mad_offsets import BASE_VERSION_AT, CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
 from softib.jit import kernel
 
-PERMISSIVE = c.LID_PERMISSIVE
+PERMISSIVE, RESPONSE_BIT, MAD_SIZE = c.LID_PERMISSIVE, c.RESPONSE_BIT, c.MAD_SIZE
 LID_AT = PortInfo.lid.byte
 
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
-    """Route a MAD by LID, and a request's answer back: ``pending[ANSWER_LOST]`` says when that does not find its way
+    """Route a MAD by LID, and a request's answer back: ``progress[ANSWER_LOST]`` says when that does not find its way
     (the tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
-    t.pending[FORWARD] = t.pending[HOPS]
-    if at < 0 or method & 0x80 or at == port:
+    t.progress[REQUEST_HOPS] = t.progress[HOPS]
+    if at < 0 or method & RESPONSE_BIT or at == port:
         return at
     home = end_port(t, port)
     back = by_lid(t, end_port(t, at), get16(t.port_info[home], LID_AT), is_smp)
-    t.pending[ANSWER_LOST] = back != home
+    t.progress[ANSWER_LOST] = back != home
     return at
 
 
 @inner
 def lost_on_cables(t, first, last, level, now):
-    """True when a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of ``way``; counts the hops that it
+    """True when a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of ``path``; counts the hops that it
     took."""
     end = survive(t, first, last, level < 0, now)
     if end < 0:
         return False
     if t.options[0]:
-        count_way(t, first, end, False)
+        count_hops(t, first, end, False)
         count_level(t, first, end, level)
     return True
 
@@ -68,128 +67,100 @@ def answer_leaves(t, is_directed, level, now):
     if is_directed:
         if t.options[FAULTY] == 0:
             return True
-        end = survive_back(t, t.pending[FORWARD], now)
+        end = survive_back(t, t.progress[REQUEST_HOPS], now)
         if end >= 0 and t.options[0]:
-            count_back(t, end, t.pending[FORWARD])
+            count_back(t, end, t.progress[REQUEST_HOPS])
         return end < 0
-    first, last = t.pending[FORWARD], t.pending[HOPS]
+    first, last = t.progress[REQUEST_HOPS], t.progress[HOPS]
     if t.options[FAULTY] and lost_on_cables(t, first, last, level, now):
         return False
     if t.options[0]:
-        count_way(t, first, last, False)
+        count_hops(t, first, last, False)
         count_level(t, first, last, level)
-        if t.pending[ANSWER_LOST]:
+        if t.progress[ANSWER_LOST]:
             blame(t)
-    return t.pending[ANSWER_LOST] == 0
+    return t.progress[ANSWER_LOST] == 0
 
 
 @kernel(_nrt=False)
-def serve(
-    t, port, now, words, dlid, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row, client_port, counts
-):
-    """As :func:`serve_addressed` for a sender that names neither SL nor P_Key index: both are 0."""
-    none = dlid[:0]
-    serve_addressed(
-        t, port, now, words, dlid, none, none, out, out_words, out_row, out_slid, out_dlid, out_tid, client_row,
-        client_port, counts,
-    )  # fmt: skip
+def serve(t, port, now, mads, q, answers, answers64, a, o):
+    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of ``q``
+    (:data:`~softib.mad.batch.MadColumns`) address them.
 
-
-@kernel(_nrt=False)
-def serve_addressed(
-    t,
-    port,
-    now,
-    words,
-    dlid,
-    sl,
-    pkey_index,
-    out,
-    out_words,
-    out_row,
-    out_slid,
-    out_dlid,
-    out_tid,
-    client_row,
-    client_port,
-    counts,
-):
-    """Send the whole batch ``words`` (MADs of 256 octets as uint64[n, 32]) from ``port``. ``dlid``, ``sl`` and
-    ``pkey_index`` are uint16[n]; the latter two may be empty.
-
-    Answers go to the front of ``out`` (uint8[n, 256]; ``out_words`` are the same octets); ``out_row`` names the request of each. What a client must handle goes to the
-    back of ``out``, growing downwards, with ``client_row`` and ``client_port`` in the same order. ``counts`` gets
-    (answers, for clients).
+    Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), LIDs (as they arrive at
+    ``port``) and TIDs to the rows of ``a`` (MadColumns too); ``o.row`` (:data:`~softib.agents.layout.Outcome`) names the
+    request of each, whose SL, P_Key index and QPs, swapped, are the answer's. What a client must handle goes to the back of ``answers``, growing downwards, with ``o.client_row`` and
+    ``o.client_port`` in the same order. ``o.served`` gets (answers, for clients). ``q.mad``, ``a.mad`` and
+    the other columns are not looked at.
     """
-    n = words.shape[0]
+    n = mads.shape[0]
     k, back = 0, n
     if t.samplers[0, 0]:
         advance(t, now)
-    own = end_port(t, port)
-    home_lid = get16(t.port_info[own], LID_AT)
+    self_port = end_port(t, port)
+    self_lid = get16(t.port_info[self_port], LID_AT)
     faulty = t.options[FAULTY] != 0
     if faulty and t.fault[port, BITS] & DEAD:
         n = 0
     for r in range(n):
-        m = out[k]
-        for i in range(32):
-            out_words[k, i] = words[r, i]
-        if m[0] != 1:
+        m = answers[k]
+        for i in range(MAD_SIZE // 8):
+            answers64[k, i] = mads[r, i]
+        if m[BASE_VERSION_AT] != 1:
             continue
-        is_directed = m[1] == SUBN_DR
-        is_smp = is_directed or m[1] == SUBN_LID
-        level = np.int64(-1) if is_smp else np.int64(sl[r] & 15) if sl.shape[0] > 0 else np.int64(0)
-        t.pending[HOPS] = 0
-        t.pending[FORWARD] = -1
-        t.pending[LOSS] = NO_LOSS
-        t.pending[ANSWER_LOST] = 0
-        if is_directed and m[3] & 0x80:
+        dlid = np.int64(q.dlid[r])
+        is_directed = m[CLASS_AT] == SUBN_DR
+        is_smp = is_directed or m[CLASS_AT] == SUBN_LID
+        level = np.int64(-1) if is_smp else np.int64(q.sl[r] & 15)
+        t.progress[HOPS] = 0
+        t.progress[REQUEST_HOPS] = -1
+        t.progress[LOSS] = NO_LOSS
+        t.progress[ANSWER_LOST] = 0
+        if is_directed and m[METHOD_AT] & RESPONSE_BIT:
             at = directed_back(t, m, port)
         elif is_directed:
-            at = route_smp(t, m, port, np.int64(dlid[r]))
+            at = route_smp(t, m, port, dlid)
         else:
-            at = round_trip(t, port, np.int64(dlid[r]), is_smp, m[3])
-        if t.pending[FORWARD] < 0:
-            t.pending[FORWARD] = t.pending[HOPS]
-        if faulty and lost_on_cables(t, 0, t.pending[FORWARD], level, now):
+            at = round_trip(t, port, dlid, is_smp, m[METHOD_AT])
+        if t.progress[REQUEST_HOPS] < 0:
+            t.progress[REQUEST_HOPS] = t.progress[HOPS]
+        if faulty and lost_on_cables(t, 0, t.progress[REQUEST_HOPS], level, now):
             continue
         if at >= 0 and not is_smp:
-            addressed = sl.shape[0] > 0
-            index = np.int64(pkey_index[r]) if addressed else np.int64(0)
-            refused = partitioned(t, port, at, index, level, np.int64(dlid[r]), now)
+            refused = partitioned(t, port, at, np.int64(q.pkey_index[r]), level, dlid, now)
             if refused >= 0:
                 at = np.int64(-1)
-                t.pending[FORWARD] = refused
-                t.pending[LOSS] = NO_LOSS
+                t.progress[REQUEST_HOPS] = refused
+                t.progress[LOSS] = NO_LOSS
         if at < 0:
             if t.options[0]:
-                count_way(t, 0, t.pending[FORWARD], False)
-                count_level(t, 0, t.pending[FORWARD], level)
+                count_hops(t, 0, t.progress[REQUEST_HOPS], False)
+                count_level(t, 0, t.progress[REQUEST_HOPS], level)
                 blame(t)
             continue
         # A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on
         # the links that it came by.
         if t.options[0] and not is_directed:
-            count_way(t, 0, t.pending[FORWARD], False)
-            count_level(t, 0, t.pending[FORWARD], level)
-        fate = arrive(t, m, at, now, PERMISSIVE if is_directed else home_lid)
+            count_hops(t, 0, t.progress[REQUEST_HOPS], False)
+            count_level(t, 0, t.progress[REQUEST_HOPS], level)
+        fate = arrive(t, m, at, now, PERMISSIVE if is_directed else self_lid)
         arrives = fate != ANSWERED or answer_leaves(t, is_directed, level, now)
         if t.options[0] and is_directed:
-            count_way(t, 0, t.pending[FORWARD], fate == ANSWERED and arrives)
+            count_hops(t, 0, t.progress[REQUEST_HOPS], fate == ANSWERED and arrives)
         if not arrives:
             continue
         if fate == ANSWERED:
-            out_row[k] = r
-            out_tid[k] = get64(m, 8)
-            out_slid[k] = dlid[r]
-            out_dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[own], LID_AT)
+            o.row[k] = r
+            a.tid[k] = get64(m, TID_AT)
+            a.slid[k] = q.dlid[r]
+            a.dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[self_port], LID_AT)
             k += 1
         elif fate == FOR_CLIENT:
             back -= 1
-            client_row[back] = r
-            client_port[back] = end_port(t, at)
-            for i in range(32):
-                out_words[back, i] = out_words[k, i]
+            o.client_row[back] = r
+            o.client_port[back] = end_port(t, at)
+            for i in range(MAD_SIZE // 8):
+                answers64[back, i] = answers64[k, i]
     fold(t)
-    counts[0] = k
-    counts[1] = words.shape[0] - back
+    o.served[0] = k
+    o.served[1] = mads.shape[0] - back

@@ -12,10 +12,10 @@ from softib.agents.kernels.notice import DESC_CHANGED, local_change
 from softib.iba import constants as c
 from softib.iba import smp
 from softib.iba.devices import AGGREGATION_NODE_ID, DEVICES
+from softib.iba.mad_offsets import DATA_AT
 
 SWITCH = int(c.NodeType.SWITCH)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
-DATA = c.SMP_DATA
 MELLANOX = 0x2C9
 MELLANOX_PARTS = np.array(sorted({*DEVICES, AGGREGATION_NODE_ID}), np.int64)
 S, N, P, X = smp.SwitchInfo, smp.NodeInfo, smp.PortInfo, smp.MlnxExtPortInfo
@@ -50,20 +50,20 @@ def node_info(t, m, ingress, modifier, is_set):
     if is_set:
         return BAD_ATTRIBUTE
     node = t.port_node[ingress]
-    clear(m, DATA, 64)
-    m[DATA] = 1
-    m[DATA + 1] = 1
-    m[DATA + 2] = t.node_type[node]
-    m[DATA + 3] = t.node_nports[node]
-    put64(m, DATA + SYS_GUID_AT, t.sys_guid[node])
-    put64(m, DATA + NODE_GUID_AT, t.node_guid[node])
-    put64(m, DATA + PORT_GUID_AT, t.port_guid[ingress])
+    clear(m, DATA_AT, 64)
+    m[DATA_AT] = 1
+    m[DATA_AT + 1] = 1
+    m[DATA_AT + 2] = t.node_type[node]
+    m[DATA_AT + 3] = t.node_nports[node]
+    put64(m, DATA_AT + SYS_GUID_AT, t.sys_guid[node])
+    put64(m, DATA_AT + NODE_GUID_AT, t.node_guid[node])
+    put64(m, DATA_AT + PORT_GUID_AT, t.port_guid[ingress])
     end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
-    put16(m, DATA + PARTITION_CAP_AT, np.int64(t.pkey_cap[end]))
-    put16(m, DATA + DEVICE_AT, np.int64(t.device_id[node]))
-    put32(m, DATA + REVISION_AT, np.int64(t.revision[node]))
+    put16(m, DATA_AT + PARTITION_CAP_AT, np.int64(t.pkey_cap[end]))
+    put16(m, DATA_AT + DEVICE_AT, np.int64(t.device_id[node]))
+    put32(m, DATA_AT + REVISION_AT, np.int64(t.revision[node]))
     # LocalPortNum (8 bits) and VendorID (24 bits) share a word.
-    put32(m, DATA + LOCAL_PORT_AT, (np.int64(t.port_num[ingress]) << 24) | np.int64(t.vendor_id[node]))
+    put32(m, DATA_AT + LOCAL_PORT_AT, (np.int64(t.port_num[ingress]) << 24) | np.int64(t.vendor_id[node]))
     return OK
 
 
@@ -75,11 +75,11 @@ def node_description(t, m, ingress, modifier, is_set, now):
         end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
         if not t.port_info[end, CAP_MASK2_AT + 1] & SET_DESC_BIT:
             return BAD_ATTRIBUTE
-        if not same(t.node_desc[node], 0, m, DATA, 64):
-            copy(t.node_desc[node], 0, m, DATA, 64)
+        if not same(t.node_desc[node], 0, m, DATA_AT, 64):
+            copy(t.node_desc[node], 0, m, DATA_AT, 64)
             describe(t, node, now, DESC_CHANGED)
     else:
-        copy(m, DATA, t.node_desc[node], 0, 64)
+        copy(m, DATA_AT, t.node_desc[node], 0, 64)
     return OK
 
 
@@ -114,13 +114,13 @@ def port_info_extended(t, m, ingress, modifier, is_set):
     image, status = t.port_info_ext[port], OK
     if is_set:
         for at in FEC_ENABLED_AT:
-            if get16(m, DATA + at) & ~(get16(image, at - 2) | NO_FEC):
+            if get16(m, DATA_AT + at) & ~(get16(image, at - 2) | NO_FEC):
                 status = BAD_FIELD
         if status == OK:
             for at in FEC_ENABLED_AT:
-                copy(image, at, m, DATA + at, 2)
-    clear(m, DATA, 64)
-    copy(m, DATA, image, 0, 24)
+                copy(image, at, m, DATA_AT + at, 2)
+    clear(m, DATA_AT, 64)
+    copy(m, DATA_AT, image, 0, 24)
     return status
 
 
@@ -134,8 +134,8 @@ def switch_info(t, m, ingress, modifier, is_set):
     info = t.switch_info[switch]
     status = OK
     if is_set:
-        top = get16(m, DATA + LFDB_TOP_AT)
-        mcast_top = get16(m, DATA + MFDB_TOP_AT)
+        top = get16(m, DATA_AT + LFDB_TOP_AT)
+        mcast_top = get16(m, DATA_AT + MFDB_TOP_AT)
         has_mcast_top = t.port_info[t.node_base[node], CAP_MASK_AT] & MCAST_TOP_BIT != 0
         legal_mcast = mcast_top == 0 or NO_MCAST_TOP <= mcast_top < LID_MCAST_MIN + get16(info, MFDB_CAP_AT)
         if (top > 0 and top >= get16(info, LFDB_CAP_AT)) or (has_mcast_top and not legal_mcast):
@@ -144,9 +144,9 @@ def switch_info(t, m, ingress, modifier, is_set):
             put16(info, LFDB_TOP_AT, top)
             if has_mcast_top:
                 put16(info, MFDB_TOP_AT, mcast_top)
-            kept = info[LIFE_AT] & (0x07 & ~(m[DATA + LIFE_AT] & 0x04))
-            info[LIFE_AT] = (m[DATA + LIFE_AT] & 0xF8) | kept
-    copy(m, DATA, info, 0, 64)
+            kept = info[LIFE_AT] & (0x07 & ~(m[DATA_AT + LIFE_AT] & 0x04))
+            info[LIFE_AT] = (m[DATA_AT + LIFE_AT] & 0xF8) | kept
+    copy(m, DATA_AT, info, 0, 64)
     return status
 
 
@@ -160,7 +160,7 @@ def guid_info(t, m, ingress, modifier, is_set):
         return BAD_FIELD
     base = np.int64(t.guid_base[end]) + first
     for i in range(8):
-        at = DATA + 8 * i
+        at = DATA_AT + 8 * i
         if first + i < cap and base + i < t.guids.shape[0]:
             if is_set and first + i > 0:
                 v = np.uint64(0)
@@ -188,7 +188,7 @@ def pkey_table(t, m, ingress, modifier, is_set):
         return BAD_FIELD
     base = np.int64(t.pkey_base[port]) + first
     for i in range(32):
-        at = DATA + 2 * i
+        at = DATA_AT + 2 * i
         if first + i < cap:
             if is_set:
                 t.pkeys[base + i] = get16(m, at)
@@ -210,9 +210,9 @@ def sl_to_vl(t, m, ingress, modifier, is_set):
     if t.node_type[node] != SWITCH:
         row = t.sl2vl[t.sl2vl_base[ingress]]
         if is_set:
-            copy(row, 0, m, DATA, 8)
-        copy(m, DATA, row, 0, 8)
-        clear(m, DATA + 8, 56)
+            copy(row, 0, m, DATA_AT, 8)
+        copy(m, DATA_AT, row, 0, 8)
+        clear(m, DATA_AT + 8, 56)
         return OK
     n, base = np.int64(t.node_nports[node]), np.int64(t.node_base[node])
     first_out, first_in = modifier & 0xFF, (modifier >> 8) & 0xFF
@@ -231,10 +231,10 @@ def sl_to_vl(t, m, ingress, modifier, is_set):
         for into in range(first_in, last_in + 1):
             row = t.sl2vl[t.sl2vl_base[base + out] + into]
             if is_set:
-                copy(row, 0, m, DATA, 8)
+                copy(row, 0, m, DATA_AT, 8)
             else:
-                copy(m, DATA, row, 0, 8)
-    clear(m, DATA + 8, 56)
+                copy(m, DATA_AT, row, 0, 8)
+    clear(m, DATA_AT + 8, 56)
     return OK
 
 
@@ -256,9 +256,9 @@ def vl_arbitration(t, m, ingress, modifier, is_set):
         return BAD_FIELD
     row = t.vl_arb[port, block - 1]
     if is_set:
-        copy(row, 0, m, DATA, 2 * here)
-    copy(m, DATA, row, 0, 2 * here)
-    clear(m, DATA + 2 * here, 64 - 2 * here)
+        copy(row, 0, m, DATA_AT, 2 * here)
+    copy(m, DATA_AT, row, 0, 2 * here)
+    clear(m, DATA_AT + 2 * here, 64 - 2 * here)
     return OK
 
 
@@ -275,11 +275,11 @@ def linear_fdb(t, m, ingress, modifier, is_set):
     here = min(cap - first, 64)
     row = t.lft[switch]
     if is_set:
-        copy(row, first, m, DATA, here)
+        copy(row, first, m, DATA_AT, here)
     else:
-        copy(m, DATA, row, first, here)
+        copy(m, DATA_AT, row, first, here)
     for i in range(here, 64):
-        m[DATA + i] = LFT_NO_ROUTE
+        m[DATA_AT + i] = LFT_NO_ROUTE
     return OK
 
 
@@ -295,7 +295,7 @@ def multicast_fdb(t, m, ingress, modifier, is_set):
     if modifier & 0x0FFFFE00 or first >= cap or position * 16 > t.node_nports[node] or position >= t.mft.shape[2]:
         return BAD_FIELD
     for i in range(32):
-        at = DATA + 2 * i
+        at = DATA_AT + 2 * i
         if first + i >= cap:
             clear(m, at, 2)
         elif is_set:
@@ -331,13 +331,13 @@ def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
         port = np.int64(t.node_base[node]) + number
     speeds = t.port_mlnx_speed[port]
     status = OK
-    if is_set and m[DATA + X_CHANGE_AT] & 1:
-        if m[DATA + X_ENABLED_AT] & ~speeds[0]:
+    if is_set and m[DATA_AT + X_CHANGE_AT] & 1:
+        if m[DATA_AT + X_ENABLED_AT] & ~speeds[0]:
             status = BAD_FIELD
         else:
-            speeds[1] = m[DATA + X_ENABLED_AT]
-    clear(m, DATA, 64)
-    m[DATA + X_SUPPORTED_AT] = speeds[0]
-    m[DATA + X_ENABLED_AT] = speeds[1]
-    m[DATA + X_ACTIVE_AT] = speeds[2]
+            speeds[1] = m[DATA_AT + X_ENABLED_AT]
+    clear(m, DATA_AT, 64)
+    m[DATA_AT + X_SUPPORTED_AT] = speeds[0]
+    m[DATA_AT + X_ENABLED_AT] = speeds[1]
+    m[DATA_AT + X_ACTIVE_AT] = speeds[2]
     return status

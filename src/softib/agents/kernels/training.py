@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import inner, octet
+from softib.agents.kernels.big_endian import get8, inner
 from softib.iba.rates import SPEEDS, WIDTH_BITS
 from softib.iba.smp import PortInfo as P
 from softib.iba.smp import PortInfoExtended as E
@@ -30,10 +30,10 @@ FEC_AT, FEC_CAP_AT, RS_ACTIVE = E.fec_mode_active.byte, E.cap_mask.byte + 3, 2
 def enabled_speeds(t, port):
     """Bit mask over speed codes that ``port`` enables."""
     info = t.port_info[port]
-    plain, ext, ext2 = octet(info, ACTIVE_AT) & 15, octet(info, EXT_ENABLED_AT) & 31, octet(info, EXT2_AT) & 7
+    plain, ext, ext2 = get8(info, ACTIVE_AT) & 15, get8(info, EXT_ENABLED_AT) & 31, get8(info, EXT2_AT) & 7
     if ext == EXT_NONE:
         ext = np.int64(0)
-    mlnx = octet(t.port_mlnx_speed[port], MLNX_ENABLED)
+    mlnx = get8(t.port_mlnx_speed[port], MLNX_ENABLED)
     mask = np.int64(0)
     for i in range(CODES.shape[0]):
         named = (plain & BITS[i, 0]) | (ext & BITS[i, 1]) | (ext2 & BITS[i, 2])
@@ -48,7 +48,7 @@ def agree(t, port, peer):
 
     No faster and no wider than the cable was at the start: what spoils a link is not mended by training.
     """
-    widths = octet(t.port_info[port], WIDTH_ENABLED_AT) & octet(t.port_info[peer], WIDTH_ENABLED_AT)
+    widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
     mine, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)
     speeds = mine & theirs
     width, fastest = -1, -1
@@ -65,9 +65,9 @@ def agree(t, port, peer):
         info[WIDTH_ACTIVE_AT] = WIDTH_BIT[width]
         ext, ext2 = BITS[fastest, 1], BITS[fastest, 2]
         plain = PLAIN_WHEN_EXT if ext or ext2 else BITS[fastest, 0]
-        info[ACTIVE_AT] = (octet(info, ACTIVE_AT) & 0x0F) | (plain << 4)
-        info[EXT_ACTIVE_AT] = (octet(info, EXT_ACTIVE_AT) & 0x0F) | (ext << 4)
-        info[EXT2_AT] = (octet(info, EXT2_AT) & 0x9F) | ((ext2 & 3) << 5)
+        info[ACTIVE_AT] = (get8(info, ACTIVE_AT) & 0x0F) | (plain << 4)
+        info[EXT_ACTIVE_AT] = (get8(info, EXT_ACTIVE_AT) & 0x0F) | (ext << 4)
+        info[EXT2_AT] = (get8(info, EXT2_AT) & 0x9F) | ((ext2 & 3) << 5)
         t.port_mlnx_speed[end, MLNX_ACTIVE] = BITS[fastest, 3]
         if t.port_info_ext[end, FEC_CAP_AT]:  # PAM4 lanes work with RS-FEC only; slower ones of ours have none
             t.port_info_ext[end, FEC_AT + 1] = RS_ACTIVE if PAM4[fastest] else 0

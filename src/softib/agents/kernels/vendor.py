@@ -8,6 +8,7 @@ from softib.agents.kernels.mad_traffic import fold
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba import mlnx
+from softib.iba.mad_offsets import ATTR_AT, METHOD_AT, MODIFIER_AT
 
 GET = int(c.Method.GET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
@@ -71,12 +72,12 @@ def config_space(t, m, node, modifier):
 @inner
 def vendor_agent(t, m, ingress, now):
     """Answer Get of one vendor attribute; returns the status."""
-    attribute, node = get16(m, 16), t.port_node[ingress]
-    if m[3] != GET:
+    attribute, node = get16(m, ATTR_AT), t.port_node[ingress]
+    if m[METHOD_AT] != GET:
         return BAD_ATTRIBUTE
     fold(t)
     if attribute == CONFIG_SPACE:
-        return config_space(t, m, node, get32(m, 20))
+        return config_space(t, m, node, get32(m, MODIFIER_AT))
     if attribute != CLASS_PORT_INFO and attribute != GENERAL_INFO and attribute != COUNTER_GROUPS:
         return BAD_ATTRIBUTE
     clear(m, DATA, 232)

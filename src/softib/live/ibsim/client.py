@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba.constants import Method, MgmtClass
-from softib.live.ibsim.wire import FRAME_SIZE
+from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.live.ibsim.wire import FRAME_SIZE, frames_of
 from softib.live.proc import command_name
+from softib.mad.batch import MadBatch
 
 __all__ = ["MANAGER_CLASSES", "Client"]
 
@@ -20,7 +22,6 @@ MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
 dereferences NULL at a MAD of a class that its program did not register, so the other two stay away from it."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
 """Programs of infiniband-diags that wait for requests and send nothing first → the vendor class (OpenIB's) of these."""
-RESPONSE_BIT = 0x80
 DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
 """Datagrams that wait for one client before the oldest of them are lost, as a full receive queue loses them."""
@@ -32,14 +33,17 @@ class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
     Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not take waits in
-    ``queue``. ``gone`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
+    ``queue``. ``closed`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
     """
+
+    waits_forever = True
+    """The stock library has no timeouts."""
 
     def __init__(self, number: int, port: int, sock: socket.socket, peer: Any, source: Any, name: str, pid: int):
         self.number, self.port, self.sock = number, port, sock
         self.peer, self.source, self.name, self.pid = peer, source, name, pid
         self.issm = False
-        self.gone = False
+        self.closed = False
         self.watched = 0
         self.classes = np.zeros(256, np.uint8)
         if sock.family == socket.AF_UNIX and (served := SERVERS.get(command_name(pid))):
@@ -54,15 +58,16 @@ class Client:
         to, and requests of application classes they have sent; what only managers handle (SMPs, traps, SA requests)
         would be taken for an answer there.
         """
-        klass, method = int(mad[1]), int(mad[3])
+        klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT])
         if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
             return bool(self.classes[klass])
         if self.issm:
             return klass in MANAGER_CLASSES
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
-    def deliver(self, frames: np.ndarray) -> None:
-        """Send ``frames`` (uint8[n, 288]), or queue them behind what waits already."""
+    def deliver(self, batch: MadBatch) -> None:
+        """Send MADs, or queue them behind what waits already."""
+        frames = frames_of(batch)
         if self.queue:
             self.queue.extend(bytes(f) for f in frames)
             self.flush()
@@ -75,7 +80,7 @@ class Client:
                 self.queue.extend(bytes(f) for f in frames[i:])
                 break
             except OSError:
-                self.gone = True
+                self.closed = True
                 return
             self.sent += 1
 
@@ -90,7 +95,7 @@ class Client:
             except BlockingIOError:
                 return
             except OSError:
-                self.gone = True
+                self.closed = True
                 return
             self.queue.popleft()
             self.sent += 1
@@ -104,7 +109,7 @@ class Client:
             except BlockingIOError:
                 break
             except OSError:
-                self.gone = True
+                self.closed = True
                 break
             if got == FRAME_SIZE:
                 n += 1
@@ -114,14 +119,14 @@ class Client:
     def alive(self) -> bool:
         """Ask the kernel: connecting again to a Unix socket that nobody holds is refused (a killed program sends no
         DISCONNECT). A UDP client is found out when a send is refused."""
-        if self.sock.family == socket.AF_UNIX and not self.gone:
+        if self.sock.family == socket.AF_UNIX and not self.closed:
             try:
                 self.sock.connect(self.peer)
             except BlockingIOError:
                 pass
             except OSError:
-                self.gone = True
-        return not self.gone
+                self.closed = True
+        return not self.closed
 
     def wait_up_to(self, ms: int) -> None:
         """Set the timeout of receives that wait. (The socket is in blocking mode; everything else says DONTWAIT.)"""

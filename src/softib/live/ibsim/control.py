@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.iba.constants import MgmtClass, SmpAttr
-from softib.iba.smp import NodeInfo, PortInfo
+from softib.iba.constants import DR_DIRECTION, LID_PERMISSIVE, Method, MgmtClass, SmpAttr
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import MadHeader, NodeInfo, PortInfo, Smp
 from softib.live.ibsim.wire import ControlType
 from softib.mad.batch import MadBatch
 
@@ -44,15 +45,21 @@ class IbsimControl:
         """What the port's own SMA answers to its host (a directed route of no hops; the host knows the M_Key)."""
         batch = MadBatch.zeros(1)
         mad = batch.mad[0]
-        mad[:4] = 1, MgmtClass.SUBN_DR, 1, 1
-        mad[16:18] = attr >> 8, attr & 255
-        mad[20:24] = np.frombuffer(struct.pack(">I", modifier), np.uint8)
-        mad[24:32] = self.fabric.port_info[port, :8]
-        mad[32:36] = 255
+        mad[: MadHeader.size] = MadHeader.pack(
+            base_version=1,
+            mgmt_class=MgmtClass.SUBN_DR,
+            class_version=1,
+            method=Method.GET,
+            attr_id=attr,
+            attr_mod=modifier,
+        )
+        Smp.mkey.set(mad, PortInfo.mkey.get(self.fabric.port_info[port]))
+        Smp.dr_slid.set(mad, LID_PERMISSIVE)
+        Smp.dr_dlid.set(mad, LID_PERMISSIVE)
         answers, _ = self.plane.exchange(batch, port)
-        if not len(answers) or answers.mad[0, 5] or answers.mad[0, 4] & 0x7F:
+        if not len(answers) or int(MadHeader.status.get(answers.mad[0])) & ~DR_DIRECTION:
             return None
-        return answers.mad[0, 64:128].tobytes()
+        return answers.mad[0, DATA_AT : DATA_AT + 64].tobytes()
 
     def _node_info(self, port: int, body: bytes) -> bytes | None:
         """NodeInfo, with the NodeGUID that leads the client to the right PortGUID.
@@ -60,10 +67,10 @@ class IbsimControl:
         The stock library makes a PortGUID of NodeGUID + portnum; real adapters number theirs otherwise, and OpenSM
         does not find the port it runs on when the two disagree. MADs carry the true NodeGUID.
         """
-        told = self._ask(port, SmpAttr.NODE_INFO)
-        if told is None:
+        answer = self._ask(port, SmpAttr.NODE_INFO)
+        if answer is None:
             return None
-        info = np.frombuffer(told, np.uint8).copy()
+        info = np.frombuffer(answer, np.uint8).copy()
         guid = int(self.fabric.port_guid[port]) - int(self.fabric.port_num[port])
         NodeInfo.node_guid.set(info, guid & (1 << 64) - 1)
         return info.tobytes()

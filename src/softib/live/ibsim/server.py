@@ -1,11 +1,13 @@
 """The server of ibsim's protocol: stock programs under ``libumad2sim.so`` sit on a fabric's ports.
 
-    server = IbsimServer(MadRouter(AgentPlane(fabric)), UnixSockets("pod"), selector)
+    router = MadRouter(AgentPlane(fabric))
+    server = IbsimServer(router, UnixSockets("pod"), selector)
+    loop = EventLoop(selector, router, server)
     while True:
-        server.turn(timeout_s=0.1)
+        loop.step(timeout_s=0.1)
 
-One thread, one selector. Nothing blocks: a send that a client's queue does not take waits until it does. Every request
-gets an answer, or comes back with status 110, at once: the stock library waits for ever for what is never answered.
+Nothing blocks: a send that a client's queue does not take waits until it does. Every request gets an answer, or comes back
+with status 110, at once: the stock library waits for ever for what is never answered.
 """
 
 from __future__ import annotations
@@ -15,31 +17,36 @@ import errno
 import selectors
 import socket
 import struct
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
 from softib.live.clock import clock_ps
+from softib.live.ibsim.buffers import buffers_of
 from softib.live.ibsim.client import PAUSE_AT, Client
 from softib.live.ibsim.control import IbsimControl
+from softib.live.ibsim.kernels import pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
 from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
-from softib.live.mad_router import BURST, MadRouter
+from softib.live.mad_router import BATCH, MadRouter
 
 __all__ = ["IbsimServer"]
 
-CHECK_S = 1.0
-"""How often it is looked whether clients live still."""
+CHECK_PS = 10**12
+"""How often the server looks whether its clients are alive."""
 PUMP_WAIT_MS = 2
 """How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
 ROUNDS = 8
-"""Bursts of one client in a row before the others have their turn."""
+"""Batches of one client in a row before the others are served."""
 
 
 class IbsimServer:
-    """Serves the fabric of ``router`` below ``sockets``; ``on_change`` is called when clients come or go.
+    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.event_loop.Peer` of the loop;
+    ``on_change`` is called when clients come or go.
 
     Raises :class:`InputError` when another server has the name or port.
     """
@@ -53,27 +60,26 @@ class IbsimServer:
         self.finder, self.control_requests = NodeFinder(router.fabric), IbsimControl(router.plane)
         self.finder.prepare()
         self.clients: dict[int, Client] = {}
+        self.buffers = buffers_of()
+        self._warm()
         self.control = sockets.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
         self._next = 1
-        self._check_at = time.monotonic() + CHECK_S
+        self._check_at_ps = clock_ps() + CHECK_PS
 
-    # -- the loop --
+    # -- time --
 
-    def turn(self, timeout_s: float) -> None:
-        """Wait for at most ``timeout_s`` and handle everything that is there."""
-        wait = min(timeout_s, max(0.0, self._check_at - time.monotonic()), self.router.waiting.wait_s(clock_ps()))
-        ready = self.selector.select(wait)
-        self.router.alone = len(ready) == 1
-        for key, events in ready:
-            key.data(events)
-        self.router.expire(clock_ps())
-        self._settle()
-        if time.monotonic() >= self._check_at:
-            self._check_at = time.monotonic() + CHECK_S
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until clients are looked after again."""
+        return max(0.0, (self._check_at_ps - now_ps) / 1e12)
+
+    def tick(self, now_ps: int) -> None:
+        """Drop who left, and watch each socket for what it waits for."""
+        if now_ps >= self._check_at_ps:
+            self._check_at_ps = now_ps + CHECK_PS
             for client in self.clients.values():
                 client.alive()
-            self._settle()
+        self._settle()
 
     def close(self) -> None:
         """Let go of every socket. Clients notice at their next send."""
@@ -83,9 +89,8 @@ class IbsimServer:
         self.control.close()
 
     def _settle(self) -> None:
-        """After a turn: drop who is gone, and watch each socket for what it waits for."""
         for client in list(self.clients.values()):
-            if client.gone:
+            if client.closed:
                 self.drop(client)
                 continue
             waiting = len(client.queue)
@@ -99,68 +104,84 @@ class IbsimServer:
 
     def _ready(self, client: Client) -> Callable[[int], None]:
         def ready(events: int) -> None:
-            if client.gone:
+            if client.closed:
                 return
             try:
                 if events & selectors.EVENT_WRITE:
                     client.flush()
                 if events & selectors.EVENT_READ:
-                    self._read(client)
+                    self.serve(client)
             except Exception:
                 self.router.report_bug(f"serving pid {client.pid}")
-                client.gone = True
+                client.closed = True
 
         return ready
 
-    def _read(self, client: Client) -> None:
+    def serve(self, client: Client) -> None:
+        """Handle what ``client`` has sent, as far as others need not wait too long."""
         if self.router.pumps and not client.queue:
-            self.router.pump(client, self.router.alone, clock_ps())
+            client.received += self.router.pumped(client, partial(self._pump, client, clock_ps()), clock_ps())
             return
         for _ in range(ROUNDS):
-            n = client.receive(self.router.frames)
+            n = client.receive(self.buffers.frames)
             if n:
+                read_frames(self.buffers.frames, n, self.router.requests)
                 self.router.handle(client, n, clock_ps())
-            if n < BURST or client.gone or client.queue:
+            if n < BATCH or client.closed or client.queue:
                 return
+
+    def _pump(self, client: Client, now_ps: int, rounds: int) -> None:
+        router, port_number_fd = self.router, self.buffers.client
+        port_number_fd[:] = client.port, client.number, client.sock.fileno()
+        pump(router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers,
+             client.classes, now_ps, int(router.alone), rounds)  # fmt: skip
+
+    def _warm(self) -> None:
+        """Compile now, not while the first client waits."""
+        router = self.router
+        read_frames(self.buffers.frames, 0, router.requests)
+        if router.pumps:
+            pump(router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers,
+                 np.zeros(256, np.uint8), 0, 0, 0)  # fmt: skip
 
     # -- control --
 
     def _control_ready(self, events: int) -> None:
-        for _ in range(BURST):
+        for _ in range(BATCH):
             try:
                 message, source = self.control.recvfrom(CONTROL_SIZE + 1)
             except OSError:  # nothing more, or an ICMP error for a UDP client that left
                 return
-            asked = Control.parse(message)
-            if asked is None or not source:
+            request = Control.parse(message)
+            if request is None or not source:
                 continue
             try:
-                answer = self._answer(asked, source)
+                answer = self._answer(request, source)
             except Exception:
                 self.router.report_bug("answering on the control channel")
-                answer = asked.refuse()
+                answer = request.refuse()
             self._reply(answer, source)
 
     def _reply(self, message: bytes, source: Any) -> None:
         with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
             self.control.sendto(message, source)
 
-    def _answer(self, asked: Control, source: Any) -> bytes:
-        if asked.type == ControlType.CONNECT:
-            info = self._connect(ClientInfo.parse(asked.body), source)
-            return asked.answer(info.pack()) if info else asked.refuse()
-        client = self.clients.get(asked.client)
+    def _answer(self, request: Control, source: Any) -> bytes:
+        if request.type == ControlType.CONNECT:
+            info = self._connect(ClientInfo.parse(request.body), source)
+            return request.answer(info.pack()) if info else request.refuse()
+        client = self.clients.get(request.client)
         if client is None or client.source != source:
             # A client that was dropped says good-bye all the same, and waits for the answer.
-            return asked.answer(asked.body) if asked.type == ControlType.DISCONNECT else asked.refuse()
-        if asked.type == ControlType.DISCONNECT:
+            return request.answer(request.body) if request.type == ControlType.DISCONNECT else request.refuse()
+        if request.type == ControlType.DISCONNECT:
             self.drop(client)
-            return asked.answer(asked.body)
-        if asked.type == ControlType.SET_ISSM:
-            self._set_issm(client, bool(struct.unpack_from("=I", asked.body)[0]))
-            return asked.answer(asked.body)
-        body = self.control_requests.answer(asked.type, client.port, asked.body)
-        return asked.refuse() if body is None else asked.answer(body)
+            return request.answer(request.body)
+        if request.type == ControlType.SET_ISSM:
+            self._set_issm(client, bool(struct.unpack_from("=I", request.body)[0]))
+            return request.answer(request.body)
+        body = self.control_requests.answer(request.type, client.port, request.body)
+        return request.refuse() if body is None else request.answer(body)
 
     def _set_issm(self, client: Client, issm: bool) -> None:
         client.issm = issm

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE
+from softib.iba.constants import MAD_SIZE
 from softib.mad.batch import MadBatch
 
 __all__ = [
@@ -98,14 +98,10 @@ class ClientInfo:
         return _INFO.pack(self.id, self.qp, self.issm, self.node[: NODE_ID_SIZE - 1])
 
 
-def frames_of(batch: MadBatch, sqp: np.ndarray | int = 0) -> np.ndarray:
-    """``FRAME[n]`` that deliver ``batch``: ``slid`` and ``sqp`` are what the program sees as the sender."""
+def frames_of(batch: MadBatch) -> np.ndarray:
+    """uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key index are not in them."""
     frames = np.zeros(len(batch), FRAME)
-    frames["dlid"], frames["slid"] = batch.dlid, batch.slid
-    frames["slid"][batch.dlid == LID_PERMISSIVE] = LID_PERMISSIVE
-    frames["sqp"] = sqp
-    frames["dqp"] = batch.qp
+    for name in ("dlid", "slid", "dqp", "sqp", "status", "mad"):
+        frames[name] = getattr(batch, name)
     frames["length"] = MAD_SIZE
-    frames["status"] = batch.status
-    frames["mad"] = batch.mad
-    return frames
+    return frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
-from softib.iba.smp import PortInfo
-from softib.live.ibsim.wire import FRAME
+from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
+from softib.iba.smp import MadHeader, PortInfo
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.mad_router import MadRouter
 from softib.live.umad.file import RmppPayload
@@ -24,7 +24,6 @@ __all__ = ["MANAGER_NUMBER", "InternalManager"]
 MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
 WINDOW = 4096
-RESPONSE = 0x80
 STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
 """How long it may work before programs have their turn (20 ms)."""
@@ -57,7 +56,7 @@ class InternalManager:
 
     def takes(self, mad: np.ndarray) -> bool:
         """Get and Set of SMInfo, traps, SA requests, and answers to what it reported."""
-        klass, method, attr = int(mad[1]), int(mad[3]), int(mad[16]) << 8 | int(mad[17])
+        klass, method, attr = int(mad[CLASS_AT]), int(mad[METHOD_AT]), int(MadHeader.attr_id.get(mad))
         if klass == MgmtClass.SUBN_ADM:
             return True
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
@@ -66,13 +65,10 @@ class InternalManager:
             return method in (Method.GET, Method.SET, Method.GET_RESP)
         return attr == SmpAttr.NOTICE and method == Method.TRAP
 
-    def deliver(self, frames: np.ndarray) -> None:
+    def deliver(self, batch: MadBatch) -> None:
         """Keep them until the next :meth:`run`."""
-        heads = np.ascontiguousarray(frames).reshape(-1).view(FRAME)
-        batch = MadBatch.zeros(len(heads))
-        batch.mad[:] = heads["mad"]
-        batch.dlid[:], batch.slid[:] = heads["dlid"], heads["slid"]
-        batch.qp[:] = heads["sqp"]
+        batch = batch.copy()
+        batch.sl[:] = batch.pkey_index[:] = 0  # its answers leave on SL 0, with the first P_Key of its port
         payload = self.payload()
         if payload is not None:
             batch.payload = {0: os.pread(payload.fd, payload.octets, 0)}
@@ -139,5 +135,5 @@ def _at_home(config: SmConfig) -> SmConfig:
 def _stamp(outbox: MadBatch) -> None:
     """Put the manager's number into the TIDs of requests: programs that answer them are heard then. A TrapRepress carries
     the trap's own."""
-    asks = (outbox.mad[:, 3] < RESPONSE) & (outbox.mad[:, 3] != Method.TRAP_REPRESS)
-    outbox.mad[asks, 8], outbox.mad[asks, 9] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF
+    asks = (outbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (outbox.mad[:, METHOD_AT] != Method.TRAP_REPRESS)
+    outbox.mad[asks, TID_AT], outbox.mad[asks, TID_AT + 1] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

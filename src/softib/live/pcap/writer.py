@@ -2,16 +2,12 @@
 
 A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked; an RMPP message is its
 segments and their acknowledgements (:mod:`softib.mad.rmpp_wire`). Off, this costs the
-daemon one look at an attribute a burst; on, programs' requests come by Python one burst at a time.
-
-Format: pcap with nanoseconds (magic 0xa1b23c4d), link type 197 = LINKTYPE_ERF, whose records of type 21 are InfiniBand
-packets from the LRH to the VCRC behind 16 octets: time, type, flags, lengths (Endace's Extensible Record Format). The
-plain link type 247 = LINKTYPE_INFINIBAND stands in the tcpdump project's list, but Wireshark (4.0) does not read it.
+daemon one look at an attribute a batch; on, programs' requests come by Python one batch at a time. The format is that of
+:mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
 
-import struct
 import sys
 import time
 from collections.abc import Callable
@@ -22,28 +18,17 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MgmtClass
-from softib.iba.mad_packets import PACKET_SIZE, packets
-from softib.iba.sa import RmppHeader
+from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, RESPONSE_BIT, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.iba.mad_packets import mad_packets
+from softib.iba.pcap import FILE_HEADER, pcap_records
+from softib.iba.sa import RMPP_HEADER, RmppHeader
 from softib.iba.smp import PortInfo
-from softib.mad.batch import MadBatch
+from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.rmpp import RMPP_END
 from softib.mad.rmpp_wire import conversation, is_whole
 
 __all__ = ["PcapWriter"]
-
-MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
-ERF_INFINIBAND, ERF_VARYING = 21, 4
-ERF_SIZE = 16
-RESPONSE = 0x80
-_RECORD = np.dtype(
-    [
-        ("s", "<u4"), ("ns", "<u4"), ("here", "<u4"), ("length", "<u4"),
-        ("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), ("lost", ">u2"), ("wlen", ">u2"),
-        ("packet", "u1", (PACKET_SIZE,)),
-    ]
-)  # fmt: skip
-"""A record of pcap that holds one of ERF. ``erf_time``: seconds times 2^32."""
 
 
 class PcapWriter:
@@ -56,45 +41,34 @@ class PcapWriter:
         self.whole: Callable[[np.ndarray], bool] = lambda mad: True
         """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and acknowledges their segments?"""
         self.message: Callable[[], bytes | None] = lambda: None
-        """All of the RMPP message of a burst whose first octets are the datagram."""
+        """All of the RMPP message of a batch whose first octets are the datagram."""
         try:
             self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
-            self._file.write(struct.pack("<IHHiIII", MAGIC_NS, 2, 4, 0, 0, 65535, LINKTYPE_ERF))
+            self._file.write(FILE_HEADER)
             self._file.flush()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
         """What a manager, or a device with a trap, sent from ``port``, and the devices' answers."""
-        gsi = np.where(_is_smp(sent.mad), 0, 1)
-        pkeys = self._pkeys(port, sent.pkey_index)
-        self._send(sent.mad, (self._lids(sent.mad, port), sent.dlid, sent.sl, pkeys, gsi, sent.qp), sent.payload)
-        gsi = np.where(_is_smp(answers.mad), 0, 1)
-        self._write(
-            answers.mad, answers.slid, answers.dlid, answers.sl, self._pkeys(port, answers.pkey_index), gsi, answers.qp
-        )
+        self._send(sent, port, sent.payload)
+        self._write_answers(answers, port)
 
-    def burst(self, port: int, frames: np.ndarray, sl: np.ndarray, pkey_index: np.ndarray, replies: np.ndarray) -> None:
-        """Datagrams (uint8[n, 288], :data:`softib.live.ibsim.wire.FRAME`) that a program on ``port`` sent, with SL and P_Key
-        index of each, and what goes back; a request that comes back as timed out never was on a cable again."""
-        mad, message = frames[:, 32:], self.message()
-        ends = (
-            self._lids(mad, port),
-            _u16(frames, 0),
-            sl,
-            self._pkeys(port, pkey_index),
-            _qp(frames, 12),
-            _qp(frames, 8),
-        )
-        self._send(mad, ends, {0: message} if message else None)
-        back = replies[~replies[:, 16:20].any(axis=1)]
-        mad, pkey = back[:, 32:], self._pkeys(port, np.zeros(len(back), np.int64))
-        self._write(mad, _u16(back, 4), _u16(back, 0), np.zeros(len(back), np.uint8), pkey, _qp(back, 12), _qp(back, 8))
+    def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
+        """What a program on ``port`` sent, and what goes back; a request that comes back as timed out never was on a cable
+        again."""
+        message = self.message()
+        self._send(sent, port, {0: message} if message else None)
+        self._write_answers(replies[replies.status == SendStatus.OK], port)
+
+    def _write_answers(self, answers: MadBatch, port: int) -> None:
+        pkeys = self._pkeys(port, answers.pkey_index)
+        self._write(answers.mad, answers.slid, answers.dlid, answers.sl, pkeys, answers.sqp, answers.dqp)
 
     def _lids(self, mad: np.ndarray, port: int) -> np.ndarray:
         """SLIDs of what ``port`` sends: permissive in directed SMPs (IBA 14.2.1.2)."""
         lid = int(PortInfo.lid.get(self.fabric.port_info[port]))
-        return np.where(mad[:, 1] == MgmtClass.SUBN_DR, LID_PERMISSIVE, lid)
+        return np.where(mad[:, CLASS_AT] == MgmtClass.SUBN_DR, LID_PERMISSIVE, lid)
 
     def _pkeys(self, port: int, index: np.ndarray) -> np.ndarray:
         f = self.fabric
@@ -102,19 +76,19 @@ class PcapWriter:
         index = np.asarray(index, np.int64)
         return table[np.where(index < len(table), index, 0)]
 
-    def _send(self, mad: np.ndarray, ends: tuple[np.ndarray, ...], long: dict[int, bytes] | None) -> None:
-        """Write what a program or manager sent, RMPP messages as segments. ``ends``: SLID, DLID, SL, P_Key, QPs from and to;
-        ``long``: whole messages by row."""
+    def _send(self, sent: MadBatch, port: int, long: dict[int, bytes] | None) -> None:
+        """Write what a program or manager sent from ``port``, RMPP messages as segments; ``long``: whole messages by row."""
+        mad, pkeys = sent.mad, self._pkeys(port, sent.pkey_index)
+        ends = (self._lids(mad, port), sent.dlid, sent.sl, pkeys, sent.sqp, sent.dqp)
         messages = dict(long or {})
         for row in np.flatnonzero(is_whole(mad)).tolist():
             if row not in messages and self.whole(mad[row]):
-                messages[row] = mad[
-                    row, : min(MAD_SIZE, RMPP_END + int(RmppHeader.length.get(mad[row, 24:36])))
-                ].tobytes()
+                length = int(RmppHeader.length.get(mad[row, RMPP_HEADER:RMPP_END]))
+                messages[row] = mad[row, : min(MAD_SIZE, RMPP_END + length)].tobytes()
         done = 0
         for row in sorted(messages):
             self._write(mad[done:row], *(e[done:row] for e in ends))
-            wire, on = conversation(messages[row], mad[row, 3] < RESPONSE or self.whole(mad[row]))
+            wire, on = conversation(messages[row], mad[row, METHOD_AT] < RESPONSE_BIT or self.whole(mad[row]))
             slid, dlid, sl, pkey, sqp, dqp = (np.full(len(wire), e[row]) for e in ends)
             self._write(wire, np.where(on, slid, dlid), np.where(on, dlid, slid), sl, pkey, np.where(on, sqp, dqp),
                         np.where(on, dqp, sqp))  # fmt: skip
@@ -125,13 +99,8 @@ class PcapWriter:
         n = len(mad)
         if not n or self._file is None:
             return
-        records = np.zeros(n, _RECORD)
-        now = self.clock()
-        records["s"], records["ns"] = now // 10**9, now % 10**9
-        records["here"] = records["length"] = records["rlen"] = ERF_SIZE + PACKET_SIZE
-        records["erf_time"] = (now << 32) // 10**9
-        records["type"], records["flags"], records["wlen"] = ERF_INFINIBAND, ERF_VARYING, PACKET_SIZE
-        records["packet"] = packets(np.ascontiguousarray(mad), slid, dlid, sl, pkey, sqp, dqp, self.packets)
+        packets = mad_packets(np.ascontiguousarray(mad), slid, dlid, sl, pkey, sqp, dqp, self.packets)
+        records = pcap_records(packets, self.clock())
         self.packets += n
         self._guarded(lambda: self._file.write(records.tobytes()))
 
@@ -152,16 +121,3 @@ class PcapWriter:
         except OSError as error:
             self._file = None
             print(f"softib: {self.path}: {error.strerror or error}; the capture ends here", file=sys.stderr)
-
-
-def _is_smp(mad: np.ndarray) -> np.ndarray:
-    return np.isin(mad[:, 1], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
-
-
-def _u16(frames: np.ndarray, at: int) -> np.ndarray:
-    return frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]
-
-
-def _qp(frames: np.ndarray, at: int) -> np.ndarray:
-    octets = frames[:, at : at + 4].astype(np.uint32)
-    return octets[:, 0] << 24 | octets[:, 1] << 16 | octets[:, 2] << 8 | octets[:, 3]

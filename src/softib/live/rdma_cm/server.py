@@ -19,8 +19,9 @@ from softib.cm.connections import Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
 from softib.cm.timers import TIMING, Timing
 from softib.fabric.default_port import default_port
-from softib.iba.constants import MgmtClass
+from softib.iba.constants import GSI_QP, RESPONSE_BIT, MgmtClass
 from softib.iba.mad_codec import CM_CLASS
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter
@@ -42,7 +43,6 @@ OPS = (
     "NOTIFY", "JOIN", "LEAVE", "MIGRATE", "POST", "SET_PATH",
 )  # fmt: skip
 LAST_NUMBER, FIRST_NUMBER = 0xFFFE, 0x8000
-RESPONSE = 0x80
 
 
 class Channel:
@@ -79,14 +79,14 @@ class RdmaCmStation:
 
     def takes(self, mad: np.ndarray) -> bool:
         """An awaited answer."""
-        if not mad[3] & RESPONSE or mad[1] != MgmtClass.SUBN_ADM:
+        if not mad[METHOD_AT] & RESPONSE_BIT or mad[CLASS_AT] != MgmtClass.SUBN_ADM:
             return False
-        return int.from_bytes(mad[8:16].tobytes(), "big") in self.sa.waiting
+        return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big") in self.sa.waiting
 
-    def deliver(self, frames: np.ndarray) -> None:
+    def deliver(self, batch: MadBatch) -> None:
         """Give answers to the query that each is for."""
-        for frame in frames:
-            self.sa.answer(frame[32:].tobytes())
+        for mad in batch.mad:
+            self.sa.answer(mad.tobytes())
 
 
 class RdmaCmServer(SeqpacketServer):
@@ -244,12 +244,18 @@ class RdmaCmServer(SeqpacketServer):
     def _exchange(self, port: int, dlid: int, sl: int, pkey_index: int, mad: bytes) -> None:
         batch = MadBatch.zeros(1)
         batch.mad[0] = np.frombuffer(mad, np.uint8)
-        batch.dlid[0], batch.sl[0], batch.pkey_index[0], batch.qp[0] = dlid, sl, pkey_index, 1
-        batch.tid[0] = int.from_bytes(mad[8:16], "big")
+        batch.dlid[0], batch.sl[0], batch.pkey_index[0], batch.dqp[0], batch.sqp[0] = (
+            dlid,
+            sl,
+            pkey_index,
+            GSI_QP,
+            GSI_QP,
+        )
+        batch.tid[0] = int.from_bytes(mad[TID_AT : TID_AT + 8], "big")
         _, delivery = self.router.plane.exchange(batch, port, clock_ps())
         if delivery is None:
             return
-        if mad[1] == CM_CLASS:
+        if mad[CLASS_AT] == CM_CLASS:
             self.ucma.cm.receive(int(delivery.ports[0]), int(delivery.batch.slid[0]), delivery.batch.mad[0].tobytes())
         else:
             self.router.deliver(delivery)

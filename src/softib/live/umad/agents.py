@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.iba.constants import RESPONSE_BIT, VENDOR2_CLASSES
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, VERSION_AT
+
 __all__ = ["AGENTS", "Agent", "AgentTable", "has_rmpp"]
 
 AGENTS = 32
 VERSIONS = 8
 SUBN_LID, SUBN_DR, SUBN_ADM, DEVICE_ADM, BIS = 0x01, 0x81, 0x03, 0x10, 0x12
-VENDOR2 = range(0x30, 0x50)
 CLASSES = 80
 """Class numbers below this can be registered, and 0x81."""
 VENDOR_OUI_AT = 37
@@ -24,7 +26,7 @@ VENDOR_OUI_AT = 37
 
 def has_rmpp(mgmt_class: int) -> bool:
     """May messages of this class be longer than a MAD?"""
-    return mgmt_class in (SUBN_ADM, DEVICE_ADM, BIS) or mgmt_class in VENDOR2
+    return mgmt_class in (SUBN_ADM, DEVICE_ADM, BIS) or mgmt_class in VENDOR2_CLASSES
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class Agent:
 
     def takes(self, mad: np.ndarray) -> bool:
         """Is this unsolicited MAD for it?"""
-        klass = int(mad[1])
-        if klass != self.mgmt_class or int(mad[2]) != self.version or not self.methods >> (int(mad[3]) & 0x7F) & 1:
+        klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT]) & ~RESPONSE_BIT
+        if klass != self.mgmt_class or int(mad[VERSION_AT]) != self.version or not self.methods >> method & 1:
             return False
         return (
-            klass not in VENDOR2 or int.from_bytes(mad[VENDOR_OUI_AT : VENDOR_OUI_AT + 3].tobytes(), "big") == self.oui
+            klass not in VENDOR2_CLASSES
+            or int.from_bytes(mad[VENDOR_OUI_AT : VENDOR_OUI_AT + 3].tobytes(), "big") == self.oui
         )
 
     def overlaps(self, other: Agent) -> bool:
@@ -55,13 +58,12 @@ class Agent:
 
 
 class AgentTable:
-    """The agents of one open file, by number. ``qp``, ``kernel_rmpp`` and ``known`` (uint8[32]) are for the kernels."""
+    """The agents of one open file, by number. ``columns`` uint8[3, 32] are for the kernels: ``qp``, ``kernel_rmpp``, ``known``."""
 
     def __init__(self) -> None:
         self.agents: dict[int, Agent] = {}
-        self.qp = np.zeros(AGENTS, np.uint8)
-        self.kernel_rmpp = np.zeros(AGENTS, np.uint8)
-        self.known = np.zeros(AGENTS, np.uint8)
+        self.columns = np.zeros((3, AGENTS), np.uint8)
+        self.qp, self.kernel_rmpp, self.known = self.columns
 
     def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
         """(errno, number) of a new agent; ``others`` are those of all files on the port."""
@@ -72,7 +74,7 @@ class AgentTable:
             known = agent.mgmt_class < CLASSES or agent.mgmt_class == SUBN_DR
             if not known or agent.version >= VERSIONS or smi != (agent.qpn == 0):
                 return errno.EINVAL, 0
-            if agent.mgmt_class in VENDOR2 and not agent.oui:
+            if agent.mgmt_class in VENDOR2_CLASSES and not agent.oui:
                 return errno.EINVAL, 0
             if any(agent.overlaps(other) for other in others):
                 return errno.EINVAL, 0

@@ -16,20 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.iba.constants import Method
-from softib.live.mad_router import BURST
+from softib.iba.constants import RESPONSE_BIT, Method
+from softib.iba.mad_offsets import METHOD_AT, TID_AT
+from softib.iba.smp import MadHeader
+from softib.live.mad_router import BATCH
 from softib.live.umad.agents import AgentTable
 from softib.live.umad.grh import ROUTE, pkey_index_at
-from softib.live.umad.kernels import from_frames
+from softib.live.umad.kernels import AGENT_AT, PKEY_INDEX_AT, write_messages
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE
 from softib.live.unix_server import SendQueue
+from softib.mad.batch import MadBatch
 
 __all__ = ["Ancillary", "IssmFile", "Pending", "RmppPayload", "UmadFile", "tid_of"]
 
-RESPONSE = 0x80
-TRAP_REPRESS = 7
+TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The answer to a trap has no response bit; a kernel takes it for one all the same."""
-PKEY_INDEX = 56
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
 """Messages that wait for a program that does not read; the kernel's own bound (it drops what comes after)."""
@@ -76,7 +77,7 @@ class Pending:
 
 def tid_of(mad: np.ndarray) -> int:
     """TransactionID."""
-    return int.from_bytes(mad[8:16].tobytes(), "big")
+    return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big")
 
 
 class UmadFile:
@@ -101,7 +102,7 @@ class UmadFile:
         """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
         """While this file's requests are handled: TIDs of those that were answered at once."""
-        self._out = np.zeros((BURST, MESSAGE_SIZE), np.uint8)
+        self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
         self._words = self._out.view(np.uint32)
         self._views = [row.data for row in self._out]
 
@@ -118,46 +119,46 @@ class UmadFile:
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
-    def deliver(self, frames: np.ndarray) -> None:
-        """Hand over (uint8[n, 288]). Requests that came back undeliverable wait for their time."""
+    def deliver(self, batch: MadBatch) -> None:
+        """Hand over. Requests that came back undeliverable wait for their time."""
         if self.answered is not None:
-            if frames[:, 19].any():
-                frames = np.ascontiguousarray(frames[frames[:, 19] == 0])
-            answers = (frames[:, 35] >= RESPONSE) | (
-                frames[:, 35] == TRAP_REPRESS
-            )  # not a trap that its request raised
-            self.answered.extend(frames[answers, 40:48].copy().view(">u8")[:, 0].tolist())
-        for at in range(0, len(frames), BURST):
-            self._hand_over(frames[at : at + BURST])
+            if batch.status.any():
+                batch = batch[batch.status == 0]
+            methods = batch.mad[:, METHOD_AT]
+            answers = (methods >= RESPONSE_BIT) | (methods == TRAP_REPRESS)  # not a trap that its request raised
+            self.answered.extend(MadHeader.tid.get(batch.mad[answers]).tolist())
+        for at in range(0, len(batch), BATCH):
+            self._hand_over(batch[at : at + BATCH])
 
-    def deliver_long(self, frame: np.ndarray, message: bytes) -> None:
-        """Hand over one message (uint8[1, 288] with its first octets) that somebody in this process made.
+    def deliver_long(self, batch: MadBatch, message: bytes) -> None:
+        """Hand over one message (one row with its first bytes) that somebody in this process made.
 
         An agent that does RMPP itself, or none, gets the first segment alone.
         """
-        if not self.table.kernel_rmpp[frame[0, 43] & 31]:
-            self.deliver(frame)
+        if not self.table.kernel_rmpp[batch.mad[0, AGENT_AT] & 31]:
+            self.deliver(batch)
             return
         fd = os.memfd_create("softib-rmpp", os.MFD_CLOEXEC)
         try:
             with open(fd, "wb", closefd=False) as file:
                 file.write(message)
-            self._hand_over(frame, RmppPayload(fd, len(message)))
+            self._hand_over(batch, RmppPayload(fd, len(message)))
         finally:
             os.close(fd)
 
-    def _hand_over(self, frames: np.ndarray, payload: RmppPayload | None = None) -> None:
-        n = len(frames)
+    def _hand_over(self, batch: MadBatch, payload: RmppPayload | None = None) -> None:
+        n = len(batch)
         if not n:
             return
-        from_frames(frames, n, self.table.kernel_rmpp, self._out, self._words)
+        columns = batch.slid, batch.sqp, batch.sl, batch.pkey_index, batch.status
+        write_messages(batch.mad, *columns, self.table.kernel_rmpp, self._out, self._words)
         ancillary = self.ancillary()
         to_requester = self.answered is not None
         route = ancillary.return_route if to_requester else ancillary.forward_route
         if payload is None and not to_requester:
             payload = ancillary.payload
         for i in range(n):
-            mad = frames[i, 32:]
+            mad = batch.mad[i]
             if _answers(mad):
                 if self._words[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
@@ -169,9 +170,8 @@ class UmadFile:
                     continue
                 self._words[i, 0] = taker
             if not to_requester and ancillary.port is not None:
-                self._out[i, PKEY_INDEX] = (
-                    pkey_index_at(self.fabric, ancillary.port, int(frames[i, 3]), self.port) & 255
-                )
+                index = pkey_index_at(self.fabric, ancillary.port, int(batch.pkey_index[i]), self.port)
+                self._words[i, PKEY_INDEX_AT // 4] = index
             if route is not None:
                 self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if payload is not None:
@@ -205,7 +205,7 @@ class UmadFile:
 
 def _answers(mad: np.ndarray) -> bool:
     """Is it the answer to something that a program sent? A TrapRepress answers its trap, as the kernel has it."""
-    return bool(mad[3] & RESPONSE) or int(mad[3]) == Method.TRAP_REPRESS
+    return bool(mad[METHOD_AT] & RESPONSE_BIT) or int(mad[METHOD_AT]) == Method.TRAP_REPRESS
 
 
 class IssmFile:
@@ -223,7 +223,7 @@ class IssmFile:
         """Nothing."""
         return False
 
-    def deliver(self, frames: np.ndarray) -> None:
+    def deliver(self, batch: MadBatch) -> None:
         """Nothing comes."""
 
     def close(self) -> None:

@@ -1,149 +1,140 @@
 # mypy: ignore-errors
-"""umad messages (64 octets of the kernel's header, 256 of MAD) to and from the router's datagrams.
+"""umad messages (64 bytes of the kernel's header, 256 of MAD) to and from the router's columns.
 
 Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big endian), SL 30,
-grh_present 32, P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as words.
+grh_present 32, P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as dwords (4 bytes).
 """
 
+from softib.agents.kernels.big_endian import get16, get32, put16, put32
+from softib.iba import constants as c
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
+from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
 from softib.jit import External, kernel
-from softib.live.ibsim.kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer_frames
+from softib.live.answer_kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer
 
-RESPONSE = 0x80
-TRAP_REPRESS = 7
-SUBN_ADM, DEVICE_ADM, BIS, VENDOR2_FIRST, VENDOR2_LAST = 0x03, 0x10, 0x12, 0x30, 0x4F
-RMPP_DATA, RMPP_ACTIVE, RMPP_LAST, RMPP_FIRST = 1, 1, 4, 2
-ETIMEDOUT = 110
-WELL_KNOWN_QKEY = (0x80, 0x01, 0x00, 0x00)
+RESPONSE_BIT, TRAP_REPRESS, MAD_SIZE, PERMISSIVE = (
+    c.RESPONSE_BIT, int(c.Method.TRAP_REPRESS), c.MAD_SIZE, c.LID_PERMISSIVE,
+)  # fmt: skip
+SUBN_ADM, DEVICE_ADM, BIS = int(c.MgmtClass.SUBN_ADM), int(c.MgmtClass.DEV_ADM), int(c.MgmtClass.BIS)
+VENDOR2_FIRST, VENDOR2_END = c.VENDOR2_CLASSES.start, c.VENDOR2_CLASSES.stop
+RMPP_DATA, RMPP_ACTIVE, RMPP_LAST, RMPP_FIRST = (
+    int(RmppType.DATA), int(RmppFlag.ACTIVE), int(RmppFlag.LAST), int(RmppFlag.FIRST),
+)  # fmt: skip
+RMPP_TYPE_AT, RMPP_FLAGS_AT, RMPP_LENGTH_AT = (
+    RMPP_HEADER + RmppHeader.type.byte, RMPP_HEADER + RmppHeader.flags.byte, RMPP_HEADER + RmppHeader.length.byte,
+)  # fmt: skip
+RMPP_END = RMPP_HEADER + RmppHeader.size
+WELL_KNOWN_QKEY = 0x80010000
+HEAD_SIZE = 64
+QPN_AT, QKEY_AT, LID_AT, SL_AT, GRH_PRESENT_AT, PKEY_INDEX_AT = 20, 24, 28, 30, 32, 56
+AGENT_AT = TID_AT + 3
+"""Byte of the TID that holds the agent's number."""
 
 
 @kernel(_nrt=False)
-def to_frames(messages, words, sizes, n, agent_qp, frames, sls, pkey_indices, awaits):
-    """The first ``n`` of ``messages`` (uint8[m, 320], ``words`` the same octets as uint32[m, 80]) into ``frames``.
+def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
+    """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80]) as requests ``q``
+    (:data:`~softib.mad.batch.MadColumns`).
 
-    ``sizes`` are the octets that came. The agent goes into the TID (bits 32-47), where the router lets it be.
-    SL and P_Key index stand in octets 2 and 3 of the datagram too, where another program finds them (stock clients do
-    not look there).
+    ``sizes`` are the bytes that came. The agent goes into the TID (bits 32-47), where the router lets it be.
     ``awaits`` says which rows are requests whose sender waits for an answer.
     """
     for r in range(n):
-        m, f = messages[r], frames[r]
-        for i in range(32):
-            f[i] = 0
-        f[0], f[1], f[2] = m[28], m[29], m[30] & 15
-        sls[r], pkey_indices[r] = m[30] & 15, words[r, 14] & 0xFFFF
-        f[3] = min(words[r, 14] & 0xFFFF, 255)
-        if f[0] == 255 and f[1] == 255:
-            f[4] = f[5] = 255
-        for i in range(4):
-            f[8 + i] = m[20 + i]
-        agent = words[r, 0]
-        f[15] = agent_qp[agent & 31]
-        f[30] = 1
-        octets = sizes[r] - 64
-        for i in range(octets):
-            f[32 + i] = m[64 + i]
-        for i in range(octets, 256):
-            f[32 + i] = 0
-        response = f[35] & RESPONSE or f[35] == TRAP_REPRESS
+        m, mad = messages[r], q.mad[r]
+        q.dlid[r] = get16(m, LID_AT)
+        q.slid[r] = PERMISSIVE if q.dlid[r] == PERMISSIVE else 0
+        q.dqp[r] = get32(m, QPN_AT)
+        agent = dwords[r, 0] & 31
+        q.sqp[r] = agent_qp[agent]
+        q.sl[r], q.pkey_index[r] = m[SL_AT] & 15, dwords[r, PKEY_INDEX_AT // 4] & 0xFFFF
+        size = sizes[r] - HEAD_SIZE
+        for i in range(size):
+            mad[i] = m[HEAD_SIZE + i]
+        for i in range(size, MAD_SIZE):
+            mad[i] = 0
+        response = mad[METHOD_AT] & RESPONSE_BIT or mad[METHOD_AT] == TRAP_REPRESS
         if not response:
-            f[42], f[43] = 0, agent & 31
-        awaits[r] = not response and words[r, 2] != 0
+            mad[AGENT_AT - 1], mad[AGENT_AT] = 0, agent
+        awaits[r] = not response and dwords[r, 2] != 0
 
 
 @kernel(_nrt=False)
-def from_frames(frames, n, kernel_rmpp, messages, words):
-    """The first ``n`` of ``frames`` (uint8[m, 288]) as messages to a program; responses name the agent of their TID.
+def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages, dwords):
+    """MADs and columns of a batch as ``messages`` to a program; responses name the agent of their TID.
 
     ``kernel_rmpp`` (uint8[32]) says for which agents a last RMPP segment has the length that its header tells.
     """
-    for r in range(n):
-        f, m = frames[r], messages[r]
-        for i in range(64):
+    for r in range(len(mad)):
+        m, f = messages[r], mad[r]
+        for i in range(HEAD_SIZE):
             m[i] = 0
-        for i in range(256):
-            m[64 + i] = f[32 + i]
-        agent = f[43] & 31
-        words[r, 0] = agent
-        words[r, 1] = f[16] * 16777216 + f[17] * 65536 + f[18] * 256 + f[19]
-        octets = 256
-        klass = f[33]
-        rmpp = klass == SUBN_ADM or klass == DEVICE_ADM or klass == BIS or VENDOR2_FIRST <= klass <= VENDOR2_LAST
-        if rmpp and kernel_rmpp[agent] and f[32 + 25] == RMPP_DATA:
-            flags = f[32 + 26]
+        for i in range(MAD_SIZE):
+            m[HEAD_SIZE + i] = f[i]
+        agent = f[AGENT_AT] & 31
+        dwords[r, 0] = agent
+        dwords[r, 1] = status[r]
+        size = MAD_SIZE
+        klass = f[CLASS_AT]
+        rmpp = klass == SUBN_ADM or klass == DEVICE_ADM or klass == BIS or VENDOR2_FIRST <= klass < VENDOR2_END
+        if rmpp and kernel_rmpp[agent] and f[RMPP_TYPE_AT] == RMPP_DATA:
+            flags = f[RMPP_FLAGS_AT]
             if flags & RMPP_ACTIVE and flags & RMPP_FIRST and flags & RMPP_LAST:
-                payload = f[32 + 34] * 256 + f[32 + 35]
-                octets = min(256, 36 + payload)
-        words[r, 4] = 64 + octets
-        for i in range(4):
-            m[20 + i] = f[12 + i]
-        if f[15]:
-            for i in range(4):
-                m[24 + i] = WELL_KNOWN_QKEY[i]
-        m[28], m[29], m[30] = f[4], f[5], f[2] & 15
-        m[56] = f[3]
+                size = min(MAD_SIZE, RMPP_END + get16(f, RMPP_LENGTH_AT + 2))
+        dwords[r, 4] = HEAD_SIZE + size
+        put32(m, QPN_AT, sqp[r])
+        if sqp[r]:
+            put32(m, QKEY_AT, WELL_KNOWN_QKEY)
+        put16(m, LID_AT, slid[r])
+        m[SL_AT] = sl[r] & 15
+        dwords[r, PKEY_INDEX_AT // 4] = pkey_index[r]
 
 
-MESSAGE_SIZE, LEAST_MESSAGE = 320, 64 + 36
+MESSAGE_SIZE, LEAST_MESSAGE = HEAD_SIZE + MAD_SIZE, HEAD_SIZE + RMPP_END
 recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
 send = External("send", "intp", "int32", "uintp", "uintp", "int32")
 MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
-IDLE, GONE, SPECIAL, LEFT = range(4)
+PORT, NUMBER, FD, FLAGS = range(4)
+"""What ``file`` of the buffers holds: of the open device that is served, and the flags of its receives."""
+QP, KERNEL_RMPP, KNOWN = range(3)
+"""Rows of the agents' table."""
+IDLE, CLOSED, SPECIAL, LEFT = range(4)
 """How :func:`umad_pump` ends: nothing more came; the program closed the file; the message in row 0 is one for Python
 (with a GRH, or the announcement of an RMPP message); the rest of the message in row 0 is Python's."""
 
 
 @kernel(_nrt=False)
-def umad_pump(
-    t,
-    v,
-    port,
-    number,
-    now,
-    fd,
-    flags,
-    rounds,
-    agent_qp,
-    kernel_rmpp,
-    known,
-    messages,
-    message_words,
-    messages_at,
-    answers,
-    answer_words,
-    answers_at,
-    sizes,
-    awaits,
-    classes,
-    b,
-):
-    """Serve one open umad device's socket ``fd`` without going back to Python between its requests.
+def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
+    """Serve one open umad device ``u.file`` without going back to Python between its requests.
 
-    As :func:`softib.live.ibsim.kernels.pump`, for the messages of our own library. ``known`` (uint8[32]) are the registered
-    agents; what others write is dropped. ``b`` is the router's :data:`softib.live.ibsim.burst.Burst`. Returns one of
-    IDLE, GONE, SPECIAL, LEFT; ``b.counts`` are to be finished.
+    As :func:`softib.live.ibsim.kernels.pump`, for the messages of our library. ``u``:
+    :data:`softib.live.umad.buffers.UmadBuffers`; ``agents`` uint8[3, 32]: :class:`softib.live.umad.agents.AgentTable`. What
+    comes for an agent that is not registered is dropped. Returns one of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be
+    finished.
     """
-    counts = b.counts
+    counts, fd = x.counts, u.file[FD]
     for _ in range(rounds):
         counts[REPLIES], counts[FORWARDS], counts[SENT] = 0, 0, 0
-        got = recv(fd, messages_at, MESSAGE_SIZE, flags | MSG_TRUNC)
+        got = recv(fd, u.addresses[0], MESSAGE_SIZE, u.file[FLAGS] | MSG_TRUNC)
         if got < 0:
             return IDLE
         if got == 0:
-            return GONE
-        if got > MESSAGE_SIZE or got < LEAST_MESSAGE or message_words[0, 0] > 31 or not known[message_words[0, 0]]:
+            return CLOSED
+        agent = u.dwords[0, 0]
+        if got > MESSAGE_SIZE or got < LEAST_MESSAGE or agent > 31 or not agents[KNOWN, agent]:
             continue
-        sizes[0] = got
-        if message_words[0, 4] > MESSAGE_SIZE or messages[0, 32]:
+        u.sizes[0] = got
+        if u.dwords[0, 4] > MESSAGE_SIZE or u.messages[0, GRH_PRESENT_AT]:
             return SPECIAL
         counts[RECEIVED] += 1
-        to_frames(messages, message_words, sizes, 1, agent_qp, b.frames, b.sls, b.pkey_indices, awaits)
-        answer_frames(t, v, port, number, now, 1, classes, b)
-        answered = counts[REPLIES] and not b.replies[0, 19]
+        read_messages(u.messages, u.dwords, u.sizes, 1, agents[QP], q, u.awaits)
+        answer(t, v, q, a, x, u.file[PORT], u.file[NUMBER], now, 1, classes)
+        answered = counts[REPLIES] and x.reply_answer[0] >= 0
         if answered:
-            from_frames(b.replies, 1, kernel_rmpp, answers, answer_words)
-            if send(fd, answers_at, MESSAGE_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
+            write_messages(a.mad[:1], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[KERNEL_RMPP], u.answers,
+                           u.answer_dwords)  # fmt: skip
+            if send(fd, u.addresses[1], MESSAGE_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
                 return LEFT
             counts[SENT] = 1
-        if counts[FORWARDS] or t.notice_count[0] or (awaits[0] and not answered):
+        if counts[FORWARDS] or t.notice_count[0] or (u.awaits[0] and not answered):
             return LEFT
     return IDLE

@@ -16,13 +16,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from softib.live.answer_kernels import SENT
 from softib.live.clock import clock_ps
-from softib.live.ibsim.kernels import SENT
 from softib.live.ibsim.server import PUMP_WAIT_MS, ROUNDS
-from softib.live.mad_router import BURST, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
+from softib.live.mad_router import BATCH, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
+from softib.live.umad.agents import AGENTS
+from softib.live.umad.buffers import buffers_of
 from softib.live.umad.file import Ancillary, IssmFile, Pending, RmppPayload, UmadFile, tid_of
 from softib.live.umad.grh import routes_of
-from softib.live.umad.kernels import GONE, LEFT, SPECIAL, from_frames, to_frames, umad_pump
+from softib.live.umad.kernels import CLOSED, LEFT, SPECIAL, read_messages, umad_pump, write_messages
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
 from softib.live.unix_server import ANCILLARY_SIZE, descriptors
 
@@ -43,39 +45,27 @@ class UmadRequests:
         self.ancillary = NOTHING
         self._timers: list[tuple[int, int, int, int]] = []
         self._order = itertools.count()
-        self._in, self._out = np.zeros((2, BURST, MESSAGE_SIZE), np.uint8)
-        self._in_words = self._in.view(np.uint32)
+        self._buffers = buffers_of()
+        self._in, self._in_words = self._buffers.messages, self._buffers.dwords
+        self._sizes, self._awaits = self._buffers.sizes, self._buffers.awaits
         self._rows = [row.data for row in self._in]
-        self._sizes, self._awaits = np.zeros(BURST, np.int64), np.zeros(BURST, np.uint8)
-        self._columns = router.frames, router.sls, router.pkey_indices, self._awaits
-        self._messages = (
-            self._in, self._in_words, self._in.ctypes.data, self._out, self._out.view(np.uint32), self._out.ctypes.data,
-            self._sizes, self._awaits,
-        )  # fmt: skip
         self._warm()
 
     def _warm(self) -> None:
         """Compile now, not while the first program waits."""
-        octets = np.zeros(32, np.uint8)
-        to_frames(self._in, self._in_words, self._sizes, 0, octets, *self._columns)
-        from_frames(self.router.frames, 0, octets, self._in, self._in_words)
+        agents, a = np.zeros((3, AGENTS), np.uint8), self.router.answers
+        self._read_messages(0, agents[0])
+        write_messages(a.mad[:0], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[0], self._in, self._in_words)
         if self.router.pumps:
-            classes = np.zeros(256, np.uint8)
-            tables = octets, octets, octets
-            umad_pump(
-                self.router.plane.tables,
-                self.router.cells,
-                0,
-                0,
-                0,
-                -1,
-                0,
-                0,
-                *tables,
-                *self._messages,
-                classes,
-                self.router.burst,
-            )
+            self._umad_pump(agents, np.zeros(256, np.uint8), 0, 0)
+
+    def _read_messages(self, n: int, agent_qp: np.ndarray) -> None:
+        read_messages(self._in, self._in_words, self._sizes, n, agent_qp, self.router.requests, self._awaits)
+
+    def _umad_pump(self, agents: np.ndarray, classes: np.ndarray, now_ps: int, rounds: int) -> int:
+        r = self.router
+        return int(umad_pump(r.plane.tables, r.cells, r.requests, r.answers, r.exchange, self._buffers, agents, classes, now_ps,
+                             rounds))  # fmt: skip
 
     def adopt(self, file: UmadFile) -> None:
         """Receives of this file's socket may wait for a moment, in the kernel; everything else says DONTWAIT."""
@@ -91,7 +81,7 @@ class UmadRequests:
             return  # behind one for another program there are often more: they go together
         for _ in range(ROUNDS):
             n = 0
-            while n < BURST:
+            while n < BATCH:
                 size, payload = self._receive(file, n)
                 if size < 0:
                     break
@@ -101,28 +91,26 @@ class UmadRequests:
                     self._sizes[n] = size
                     n += 1
             self._handle(file, n)
-            if n < BURST or file.closed:
+            if n < BATCH or file.closed:
                 return
 
     def _pump(self, file: UmadFile) -> int:
         """How it ended: see :func:`umad_pump`. A special message is handled."""
-        router, table = self.router, file.table
+        router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
         # A manager's issm file is a station too, but sends nothing: stock OpenSM is alone with it. (A bring-up of 20,594 MADs:
         # 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD instead of 7.3.)
         others = any(s is not file and not isinstance(s, IssmFile) for s in router.stations.values())
-        ended = int(umad_pump(
-            router.plane.tables, router.cells, file.port, file.number, now_ps, file.sock.fileno(),
-            0 if router.alone else socket.MSG_DONTWAIT, PUMP_ROUNDS if others else PUMP_ROUNDS_ALONE,
-            table.qp, table.kernel_rmpp, table.known, *self._messages, file.classes, router.burst,
-        ))  # fmt: skip
-        file.hung_up |= ended == GONE
+        flags = 0 if router.alone else socket.MSG_DONTWAIT
+        self._buffers.file[:] = file.port, file.number, file.sock.fileno(), flags
+        rounds = PUMP_ROUNDS if others else PUMP_ROUNDS_ALONE
+        ended = self._umad_pump(file.table.columns, file.classes, now_ps, rounds)
+        file.hung_up |= ended == CLOSED
         if ended == LEFT:
             self._finish(file, 1, now_ps)
         else:
             router.finish(file, now_ps)
-            router.sls[0] = router.pkey_indices[0] = 0
         if ended == SPECIAL:
             self._special(file, 0, int(self._sizes[0]), None)
         return ended
@@ -173,12 +161,12 @@ class UmadRequests:
         if not n:
             return
         router = self.router
-        to_frames(self._in, self._in_words, self._sizes, n, file.table.qp, *self._columns)
+        self._read_messages(n, file.table.qp)
         ancillary = Ancillary(file.port, payload)
         if self._in[0, GRH_PRESENT]:  # such a message comes alone
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
             if forward_route is None:  # its GID is nobody's at that LID: it is dropped there
-                self._keep_unanswered(file, n, router.frames[:n], [], payload, clock_ps())
+                self._keep_unanswered(file, n, router.requests.mad[:n], [], payload, clock_ps())
                 return
             ancillary = replace(ancillary, forward_route=forward_route, return_route=return_route)
         self.ancillary = ancillary
@@ -191,7 +179,7 @@ class UmadRequests:
     def _finish(self, file: UmadFile, n: int, now_ps: int, payload: RmppPayload | None = None) -> None:
         """What the kernels leave to do; requests that got no answer at once are kept."""
         router = self.router
-        requests = router.frames[:n].copy() if self._awaits[:n].any() else None
+        requests = router.requests.mad[:n].copy() if self._awaits[:n].any() else None
         if self.ancillary is NOTHING:
             self.ancillary = Ancillary(file.port)
         file.answered, sent = [], int(router.counts[SENT])
@@ -199,7 +187,6 @@ class UmadRequests:
             router.finish(file, now_ps)
         finally:
             answered, file.answered, self.ancillary = file.answered, None, NOTHING
-            router.sls[:n] = router.pkey_indices[:n] = 0
         if requests is not None and len(answered) + sent < n:
             self._keep_unanswered(file, n, requests, answered, payload, now_ps)
 
@@ -216,7 +203,7 @@ class UmadRequests:
     ) -> None:
         done = set(answered)
         for row in np.flatnonzero(self._awaits[:n]).tolist():
-            tid = tid_of(requests[row, 32:]) & ~(0xFFFF << 48) | file.number << 48
+            tid = tid_of(requests[row]) & ~(0xFFFF << 48) | file.number << 48
             if tid not in done:
                 self._keep(file, tid, self._in[row, : int(self._sizes[row])].tobytes(), payload, now_ps)
 

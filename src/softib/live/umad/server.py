@@ -19,12 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from softib.iba.constants import VENDOR2_CLASSES
+from softib.iba.mad_offsets import TID_AT
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter
 from softib.live.sysfs.node_desc import Descriptions
 from softib.live.sysfs.views import Views
-from softib.live.umad.agents import VENDOR2, Agent
+from softib.live.umad.agents import Agent
 from softib.live.umad.file import IssmFile, RmppPayload, UmadFile
+from softib.live.umad.kernels import AGENT_AT
 from softib.live.umad.requests import UmadRequests
 from softib.live.umad.wire import MESSAGE_SIZE, constant, reply, request_of
 from softib.live.unix_server import SeqpacketServer, peer_pid, receive
@@ -65,8 +68,8 @@ class UmadServer(SeqpacketServer):
 
     def takes_whole(self, mad: np.ndarray) -> bool:
         """Is this response (uint8[256]) for an agent that gets RMPP messages whole?"""
-        file = self.files.get(int(mad[8]) << 8 | int(mad[9]))
-        return isinstance(file, UmadFile) and bool(file.table.kernel_rmpp[mad[11] & 31])
+        file = self.files.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))
+        return isinstance(file, UmadFile) and bool(file.table.kernel_rmpp[mad[AGENT_AT] & 31])
 
     def close(self) -> None:
         """Close every file; programs read EIO from then on."""
@@ -125,7 +128,7 @@ class UmadServer(SeqpacketServer):
         klass, rmpp = int(request["mgmt_class"]), int(request["rmpp_version"])
         agent = Agent(
             int(request["qpn"]), klass, int(request["mgmt_class_version"]), low | high << 64,
-            int(request["oui"]) if klass in VENDOR2 else 0, bool(rmpp) and not request["user_rmpp"],
+            int(request["oui"]) if klass in VENDOR2_CLASSES else 0, bool(rmpp) and not request["user_rmpp"],
         )  # fmt: skip
         here = [f for f in self.files.values() if isinstance(f, UmadFile) and f.port == file.port]
         return *file.table.add(agent, rmpp, (a for f in here for a in f.table.agents.values())), None

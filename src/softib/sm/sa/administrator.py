@@ -177,7 +177,7 @@ class Administrator:
         lid = int(requests.slid[row])
         request = Request(
             method, attr, int(H.attr_mod.get(mad)), int(H.comp_mask.get(mad)), data,
-            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(requests.qp[row]),
+            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(requests.sqp[row]),
             int(_of(self).end_of_lid[lid]), now_ps,
         )  # fmt: skip
         return self._answer(request)

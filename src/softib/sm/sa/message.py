@@ -33,6 +33,7 @@ def reply_to(requests: MadBatch) -> MadBatch:
     reply = requests[np.arange(len(requests))]
     reply.payload = None
     reply.dlid, reply.slid = requests.slid.copy(), requests.dlid.copy()
+    reply.dqp, reply.sqp = requests.sqp.copy(), requests.dqp.copy()
     mad = reply.mad
     mad[:, 3] = ANSWER[mad[:, 3]]
     mad[:, STATUS : STATUS + 2] = 0
@@ -52,8 +53,8 @@ def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
     out[SA_DATA : SA_DATA + len(record)] = record
     reply = np.frombuffer(out, np.uint8).reshape(1, MAD_SIZE)
     return MadBatch(
-        reply, request.slid.copy(), request.dlid.copy(), request.qp.copy(), request.sl.copy(), request.pkey_index.copy(),
-        request.tid.copy(), request.status.copy(),
+        reply, request.slid.copy(), request.dlid.copy(), request.sqp.copy(), request.dqp.copy(), request.sl.copy(),
+        request.pkey_index.copy(), request.tid.copy(), request.status.copy(),
     )  # fmt: skip
 
 

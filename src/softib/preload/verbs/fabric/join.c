@@ -69,7 +69,7 @@ static int join(char *why, size_t room)
     if (fd < 0)
         return fd;
     if (!sv_shared_fabric.head) {
-        snprintf(path, sizeof path, "%s/board", folder);
+        snprintf(path, sizeof path, "%s/shared_fabric", folder);
         error = sv_shared_fabric_map(&sv_shared_fabric, path, why, room);
     }
     if (!error)

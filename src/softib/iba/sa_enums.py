@@ -1,4 +1,4 @@
-"""Words of subnet administration and of RMPP: attributes, methods, statuses, capabilities (IBA 13.6.2, 15.2, 15.4)."""
+"""Enumerations of subnet administration and of RMPP: attributes, methods, statuses, capabilities (IBA 13.6.2, 15.2, 15.4)."""
 
 from __future__ import annotations
 
