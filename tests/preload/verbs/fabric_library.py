@@ -14,7 +14,7 @@ from softib.live.shared_fabric import SharedFabric
 from softib.preload import build
 
 SOURCES = Path(build.__file__).parent / "verbs" / "fabric"
-FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
 LINKS, NO_PORT = 128, 0xFFFFFFFF
 REASONS = ("ok", "not active", "link down", "no route", "loop", "no vl", "mtu", "pkey", "pkey at switch", "gid", "slow")
 
@@ -70,7 +70,7 @@ def library_path() -> Path:
     sources = [str(p) for p in sorted(SOURCES.glob("*.c"))]
     probe = Path(__file__).with_name("fabric_probe.c")
     done = subprocess.run(
-        [*cc.split(), *FLAGS, "-I", str(SOURCES), "-o", str(to), *sources, str(probe), "-lpthread"],
+        [*cc.split(), *FLAGS, *build.include_flags(), "-I", str(SOURCES), "-o", str(to), *sources, str(probe), "-lpthread"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -26,7 +26,7 @@ def complaints(cc: str, *flags: str) -> str:
     if build.missing_headers():
         pytest.skip("libibverbs-dev and librdmacm-dev are not installed")
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda s: subprocess.run([cc, *build.FLAGS, *STRICT, *flags, str(s)], capture_output=True, text=True).stderr,
+        done = pool.map(lambda s: subprocess.run([cc, *build.FLAGS, *build.include_flags(), *STRICT, *flags, str(s)], capture_output=True, text=True).stderr,
                         sources())  # fmt: skip
         return "".join(done)
 

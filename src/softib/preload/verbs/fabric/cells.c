@@ -1,8 +1,4 @@
 /* Claims chunks and takes cells. No lock: a state and an owner change by compare-and-swap alone. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "cells.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
 #ifndef SOFTIB_VERBS_FABRIC_INNER_H
 #define SOFTIB_VERBS_FABRIC_INNER_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "fabric.h"
 
 #define SV_PATH_ROOM 4096

@@ -31,7 +31,7 @@ void sv_timed_path_free(struct sv_timed_path *track);
 /* When `octets` that are given to the links at `now` (ns) are through all of them, without the latency. Any thread. */
 uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets);
 
-/* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. softib.iba.rates has the same table. */
+/* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */
 double sv_link_gbps(uint32_t port, double *lane_gbps);
 
 #endif

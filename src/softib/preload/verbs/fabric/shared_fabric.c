@@ -1,8 +1,4 @@
 /* Maps a board and finds its columns by name. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
