@@ -57,6 +57,33 @@ def test_no_write_of_another_thread_is_lost():
     assert moved in (0, 60)
 
 
+def direct_io(kind: str, moves: str, folder: Path) -> tuple[int, int]:
+    """(buffers that moved, buffers that lack data of the file that the kernel was reading into them)"""
+    done = subprocess.run([program("direct_io"), kind, moves, folder / "file"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("skip: "):
+        pytest.skip(done.stdout.strip().removeprefix("skip: "))
+    moved, lost = re.fullmatch(r"(\d+) moved, (\d+) lost\n", done.stdout).groups()
+    return int(moved), int(lost)
+
+
+@pytest.mark.parametrize("kind", ("read", "aio", "uring", "unmapped"))
+def test_no_read_in_flight_is_lost(kind, tmp_path):
+    """Data that O_DIRECT, libaio or io_uring is reading into a buffer while it is registered arrives there. Where pages move all
+    the same (``SOFTIB_REMAP=1``) some of it does not, or this test would show nothing."""
+    assert direct_io(kind, "moves", tmp_path) == (0, 0)
+    if direct_io("none", "moves", tmp_path)[0]:
+        assert direct_io(kind, "always", tmp_path)[1] > 0
+
+
+@pytest.mark.parametrize("kind", ("none", "pipe"))
+def test_memory_of_other_programs_moves(kind, tmp_path):
+    """No such I/O; a pipe with O_DIRECT and a second thread (which needs a userfaultfd)."""
+    moved, lost = direct_io(kind, "moves", tmp_path)
+    assert lost == 0
+    assert moved == 6 or (kind == "pipe" and os.geteuid() != 0)
+
+
 @pytest.mark.parametrize("what", ("locks", "policy"))
 def test_what_a_program_asked_for_its_memory_stays(what):
     """mlock(2), mlock2(2), mbind(2)."""

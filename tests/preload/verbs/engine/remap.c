@@ -2,7 +2,9 @@
  * Registered private memory that becomes shared: `remap SCENE`. No fabric; the other side of a region is its file, opened as
  * a peer opens it.
  */
-#include "memory.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "peer_mappings.h"
 #include "remap.h"
 
 #include <fcntl.h>
@@ -36,7 +38,7 @@ static char *fresh(size_t length)
 
 static void add(struct vm_region *r, void *at, size_t length)
 {
-    vm_region_add(r, (uintptr_t)at, (uintptr_t)at + length, true, true, 0);
+    vm_region_add(r, (uintptr_t)at, (uintptr_t)at + length, true, VM_MOVES, 0);
 }
 
 static size_t shared(const struct vm_region *r)

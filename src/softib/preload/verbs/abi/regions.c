@@ -1,6 +1,12 @@
 /* Memory regions, windows, device memory. */
 #include "abi.h"
-
+#include "../engine/keys.h"
+#include "../engine/quiesce.h"
+#include "../engine/send.h"
+#include "../engine/strict.h"
+#include "../memory/hazards.h"
+#include "../memory/key_table.h"
+#include "../memory/locks.h"
 #include "../memory/vma.h"
 
 #include <errno.h>
@@ -48,12 +54,14 @@ static struct ground look(uint64_t from, uint64_t to)
     return g;
 }
 
-/* SOFTIB_REMAP=0: private memory stays private. */
-static bool remaps(void)
+/* SOFTIB_REMAP=0: private memory stays private; =1: it moves, even where the program does I/O that could be in flight to it. */
+static enum vm_moves moves(void)
 {
-    const char *word = getenv("SOFTIB_REMAP");
+    const char *value = getenv("SOFTIB_REMAP");
 
-    return !word || strcmp(word, "0") != 0;
+    if (!value)
+        return VM_MOVES;
+    return strcmp(value, "0") == 0 ? VM_STAYS : strcmp(value, "1") == 0 ? VM_MOVES_ALWAYS : VM_MOVES;
 }
 
 static struct ibv_mr *fail(int error)
@@ -73,8 +81,11 @@ static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned acc
 {
     pthread_mutex_lock(&va_engine.lock);
     vm_region_add(&m->region, from, to, access & IBV_ACCESS_LOCAL_WRITE,
-                  may_move && !(access & IBV_ACCESS_ON_DEMAND) && remaps(), va_engine.timer_runs);
+                  may_move && !(access & IBV_ACCESS_ON_DEMAND) ? moves() : VM_STAYS, va_engine.timer_runs);
     pthread_mutex_unlock(&va_engine.lock);
+    if (ve_is_strict() && m->region.holder == VM_HELD_BY_IO)
+        ve_warn("registered memory stays private, as the program has O_DIRECT files, an AIO context or an io_uring: peers copy to it "
+                "by system calls; SOFTIB_REMAP=1 moves it all the same");
 }
 
 /* Where others find it: a file that the application mapped, or the one that its pages were moved to. */

@@ -1,11 +1,7 @@
 /* Registered regions of this process, and the memory files that their pages were moved to. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
-
-#include "vma.h"
 #include "memory_policy.h"
+#include "vma.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,24 +95,6 @@ static struct vm_moved *file_of(const struct vm_vma *g)
         if (m->device == g->device && m->inode == g->inode && m->from + g->offset == g->start)
             return m;
     return NULL;
-}
-
-/* Who maps these moves data by itself, to pages that it holds, whatever is mapped later. */
-static bool pins(const struct vm_vma *g, void *found)
-{
-    static const char *const known[] = { "anon_inode:[io_uring]", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/vfio/" };
-
-    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strncmp(g->path, known[i], strlen(known[i])))
-            *(bool *)found = true;
-    return !*(bool *)found;
-}
-
-static bool is_pinned(void)
-{
-    bool found = false;
-
-    return !vm_shared_files(files ? files->device : 0, pins, &found) || found;
 }
 
 static bool classify(const struct vm_vma *g, void *of)
@@ -241,9 +219,9 @@ static bool on_this_stack(const struct run *run)
 }
 
 /* Makes a file of `run`, or of the first part of it. NULL: it stays as it is. */
-static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
+static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies, unsigned helpers)
 {
-    struct vm_moved *m = on_this_stack(run) || !few_files() || is_pinned() ? NULL : calloc(1, sizeof *m);
+    struct vm_moved *m = on_this_stack(run) || !few_files() ? NULL : calloc(1, sizeof *m);
     struct stat info;
     struct vm_locks locks;
     uint64_t end = run->from;
@@ -255,7 +233,7 @@ static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
         vm_keep_policies(run->from, run->to, m->fd);
     vm_keep_locks(&locks, run->from, run->to);
     if (m->fd >= 0 && !fstat(m->fd, &info))
-        end = vm_move(run->from, run->to, m->fd, run->again, helpers);
+        end = vm_move(run->from, run->to, m->fd, run->again, helpers, r->moves == VM_MOVES_ALWAYS, &r->holder);
     if (end == run->from) {
         if (m->fd >= 0)
             close(m->fd);
@@ -279,7 +257,7 @@ static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
 
 /* -- regions -- */
 
-static void share(struct vm_region *r, bool may_move, unsigned helpers)
+static void share(struct vm_region *r, unsigned helpers)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct search s = { .from = (r->from + page - 1) / page * page, .to = r->to / page * page };
@@ -290,8 +268,8 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     end_run(&s);
     if (s.best.from == s.best.to)
         return;
-    if (!s.best.moved && may_move)
-        s.best.moved = move(&s.best, s.policies, helpers);
+    if (!s.best.moved && r->moves != VM_STAYS)
+        s.best.moved = move(r, &s.best, s.policies, helpers);
     r->moved = s.best.moved;
     if (!r->moved)
         return;
@@ -304,12 +282,12 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     r->fd = r->moved->fd;
 }
 
-void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, bool may_move, unsigned helpers)
+void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, enum vm_moves moves, unsigned helpers)
 {
-    *r = (struct vm_region){ .from = from, .to = to, .fd = -1, .writes = writes };
+    *r = (struct vm_region){ .from = from, .to = to, .fd = -1, .writes = writes, .moves = moves };
     pthread_mutex_lock(&lock);
     if (from < to)
-        share(r, may_move, helpers);
+        share(r, helpers);
     r->next = regions;
     regions = r;
     pthread_mutex_unlock(&lock);

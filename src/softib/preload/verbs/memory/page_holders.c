@@ -1,0 +1,91 @@
+/*
+ * The kernel and drivers write to pages that they hold (Documentation/core-api/pin_user_pages.rst): O_DIRECT reads, libaio and
+ * io_uring as long as the I/O is in flight, GPUs and VFIO for longer. When the mapping is replaced meanwhile, the data arrives in a
+ * page that nobody sees any more. No system call says which pages are held, so the process is searched for anything that could
+ * hold some. The caller has write-protected the pages before, so that no I/O that begins later holds the old ones.
+ *
+ * What is not found: I/O whose descriptor was closed while it is in flight, and pages that another process holds for an instant
+ * (process_vm_writev).
+ */
+#include "page_holders.h"
+#include "vma.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define IO_URING "anon_inode:[io_uring]"
+
+/* What is mapped by who may hold pages. */
+static bool look_at_mapping(const struct vm_vma *vma, void *of)
+{
+    static const struct { const char *path; enum vm_holder holder; } known[] = {
+        { "/[aio]", VM_HELD_BY_IO }, { IO_URING, VM_HELD_BY_IO }, { "/dev/nvidia", VM_HELD_BY_DEVICE },
+        { "/dev/kfd", VM_HELD_BY_DEVICE }, { "/dev/dri/", VM_HELD_BY_DEVICE }, { "/dev/vfio/", VM_HELD_BY_DEVICE },
+    };
+    enum vm_holder *found = of;
+
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncmp(vma->path, known[i].path, strlen(known[i].path)) && known[i].holder > *found)
+            *found = known[i].holder;
+    return *found != VM_HELD_BY_DEVICE;
+}
+
+/*
+ * A file with O_DIRECT, if another thread may be reading it; pipes use the flag for packets (pipe(2)). An io_uring whose rings are not
+ * mapped (IORING_SETUP_NO_MMAP): its descriptor has no file type, and /proc alone names it.
+ */
+static bool may_hold(int fd, bool threads)
+{
+    char link[32], name[sizeof IO_URING] = "";
+    struct stat info;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || (!(flags & O_DIRECT) && (flags & O_ACCMODE) != O_RDWR) || fstat(fd, &info))
+        return false;
+    if (info.st_mode & S_IFMT)
+        return threads && flags & O_DIRECT && !S_ISFIFO(info.st_mode);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return readlink(link, name, sizeof name - 1) > 0 && !strcmp(name, IO_URING);
+}
+
+struct entry { /* struct linux_dirent64 (getdents64(2)) */
+    uint64_t inode;
+    int64_t next;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+static bool a_descriptor_may_hold(bool threads)
+{
+    int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _Alignas(struct entry) char buffer[4096];
+    bool found = folder < 0;
+    long n = 0;
+
+    while (!found && (n = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; !found && at < n;) {
+            const struct entry *e = (const struct entry *)(buffer + at);
+
+            found = *e->name != '.' && may_hold(atoi(e->name), threads);
+            at += e->length;
+        }
+    }
+    if (folder >= 0)
+        close(folder);
+    return found || n < 0;
+}
+
+enum vm_holder vm_page_holder(uint64_t memory_device, bool threads)
+{
+    enum vm_holder found = VM_NO_HOLDER;
+
+    if (!vm_shared_files(memory_device, look_at_mapping, &found))
+        return VM_HELD_BY_DEVICE; /* not to be known */
+    return found == VM_NO_HOLDER && a_descriptor_may_hold(threads) ? VM_HELD_BY_IO : found;
+}
