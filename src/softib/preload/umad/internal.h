@@ -2,10 +2,6 @@
 #ifndef SOFTIB_INNER_H
 #define SOFTIB_INNER_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>

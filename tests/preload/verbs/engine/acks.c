@@ -3,6 +3,8 @@
  * tell what was there before, sends arrive once and in order, writes in order; a way on which no answer ever comes ends with
  * RETRY_EXC, though the request was executed.
  */
+#include "number_table.h"
+#include "qp.h"
 #include "world.h"
 
 #include <math.h>

@@ -3,6 +3,9 @@
  * make and destroy QPs, and are killed at random; others take their places. Nobody crashes, nobody hangs, no octet changes
  * that no writable region holds, and every status is one that the request may get (IBA table 10.7.3).
  */
+#include "key_table.h"
+#include "number_table.h"
+#include "timer.h"
 #include "crowd.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
 /* One process of the crowd: legal and illegal requests at random, and what may come of them. */
+#include "timer.h"
 #include "crowd.h"
 #include "rng.h"
 

@@ -3,6 +3,8 @@
  * CQs with, and posts, receives, polls, breaks, resets and destroys at random. Laws: whatever is posted on a QP that is not
  * reset completes once, in order, when signalled or wrong; nothing completes that was not posted; octets arrive equal.
  */
+#include "modify.h"
+#include "timer.h"
 #include "world.h"
 
 #include <string.h>

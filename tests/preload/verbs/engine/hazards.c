@@ -4,6 +4,9 @@
  * change any more. "hazards FOLDER order SEED ROUNDS": who spins on the last word of a message sees all of it, and who
  * looks from the end to the start never sees an old word before a new one (but where the kernel copies).
  */
+#include "copy.h"
+#include "key_table.h"
+#include "modify.h"
 #include "world.h"
 #include "rng.h"
 

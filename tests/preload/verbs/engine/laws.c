@@ -1,4 +1,6 @@
 /* What the engine must do, one scene a law; "laws FOLDER SCENE". IBA sections: see docs/verbs.md. */
+#include "modify.h"
+#include "timer.h"
 #include "world.h"
 
 #include <string.h>

@@ -2,6 +2,8 @@
  * "orphans FOLDER SEED ROUNDS": the sender of rendezvous is killed at any moment. The receiver gets the end of every request
  * whose beginning it got: once, and never twice.
  */
+#include "complete.h"
+#include "tag_matching.h"
 #include "abi/abi.h"
 #include "world.h"
 #include "rng.h"

@@ -1,4 +1,8 @@
 /* Places in queues, and what happens to queues while others use them; "queues FOLDER SCENE". */
+#include "complete.h"
+#include "members.h"
+#include "modify.h"
+#include "timer.h"
 #include "world.h"
 
 #include <errno.h>

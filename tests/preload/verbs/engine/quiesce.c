@@ -2,6 +2,7 @@
  * "own FOLDER post|timer ROUNDS": when dereg has returned, no request of the own process copies to the region any more, whoever
  * executes it: a thread that posts, or the timer's. READs come to it without end, and its last octets are looked at.
  */
+#include "qp.h"
 #include "world.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Tag matching, one scene a law; "tags FOLDER SCENE". The list is the application's side of it, too: abi/tags.c. */
+#include "tag_matching.h"
 #include "abi/abi.h"
 #include "world.h"
 

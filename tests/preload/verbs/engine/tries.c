@@ -3,6 +3,8 @@
  * Q_Keys. tries_oracle.c says what the specification lets each do, from its own notes of what was registered; after each
  * request every octet of everybody's memory is as it says, and so is the status. Around the memory no page can be touched.
  */
+#include "key_table.h"
+#include "modify.h"
 #include "tries.h"
 
 #include <string.h>

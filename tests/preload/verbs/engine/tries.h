@@ -2,6 +2,7 @@
 #ifndef TRIES_H
 #define TRIES_H
 
+#include "qp.h"
 #include "world.h"
 
 #define ARENA 4096      /* octets of a world's memory that can be touched at all */

@@ -4,7 +4,10 @@
  * is printed. "fork NUMBER CHILD AMOUNT" does so in a process that forks, whose child takes as much again as CHILD; both are
  * killed. "stay NUMBER TARGET": this process itself enters as NUMBER and keeps a hazard on TARGET; "go": lets it go.
  */
-#include "memory.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "locks.h"
+#include "number_table.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,14 @@
+#include "complete.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "locks.h"
+#include "modify.h"
+#include "number_table.h"
+#include "quiesce.h"
+#include "receive.h"
+#include "send.h"
+#include "timer.h"
+#include "wake.h"
 #include "world.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "engine.h"
+#include "qp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

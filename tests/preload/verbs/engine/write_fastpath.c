@@ -2,6 +2,14 @@
  * "again FOLDER SEED STEPS short|long": small writes to where the last went while everything that they depend on changes between
  * them. "long" never takes the short way (engine/write_fastpath.c). Says what became of all: both ways must say the same.
  */
+#include "complete.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "keys.h"
+#include "modify.h"
+#include "peer_mappings.h"
+#include "quiesce.h"
+#include "write_fastpath.h"
 #include "world.h"
 #include "rng.h"
 

@@ -1,7 +1,12 @@
 /* Completion queues: making, polling, arming. Channels: channel.c. */
 #include "abi.h"
-
+#include "../engine/complete.h"
 #include "../engine/poll_batch.h"
+#include "../engine/send.h"
+#include "../engine/strict.h"
+#include "../engine/timer.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,11 @@
 /* Devices, contexts, and what they say of themselves. */
 #include "abi.h"
+#include "../engine/events.h"
+#include "../engine/quiesce.h"
+#include "../engine/sq_sched.h"
+#include "../engine/timer.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-#include <endian.h>
 
 struct ve_engine va_engine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,5 +1,12 @@
 /* Queue pairs: making, destroying, states. Posting: post.c. */
 #include "abi.h"
+#include "../engine/complete.h"
+#include "../engine/modify.h"
+#include "../engine/quiesce.h"
+#include "../engine/strict.h"
+#include "../engine/timer.h"
+#include "../memory/hazards.h"
+#include "../memory/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

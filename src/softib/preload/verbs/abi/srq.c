@@ -1,5 +1,10 @@
 /* Shared receive queues, and the XRC domains whose queues are named by number. */
 #include "abi.h"
+#include "../engine/strict.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
+#include "../memory/wake.h"
 
 #include <errno.h>
 #include <fcntl.h>

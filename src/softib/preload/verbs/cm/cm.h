@@ -2,10 +2,6 @@
 #ifndef SOFTIB_CM_H
 #define SOFTIB_CM_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <sys/socket.h>
 
 #include <rdma/rdma_user_cm.h>

@@ -1,7 +1,9 @@
 /* Completions and events, in whosever process they belong to. */
-#include "engine.h"
-
+#include "complete.h"
+#include "events.h"
 #include "poll_batch.h"
+#include "timer.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,8 @@
 /* Moving octets between processes, in ascending order. */
-#include "engine.h"
+#include "copy.h"
+#include "keys.h"
+#include "timer.h"
+#include "../memory/hazards.h"
 
 #include <errno.h>
 #include <limits.h>

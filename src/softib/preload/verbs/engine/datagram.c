@@ -1,5 +1,12 @@
 /* UD: one packet to one QP, or to the members of a multicast group. IBA 9.8.4, 10.5. */
-#include "engine.h"
+#include "loss.h"
+#include "members.h"
+#include "receive.h"
+#include "request.h"
+#include "strict.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -6,7 +6,10 @@
  * What waits was tried after it had been written down, and the socket was full: so somebody will read it, and then sends more. A
  * sender that is killed between the datagram and the mark has sent its event twice.
  */
-#include "engine.h"
+#include "events.h"
+#include "complete.h"
+#include "../fabric/server.h"
+#include "../memory/locks.h"
 
 static struct softib_events *list_of(struct ve_engine *e, uint32_t process)
 {

@@ -3,7 +3,10 @@
  * it again when a later packet makes the responder NAK (9.7.5.2.4), or when its timer expires because it was the last, or because the
  * answer was lost.
  */
-#include "engine.h"
+#include "loss.h"
+#include "modify.h"
+#include "../memory/hazards.h"
+#include "../memory/number_table.h"
 
 #include <math.h>
 

@@ -2,7 +2,9 @@
  * Members of multicast groups: one place each, written under the file's member lock, read by senders without one. A place that
  * is used again gets another `version` before anything else of it changes, so that a reader knows what it has read in halves.
  */
-#include "engine.h"
+#include "members.h"
+
+#include <string.h>
 
 
 /* The GID lies on a boundary of 4 octets. */

@@ -2,7 +2,8 @@
 #ifndef SOFTIB_VERBS_MESSAGE_H
 #define SOFTIB_VERBS_MESSAGE_H
 
-#include "engine.h"
+#include "copy.h"
+#include "qp.h"
 
 /* What an opcode is made of. */
 struct kind {

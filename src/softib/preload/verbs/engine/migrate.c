@@ -6,7 +6,12 @@
  * State, port and what peers look at are shared, so whoever finds the reason moves a QP, under its lock; address and timeout
  * are its owner's, who adopts them before the next request.
  */
-#include "engine.h"
+#include "migrate.h"
+#include "events.h"
+#include "modify.h"
+#include "../memory/locks.h"
+
+#include <string.h>
 
 void ve_move(struct ve_engine *e, struct softib_qp *s)
 {

@@ -2,7 +2,14 @@
  * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). What is not in the table, lacks an
  * attribute or has one too many changes nothing.
  */
-#include "engine.h"
+#include "modify.h"
+#include "complete.h"
+#include "migrate.h"
+#include "send.h"
+#include "sq_sched.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,10 @@
  * (membarrier(2)), so that who copies needs none. The words are in the shared memory: who ends a region that he has imported
  * waits for those of its owner.
  */
-#include "engine.h"
+#include "quiesce.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>

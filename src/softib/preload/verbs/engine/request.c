@@ -1,7 +1,17 @@
 /*
  * One request of a connected QP (RC, UC, XRC): it is gathered, finds its way and its responder, and is counted (IBA 9.7).
  */
+#include "request.h"
+#include "events.h"
+#include "keys.h"
+#include "loss.h"
 #include "message.h"
+#include "migrate.h"
+#include "modify.h"
+#include "receive.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 static const struct kind kinds[] = {
     [IBV_WR_SEND] = { .message = SV_MSG_SEND, .receives = true, .recv_opcode = IBV_WC_RECV },

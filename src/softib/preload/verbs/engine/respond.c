@@ -1,7 +1,14 @@
 /*
  * What arrives at the responder's HCA (IBA 9.7), done by the initiator; who errs gets which status: table 10.7.3.
  */
+#include "complete.h"
+#include "events.h"
+#include "keys.h"
 #include "message.h"
+#include "receive.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,17 @@
 /* The sending half: requests are executed in order; the first that must wait holds up those behind it. */
-#include "engine.h"
+#include "send.h"
+#include "complete.h"
+#include "keys.h"
+#include "migrate.h"
+#include "quiesce.h"
+#include "receive.h"
+#include "request.h"
+#include "strict.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "write_fastpath.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdlib.h>

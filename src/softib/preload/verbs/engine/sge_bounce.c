@@ -2,7 +2,8 @@
  * Local memory of a request that is another process's (ibv_import_mr), where it is not mapped here: it is fetched before the
  * request, and what the request brings is taken back after it.
  */
-#include "engine.h"
+#include "keys.h"
+#include "request.h"
 
 #include <stdlib.h>
 

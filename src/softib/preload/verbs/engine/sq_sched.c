@@ -1,5 +1,10 @@
 /* When what was posted is executed, and when it is completed: the send queue's places, and those who look at them. */
+#include "sq_sched.h"
+#include "complete.h"
 #include "sq_sched_internal.h"
+#include "strict.h"
+#include "timer.h"
+#include "../memory/wake.h"
 
 #include <stdlib.h>
 #include <string.h>

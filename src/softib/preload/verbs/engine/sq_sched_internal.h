@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_LATE_INNER_H
 #define SOFTIB_VERBS_LATE_INNER_H
 
-#include "engine.h"
+#include "qp.h"
 
 struct ve_when {                /* of a request in the send queue, ns */
     uint64_t posted;

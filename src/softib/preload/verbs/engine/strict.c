@@ -1,4 +1,5 @@
 /* SOFTIB_STRICT: scrambled fields, shuffled receives, and the voice of the warnings. Pitfalls: strict_checks.c. */
+#include "strict.h"
 #include "sq_sched_internal.h"
 
 #include <dlfcn.h>

@@ -5,9 +5,9 @@
 #ifndef SOFTIB_VERBS_STRICT_H
 #define SOFTIB_VERBS_STRICT_H
 
-#include "sq_sched.h"
-
 #include <infiniband/verbs.h>
+
+#include "sq_sched.h"
 
 struct softib_srq;
 

@@ -1,5 +1,9 @@
 /* What programs do that works here, or on one adapter, and not on the next: strict mode tells. */
+#include "complete.h"
+#include "modify.h"
 #include "sq_sched_internal.h"
+#include "strict.h"
+#include "../memory/locks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,13 +4,14 @@
  * SRQ, header and all, and is counted: from then on entries that are added do not match until the owner has said that it has
  * seen as many.
  */
-#include "engine.h"
+#include "tag_matching.h"
+#include "complete.h"
+#include "receive.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <string.h>
-
 #include <infiniband/tm_types.h>
+#include <string.h>
 
 #define WAITS (1ull << 32)
 

@@ -1,5 +1,10 @@
 /* Work that waits: a list, and a thread that lives only while there is some. */
-#include "engine.h"
+#include "timer.h"
+#include "send.h"
+#include "sq_sched.h"
+#include "tag_matching.h"
+#include "../memory/peer_mappings.h"
+#include "../memory/wake.h"
 
 #include <signal.h>
 #include <sys/prctl.h>

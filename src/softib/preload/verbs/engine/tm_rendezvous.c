@@ -3,14 +3,23 @@
  * FIN message and completes once more. Here the requester does all three, as it holds the data: a list of what it owes, in
  * order. A FIN needs a receive of the requester's own; until there is one, it waits.
  */
-#include "engine.h"
+#include "complete.h"
+#include "events.h"
+#include "keys.h"
+#include "quiesce.h"
+#include "receive.h"
+#include "send.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <endian.h>
 #include <errno.h>
+#include <infiniband/tm_types.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <infiniband/tm_types.h>
 
 struct ve_owed {
     struct ve_owed *next;

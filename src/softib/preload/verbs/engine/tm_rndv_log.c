@@ -2,7 +2,13 @@
  * What the senders of matched rendezvous owe, written down with the list of tags: a sender may be killed between the match and
  * the FIN, and then the receiver completes the request itself, as its HCA would when the READ is answered no more.
  */
-#include "engine.h"
+#include "complete.h"
+#include "receive.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,13 @@
  * change without these is looked at again, under the same hazard and lock as in request.c. Where anything is different nothing
  * has happened yet, and the request goes the long way.
  */
+#include "write_fastpath.h"
+#include "loss.h"
 #include "message.h"
+#include "../memory/hazards.h"
+#include "../memory/key_table.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 /* The part of key `k` that is mapped here with `part`; from and to are remote addresses. */
 static void whole(struct ve_engine *e, const struct softib_key *k, const struct ve_part *part, struct ve_write_target *a)

@@ -4,7 +4,7 @@
  * its chunk goes back, and its pages to the system, but for one slab of each size: who makes and destroys one object
  * by turns keeps its memory.
  */
-#include "memory.h"
+#include "shared_heap.h"
 
 #include <fcntl.h>
 #include <string.h>

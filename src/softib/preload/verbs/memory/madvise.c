@@ -2,11 +2,7 @@
  * madvise of memory that was moved. MADV_DONTNEED makes private memory zero, and allocators rely on it; a shared mapping
  * would keep its octets. So the pages are taken out of the file.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
-
 #include "vma.h"
 
 #include <string.h>

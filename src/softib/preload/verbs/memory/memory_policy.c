@@ -2,11 +2,7 @@
  * What a program asked for private memory, and a file mapped in its place would not have: that it stays in memory (mlock(2)), and on
  * which NUMA nodes (mbind(2)). Both are asked of the system, and cost little where there is neither.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "memory_policy.h"
-
 #include "vma.h"
 
 #include <errno.h>

@@ -2,7 +2,8 @@
  * Files behind keys of other processes, mapped here. A mapping whose key is gone is unmapped when nobody copies there any
  * more, for memory that its owner gave back is not free before.
  */
-#include "memory.h"
+#include "peer_mappings.h"
+#include "key_table.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

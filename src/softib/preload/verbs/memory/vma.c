@@ -1,7 +1,4 @@
 /* Reads /proc/self/maps, whole: others may map and unmap meanwhile, and a forked child has no malloc to rely on. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "vma.h"
 
 #include <errno.h>

@@ -2,9 +2,6 @@
  * What lies in a part of this process: asked of the system by address (PROCMAP_QUERY, Linux 6.11; fs/proc/task_mmu.c), which takes no
  * longer where a program has many mappings. An older system tells all of them.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "vma.h"
 
 #include <errno.h>
