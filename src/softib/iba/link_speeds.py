@@ -17,7 +17,8 @@ class LinkSpeed:
     ``speed_bit`` is the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in LinkSpeedExt*, ``ext2_bit`` in
     LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo. ``pam4`` lanes carry two bits a symbol and
     need forward error correction. ``switch_ns`` is what a switch adds from port to port, by the speed of the link that it
-    sends on; ``adapter_ns`` what a pair of adapters takes from memory to memory.
+    sends on; ``adapter_ns`` what a pair of adapters takes from memory to memory. ``kernel_rate`` is a lane's rate in 100 Mb/s as
+    Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
     """
 
     name: str
@@ -31,19 +32,20 @@ class LinkSpeed:
     pam4: bool = False
     switch_ns: int = 170
     adapter_ns: int = 700
+    kernel_rate: int = 0
 
 
 SPEEDS: tuple[LinkSpeed, ...] = (
-    LinkSpeed("SDR", 1, 2.5, 2.0, speed_bit=1),
-    LinkSpeed("DDR", 2, 5.0, 4.0, speed_bit=2),
-    LinkSpeed("QDR", 3, 10.0, 8.0, speed_bit=4),
-    LinkSpeed("FDR10", 4, 10.3125, 10.0, speed_bit=4, mlnx_bit=1),
-    LinkSpeed("FDR", 5, 14.0625, 14.0625 * 64 / 66, ext_bit=1),
-    LinkSpeed("EDR", 6, 25.78125, 25.0, ext_bit=2, switch_ns=90, adapter_ns=500),
-    LinkSpeed("HDR", 7, 53.125, 50.0, ext_bit=4, pam4=True, switch_ns=130, adapter_ns=600),
-    LinkSpeed("NDR", 8, 106.25, 100.0, ext_bit=8, pam4=True, switch_ns=200, adapter_ns=600),
-    LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, switch_ns=100, adapter_ns=600),
-    LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, switch_ns=100, adapter_ns=600),
+    LinkSpeed("SDR", 1, 2.5, 2.0, speed_bit=1, kernel_rate=25),
+    LinkSpeed("DDR", 2, 5.0, 4.0, speed_bit=2, kernel_rate=50),
+    LinkSpeed("QDR", 3, 10.0, 8.0, speed_bit=4, kernel_rate=100),
+    LinkSpeed("FDR10", 4, 10.3125, 10.0, speed_bit=4, mlnx_bit=1, kernel_rate=100),
+    LinkSpeed("FDR", 5, 14.0625, 14.0625 * 64 / 66, ext_bit=1, kernel_rate=140),
+    LinkSpeed("EDR", 6, 25.78125, 25.0, ext_bit=2, switch_ns=90, adapter_ns=500, kernel_rate=250),
+    LinkSpeed("HDR", 7, 53.125, 50.0, ext_bit=4, pam4=True, switch_ns=130, adapter_ns=600, kernel_rate=500),
+    LinkSpeed("NDR", 8, 106.25, 100.0, ext_bit=8, pam4=True, switch_ns=200, adapter_ns=600, kernel_rate=1000),
+    LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, switch_ns=100, adapter_ns=600, kernel_rate=2000),
+    LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, switch_ns=100, adapter_ns=600, kernel_rate=4000),
 )
 """Slowest first. ``code`` is our own dense number (0 = unknown): a larger code is a faster lane.
 

@@ -82,14 +82,14 @@ def link_rates_header() -> str:
     table = runpy.run_path(str(LINK_SPEEDS))
     speeds = [
         f"    {{ {s.lane_data_gbps!r}, {s.lane_gbps!r}, {s.speed_bit}, {s.ext_bit}, {s.ext2_bit}, {s.mlnx_bit}, {s.switch_ns}, "
-        f"{s.adapter_ns} }}, /* {s.name} */\n"
+        f"{s.adapter_ns}, {s.kernel_rate} }}, /* {s.name} */\n"
         for s in table["SPEEDS"]
     ]
     widths = [f"    [{bit}] = {lanes},\n" for lanes, bit in sorted(table["WIDTH_BITS"].items(), key=lambda item: item[1])]
     return (
         "/* Written by softib.preload.build from softib/iba/link_speeds.py, which says what the columns are. */\n"
         "static const struct link_speed {\n    double data_gbps, signal_gbps; /* of one lane */\n"
-        "    unsigned char speed_bit, ext_bit, ext2_bit, mlnx_bit;\n    unsigned short switch_ns, adapter_ns;\n"
+        "    unsigned char speed_bit, ext_bit, ext2_bit, mlnx_bit;\n    unsigned short switch_ns, adapter_ns, kernel_rate;\n"
         f"}} link_speeds[] = {{\n{''.join(speeds)}}};\n\n"
         f"static const unsigned char lanes_of_width[] = {{ /* by the bit of PortInfo.LinkWidthActive */\n{''.join(widths)}}};\n"
     )
