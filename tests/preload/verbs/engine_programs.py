@@ -33,7 +33,7 @@ def program(
     sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).glob("*.c")))]
     sources += [VERBS / file for file in files]
     if "engine" in folders:
-        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("world", "stub", f"{name}_"))]
+        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("rig", "stub", f"{name}_"))]
     with ThreadPoolExecutor() as pool:
         objects = list(pool.map(lambda source: compiled(source, more), sources))
     done = subprocess.run(

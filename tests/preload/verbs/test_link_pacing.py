@@ -38,7 +38,7 @@ class Lanes:
         self.c.sv_timed_path_pass.restype = ct.c_uint64
         self.c.sv_timed_path_pass.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_uint64]
         self.c.sv_link_gbps.restype = ct.c_double
-        assert self.c.probe_lanes(self.board.memory, str(folder / "traffic").encode()) == 0
+        assert self.c.probe_link_clocks(self.board.memory, str(folder / "traffic").encode()) == 0
 
     def track(self, src, dst):
         f = self.fabric

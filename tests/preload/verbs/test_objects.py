@@ -125,7 +125,7 @@ def lid(fabric, node: str) -> int:
 @pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows", "forks"))
 def test_what_libibverbs_says_beside_the_data(apps, scene):
     """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows; a fork."""
-    assert run(apps, A, program("says"), scene) == "ok\n"
+    assert run(apps, A, program("reports"), scene) == "ok\n"
 
 
 def heap(apps) -> tuple[int, int]:

@@ -106,10 +106,10 @@ static void policies(void)
     vm_region_drop(&r);
 }
 
-int main(int n, char **words)
+int main(int n, char **arguments)
 {
     MUST(n == 2);
-    if (!strcmp(words[1], "locks"))
+    if (!strcmp(arguments[1], "locks"))
         locks();
     else
         policies();

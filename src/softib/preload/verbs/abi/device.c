@@ -39,13 +39,13 @@ static void forget(void)
 /* The memory of verbs cannot be used: one line says why, as for all that keeps devices away (SOFTIB_QUIET=1: none). */
 static void refuse(int error)
 {
-    static bool told;
+    static bool reported;
     const char *quiet = getenv("SOFTIB_QUIET"), *folder = sv_fabric_folder();
     uint32_t version = vm_version(folder);
 
-    if (told || (quiet && *quiet && strcmp(quiet, "0")))
+    if (reported || (quiet && *quiet && strcmp(quiet, "0")))
         return;
-    told = true;
+    reported = true;
     if (error == -EPROTO && version != SOFTIB_VERBS_VERSION)
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs has version %u, this library reads version %u\n", folder,
                 version, SOFTIB_VERBS_VERSION);

@@ -288,7 +288,7 @@ static void end(struct va_qp *v)
     bool last = __atomic_fetch_sub(&q->s->handles, 1, __ATOMIC_ACQ_REL) == 1; /* else another process goes on with it */
 
     if (ve_is_strict())
-        ve_strict_gone(q);
+        ve_strict_destroyed(q);
     if (last) {
         ve_modify(q, &reset, IBV_QP_STATE); /* nobody posts any more; completions go with it */
         vm_number_give(&va_engine.w, q->s->qpn);
@@ -313,7 +313,7 @@ static void end(struct va_qp *v)
         free(q->slots[i].data);
     }
     free(q->slots);
-    ve_late_free(q);
+    ve_sched_free(q);
     va_free_builder(q);
     if (last && q->s->process == va_engine.w.process) { /* else the memory goes with the process that made it */
         q->s->is = 0;

@@ -190,7 +190,7 @@ static int resize(struct va_srq *q, uint32_t size)
 {
     struct softib_srq *s = q->s;
     size_t one = ring_octets(1, s->sges);
-    uint64_t ring = vm_alloc(&va_engine.w, ring_octets(size, s->sges)), gone;
+    uint64_t ring = vm_alloc(&va_engine.w, ring_octets(size, s->sges)), unused;
     uint32_t old;
     int error = 0;
 
@@ -199,10 +199,10 @@ static int resize(struct va_srq *q, uint32_t size)
     ve_spin_lock(&q->lock);
     vm_lock(&va_engine.w, &s->lock);
     old = s->size;
-    gone = s->ring;
+    unused = s->ring;
     if (s->tail - s->head > size) {
         error = EINVAL;
-        gone = ring;
+        unused = ring;
         old = size;
     } else {
         for (uint32_t i = s->head; i != s->tail; i++)
@@ -213,7 +213,7 @@ static int resize(struct va_srq *q, uint32_t size)
     }
     vm_unlock(&s->lock);
     ve_spin_unlock(&q->lock);
-    vm_free(&va_engine.w, gone, ring_octets(old, s->sges));
+    vm_free(&va_engine.w, unused, ring_octets(old, s->sges));
     return error;
 }
 

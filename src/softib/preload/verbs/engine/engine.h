@@ -16,8 +16,8 @@ struct ve_engine {
     pthread_t timer;
     uint64_t due_ns, polled_ns, awake_ns; /* sq_sched.c: nothing is due before; somebody polled; the timer thread wakes up */
     uint32_t polls;
-    pthread_mutex_t own_lock;       /* of `own` */
-    struct ve_qp *own;              /* quiesce.c: QPs that may be copying */
+    pthread_mutex_t qps_lock;       /* of `qps` */
+    struct ve_qp *qps;              /* quiesce.c: QPs that may be copying */
     struct ve_tagged_srq *tagged;   /* tm_rndv_log.c: SRQs with lists of tags; `lock` */
 };
 

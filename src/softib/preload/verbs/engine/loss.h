@@ -7,16 +7,16 @@
 
 enum ve_arrival { VE_ARRIVED, VE_TIMES_OUT };
 
-/* Most ways have none. */
-static inline bool ve_may_lose(const struct sv_flow *flow, unsigned way)
+/* Most paths have none. */
+static inline bool ve_may_lose(const struct sv_flow *flow, unsigned direction)
 {
-    return flow->loss[way][0] != 0 || flow->loss[way][1] != 0;
+    return flow->loss[direction][0] != 0 || flow->loss[direction][1] != 0;
 }
 
 /* Is one of the packets lost for good (UC, UD)? */
-bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_wire_size words);
+bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, struct sv_wire_size size);
 /* RC: sends what is lost again, and counts it. */
-enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_wire_size words);
+enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct sv_wire_size size);
 
 /*
  * A request was executed: `answer` goes back, and may be lost. Then the requester's timer expires, and ve_resend sends the

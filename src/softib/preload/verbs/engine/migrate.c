@@ -37,10 +37,10 @@ void ve_adopt(struct ve_qp *q)
     a->port_num = a->alt_port_num;
     a->pkey_index = a->alt_pkey_index;
     a->timeout = q->timeout = a->alt_timeout;
-    q->way.dlid = a->ah_attr.dlid;
-    q->way.sl = a->ah_attr.sl;
-    q->way.is_global = a->ah_attr.is_global;
-    memcpy(q->way.dgid, a->ah_attr.grh.dgid.raw, 16);
+    q->route.dlid = a->ah_attr.dlid;
+    q->route.sl = a->ah_attr.sl;
+    q->route.is_global = a->ah_attr.is_global;
+    memcpy(q->route.dgid, a->ah_attr.grh.dgid.raw, 16);
     ve_qp_walk(q);
 }
 

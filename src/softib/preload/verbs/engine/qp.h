@@ -20,7 +20,7 @@ struct ve_write_target {                   /* write_fastpath.c: where the last w
     uint64_t epoch;                 /* of the flow */
     uint64_t from, length;          /* what is mapped, by remote addresses */
     char *here;                     /* `from`, in this process */
-    uint64_t request, answer;       /* words on the wire, without payload */
+    uint64_t request, answer;       /* dwords on the wire, without payload */
 };
 
 struct ve_qp {
@@ -31,14 +31,14 @@ struct ve_qp {
     const struct sv_device *device;
     struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
-    struct sv_route_key way, back;
+    struct sv_route_key route, return_route;
     uint64_t send_cq;
     uint32_t sq_psn;
     uint32_t max_send, max_sges, max_inline, max_recv;
     struct ve_slot *slots;
     uint32_t head, tail;            /* requests that wait */
     uint32_t completed;             /* requests so far */
-    uint32_t freed;                 /* of them, those whose places are free again: their completion, or one behind it, was polled */
+    uint32_t freed;                 /* of them, those whose WQEs are free again: their completion, or a later one, was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
     bool early;                     /* it is tried again before its time: a receive was posted, or somebody polls */
@@ -57,13 +57,13 @@ struct ve_qp {
     bool executed;                  /* the first that waits: its ACK was lost, not the request; what the ACK would say: */
     struct sv_wire_size sent, answer;
     uint32_t answer_len;
-    uint16_t moves;                 /* of s->moves, those that `attr` and `way` know */
-    struct ve_late *late;           /* sq_sched.c; NULL: nothing was ever late */
+    uint16_t moves;                 /* of s->moves, those that `attr` and `route` know */
+    struct ve_sq_sched *sched;           /* sq_sched.c; NULL: nothing was ever deferred */
     uint32_t events;                /* asynchronous ones that were fetched and not acknowledged yet */
-    struct ve_sge_bounce *foreign;     /* sge_bounce.c: of the request in hand */
-    struct ve_owed *owed;           /* tag matching: rendezvous that the responder is in the middle of */
+    struct ve_sge_bounce *sge_bounce;     /* sge_bounce.c: of the request in hand */
+    struct ve_rendezvous *rendezvous;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
-    struct ve_qp *own_next;         /* of e->own */
+    struct ve_qp *next_of_process;         /* of e->own */
     struct ve_write_target write_target;
 };
 

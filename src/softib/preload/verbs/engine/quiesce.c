@@ -26,29 +26,29 @@ static bool barrier(int command)
 
 void ve_quiesce_begin(struct ve_engine *e)
 {
-    pthread_mutex_init(&e->own_lock, NULL);
-    e->own = NULL;
+    pthread_mutex_init(&e->qps_lock, NULL);
+    e->qps = NULL;
     ve_fences = !barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) || !barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
 void ve_quiesce_add(struct ve_qp *q)
 {
-    pthread_mutex_lock(&q->e->own_lock);
-    q->own_next = q->e->own;
-    q->e->own = q;
-    pthread_mutex_unlock(&q->e->own_lock);
+    pthread_mutex_lock(&q->e->qps_lock);
+    q->next_of_process = q->e->qps;
+    q->e->qps = q;
+    pthread_mutex_unlock(&q->e->qps_lock);
 }
 
 void ve_quiesce_drop(struct ve_qp *q)
 {
-    pthread_mutex_lock(&q->e->own_lock);
-    for (struct ve_qp **at = &q->e->own; *at; at = &(*at)->own_next) {
+    pthread_mutex_lock(&q->e->qps_lock);
+    for (struct ve_qp **at = &q->e->qps; *at; at = &(*at)->next_of_process) {
         if (*at == q) { /* a forked child has none of its parent's */
-            *at = q->own_next;
+            *at = q->next_of_process;
             break;
         }
     }
-    pthread_mutex_unlock(&q->e->own_lock);
+    pthread_mutex_unlock(&q->e->qps_lock);
 }
 
 static void wait_for(const struct softib_qp *s)
@@ -67,15 +67,15 @@ void ve_quiesce(struct ve_engine *e)
     bool fenced = ve_fences || barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&e->own_lock);
-    for (struct ve_qp *q = e->own; q; q = q->own_next) {
+    pthread_mutex_lock(&e->qps_lock);
+    for (struct ve_qp *q = e->qps; q; q = q->next_of_process) {
         if (!fenced) { /* the system took the barrier away (seccomp) */
             ve_spin_lock(&q->lock);
             ve_spin_unlock(&q->lock);
         }
         wait_for(q->s);
     }
-    pthread_mutex_unlock(&e->own_lock);
+    pthread_mutex_unlock(&e->qps_lock);
     vm_quiesce(&e->w);
 }
 

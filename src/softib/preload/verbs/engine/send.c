@@ -163,7 +163,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
-    if (q->owed)
+    if (q->rendezvous)
         ve_rndv_fetch(q);
     return true;
 }
@@ -174,7 +174,7 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
         ve_follow(q);
     if (ve_modes)
         ve_let_go(q, now);
-    if (q->owed)
+    if (q->rendezvous)
         ve_rndv_fetch(q);
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;

@@ -29,7 +29,7 @@ uint32_t ve_shuffle_seed(void);
 /* -- pitfalls -- */
 
 void ve_strict_made(struct ve_qp *q);
-void ve_strict_gone(struct ve_qp *q);
+void ve_strict_destroyed(struct ve_qp *q);
 void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask, int ignored, enum ibv_qp_state from, int error);
 void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr);
 /* A region with `key` goes: what is posted and names it? */

@@ -90,7 +90,7 @@ void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, 
 
 void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (wr->flags & IBV_SEND_SIGNALED || q->s->signal_all) {
         l->unsignalled = 0;
@@ -102,7 +102,7 @@ void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr)
 
 void ve_strict_not_ready(struct ve_qp *q, uint64_t now)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (!l || q->rnr_retry != 7)
         return;
@@ -163,7 +163,7 @@ static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
     return n;
 }
 
-void ve_strict_gone(struct ve_qp *q)
+void ve_strict_destroyed(struct ve_qp *q)
 {
     unsigned n = 0, waiting;
 

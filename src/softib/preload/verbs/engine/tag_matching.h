@@ -12,7 +12,7 @@
 enum ve_tagged { VE_NO_TAG, VE_UNEXPECTED, VE_MATCHED };
 
 /* The entry with the sges of `receive` words behind: what ve_receive_parts takes. */
-struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t place);
+struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t index);
 /*
  * A message of `iov` reaches the list of `srq`. MATCHED: it was delivered, or refused, and `outcome` says so. Else it is for
  * an ordinary receive.
@@ -39,8 +39,8 @@ void ve_rndv_abort(struct ve_qp *q);
 /* A record of `what` (but its owner); NULL: there is no room. */
 struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what);
 /* It will be completed now, and then closed. Nothing happens without a record. */
-void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *owed);
-void ve_rndv_log_close(struct softib_rndv_record *owed);
+void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *record);
+void ve_rndv_log_close(struct softib_rndv_record *record);
 /* Completes what the dead owe to this process; true: the living owe some. `e->lock` is held. */
 bool ve_rndv_log_look(struct ve_engine *e);
 /* An SRQ of this process has a list of tags; the timer thread looks after it. ENOMEM. */

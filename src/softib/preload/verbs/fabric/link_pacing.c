@@ -53,43 +53,43 @@ static double latency_of(uint32_t port)
     return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (from_switch && s ? s->switch_ns : 0);
 }
 
-bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links)
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
 {
-    struct softib_link_clock *lanes = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
+    struct softib_link_clock *clocks = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
     const struct link_speed *first = links ? speed_of(egress[0]) : NULL;
     double latency = 0;
 
-    sv_timed_path_free(track);
-    if (!lanes || !(track->steps = malloc((links ? links : 1) * sizeof *track->steps)))
+    sv_timed_path_free(path);
+    if (!clocks || !(path->steps = malloc((links ? links : 1) * sizeof *path->steps)))
         return false;
     for (unsigned i = 0; i < links; i++) {
         double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
 
-        track->steps[i] = (struct sv_step){
-            .lane = &lanes[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
+        path->steps[i] = (struct sv_step){
+            .clock = &clocks[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
         };
         latency += latency_of(egress[i]);
     }
-    track->links = (uint16_t)links;
-    track->latency_ns = (uint64_t)(latency + (first ? first->adapter_ns : 0));
+    path->links = (uint16_t)links;
+    path->latency_ns = (uint64_t)(latency + (first ? first->adapter_ns : 0));
     return true;
 }
 
-void sv_timed_path_free(struct sv_timed_path *track)
+void sv_timed_path_free(struct sv_timed_path *path)
 {
-    free(track->steps);
-    *track = (struct sv_timed_path){ 0 };
+    free(path->steps);
+    *path = (struct sv_timed_path){ 0 };
 }
 
 /* Octets are added to what the link has to send; what comes back is when it will have. */
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
     uint64_t takes = (uint64_t)((double)octets * step->per_octet + 0.5);
-    uint64_t busy = __atomic_load_n(&step->lane->busy, __ATOMIC_RELAXED), end;
+    uint64_t busy = __atomic_load_n(&step->clock->busy, __ATOMIC_RELAXED), end;
 
     do
         end = (busy > now ? busy : now) + takes;
-    while (!__atomic_compare_exchange_n(&step->lane->busy, &busy, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    while (!__atomic_compare_exchange_n(&step->clock->busy, &busy, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return end;
 }
 
@@ -97,31 +97,31 @@ static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
  * A port whose own link is free earlier than one behind it has data and no credit: PortXmitWait (IBA 16.1.3.5). Within a busy
  * time the wait only grows, and counts what it grows by, however many messages are in it.
  */
-static void wait(const struct sv_step *step, uint64_t now, uint64_t own, uint64_t behind)
+static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uint64_t next_free_at)
 {
-    struct softib_link_clock *lane = step->lane;
-    uint64_t lag = behind > own ? behind - own : 0;
-    uint64_t until = __atomic_load_n(&lane->stalled_until, __ATOMIC_RELAXED);
-    uint64_t before = now > until ? 0 : __atomic_load_n(&lane->lag, __ATOMIC_RELAXED);
+    struct softib_link_clock *clock = step->clock;
+    uint64_t lag = next_free_at > free_at ? next_free_at - free_at : 0;
+    uint64_t until = __atomic_load_n(&clock->stalled_until, __ATOMIC_RELAXED);
+    uint64_t before = now > until ? 0 : __atomic_load_n(&clock->lag, __ATOMIC_RELAXED);
 
-    if (!lag || (lag <= before && behind <= until))
+    if (!lag || (lag <= before && next_free_at <= until))
         return;
-    __atomic_store_n(&lane->lag, lag > before ? lag : before, __ATOMIC_RELAXED);
-    if (behind > until)
-        __atomic_store_n(&lane->stalled_until, behind, __ATOMIC_RELAXED);
+    __atomic_store_n(&clock->lag, lag > before ? lag : before, __ATOMIC_RELAXED);
+    if (next_free_at > until)
+        __atomic_store_n(&clock->stalled_until, next_free_at, __ATOMIC_RELAXED);
     if (lag > before)
-        __atomic_fetch_add(&lane->wait, (uint64_t)((double)(lag - before) * step->ticks), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&clock->wait, (uint64_t)((double)(lag - before) * step->ticks), __ATOMIC_RELAXED);
 }
 
-uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets)
+uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets)
 {
     uint64_t ends[SV_PATH_LINKS], last = now <<= SV_LINK_CLOCK_SHIFT;
-    unsigned n = track->links < SV_PATH_LINKS ? track->links : SV_PATH_LINKS;
+    unsigned n = path->links < SV_PATH_LINKS ? path->links : SV_PATH_LINKS;
 
     for (unsigned i = 0; i < n; i++)
-        ends[i] = give(&track->steps[i], now, octets);
+        ends[i] = give(&path->steps[i], now, octets);
     for (unsigned i = n; i-- > 0;) {
-        wait(&track->steps[i], now, ends[i], last);
+        wait(&path->steps[i], now, ends[i], last);
         last = ends[i] > last ? ends[i] : last;
     }
     return last >> SV_LINK_CLOCK_SHIFT;

@@ -5,14 +5,14 @@
  * to each link of its way and is there when the last of them is through with it, plus the latency of cables, switches and
  * adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they posted.
  */
-#ifndef SOFTIB_VERBS_LANES_H
-#define SOFTIB_VERBS_LANES_H
+#ifndef SOFTIB_VERBS_LINK_PACING_H
+#define SOFTIB_VERBS_LINK_PACING_H
 
 #include "path.h"
 
 /* One link of a way, as it was when the way was laid. */
 struct sv_step {
-    struct softib_link_clock *lane;
+    struct softib_link_clock *clock;
     double per_octet;       /* ns << SV_LINK_CLOCK_SHIFT */
     double ticks;           /* of PortXmitWait in ns / 64 */
 };
@@ -26,10 +26,10 @@ struct sv_timed_path {
 };
 
 /* The links behind `egress`; false: this fabric has no lanes, or no memory is left. */
-bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links);
-void sv_timed_path_free(struct sv_timed_path *track);
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links);
+void sv_timed_path_free(struct sv_timed_path *path);
 /* When `octets` that are given to the links at `now` (ns) are through all of them, without the latency. Any thread. */
-uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets);
+uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets);
 
 /* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */
 double sv_link_gbps(uint32_t port, double *lane_gbps);

@@ -9,11 +9,11 @@
 static void begin_block(struct vm_heap *w, uint32_t block)
 {
     struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
-    uint64_t turn = __atomic_add_fetch(&vm_head(w)->block_turn, 1, __ATOMIC_RELAXED);
+    uint64_t sequence = __atomic_add_fetch(&vm_head(w)->block_sequence, 1, __ATOMIC_RELAXED);
 
     for (int i = 0; i < SOFTIB_VERBS_BLOCK_KEYS; i++) {
-        keys[i].tag = (uint8_t)turn;
-        keys[i].version = turn << 32;
+        keys[i].tag = (uint8_t)sequence;
+        keys[i].version = sequence << 32;
     }
 }
 

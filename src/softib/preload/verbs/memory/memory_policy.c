@@ -139,7 +139,7 @@ void vm_keep_locks(struct vm_locks *l, uint64_t from, uint64_t to)
         lines("/proc/self/smaps", smaps_line, &look);
 }
 
-void vm_lock_again(const struct vm_locks *l, uint64_t to)
+void vm_relock(const struct vm_locks *l, uint64_t to)
 {
     for (unsigned i = 0; i < l->n; i++) {
         uint64_t end = l->at[i].to < to ? l->at[i].to : to;

@@ -43,7 +43,7 @@ void vm_memory_path(char path[64], int pid)
 struct run { /* of pages that are one file's, or can become one */
     uint64_t from, to;
     struct vm_moved *moved;
-    bool again; /* part of it was moved before, to a file that has no name any more */
+    bool moved_before; /* part of it was moved before, to a file that has no name any more */
 };
 
 struct search {
@@ -70,7 +70,7 @@ static void add(struct search *s, uint64_t from, uint64_t to, struct vm_moved *m
 }
 
 /* Private pages of a region that is registered already stay so: peers may be copying to them by the kernel. */
-static void add_private(struct search *s, uint64_t from, uint64_t to, bool again)
+static void add_private(struct search *s, uint64_t from, uint64_t to, bool moved_before)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -80,13 +80,13 @@ static void add_private(struct search *s, uint64_t from, uint64_t to, bool again
         if (!r->writes || behind <= from || first >= to)
             continue;
         if (from < first)
-            add_private(s, from, first, again);
+            add_private(s, from, first, moved_before);
         if (behind < to)
-            add_private(s, behind, to, again);
+            add_private(s, behind, to, moved_before);
         return;
     }
     add(s, from, to, NULL);
-    s->now.again = s->now.again || again;
+    s->now.moved_before = s->now.moved_before || moved_before;
 }
 
 static struct vm_moved *file_of(const struct vm_vma *g)
@@ -127,7 +127,7 @@ static bool few_files(void)
 }
 
 /* A descriptor above those that a program numbers its own by. */
-static int out_of_the_way(int fd)
+static int high_descriptor(int fd)
 {
     struct rlimit most;
     int high = fd < 0 || getrlimit(RLIMIT_NOFILE, &most) ? -1
@@ -148,7 +148,7 @@ static int make_file(uint64_t length)
     if (getrlimit(RLIMIT_FSIZE, &longest) || longest.rlim_cur < length + ROOM)
         return -1;
     snprintf(name, sizeof name, VM_MEMORY_NAME, (int)getpid());
-    fd = out_of_the_way(memfd_create(name, MFD_CLOEXEC));
+    fd = high_descriptor(memfd_create(name, MFD_CLOEXEC));
     if (fd >= 0 && ftruncate(fd, (off_t)(length + ROOM))) {
         close(fd);
         return -1;
@@ -233,7 +233,7 @@ static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies
         vm_keep_policies(run->from, run->to, m->fd);
     vm_keep_locks(&locks, run->from, run->to);
     if (m->fd >= 0 && !fstat(m->fd, &info))
-        end = vm_move(run->from, run->to, m->fd, run->again, helpers, r->moves == VM_MOVES_ALWAYS, &r->holder);
+        end = vm_move(run->from, run->to, m->fd, run->moved_before, helpers, r->moves == VM_MOVES_ALWAYS, &r->holder);
     if (end == run->from) {
         if (m->fd >= 0)
             close(m->fd);
@@ -241,7 +241,7 @@ static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies
         return NULL;
     }
     run->to = end;
-    vm_lock_again(&locks, end);
+    vm_relock(&locks, end);
     vm_span_add(run->from, end);
     m->from = run->from;
     m->device = info.st_dev;

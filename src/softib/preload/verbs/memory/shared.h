@@ -55,7 +55,7 @@ struct softib_verbs {
     uint32_t member_high;   /* multicast memberships behind it are free */
     uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
-    uint64_t block_turn;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
+    uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
 };
 
 struct softib_process {
@@ -78,7 +78,7 @@ struct softib_events {      /* asynchronous events that found a context's socket
     uint32_t lost;          /* found this full, too */
 };
 
-struct softib_late_event {
+struct softib_pending_event {
     uint32_t socket;        /* number of the context's, 0: it was sent */
     uint32_t type;          /* enum ibv_event_type */
     uint64_t element;
@@ -159,7 +159,7 @@ struct softib_cqe {
 #define SOFTIB_CQE_THERE 0x80000000 /* never 0, so that a completion that is half written is nobody's turn */
 
 /*
- * Who polls looks at the next completion alone: `turn` says that it is there. So the line of `producer`, which whoever adds
+ * Who polls looks at the next completion alone: `sequence` says that it is there. So the line of `producer`, which whoever adds
  * writes each time, stays with those. A process that is killed between both leaves a completion before `producer` was moved:
  * who takes its lock over moves it.
  *
@@ -229,8 +229,8 @@ struct softib_tags {
     uint32_t handled;       /* unexpected messages that the owner says it has seen, modulo 2^16 */
     uint64_t unexpected;    /* that came: count << 48 | 1 << 32 and the SRQ's head that one more waits for */
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
-    uint64_t owed;          /* softib_rndv_record[size] */
-    uint32_t owed_high;     /* those behind it were never used */
+    uint64_t rndv_log;          /* softib_rndv_record[size] */
+    uint32_t rndv_log_high;     /* those behind it were never used */
     uint32_t spare;
 };
 

@@ -61,7 +61,7 @@ static void parse(char *line, struct vm_vma *g)
     g->path = at + strspn(at, " ");
 }
 
-bool vm_vmas(bool (*each)(const struct vm_vma *ground, void *of), void *of)
+bool vm_vmas(bool (*each)(const struct vm_vma *vma, void *of), void *of)
 {
     size_t room;
     char *text = slurp(&room), *end;
