@@ -42,9 +42,10 @@ GENERATED = LIBRARY.with_name("include")
 """Headers that are written from Python's tables."""
 FLAGS = (
     "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-fPIC", "-ftls-model=initial-exec", "-fvisibility=hidden", "-Wall", "-Wextra",
-    "-U_FORTIFY_SOURCE",
+    "-U_FORTIFY_SOURCE", "-falign-functions=64",
 )  # fmt: skip
-"""No fortified headers: they would turn the calls that the libraries define into inline functions. Warnings are errors in the tests
+"""Functions begin at a cache line: else a small WRITE takes up to 13 % longer, or not, when anything before it changes its length. No
+fortified headers: they would turn the calls that the libraries define into inline functions. Warnings are errors in the tests
 alone: what a newer compiler warns of must not keep a user from installing."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 INSTALL = "gcc libibverbs-dev librdmacm-dev"
@@ -85,7 +86,9 @@ def link_rates_header() -> str:
         f"{s.adapter_ns}, {s.kernel_rate} }}, /* {s.name} */\n"
         for s in table["SPEEDS"]
     ]
-    widths = [f"    [{bit}] = {lanes},\n" for lanes, bit in sorted(table["WIDTH_BITS"].items(), key=lambda item: item[1])]
+    widths = [
+        f"    [{bit}] = {lanes},\n" for lanes, bit in sorted(table["WIDTH_BITS"].items(), key=lambda item: item[1])
+    ]
     return (
         "/* Written by softib.preload.build from softib/iba/link_speeds.py, which says what the columns are. */\n"
         "static const struct link_speed {\n    double data_gbps, signal_gbps; /* of one lane */\n"

@@ -14,7 +14,17 @@ from softib.preload import build
 
 VERBS = Path(build.__file__).parent / "verbs"
 HERE = Path(__file__).with_name("engine")
-FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-tsan", "-fno-omit-frame-pointer")
+FLAGS = (
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-O1",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-tsan",
+    "-fno-omit-frame-pointer",
+)
 INCLUDES = tuple(f"-I{folder}" for folder in (VERBS, VERBS / "memory", VERBS / "engine", HERE))
 
 

@@ -62,7 +62,7 @@ class FabricUp:
                     time.sleep(0.002)
                 else:
                     self.idle.clear()
-                    self.daemon.turn()
+                    self.daemon.step()
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:

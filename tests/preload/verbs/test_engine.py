@@ -57,7 +57,7 @@ def test_queue(folder, scene, sanitizer):
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 @pytest.mark.parametrize("scene", ("post", "timer"))
-def test_own_requests_and_dereg(folder, scene, sanitizer):
+def test_local_requests_and_dereg(folder, scene, sanitizer):
     """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
     assert run("quiesce", sanitizer, folder, scene, 30) == "ok\n"
 

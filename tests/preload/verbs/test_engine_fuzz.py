@@ -10,9 +10,9 @@ __all__ = ["folder"]
 
 
 def fuzz(folder, sanitizer, seed, seconds):
-    words = run("fuzz", sanitizer, folder, seed, seconds).split()
-    posted, received, lives = int(words[0]), int(words[2]), int(words[4])
-    assert posted > 500 and received > 100 and lives > 20, words
+    counts = run("fuzz", sanitizer, folder, seed, seconds).split()
+    posted, received, lives = int(counts[0]), int(counts[2]), int(counts[4])
+    assert posted > 500 and received > 100 and lives > 20, counts
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
@@ -27,9 +27,9 @@ def test_ten_seconds(folder, sanitizer):
 
 
 def many_processes(folder, seed, seconds, limit_s=180.0):
-    words = run("many_processes", "address", folder, seed, seconds, limit_s=limit_s).split()
-    posted, good, bad, kills = (int(words[i]) for i in (0, 2, 4, 6))
-    assert posted > 100 * seconds and good > 10 * seconds and bad > 10 * seconds and kills > seconds, words
+    counts = run("many_processes", "address", folder, seed, seconds, limit_s=limit_s).split()
+    posted, good, bad, kills = (int(counts[i]) for i in (0, 2, 4, 6))
+    assert posted > 100 * seconds and good > 10 * seconds and bad > 10 * seconds and kills > seconds, counts
 
 
 def test_processes_that_do_anything_and_are_killed(folder):

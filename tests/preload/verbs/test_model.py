@@ -8,8 +8,8 @@ from tests.preload.verbs.interleavings import END, explore
 
 
 def put(name, value, to):
-    def step(s, own):
-        s[name] = value(s, own) if callable(value) else value
+    def step(s, local):
+        s[name] = value(s, local) if callable(value) else value
         return to
 
     return step
@@ -21,49 +21,49 @@ def put(name, value, to):
 def completions(n: int, fenced: bool) -> int:
     """``n`` completions by one who adds; one who polls, arms, polls again and sleeps. ``fenced``: armed is read last."""
 
-    def look(s, own):
-        own["armed"] = s["armed"]
-        return own["next"]
+    def look(s, local):
+        local["armed"] = s["armed"]
+        return local["next"]
 
-    def add(s, own):
+    def add(s, local):
         s["producer"] += 1
-        own["next"] = 2
+        local["next"] = 2
         return 1
 
-    def knock(s, own):
-        if own["armed"]:
+    def notify(s, local):
+        if local["armed"]:
             s["armed"], s["knocked"] = 0, 1
-        own["n"] = own.get("n", 0) + 1
-        return END if own["n"] == n else 0
+        local["n"] = local.get("n", 0) + 1
+        return END if local["n"] == n else 0
 
-    def early(s, own):  # the mutation: armed is read before the completion is there
-        own["armed"] = s["armed"]
+    def early(s, local):  # the mutation: armed is read before the completion is there
+        local["armed"] = s["armed"]
         return 1
 
-    def late_add(s, own):
+    def add_after(s, local):
         s["producer"] += 1
         return 2
 
-    def poll(s, own):
+    def poll(s, local):
         s["consumer"] = s["producer"]
         return END if s["consumer"] == n else 1
 
-    def arm(s, own):
+    def arm(s, local):
         s["armed"] = 1
         return 2
 
-    def again(s, own):
+    def poll_again(s, local):
         return 0 if s["producer"] != s["consumer"] else 3
 
-    def sleep(s, own):
+    def sleep(s, local):
         if not s["knocked"]:
             return None
         s["knocked"] = 0
         return 0
 
-    adds = [add, look, knock] if fenced else [early, late_add, knock]
-    return explore([adds, [poll, arm, again, sleep]], {"producer": 0, "consumer": 0, "armed": 0, "knocked": 0},
-                   lambda s, own, at: s["consumer"] <= s["producer"])  # fmt: skip
+    adds = [add, look, notify] if fenced else [early, add_after, notify]
+    return explore([adds, [poll, arm, poll_again, sleep]], {"producer": 0, "consumer": 0, "armed": 0, "knocked": 0},
+                   lambda s, local, at: s["consumer"] <= s["producer"])  # fmt: skip
 
 
 def test_no_completion_is_slept_over():
@@ -75,18 +75,18 @@ def test_no_completion_is_slept_over():
 # -- completions of several who add, of whom some die; the poller looks at `turn` alone (complete.c, ve_lock_cq) --
 
 
-def turns(adders: int, repairs: bool, last: bool = True) -> int:
+def sequences(adders: int, repairs: bool, last: bool = True) -> int:
     """Each of ``adders`` adds one completion, all but the last may die. ``repairs``: who takes a dead one's lock over moves
     ``producer`` where the completion is there. ``last``: the turn is written behind the rest."""
 
     def adder(me):
-        def take(s, own):
+        def take(s, local):
             if s["lock"] == 0:
                 s["lock"] = me + 1
                 return 2
             return 1 if s["lock"] - 1 in s["dead"] else None
 
-        def take_over(s, own):
+        def take_over(s, local):
             if s["lock"] - 1 not in s["dead"]:
                 return 0
             s["lock"] = me + 1
@@ -94,32 +94,32 @@ def turns(adders: int, repairs: bool, last: bool = True) -> int:
                 s["producer"] += 1
             return 2
 
-        def write(s, own):
+        def write(s, local):
             if s["producer"] - s["consumer"] == 2:
                 return None
             at = s["producer"] % 2
             s["ids"] = tuple(me if i == at else x for i, x in enumerate(s["ids"]))
             return 3
 
-        def turn(s, own):
+        def publish(s, local):
             at = s["producer"] % 2
             s["turns"] = tuple(s["producer"] + 1 if i == at else x for i, x in enumerate(s["turns"]))
             return 4
 
-        def count(s, own):
+        def count(s, local):
             s["producer"] += 1
             return 5
 
-        def leave(s, own):
+        def leave(s, local):
             s["lock"] = 0
             s["done"] = (*s["done"], me)
             return END
 
-        steps = [write, turn] if last else [lambda s, own: None if write(dict(s), own) is None else turn(s, own) - 1,
-                                            lambda s, own: write(s, own) + 1]  # fmt: skip
+        steps = [write, publish] if last else [lambda s, local: None if write(dict(s), local) is None else publish(s, local) - 1,
+                                            lambda s, local: write(s, local) + 1]  # fmt: skip
         return [take, take_over, *steps, count, leave]
 
-    def poll(s, own):
+    def poll(s, local):
         at = s["consumer"] % 2
         if s["turns"][at] == s["consumer"] + 1:
             s["seen"] = (*s["seen"], s["ids"][at])
@@ -127,11 +127,11 @@ def turns(adders: int, repairs: bool, last: bool = True) -> int:
             return 0
         return END if len(s["done"]) + len(s["dead"]) == adders else None
 
-    def holds(s, own, at):
+    def holds(s, local, at):
         seen = s["seen"]
         return -1 not in seen and len(set(seen)) == len(seen) and (at[-1] != END or set(s["done"]) <= set(seen))
 
-    words = {
+    shared = {
         "lock": 0,
         "ids": (-1, -1),
         "turns": (0, 0),
@@ -141,43 +141,45 @@ def turns(adders: int, repairs: bool, last: bool = True) -> int:
         "dead": (),
         "seen": (),
     }
-    return explore([*(adder(i) for i in range(adders)), [poll]], words, holds, mortal=range(adders - 1))
+    return explore([*(adder(i) for i in range(adders)), [poll]], shared, holds, mortal=range(adders - 1))
 
 
 def test_a_completion_of_the_dead_is_neither_lost_nor_covered():
-    assert turns(3, True) > 500
+    assert sequences(3, True) > 500
     with pytest.raises(AssertionError):
-        turns(3, False)
+        sequences(3, False)
     with pytest.raises(AssertionError):
-        turns(2, True, last=False)
+        sequences(2, True, last=False)
 
 
 # -- receives: who waits for one is woken by who posts it (request.c, post.c) --
 
 
 def receives(twice: bool) -> int:
-    def look(s, own):
+    def look(s, local):
         return END if s["tail"] else 1
 
-    def wait(s, own):
+    def wait(s, local):
         s["waiter"] = 1
         return 2 if twice else 3
 
-    def again(s, own):
+    def poll_again(s, local):
         return END if s["tail"] else 3
 
-    def sleep(s, own):
+    def sleep(s, local):
         return 0 if s["woken"] else None
 
-    def post(s, own):
+    def post(s, local):
         s["tail"] = 1
         return 1
 
-    def wake(s, own):
+    def wake(s, local):
         s["woken"], s["waiter"] = s["woken"] or s["waiter"], 0
         return END
 
-    return explore([[look, wait, again, sleep], [post, wake]], {"tail": 0, "waiter": 0, "woken": 0}, lambda *_: True)
+    return explore(
+        [[look, wait, poll_again, sleep], [post, wake]], {"tail": 0, "waiter": 0, "woken": 0}, lambda *_: True
+    )
 
 
 def test_no_receive_is_waited_for_in_vain():
@@ -193,31 +195,31 @@ def locks(n: int, compares: bool) -> int:
     """``n`` programs of which the first may die. ``compares``: only the dead one's own mark is taken off."""
 
     def program(me):
-        def take(s, own):
+        def take(s, local):
             if s["lock"] == 0:
                 s["lock"] = me + 1
                 return 3
-            own["seen"] = s["lock"]
+            local["seen"] = s["lock"]
             return 1
 
-        def look(s, own):
-            return 2 if own["seen"] - 1 in s["dead"] else 0
+        def look(s, local):
+            return 2 if local["seen"] - 1 in s["dead"] else 0
 
-        def seize(s, own):
-            if not compares or s["lock"] == own["seen"]:
+        def seize(s, local):
+            if not compares or s["lock"] == local["seen"]:
                 s["lock"] = 0
             return 0
 
-        def enter(s, own):
-            own["head"] = s["head"]
+        def enter(s, local):
+            local["head"] = s["head"]
             return 4
 
-        def commit(s, own):
-            s["head"] = own["head"] + 1
+        def commit(s, local):
+            s["head"] = local["head"] + 1
             s["commits"] += 1
             return 5
 
-        def leave(s, own):
+        def leave(s, local):
             s["lock"] = 0
             return END
 
@@ -225,7 +227,7 @@ def locks(n: int, compares: bool) -> int:
 
     inside = range(3, 6)
     return explore([program(i) for i in range(n)], {"lock": 0, "head": 0, "commits": 0, "dead": ()},
-                   lambda s, own, at: sum(a in inside for a in at) <= 1 and s["head"] == s["commits"], mortal=(0,))  # fmt: skip
+                   lambda s, local, at: sum(a in inside for a in at) <= 1 and s["head"] == s["commits"], mortal=(0,))  # fmt: skip
 
 
 def test_a_lock_of_the_dead_is_taken_over_by_one():
@@ -243,25 +245,25 @@ def keys(initiators: int, published_first: bool, waits: bool = True) -> int:
     def initiator(me):
         hold = put(f"hazard{me}", 1, 1 if published_first else 2)
 
-        def check(s, own):
+        def check(s, local):
             if s["key"]:
                 return 2 if published_first else 0
             return 4 if published_first else END
 
-        def begin(s, own):
+        def begin(s, local):
             return 3
 
-        def copy(s, own):
+        def copy(s, local):
             return 4
 
-        def let_go(s, own):
+        def let_go(s, local):
             s[f"hazard{me}"] = 0
             return END
 
         return [hold, check, begin, copy, let_go]
 
     def scan(me):
-        def step(s, own):
+        def step(s, local):
             if waits and s[f"hazard{me}"] and me not in s["dead"]:
                 return None
             return me + 2
@@ -269,17 +271,17 @@ def keys(initiators: int, published_first: bool, waits: bool = True) -> int:
         return step
 
     over = initiators + 1
-    dereg = [put("key", 0, 1), *(scan(i) for i in range(initiators)), lambda s, own: END]
+    dereg = [put("key", 0, 1), *(scan(i) for i in range(initiators)), lambda s, local: END]
     programs = [initiator(i) for i in range(initiators)]
     if not published_first:  # the mutation looks at the key before it says so
         programs = [[p[1], p[0], *p[2:]] for p in programs]
-        programs = [[lambda s, own: 1 if s["key"] else END, p[1], *p[2:]] for p in programs]
-    words = {"key": 1, "dead": (), **{f"hazard{i}": 0 for i in range(initiators)}}
+        programs = [[lambda s, local: 1 if s["key"] else END, p[1], *p[2:]] for p in programs]
+    shared = {"key": 1, "dead": (), **{f"hazard{i}": 0 for i in range(initiators)}}
 
-    def holds(s, own, at):
+    def holds(s, local, at):
         return not (at[-1] in (over, END) and any(a == 3 for a in at[:-1]))
 
-    return explore([*programs, dereg], words, holds, mortal=range(initiators))
+    return explore([*programs, dereg], shared, holds, mortal=range(initiators))
 
 
 def test_nobody_copies_after_dereg():

@@ -31,8 +31,8 @@ def program(name: str) -> str:
     return str(to)
 
 
-def run(apps, node: str, *words: str, limit_s: float = 240) -> str:
-    done = subprocess.run(apps.on(node, *words), env=apps.env, capture_output=True, text=True, timeout=limit_s)
+def run(apps, node: str, *arguments: str, limit_s: float = 240) -> str:
+    done = subprocess.run(apps.on(node, *arguments), env=apps.env, capture_output=True, text=True, timeout=limit_s)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -79,9 +79,9 @@ def test_a_connection_migrates_to_its_alternate_path(tmp_path):
         ends = [fabric.begin(node, apm, str(tmp_path), name, str(of)) for node, name, of in
                 ((A, "first", 0), (B, "second", bit))]  # fmt: skip
         try:
-            assert ends[0].stdout.readline() == "armed\n", [said(end) for end in ends]
+            assert ends[0].stdout.readline() == "armed\n", [output(end) for end in ends]
             fabric("fault", "link-down", cable)
-            assert ends[0].stdout.readline() == "migrated\n", [said(end) for end in ends]
+            assert ends[0].stdout.readline() == "migrated\n", [output(end) for end in ends]
             fabric("fault", "link-up", cable)
             until_routed(fabric, source, target + bit, cable)
             (tmp_path / "mended").write_bytes(b"\0")
@@ -110,7 +110,7 @@ def until_routed(fabric, source: int, target: int, cable: str, limit_s: float = 
         time.sleep(0.1)
 
 
-def said(program: subprocess.Popen) -> str:
+def output(program: subprocess.Popen) -> str:
     stop(program)
     return program.communicate()[0]
 
@@ -123,7 +123,7 @@ def lid(fabric, node: str) -> int:
 
 
 @pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows", "forks"))
-def test_what_libibverbs_says_beside_the_data(apps, scene):
+def test_what_libibverbs_reports_besides_the_data(apps, scene):
     """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows; a fork."""
     assert run(apps, A, program("reports"), scene) == "ok\n"
 
