@@ -51,7 +51,7 @@ class Label(ct.Structure):
 
 
 class WireSize(ct.Structure):
-    _fields_ = [("packets", ct.c_uint64), ("words", ct.c_uint64)]
+    _fields_ = [("packets", ct.c_uint64), ("dwords", ct.c_uint64)]
 
 
 class Flow(ct.Structure):

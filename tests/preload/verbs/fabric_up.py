@@ -62,7 +62,7 @@ class FabricUp:
                     time.sleep(0.002)
                 else:
                     self.idle.clear()
-                    self.daemon.step()
+                    self.daemon.turn()
                 while self.calls:
                     self.calls.pop(0)()
         except BaseException as failure:

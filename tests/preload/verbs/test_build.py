@@ -74,7 +74,7 @@ def test_the_build_says_what_lacks_and_fails(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     (
         ["ibv_devices"],
         ["/usr/bin/python3", "-c", "import ctypes as c; c.CDLL('libibverbs.so.1').ibv_get_device_list(None)"],

@@ -15,7 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SPINS
 #define SPINS 1000
+#endif
 
 bool ve_fences = true; /* until the system is known to have the other barrier */
 
