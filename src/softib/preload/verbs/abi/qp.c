@@ -334,7 +334,7 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     if (v->root)
         free(v);
     if (__atomic_fetch_sub(&root->handles, 1, __ATOMIC_ACQ_REL) == 0)
-        end(root); /* `handles` counts those beside the first */
+        end(root); /* `handles` counts those besides the first */
     return 0;
 }
 
@@ -378,7 +378,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
-    if (mask & IBV_QP_STATE) /* the rest is at hand and told in any case */
+    if (mask & IBV_QP_STATE) /* the rest is at hand and returned in any case */
         qp->state = q->state;
     *attr = q->attr;
     attr->qp_state = attr->cur_qp_state = q->state;

@@ -102,7 +102,7 @@ VA_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
     return &q->srq;
 }
 
-/* What each type of SRQ must be told (ibv_create_srq_ex(3)). */
+/* What each type of SRQ requires (ibv_create_srq_ex(3)). */
 static const uint32_t needs[] = {
     [IBV_SRQT_BASIC] = IBV_SRQ_INIT_ATTR_PD,
     [IBV_SRQT_XRC] = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
@@ -243,7 +243,7 @@ VA_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
     return 0;
 }
 
-/* Who waits for a receive may try again. */
+/* The initiator that waits for a receive may try again. */
 void va_wake_waiter(uint16_t *waiter)
 {
     uint16_t who;

@@ -50,7 +50,7 @@ struct cm_id {
     uint32_t psn;               /* where this side starts */
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
     bool has_peer;              /* remote: QP number and PSN of the other side are known */
-    struct softib_cm_reply at;   /* addresses, device, path and the other side, as last told */
+    struct softib_cm_reply at;   /* addresses, device, path and the other side, as last replied */
 };
 
 void cm_lock(void);

@@ -17,7 +17,7 @@ static int link_fd = -1;
 static pid_t owner;
 static uint32_t process, generation;
 
-/* The daemon's socket lies beside that of the umad devices. */
+/* The daemon's socket is in the folder of the umad devices' socket. */
 static int open_socket(void)
 {
     const char *umad = getenv("SOFTIB_UMAD"), *slash = umad ? strrchr(umad, '/') : NULL;

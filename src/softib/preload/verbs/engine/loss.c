@@ -1,5 +1,5 @@
 /*
- * Packets that bit errors spoil. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it and all behind
+ * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it and all behind
  * it again when a later packet makes the responder NAK (9.7.5.2.4), or when its timer expires because it was the last, or because the
  * answer was lost.
  */
@@ -29,7 +29,7 @@ static double per_packet(const struct sv_flow *flow, unsigned direction, struct 
     return flow->loss[direction][0] + flow->loss[direction][1] * octets;
 }
 
-/* One packet is corrupted, and so many more as can be expected: `more`, rounded up or down by chance. */
+/* One packet is corrupted, and so many more as can be expected: `more`, rounded up or down at random. */
 static void corrupt(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, double more)
 {
     sv_flow_corrupt(flow, direction, 1 + (uint32_t)fmin(more + roll(q), 1e9));

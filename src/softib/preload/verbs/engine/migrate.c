@@ -1,6 +1,6 @@
 /*
- * Automatic path migration (IBA 17.2.8). A QP with an alternate path is told REARM; when a packet passes between two that both
- * were, they are ARMED. An armed QP migrates when it is told to, when its retries are spent, or when a request comes from a
+ * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet passes between two that both
+ * were, they are ARMED. An armed QP migrates when it is modified to MIGRATED, when its retries are spent, or when a request comes from a
  * QP that has migrated: the alternate path takes the place of the primary one, once, and PATH_MIG says so.
  *
  * State, port and what peers look at are shared, so whoever finds the reason moves a QP, under its lock; address and timeout
@@ -58,7 +58,7 @@ bool ve_migrate(struct ve_qp *q)
     return armed;
 }
 
-/* Who is told REARM becomes ARMED; a peer may move it at the same time. */
+/* REARM becomes ARMED; a peer may move it at the same time. */
 static void arm(struct softib_qp *s)
 {
     uint8_t rearm = IBV_MIG_REARM;

@@ -1,9 +1,9 @@
 /*
- * This process's own copies: a request reads and writes local memory by its L_Keys, in whatever thread executes it (who posts,
- * who polls, the timer's). No hazard slot names them, as a slot costs an atomic operation a request. Instead each QP says in a
- * word of its own that it copies; who takes memory away waits for the words of all, after a barrier in every running thread
- * (membarrier(2)), so that who copies needs none. The words are in the shared memory: who ends a region that he has imported
- * waits for those of its owner.
+ * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it (the one that
+ * posts, the one that polls, the timer's). They raise no hazard, as that costs an atomic operation a request. Instead each QP
+ * counts them in softib_qp.copies, which is odd meanwhile. A thread that takes memory away waits for the counts of all QPs, after a
+ * barrier in every running thread (membarrier(2)), so that a copy needs none. The counts are in the shared memory: a process that
+ * ends a region which it has imported waits for those of the region's owner.
  */
 #include "quiesce.h"
 #include "../memory/hazards.h"

@@ -1,5 +1,5 @@
 /*
- * One request of a connected QP (RC, UC, XRC): it is gathered, finds its way and its responder, and is counted (IBA 9.7).
+ * One request of a connected QP (RC, UC, XRC): it is gathered, finds its path and its responder, and is counted (IBA 9.7).
  */
 #include "request.h"
 #include "events.h"
@@ -89,13 +89,13 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     sv_flow_count(flow, 1, right ? answer_size(m) : sv_wire_size_of(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
 }
 
-/* Bit errors on the way there, and for data that comes back on the way back. False: `outcome` says what became of it. */
+/* Bit errors on the path there, and for data that comes back on the path back. False: `outcome` says what became of it. */
 static bool survives(struct message *m, struct ve_outcome *outcome)
 {
     struct ve_qp *q = m->q;
 
     if (q->s->type == IBV_QPT_UC) {
-        *outcome = ve_done(IBV_WC_SUCCESS); /* nobody is told */
+        *outcome = ve_done(IBV_WC_SUCCESS); /* no NAK */
         return !ve_corrupted(q, &q->flow, 0, request_size(m));
     }
     *outcome = (struct ve_outcome){ .wait = VE_LOST, .corrupted = true };

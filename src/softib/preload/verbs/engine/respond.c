@@ -34,7 +34,7 @@ struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32
     struct softib_qp *peer = m->peer;
 
     if (peer->type == IBV_QPT_UC)
-        return ve_done(IBV_WC_SUCCESS); /* dropped; nobody is told (9.8.3) */
+        return ve_done(IBV_WC_SUCCESS); /* dropped without a NAK (9.8.3) */
     if (event)
         ve_event(m->q->e, peer->process, peer->async, event, peer->user);
     ve_break_receiver(m->q->e, peer);

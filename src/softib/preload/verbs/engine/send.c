@@ -117,7 +117,7 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         if (first || now >= q->next_ns)
             q->next_ns = q->timeout || outcome->corrupted ? now + t : UINT64_MAX;
         q->corrupted = outcome->corrupted;
-        /* What bit errors spoil is sent again so often (a late timer is no loss); a way that does not work waits so long. */
+        /* What bit errors corrupt is sent retry_cnt times (a timer that fires late is no loss); a path that does not work has the time of all. */
         return q->corrupted ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
@@ -179,7 +179,7 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;
 
-        /* What bit errors corrupted waits for the timer; a way that may be back is looked for at once. */
+        /* What bit errors corrupted waits for the timer; a path that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->corrupted) || (q->waits == VE_RNR && !woken)))
             return;
         if (ve_modes && !ve_is_due(q, now))

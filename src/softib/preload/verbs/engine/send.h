@@ -28,7 +28,7 @@ static inline uint32_t ve_sq_used(const struct ve_qp *q)
     return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);
 }
 
-/* It is polled: its place in the send queue is free, and those of all before it (IBA 10.8.5.1). The CQ's `polling` is held. */
+/* It is polled: its WQE is free, and those of all before it (IBA 10.8.5.1). The CQ's `polling` is held. */
 static inline void ve_sq_free(const struct softib_cqe *cqe)
 {
     struct ve_qp *q;

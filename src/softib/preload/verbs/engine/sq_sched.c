@@ -1,4 +1,4 @@
-/* When what was posted is executed, and when it is completed: the send queue's places, and those who look at them. */
+/* When a posted request is executed, when it is completed, and which thread looks at it. */
 #include "sq_sched.h"
 #include "complete.h"
 #include "sq_sched_internal.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to him so long */
+#define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to that thread meanwhile */
 #define HOLD_NS 50000u      /* strict: at the latest now; who neither polls nor sleeps has it so late each time */
 #define SHORT_NS 20000u     /* nobody sleeps for less */
 #define BASE_MOST 150.0     /* ns: a request of few octets takes no longer here, only a thread that was interrupted does */

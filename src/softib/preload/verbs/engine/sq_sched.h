@@ -1,6 +1,6 @@
 /*
- * Requests that are executed later than they are posted: because the wire takes its time (--pace), or because nothing promises
- * that they are executed at once (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and nothing here is called.
+ * Schedules requests that are executed later than they are posted: because the wire takes its time (--pace), or because nothing
+ * promises that they are executed at once (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and nothing here is called.
  */
 #ifndef SOFTIB_VERBS_SQ_SCHED_H
 #define SOFTIB_VERBS_SQ_SCHED_H

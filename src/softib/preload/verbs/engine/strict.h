@@ -1,6 +1,6 @@
 /*
- * SOFTIB_STRICT: what hardware may do, done; what programs should not do, told on stderr with the call's backtrace. Each thing is
- * told once for each place that it comes from. Callers look at ve_modes first.
+ * SOFTIB_STRICT: does what hardware may do, and reports on stderr, with the call's backtrace, what programs should not do. Each thing is
+ * reported once for each place in the program. Callers look at ve_modes first.
  */
 #ifndef SOFTIB_VERBS_STRICT_H
 #define SOFTIB_VERBS_STRICT_H

@@ -110,7 +110,7 @@ void ve_strict_not_ready(struct ve_qp *q, uint64_t now)
         l->not_ready_since = now;
     l->not_ready_head = q->head;
     if (now - l->not_ready_since >= PATIENCE_NS) {
-        l->not_ready_since = UINT64_MAX >> 1; /* told */
+        l->not_ready_since = UINT64_MAX >> 1; /* reported */
         ve_warn("QP %u: its peer has posted no receive for half a second; rnr_retry 7 waits for ever", q->s->qpn);
     }
 }

@@ -11,7 +11,7 @@
 
 enum ve_tagged { VE_NO_TAG, VE_UNEXPECTED, VE_MATCHED };
 
-/* The entry with the sges of `receive` words behind: what ve_receive_parts takes. */
+/* Entry `index` of the list, which ends as a softib_receive: what ve_receive_parts takes. */
 struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t index);
 /*
  * A message of `iov` reaches the list of `srq`. MATCHED: it was delivered, or refused, and `outcome` says so. Else it is for

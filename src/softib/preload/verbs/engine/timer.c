@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#define IDLE_NS 1000000000u /* with nothing to wait for the thread stays so long, then ends */
+#define IDLE_NS 1000000000u /* with nothing to wait for, the thread ends after this time */
 #define RNDV_LOOK_NS 50000000u   /* the senders of rendezvous are looked at so often, to see whether they live */
 #define PAUSE_NS 2000u      /* so many receives may come together meanwhile */
 #define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */

@@ -18,7 +18,7 @@ struct sv_cells {
     uint32_t process;
     int fd;
     uint32_t cursor;    /* where the next free cell is looked for */
-    uint32_t tried;     /* cells looked at in vain since the last chunk was claimed */
+    uint32_t tried;     /* cells that were not free, since the last chunk was claimed */
     uint32_t mine_n;
     uint32_t *mine;     /* chunks of this process; room for all, touched as needed */
 };

@@ -8,7 +8,7 @@
 #include "traffic.h"
 
 _Static_assert(sizeof(struct softib_cell) == SOFTIB_CELL_OCTETS, "a cell has its size");
-_Static_assert(sizeof(struct softib_link_clock) == 64, "a lane fills a cache line");
+_Static_assert(sizeof(struct softib_link_clock) == 64, "a link clock fills a cache line");
 _Static_assert(SOFTIB_CELL_OCTETS * SOFTIB_CHUNK_CELLS == SOFTIB_CHUNK_OCTETS, "a chunk is full of cells");
 
 struct sv_cells; /* the mapping, and which chunks are this process's */
@@ -18,7 +18,7 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
 /* After a fork the parent's cells are the parent's: the child claims chunks under its own number. */
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);
-/* The lanes of all ports; from now on the daemon looks at them. */
+/* The link clocks of all ports; from now on the daemon looks at them. */
 struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *cells);
 
 /* What a cell is made of: the ports of a direction, and what becomes of its packets. */

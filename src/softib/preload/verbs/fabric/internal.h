@@ -14,7 +14,7 @@ int sv_devices_read(const char *view, char *why, size_t room);
 
 /* link.c: the connection. */
 int sv_link_open(const char *path, const char *view, uint32_t *process, char *why, size_t room); /* -errno or the socket */
-/* One question, `with` (a descriptor, or -1) travels beside it. Returns -errno of the daemon or of the way to it. */
+/* One request; `with` (a descriptor, or -1) goes with it. Returns -errno of the daemon or of the connection. */
 int sv_link_ask(int socket, const struct softib_server_ask *ask, int with);
 
 #endif

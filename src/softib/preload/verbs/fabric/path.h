@@ -43,7 +43,7 @@ struct sv_route_key {
 };
 
 struct sv_path {
-    uint64_t epoch;     /* of the board before the walk */
+    uint64_t epoch;     /* of the shared fabric, before the walk */
     enum sv_reason reason;
     uint32_t dest;      /* row of the end port, SV_NO_PORT when it is not reached */
     uint32_t drop;      /* row of the port at which packets are lost; SV_NO_PORT: they are not, or leave no trace */

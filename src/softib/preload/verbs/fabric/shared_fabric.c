@@ -1,4 +1,4 @@
-/* Maps a board and finds its columns by name. */
+/* Maps the file `board` and finds its columns by name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
  * `packets` and `dwords` only grow while LIVE. Who has counted sets the chunk's `dirty` when it reads 0; the daemon clears
  * it, adds what is new, and looks once more at the next time: a count that was under way is found then at the latest.
  *
- * `egress` are the port rows that packets leave, forward ones first; each peer (port_peer of the board) receives. Where a
+ * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer) receives. Where a
  * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
  * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
  * counter moves too. `corrupted` of them arrived with bit errors, at links whose column port_loss says that there are any.

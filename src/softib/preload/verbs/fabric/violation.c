@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define VIOLATION_CELLS 64
-#define NAMED_NS 10000000 /* a cell names the first violator; another one is named after so long (a trap is rarer) */
+#define NAMED_NS 10000000 /* a cell names the first violator; another one is named after this time (traps are rarer) */
 
 struct violation_cell {
     struct softib_cell *cell;

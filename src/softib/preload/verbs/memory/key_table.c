@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of who had the block before open nothing for a while, and what remembers a version of theirs sees that it is another. */
+/* Keys of the process that had the block before open nothing for a while, and a remembered version of theirs does not match. */
 static void begin_block(struct vm_heap *w, uint32_t block)
 {
     struct softib_key *keys = vm_key(w, block * SOFTIB_VERBS_BLOCK_KEYS << 8);
@@ -49,7 +49,7 @@ static bool take_block(struct vm_heap *w)
     return false;
 }
 
-/* A free one among the next of our own, by turns: what was given back is not taken again at once. */
+/* A free one among the next of this process's, round robin: a key that was given back is not taken again at once. */
 static struct softib_key *free_key(struct vm_heap *w, uint32_t *index)
 {
     uint32_t n = w->blocks_n * SOFTIB_VERBS_BLOCK_KEYS;

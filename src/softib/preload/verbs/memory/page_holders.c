@@ -4,8 +4,11 @@
  * page that nobody sees any more. No system call says which pages are held, so the process is searched for anything that could
  * hold some. The caller has write-protected the pages before, so that no I/O that begins later holds the old ones.
  *
- * What is not found: I/O whose descriptor was closed while it is in flight, and pages that another process holds for an instant
- * (process_vm_writev).
+ * Descriptors are many, so they are looked at again when open(2) or fcntl(2) of the C library has made one with O_DIRECT, and else
+ * in a tenth of the time at most.
+ *
+ * What is not found: I/O whose descriptor was closed while it is in flight; a descriptor that a bare system call has made within ten
+ * times the time of the last look; and pages that another process holds for an instant (process_vm_writev).
  */
 #include "page_holders.h"
 #include "vma.h"
@@ -16,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define IO_URING "anon_inode:[io_uring]"
@@ -35,22 +39,24 @@ static bool look_at_mapping(const struct vm_vma *vma, void *of)
     return *found != VM_HELD_BY_DEVICE;
 }
 
+enum { A_RING = 1, A_DIRECT_FILE = 2 };
+
 /*
- * A file with O_DIRECT, if another thread may be reading it; pipes use the flag for packets (pipe(2)). An io_uring whose rings are not
- * mapped (IORING_SETUP_NO_MMAP): its descriptor has no file type, and /proc alone names it.
+ * Pipes use O_DIRECT for packets (pipe(2)). The descriptor of an io_uring, whose rings need not be mapped (IORING_SETUP_NO_MMAP), has no
+ * file type, and /proc alone names it.
  */
-static bool may_hold(int fd, bool threads)
+static unsigned kind_of(int fd)
 {
     char link[32], name[sizeof IO_URING] = "";
     struct stat info;
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || (!(flags & O_DIRECT) && (flags & O_ACCMODE) != O_RDWR) || fstat(fd, &info))
-        return false;
+        return 0;
     if (info.st_mode & S_IFMT)
-        return threads && flags & O_DIRECT && !S_ISFIFO(info.st_mode);
+        return flags & O_DIRECT && !S_ISFIFO(info.st_mode) ? A_DIRECT_FILE : 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    return readlink(link, name, sizeof name - 1) > 0 && !strcmp(name, IO_URING);
+    return readlink(link, name, sizeof name - 1) > 0 && !strcmp(name, IO_URING) ? A_RING : 0;
 }
 
 struct entry { /* struct linux_dirent64 (getdents64(2)) */
@@ -61,24 +67,53 @@ struct entry { /* struct linux_dirent64 (getdents64(2)) */
     char name[];
 };
 
-static bool a_descriptor_may_hold(bool threads)
+/* Which kinds there are among the descriptors; all, where they cannot be listed. */
+static unsigned kinds_of_descriptors(void)
 {
     int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     _Alignas(struct entry) char buffer[4096];
-    bool found = folder < 0;
-    long n = 0;
+    unsigned found = 0;
+    long n = -1;
 
-    while (!found && (n = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0) {
-        for (long at = 0; !found && at < n;) {
+    while (folder >= 0 && (n = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; at < n;) {
             const struct entry *e = (const struct entry *)(buffer + at);
 
-            found = *e->name != '.' && may_hold(atoi(e->name), threads);
+            found |= *e->name != '.' ? kind_of(atoi(e->name)) : 0;
             at += e->length;
         }
     }
     if (folder >= 0)
         close(folder);
-    return found || n < 0;
+    return n < 0 ? A_RING | A_DIRECT_FILE : found;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool noted; /* a descriptor with O_DIRECT was made since the last look */
+
+void vm_note_direct_file(void)
+{
+    __atomic_store_n(&noted, true, __ATOMIC_RELEASE);
+}
+
+static bool a_descriptor_may_hold(bool threads)
+{
+    static uint64_t next_look_ns;
+    static unsigned found;
+    uint64_t began = now_ns();
+
+    if (__atomic_exchange_n(&noted, false, __ATOMIC_ACQUIRE) || began >= next_look_ns) {
+        found = kinds_of_descriptors();
+        next_look_ns = now_ns() + 10 * (now_ns() - began);
+    }
+    return found & A_RING || (threads && found & A_DIRECT_FILE);
 }
 
 enum vm_holder vm_page_holder(uint64_t memory_device, bool threads)

@@ -13,7 +13,10 @@ enum vm_holder {
 
 /*
  * `threads`: another thread may be inside a system call. Mappings of files on `memory_device` are not looked at. Without malloc.
+ * One thread at a time.
  */
 enum vm_holder vm_page_holder(uint64_t memory_device, bool threads);
+/* The program opens a file with O_DIRECT: the next call above looks at its descriptors. Any thread. */
+void vm_note_direct_file(void);
 
 #endif
