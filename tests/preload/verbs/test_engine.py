@@ -49,9 +49,9 @@ def test_tag_matching(folder, scene, sanitizer):
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
-@pytest.mark.parametrize("scene", ("places", "purge", "destroy", "disconnect", "inherits", "members"))
+@pytest.mark.parametrize("scene", ("wqes", "purge", "destroy", "disconnect", "inherits", "members"))
 def test_queue(folder, scene, sanitizer):
-    """NodeFinder are freed by polling; reset, destroy and leaving a group while others send and poll."""
+    """WQEs are freed by polling; reset, destroy and leaving a group while others send and poll."""
     assert run("queues", sanitizer, folder, scene) == "ok\n"
 
 
@@ -71,3 +71,7 @@ def test_a_rendezvous_ends_when_its_sender_is_killed(folder):
 @pytest.mark.timeout(900)
 def test_many_rendezvous_end_when_their_senders_are_killed(folder):
     assert run("orphans", "address", folder, 2, 500, limit_s=800, files=("abi/tags.c",)) == "ok\n"
+
+
+def test_placement_is_a_copy_at_every_length_and_alignment():
+    assert run("placement", "address") == "ok\n"

@@ -294,7 +294,7 @@ static void members(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} scenes[] = { { "places", wqes }, { "purge", purge }, { "destroy", destroy }, { "disconnect", disconnect },
+} scenes[] = { { "wqes", wqes }, { "purge", purge }, { "destroy", destroy }, { "disconnect", disconnect },
                { "inherits", inherits }, { "members", members } };
 
 int main(int argc, char **argv)
