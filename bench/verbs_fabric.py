@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.preload.verbs.fabric_library import Label, Leg, SharedFabricInC, Way
+from tests.preload.verbs.fabric_library import Direction, Label, RouteKey, SharedFabricInC
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
@@ -26,20 +26,22 @@ from softib.scenario.bring_up import bring_up
 PAIRS, CELLS = 100_000, 10_000
 
 
-def walks(board: SharedFabricInC, rng: np.random.Generator) -> None:
-    f = board.fabric
+def walks(shared: SharedFabricInC, rng: np.random.Generator) -> None:
+    f = shared.fabric
     ends = np.flatnonzero(~f.is_switch[f.port_node] & f.linked)
     a, z = rng.choice(ends, (2, PAIRS))
     lids = f.lid
-    ways = (Way * PAIRS)(*(Way(port=int(p), dlid=int(lids[q]), pkey=0xFFFF) for p, q in zip(a, z, strict=True)))
+    routes = (RouteKey * PAIRS)(
+        *(RouteKey(port=int(p), dlid=int(lids[q]), pkey=0xFFFF) for p, q in zip(a, z, strict=True))
+    )
     links = ct.c_uint64()
-    took = [board.library.probe_walk_many(board.memory, ways, PAIRS, ct.byref(links)) for _ in range(5)]
+    took = [shared.library.probe_walk_many(shared.memory, routes, PAIRS, ct.byref(links)) for _ in range(5)]
     print(f"{len(ends)} hosts, {f.sizes.switches} switches, {links.value / PAIRS:.2f} links a way: "
           f"{1e9 * min(took) / PAIRS:.0f} ns a walk (first round {1e9 * took[0] / PAIRS:.0f})")  # fmt: skip
 
 
-def cells(board: SharedFabricInC, folder: Path, rng: np.random.Generator) -> None:
-    f, lib = board.fabric, board.library
+def cells(shared: SharedFabricInC, folder: Path, rng: np.random.Generator) -> None:
+    f, lib = shared.fabric, shared.library
     traffic = Traffic(folder / "traffic", AgentPlane(f).tables)
     mine, why = ct.c_void_p(), ct.create_string_buffer(256)
     assert lib.sv_cells_open(ct.byref(mine), str(folder / "traffic").encode(), 9, why, 256) == 0, why.value
@@ -48,9 +50,11 @@ def cells(board: SharedFabricInC, folder: Path, rng: np.random.Generator) -> Non
     begin = time.perf_counter()
     for _ in range(CELLS):
         a, z = (int(p) for p in rng.choice(ends, 2, replace=False))
-        there, back = board.walk(a, int(f.lid[z])), board.walk(z, int(f.lid[a]))
-        legs = (Leg * 2)(*(Leg(ct.addressof(p) + type(p).egress.offset, p.links, 0xFFFFFFFF, 0) for p in (there, back)))
-        made.append(lib.sv_cell_new(mine, ct.byref(legs), ct.byref(Label())))
+        there, back = shared.walk(a, int(f.lid[z])), shared.walk(z, int(f.lid[a]))
+        directions = (Direction * 2)(
+            *(Direction(ct.addressof(p) + type(p).egress.offset, p.links, 0xFFFFFFFF, 0) for p in (there, back))
+        )
+        made.append(lib.sv_cell_new(mine, ct.byref(directions), ct.byref(Label())))
     print(f"{CELLS} cells made in {time.perf_counter() - begin:.1f} s (by ctypes)")
     for name in ("first", "again"):
         for cell in made:
@@ -75,9 +79,9 @@ def main() -> None:
     bring_up(fabric, "ftree")
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        board = SharedFabricInC(Path(folder), fabric)
-        walks(board, rng)
-        cells(board, Path(folder), rng)
+        shared = SharedFabricInC(Path(folder), fabric)
+        walks(shared, rng)
+        cells(shared, Path(folder), rng)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ static int order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void tell(int n, double scale)
+static void report(int n, double scale)
 {
     qsort(samples, (size_t)n, sizeof *samples, order);
     printf("%.2f %.2f %.2f\n", samples[n / 2] * scale, samples[n / 10] * scale, samples[n / 100] * scale);
@@ -143,7 +143,7 @@ static void ping(int n, int first)
         while (*in != seen)
             ;
     }
-    tell(n, ns / 2);
+    report(n, ns / 2);
 }
 
 static void stream(int n, int send)
@@ -164,7 +164,7 @@ static void stream(int n, int send)
     }
     while (done < n / EACH)
         wait_for_completion(sends), done++;
-    tell(windows, 1.0 / EACH);
+    report(windows, 1.0 / EACH);
 }
 
 static void post_receive(void)
@@ -196,7 +196,7 @@ static void take(int n)
             before = t;
         }
     }
-    tell(windows, 1.0 / EACH);
+    report(windows, 1.0 / EACH);
 }
 
 int main(int n_args, char **args)

@@ -42,20 +42,20 @@ class Build(Applications):
                              env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             for i, node in enumerate((A, B))
         ]  # fmt: skip
-        for end, told in zip(self.ends, [end.stdout.readline() for end in self.ends][::-1], strict=True):
-            self.tell(end, told)
+        for end, line in zip(self.ends, [end.stdout.readline() for end in self.ends][::-1], strict=True):
+            self.send(end, line)
 
     @staticmethod
-    def tell(end: subprocess.Popen, line: str) -> None:
+    def send(end: subprocess.Popen, line: str) -> None:
         end.stdin.write(line)
         end.stdin.flush()
 
-    def burst(self, what: str) -> float:
+    def run(self, what: str) -> float:
         """The median of a burst's samples, in ns."""
-        *words, n = BURSTS[what]
-        busy = [(end, word) for end, word in zip(self.ends, words, strict=True) if word]
+        *ends, n = BURSTS[what]
+        busy = [(end, word) for end, word in zip(self.ends, ends, strict=True) if word]
         for end, word in busy:
-            self.tell(end, f"{word} {n}\n")
+            self.send(end, f"{word} {n}\n")
         return [float(end.stdout.readline().split()[0]) for end, _ in busy][-1]
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ def main() -> None:
         try:
             builds += [Build(source, program) for source in given.source]
             for what in BURSTS:
-                rounds = [[build.burst(what) for build in builds] for _ in range(given.rounds + 1)][1:]
+                rounds = [[build.run(what) for build in builds] for _ in range(given.rounds + 1)][1:]
                 for i, source in enumerate(given.source):
                     ratio = statistics.median(one[i] / one[0] for one in rounds)
                     print(

@@ -21,7 +21,7 @@ LINKS = (
     ("4x NDR", 400, ()), ("4x EDR", 100, ("--speed", "EDR")), ("1x NDR", 100, ("--width", "1")),
     ("1x EDR", 25, ("--width", "1", "--speed", "EDR")), ("4x SDR", 8, ("--speed", "SDR")),
 )  # fmt: skip
-WAY_US = 1.2
+PATH_US = 1.2
 """Two adapters and three switches of NDR (docs/verbs.md, "The wire's time")."""
 RATES = {100: "100 Gb/sec", 25: "25 Gb/sec", 8: "10 Gb/sec"}
 
@@ -34,15 +34,15 @@ def main() -> None:
     fabric = Applications(FABRIC.format("NDR"), "--pace")
     print(f"{'link':8} {'ib_write_bw 1 MB, MB/s':>28} {'ib_write_lat 1 MB, us':>28}")
     try:
-        for name, gbps, words in LINKS:
-            if words:
-                downgrade(fabric, RATES[gbps], *words)
+        for name, gbps, arguments in LINKS:
+            if arguments:
+                downgrade(fabric, RATES[gbps], *arguments)
             model = payload_mib_s(gbps, MIB)
             rate = max(row(fabric, f"ib_write_bw -s {MIB} -n 2000")[3] for _ in rounds)
-            late = min(row(fabric, f"ib_write_lat -s {MIB} -n 300")[4] for _ in rounds)
-            us = MIB / (model * MIB) * 1e6 + WAY_US
+            over = min(row(fabric, f"ib_write_lat -s {MIB} -n 300")[4] for _ in rounds)
+            us = MIB / (model * MIB) * 1e6 + PATH_US
             print(
-                f"{name:8} {rate:10.0f} of {model:7.0f} = {rate / model:4.0%} {late:10.1f} for {us:7.1f} = {late / us:4.0%}"
+                f"{name:8} {rate:10.0f} of {model:7.0f} = {rate / model:4.0%} {over:10.1f} for {us:7.1f} = {over / us:4.0%}"
             )
     finally:
         fabric.close()

@@ -27,8 +27,8 @@ from tests.preload.verbs.applications import A, Applications, wait_for_listener
 CORES = "0,1"
 
 
-def pinned(*words: str) -> list[str]:
-    return ["taskset", "-c", CORES, *words]
+def pinned(*arguments: str) -> list[str]:
+    return ["taskset", "-c", CORES, *arguments]
 
 
 FOREIGN = {"SOFTIB_REMAP": "0"}
@@ -38,13 +38,13 @@ FOREIGN = {"SOFTIB_REMAP": "0"}
 def perftest(fabric: Applications, line: str, shared: bool, **env: str) -> list[float]:
     """The last row of numbers that the client shows."""
     port = next(fabric.ports)
-    words = [*line.split(), "-F", "-p", str(port)]
+    arguments = [*line.split(), "-F", "-p", str(port)]
     files = [fabric.folder / f"buffer-{x}" for x in "ab"]
     ends = []
     for file in files:
         with file.open("wb") as f:
             f.truncate(64 << 20)
-        ends.append([*words, f"--mmap={file}"] if shared else words)
+        ends.append([*arguments, f"--mmap={file}"] if shared else arguments)
     _, client = fabric.pair(pinned(*ends[0]), pinned(*ends[1], "127.0.0.1"), tcp=port, limit_s=120, **env)
     rows = re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", client, re.M)
     return [float(x) for x in rows[-1].split()]
@@ -54,12 +54,12 @@ def ucx(fabric: Applications, test: str, size: int, n: int) -> list[float]:
     """The last row of ucx_perftest over posix shared memory: iterations, 50 %, average, overall latency (us), bandwidths, rates."""
     port = next(fabric.ports)
     env = {**os.environ, "UCX_TLS": "posix,self"}
-    words = pinned("ucx_perftest", "-t", test, "-s", str(size), "-n", str(n), "-p", str(port))
-    server = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    arguments = pinned("ucx_perftest", "-t", test, "-s", str(size), "-n", str(n), "-p", str(port))
+    server = subprocess.Popen(arguments, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for_listener(port, server)
-    said = subprocess.run([*words, "127.0.0.1"], env=env, capture_output=True, text=True, timeout=120).stdout
+    output = subprocess.run([*arguments, "127.0.0.1"], env=env, capture_output=True, text=True, timeout=120).stdout
     server.wait(30)
-    return [float(x) for x in re.search(r"^Final: +(.*)$", said, re.M)[1].split()]
+    return [float(x) for x in re.search(r"^Final: +(.*)$", output, re.M)[1].split()]
 
 
 def memcpy_mb_s(size: int = 1 << 20, rounds: int = 3000) -> float:
@@ -78,11 +78,11 @@ def crowded(fabric: Applications) -> tuple[float, float, float]:
     n = min(5_000_000, max(10_000, int(10e6 / alone[5] / 2 / 3)))
     busy = subprocess.Popen(pinned(sys.executable, "-c", "while True: pass"))
     try:
-        beside = perftest(fabric, line.format(n), False)
+        neighbour = perftest(fabric, line.format(n), False)
     finally:
         busy.kill()
         busy.wait()
-    return alone[5], beside[5], beside[3]
+    return alone[5], neighbour[5], neighbour[3]
 
 
 def queue_pairs(fabric: Applications, n: int = 1024) -> tuple[float, float]:
@@ -96,15 +96,15 @@ def queue_pairs(fabric: Applications, n: int = 1024) -> tuple[float, float]:
 
     def run(count: int) -> tuple[list[str], int]:
         one = fabric.begin(A, str(program), str(count), "2")
-        said = one.stdout.readline().split()
+        output = one.stdout.readline().split()
         octets = files()
         one.wait()
         time.sleep(0.5)
-        return said, octets
+        return output, octets
 
     few = run(1)[1]
-    said, many = run(n)
-    return float(said[1]) + (many - few) / n, float(said[2])
+    output, many = run(n)
+    return float(output[1]) + (many - few) / n, float(output[2])
 
 
 def main() -> None:
@@ -152,8 +152,8 @@ def main() -> None:
         octets, rate = queue_pairs(fabric)
         rows.append(("1,024 QPs", f"{octets:.0f} octets each", "at most 8192"))
         rows.append(("RESET to RTS on both sides", f"{rate:.0f} /s", "at least 20000"))
-        alone, beside, longest = crowded(fabric)
-        rows.append(("spinning peers and a busy third", f"{alone / beside:.0%} of the rate alone, longest stall {longest / 1e3:.1f} ms",
+        alone, neighbour, longest = crowded(fabric)
+        rows.append(("spinning peers and a busy third", f"{alone / neighbour:.0%} of the rate alone, longest stall {longest / 1e3:.1f} ms",
                      "at least 15 %, at most 50 ms"))  # fmt: skip
     finally:
         fabric.close()

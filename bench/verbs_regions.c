@@ -54,15 +54,15 @@ static void one(size_t octets, int rounds)
     for (int i = 0; i < rounds; i++) {
         void *at = touched(octets), *copy;
 
-        for (int again = 0; again < 2; again++) {
+        for (int second = 0; second < 2; second++) {
             struct ibv_mr *mr;
 
             t = now();
             mr = registered(at, octets);
-            least(&best[2 * again], now() - t);
+            least(&best[2 * second], now() - t);
             t = now();
             ibv_dereg_mr(mr);
-            least(&best[2 * again + 1], now() - t);
+            least(&best[2 * second + 1], now() - t);
         }
         copy = mmap(NULL, octets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         t = now();

@@ -20,9 +20,9 @@ from tests.preload.verbs.applications import A, Applications
 SIZES = (("1 page", 4096), ("1 MB", 1 << 20), ("64 MB", 64 << 20), ("1 GB", 1 << 30))
 
 
-def measured(fabric: Applications, program: Path, *words: object, **env: str) -> list[float]:
+def measured(fabric: Applications, program: Path, *arguments: object, **env: str) -> list[float]:
     """The numbers of one run's line."""
-    done = subprocess.run(fabric.on(A, str(program), *map(str, words)), env={**fabric.env, **env}, capture_output=True, text=True,
+    done = subprocess.run(fabric.on(A, str(program), *map(str, arguments)), env={**fabric.env, **env}, capture_output=True, text=True,
                           check=True)  # fmt: skip
     return [float(x) for x in done.stdout.split()]
 
@@ -32,7 +32,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--many", type=int, default=4000)
-    told = options.parse_args()
+    reply = options.parse_args()
     fabric = Applications()
     program = fabric.folder / "regions"
     try:
@@ -41,13 +41,13 @@ def main() -> None:
         )
         print(f"{'us':12} {'reg_mr':>10} {'again':>10} {'dereg_mr':>10} {'memcpy':>10} {'reg_mr, REMAP=0':>16}")
         for name, octets in SIZES:
-            rounds = told.rounds if octets < 1 << 30 else 1
-            first, end, again, _, copy = measured(fabric, program, "one", octets, rounds)
+            rounds = reply.rounds if octets < 1 << 30 else 1
+            first, end, repeat, _, copy = measured(fabric, program, "one", octets, rounds)
             plain = measured(fabric, program, "one", octets, rounds, SOFTIB_REMAP="0")[0]
-            print(f"{name:12} {first:10.1f} {again:10.1f} {end:10.1f} {copy:10.1f} {plain:16.1f}")
-        for words in ({}, {"SOFTIB_REMAP": "0"}):
-            reg, last, dereg, end = measured(fabric, program, "many", told.many, 4096, **words)
-            print(f"a page among {told.many} {words or ''}: the first hundred {reg:.1f} us, the last {last:.1f}; "
+            print(f"{name:12} {first:10.1f} {repeat:10.1f} {end:10.1f} {copy:10.1f} {plain:16.1f}")
+        for arguments in ({}, {"SOFTIB_REMAP": "0"}):
+            reg, last, dereg, end = measured(fabric, program, "many", reply.many, 4096, **arguments)
+            print(f"a page among {reply.many} {arguments or ''}: the first hundred {reg:.1f} us, the last {last:.1f}; "
                   f"dereg_mr {dereg:.1f}, {end:.1f}")  # fmt: skip
     finally:
         fabric.close()

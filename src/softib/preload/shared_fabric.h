@@ -1,5 +1,5 @@
 /*
- * The board: a running fabric's arrays in one shared mapping. This header is the only declaration of its layout;
+ * The file `board`: a running fabric's arrays in one shared mapping. This header is the only declaration of its layout;
  * softib.live.shared_fabric reads it into NumPy dtypes.
  *
  * The file starts with a softib_shared_fabric. `columns` entries of softib_column follow at `directory`; each names an array at
@@ -11,7 +11,7 @@
  * Columns that most fabrics never write (`store` SOFTIB_LAZY) lie in a second, sparse file of `lazy_size` octets, a
  * memfd of the daemon: "/proc/PID/fd/LAZY_FD", where their `offset` counts. Its pages come to life when the daemon
  * writes them, and no full file system can refuse that. Who maps it brings pages to life by looking at them; pread does
- * not. `texts` octets at `texts_at` are JSON: what files say beside the wire fields (labels, systems).
+ * not. `texts` octets at `texts_at` are JSON: what files say besides the wire fields (labels, systems).
  */
 #ifndef SOFTIB_SHARED_FABRIC_H
 #define SOFTIB_SHARED_FABRIC_H

@@ -61,22 +61,22 @@ class Applications:
         (self.folder / file).write_text(text)
         self("up", file, "--detach", *options)
 
-    def words(self, *args: str) -> list[str]:
+    def arguments(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "softib.cli.main", *args]
 
     def __call__(self, *args: str) -> str:
         done = subprocess.run(
-            self.words(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=400
+            self.arguments(*args), env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=400
         )
         assert done.returncode == 0, (args, done.stdout, done.stderr)
         return done.stdout
 
-    def on(self, node: str, *words: str) -> list[str]:
+    def on(self, node: str, *arguments: str) -> list[str]:
         """The words of a program on ``node``; ours are not in its environment's PYTHONPATH."""
-        return self.words("run", "--node", node, "--", "env", "-u", "PYTHONPATH", *words)
+        return self.arguments("run", "--node", node, "--", "env", "-u", "PYTHONPATH", *arguments)
 
-    def begin(self, node: str, *words: str, **env: str) -> subprocess.Popen:
-        return subprocess.Popen(self.on(node, *words), env={**self.env, **env}, cwd=self.folder, stdout=subprocess.PIPE,
+    def begin(self, node: str, *arguments: str, **env: str) -> subprocess.Popen:
+        return subprocess.Popen(self.on(node, *arguments), env={**self.env, **env}, cwd=self.folder, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, start_new_session=True)  # fmt: skip
 
     def address(self, node: str) -> str:
@@ -94,11 +94,11 @@ class Applications:
                 if tcp:
                     wait_for_listener(tcp, one)
                     return ended(one, self.begin(nodes[1], *client, **env), limit_s)
-                said = until_taken(one, lambda: self.begin(nodes[1], *client, **env), limit_s)
-                if said is not None:
-                    said_one = one.communicate(timeout=limit_s)[0]
-                    assert one.returncode == 0, said_one
-                    return said_one, said
+                output = until_taken(one, lambda: self.begin(nodes[1], *client, **env), limit_s)
+                if output is not None:
+                    output_one = one.communicate(timeout=limit_s)[0]
+                    assert one.returncode == 0, output_one
+                    return output_one, output
             finally:
                 stop(one)
         raise AssertionError(
@@ -150,14 +150,14 @@ def wait_for_listener(port: int, program: subprocess.Popen, limit_s: float = 240
 
 def ended(one: subprocess.Popen, two: subprocess.Popen, limit_s: float) -> tuple[str, str]:
     try:
-        said_two = two.communicate(timeout=limit_s)[0]
-        said_one = one.communicate(timeout=limit_s)[0]
+        output_two = two.communicate(timeout=limit_s)[0]
+        output_one = one.communicate(timeout=limit_s)[0]
     except subprocess.TimeoutExpired:
         stop(one)
         stop(two)
         raise AssertionError(f"no end: {one.communicate()[0]}\n--\n{two.communicate()[0]}") from None
-    assert (one.returncode, two.returncode) == (0, 0), f"{said_one}\n--\n{said_two}"
-    return said_one, said_two
+    assert (one.returncode, two.returncode) == (0, 0), f"{output_one}\n--\n{output_two}"
+    return output_one, output_two
 
 
 NOT_YET = re.compile(r"RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event.* [78]$|Connection refused", re.M)
@@ -177,20 +177,20 @@ def until_taken(server: subprocess.Popen, begin: Callable[[], subprocess.Popen],
     while True:
         client = begin()
         try:
-            said = client.communicate(timeout=limit_s)[0]
+            output = client.communicate(timeout=limit_s)[0]
         except subprocess.TimeoutExpired:
             stop(server)
             stop(client)
             raise AssertionError(f"no end: {server.communicate()[0]}\n--\n{client.communicate()[0]}") from None
-        if client.returncode and TOO_EARLY.search(said):
+        if client.returncode and TOO_EARLY.search(output):
             return None
-        if client.returncode and NOT_YET.search(said) and server.poll() is None:
+        if client.returncode and NOT_YET.search(output) and server.poll() is None:
             if time.monotonic() > end:
                 return None  # it has taken one that was gone when it wanted more
             time.sleep(0.2)
             continue
-        assert client.returncode == 0, said
-        return said
+        assert client.returncode == 0, output
+        return output
 
 
 def stop(program: subprocess.Popen) -> None:

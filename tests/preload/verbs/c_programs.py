@@ -31,12 +31,12 @@ def program(name: str) -> str:
     return str(to)
 
 
-def run(apps, node: str, *words: str, limit_s: float = 240) -> str:
-    done = subprocess.run(apps.on(node, *words), env=apps.env, capture_output=True, text=True, timeout=limit_s)
+def run(apps, node: str, *arguments: str, limit_s: float = 240) -> str:
+    done = subprocess.run(apps.on(node, *arguments), env=apps.env, capture_output=True, text=True, timeout=limit_s)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def said(program: subprocess.Popen) -> str:
+def output(program: subprocess.Popen) -> str:
     stop(program)
     return program.communicate()[0]

@@ -15,7 +15,17 @@ from tests.scratch import scratch
 
 VERBS = Path(build.__file__).parent / "verbs"
 HERE = Path(__file__).with_name("engine")
-FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-tsan", "-fno-omit-frame-pointer")
+FLAGS = (
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-O1",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-tsan",
+    "-fno-omit-frame-pointer",
+)
 INCLUDES = tuple(f"-I{folder}" for folder in (VERBS, VERBS / "memory", VERBS / "engine", HERE))
 
 
@@ -34,7 +44,7 @@ def program(
     sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).glob("*.c")))]
     sources += [VERBS / file for file in files]
     if "engine" in folders:
-        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("world", "stub", f"{name}_"))]
+        sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("rig", "stub", f"{name}_"))]
     with ThreadPoolExecutor() as pool:
         objects = list(pool.map(lambda source: compiled(source, more), sources))
     done = subprocess.run(

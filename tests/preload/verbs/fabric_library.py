@@ -14,12 +14,12 @@ from softib.preload import build
 from tests.scratch import scratch
 
 SOURCES = Path(build.__file__).parent / "verbs" / "fabric"
-FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
 LINKS, NO_PORT = 128, 0xFFFFFFFF
 REASONS = ("ok", "not active", "link down", "no route", "loop", "no vl", "mtu", "pkey", "pkey at switch", "gid", "slow")
 
 
-class Way(ct.Structure):
+class RouteKey(ct.Structure):
     _fields_ = [
         ("port", ct.c_uint32), ("dlid", ct.c_uint16), ("pkey", ct.c_uint16), ("dest_pkey", ct.c_uint16),
         ("sl", ct.c_uint8), ("mtu", ct.c_uint8), ("is_global", ct.c_bool), ("dgid", ct.c_uint8 * 16),
@@ -41,7 +41,7 @@ class Tree(ct.Structure):
     ]  # fmt: skip
 
 
-class Leg(ct.Structure):
+class Direction(ct.Structure):
     _fields_ = [("egress", ct.c_void_p), ("links", ct.c_uint32), ("drop", ct.c_uint32), ("counter", ct.c_uint8)]
 
 
@@ -50,8 +50,8 @@ class Label(ct.Structure):
                 ("sl", ct.c_uint8), ("multicast", ct.c_bool)]  # fmt: skip
 
 
-class Words(ct.Structure):
-    _fields_ = [("packets", ct.c_uint64), ("words", ct.c_uint64)]
+class WireSize(ct.Structure):
+    _fields_ = [("packets", ct.c_uint64), ("dwords", ct.c_uint64)]
 
 
 class Flow(ct.Structure):
@@ -70,7 +70,7 @@ def library_path() -> Path:
     sources = [str(p) for p in sorted(SOURCES.glob("*.c"))]
     probe = Path(__file__).with_name("fabric_probe.c")
     done = subprocess.run(
-        [*cc.split(), *FLAGS, "-I", str(SOURCES), "-o", str(to), *sources, str(probe), "-lpthread"],
+        [*cc.split(), *FLAGS, *build.include_flags(), "-I", str(SOURCES), "-o", str(to), *sources, str(probe), "-lpthread"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -79,13 +79,13 @@ def library_path() -> Path:
 
 def library() -> ct.CDLL:
     made = ct.CDLL(str(library_path()))
-    made.sv_wire_size_of.restype = Words
+    made.sv_wire_size_of.restype = WireSize
     made.sv_wire_size_of.argtypes = [ct.c_int, ct.c_uint, ct.c_uint64, ct.c_uint32]
     made.probe_walk_many.restype = ct.c_double
     made.sv_cell_new.restype = ct.c_void_p
-    made.sv_cell_new.argtypes = [ct.c_void_p, ct.POINTER(Leg * 2), ct.POINTER(Label)]
+    made.sv_cell_new.argtypes = [ct.c_void_p, ct.POINTER(Direction * 2), ct.POINTER(Label)]
     made.sv_cell_is_on.restype = ct.c_bool
-    made.sv_cell_is_on.argtypes = [ct.c_void_p, ct.c_void_p, ct.POINTER(Leg * 2)]
+    made.sv_cell_is_on.argtypes = [ct.c_void_p, ct.c_void_p, ct.POINTER(Direction * 2)]
     for name in ("probe_count", "probe_count_shared"):
         getattr(made, name).argtypes = [ct.c_void_p, ct.c_uint, ct.c_uint64, ct.c_uint64]
     made.sv_cell_retire.argtypes = [ct.c_void_p]
@@ -105,17 +105,17 @@ class SharedFabricInC:
         assert error == 0, why.value
 
     def walk(self, port: int, dlid: int, **more: int) -> Path_:
-        way, path = Way(port=int(port), dlid=int(dlid), **({"pkey": 0xFFFF} | more)), Path_()
-        self.library.sv_path_walk(self.memory, ct.byref(way), ct.byref(path))
+        route, path = RouteKey(port=int(port), dlid=int(dlid), **({"pkey": 0xFFFF} | more)), Path_()
+        self.library.sv_path_walk(self.memory, ct.byref(route), ct.byref(path))
         return path
 
     def tree(self, port: int, mlid: int, **more: int) -> tuple[str, list[int], list[int]]:
         """(reason, ports that a copy reaches, ports that one leaves)."""
-        way, tree = Way(port=int(port), dlid=int(mlid), **({"pkey": 0xFFFF} | more)), Tree()
-        assert self.library.sv_tree_walk(self.memory, ct.byref(way), ct.byref(tree)) == 0
-        told = REASONS[tree.reason], tree.dests[: tree.dests_n], tree.egress[: tree.links_n]
+        route, tree = RouteKey(port=int(port), dlid=int(mlid), **({"pkey": 0xFFFF} | more)), Tree()
+        assert self.library.sv_tree_walk(self.memory, ct.byref(route), ct.byref(tree)) == 0
+        result = REASONS[tree.reason], tree.dests[: tree.dests_n], tree.egress[: tree.links_n]
         self.library.sv_tree_free(ct.byref(tree))
-        return told
+        return result
 
 
 def reason(path: Path_) -> str:

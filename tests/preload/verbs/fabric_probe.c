@@ -11,59 +11,59 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void probe_count(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
+void probe_count(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
-    sv_cell_count(cell, way, packets, words);
+    sv_cell_count(cell, direction, packets, dwords);
 }
 
-void probe_count_shared(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
+void probe_count_shared(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
-    sv_cell_count_shared(cell, way, packets, words);
+    sv_cell_count_shared(cell, direction, packets, dwords);
 }
 
 /* Seconds of a walk of each of `n` ways; `links` gets how many links they had in all. */
-double probe_walk_many(const struct sv_shared_fabric *board, const struct sv_route_key *ways, uint32_t n, uint64_t *links)
+double probe_walk_many(const struct sv_shared_fabric *fabric, const struct sv_route_key *routes, uint32_t n, uint64_t *links)
 {
     struct sv_path path;
     double begin = now();
 
     *links = 0;
     for (uint32_t i = 0; i < n; i++) {
-        sv_path_walk(board, &ways[i], &path);
+        sv_path_walk(fabric, &routes[i], &path);
         *links += path.links;
     }
     return now() - begin;
 }
 
 /* Walks all ways into columns: what tests compare a whole fabric with. */
-void probe_walk_all(const struct sv_shared_fabric *board, const struct sv_route_key *ways, uint32_t n, uint8_t *reason, uint32_t *dest,
+void probe_walk_all(const struct sv_shared_fabric *fabric, const struct sv_route_key *routes, uint32_t n, uint8_t *reason, uint32_t *dest,
                     uint16_t *links)
 {
     struct sv_path path;
 
     for (uint32_t i = 0; i < n; i++) {
-        reason[i] = (uint8_t)sv_path_walk(board, &ways[i], &path);
+        reason[i] = (uint8_t)sv_path_walk(fabric, &routes[i], &path);
         dest[i] = path.dest;
         links[i] = path.links;
     }
 }
 
-/* Counts `rounds` times on a cell: one packet of `words` forward, one of 7 words back. */
-void probe_count_loop(struct softib_cell *cell, uint64_t rounds, uint64_t words)
+/* Counts `rounds` times on a cell: one packet of `dwords` forward, one of 7 words back. */
+void probe_count_loop(struct softib_cell *cell, uint64_t rounds, uint64_t dwords)
 {
     for (uint64_t i = 0; i < rounds; i++) {
-        sv_cell_count(cell, 0, 1, words);
+        sv_cell_count(cell, 0, 1, dwords);
         sv_cell_count(cell, 1, 1, 7);
     }
 }
 
-uint64_t probe_board_epoch(void)
+uint64_t probe_fabric_epoch(void)
 {
     return sv_shared_fabric_epoch(&sv_shared_fabric);
 }
 
-/* Lanes of the fabric of `board`, whose traffic file is at `traffic`; 0 or -errno. */
-int probe_lanes(const struct sv_shared_fabric *board, const char *traffic)
+/* Lanes of the fabric of `fabric`, whose traffic file is at `traffic`; 0 or -errno. */
+int probe_link_clocks(const struct sv_shared_fabric *fabric, const char *traffic)
 {
     static struct sv_cells *cells;
     char why[512];
@@ -72,7 +72,7 @@ int probe_lanes(const struct sv_shared_fabric *board, const char *traffic)
     if (cells)
         sv_cells_close(cells);
     cells = sv_fabric_cells = NULL;
-    sv_shared_fabric = *board;
+    sv_shared_fabric = *fabric;
     error = sv_cells_open(&cells, traffic, 1, why, sizeof why);
     sv_fabric_cells = cells;
     return error;

@@ -12,7 +12,7 @@ def devices(f, at):
     from tests.preload.verbs.fabric_library import Device, Port
 
     assert f.sv_fabric_join() == 0
-    told, listed = [], ct.POINTER(Device)()
+    stated, listed = [], ct.POINTER(Device)()
     for d in listed[: f.sv_devices(ct.byref(listed))]:
         ports = []
         for portnum in d.portnums[: d.portnums_n]:
@@ -29,15 +29,15 @@ def devices(f, at):
             })  # fmt: skip
         plain = {n: getattr(d, n) for n in ("node", "node_guid", "sys_image_guid", "vendor_id", "vendor_part_id",
                                             "hw_ver", "node_type", "ports")}  # fmt: skip
-        told.append(plain | {n: getattr(d, n).decode() for n in ("name", "fw", "desc")} | {"list": ports})
-    print(json.dumps({"process": f.sv_fabric_process(), "devices": told}), flush=True)
+        stated.append(plain | {n: getattr(d, n).decode() for n in ("name", "fw", "desc")} | {"list": ports})
+    print(json.dumps({"process": f.sv_fabric_process(), "devices": stated}), flush=True)
 
 
 def flow_of(f, port, dlid, back, back_dlid, pkey=0xFFFF):
-    from tests.preload.verbs.fabric_library import Flow, Way
+    from tests.preload.verbs.fabric_library import Flow, RouteKey
 
     flow, qp = Flow(), (ct.c_uint32 * 2)(0x11, 0x22)
-    there, home = Way(port=port, dlid=dlid, pkey=pkey), Way(port=back, dlid=back_dlid, pkey=pkey)
+    there, home = RouteKey(port=port, dlid=dlid, pkey=pkey), RouteKey(port=back, dlid=back_dlid, pkey=pkey)
     assert f.sv_flow_walk(ct.byref(flow), ct.byref(there), ct.byref(home), qp) == 0
     return flow
 
@@ -46,10 +46,10 @@ def count(f, at):
     """Counts what it is told on each way, then does what it is told."""
     assert f.sv_fabric_join() == 0
     flows = []
-    for way in at["ways"]:
-        flow = flow_of(f, *way["way"], way.get("pkey", 0xFFFF))
-        for direction, packets, words in way["counts"]:
-            f.probe_count(flow.cell, direction, packets, words)
+    for route in at["ways"]:
+        flow = flow_of(f, *route["way"], route.get("pkey", 0xFFFF))
+        for direction, packets, dwords in route["counts"]:
+            f.probe_count(flow.cell, direction, packets, dwords)
         flows.append(flow)
     for flow in flows[: at.get("end", 0)]:
         f.sv_flow_end(ct.byref(flow))
@@ -81,11 +81,11 @@ def events(f, at):
 def fork(f, at):
     """A child is a process of its own, and does not keep its parent's connection."""
     assert f.sv_fabric_join() == 0
-    own = f.sv_fabric_process()
+    local = f.sv_fabric_process()
     pid = os.fork()
     if pid == 0:
         assert f.sv_fabric_process() == 0 and f.sv_fabric_join() == 0
-        os.write(1, json.dumps([own, f.sv_fabric_process()]).encode() + b"\n")
+        os.write(1, json.dumps([local, f.sv_fabric_process()]).encode() + b"\n")
         time.sleep(60)
     os.write(1, f"{pid}\n".encode())
     sys.stdin.readline()

@@ -130,5 +130,5 @@ def cas_of(f):
     return [p for p in f.end_ports().tolist() if f.port_num[p]]
 
 
-def told(f, a, z, counts, **more):
+def route_counts(f, a, z, counts, **more):
     return {"way": [a, int(f.lid[z]), z, int(f.lid[a])], "counts": counts, **more}

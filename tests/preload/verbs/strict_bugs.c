@@ -149,7 +149,7 @@ static int reuse_inline(void)
 }
 
 /* Data of a READ is looked at before its completion. */
-static int read_early(void)
+static int read_before_completion(void)
 {
     open_all(64);
     pair(NULL);
@@ -345,7 +345,7 @@ static int never_ready(void)
 }
 
 static const struct { const char *name; int (*run)(void); } bugs[] = {
-    { "reuse", reuse }, { "reuse_inline", reuse_inline }, { "read_early", read_early }, { "error_fields", error_fields },
+    { "reuse", reuse }, { "reuse_inline", reuse_inline }, { "read_early", read_before_completion }, { "error_fields", error_fields },
     { "srq_order", srq_order }, { "unsignalled", unsignalled }, { "no_room", no_room }, { "attributes", attributes },
     { "without_reads", without_reads }, { "nearly_full", nearly_full }, { "dereg_posted", dereg_posted },
     { "destroy_unpolled", destroy_unpolled }, { "extended_field", extended_field }, { "wrong_qkey", wrong_qkey },

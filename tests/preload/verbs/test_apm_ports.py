@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.preload.verbs.applications import Applications, ended, stop
-from tests.preload.verbs.c_programs import program, said
+from tests.preload.verbs.c_programs import output, program
 
 HCAS = {"host-a": 0xA0, "host-b": 0xB0}
 SWITCHES = {"plane-1": 0x10, "plane-2": 0x20}
@@ -51,9 +51,9 @@ def test_a_connection_migrates_to_the_second_port(tmp_path):
     try:
         ends = [fabric.begin(node, apm, str(tmp_path), name, "ports") for node, name in
                 (("host-b", "first"), ("host-a", "second"))]  # fmt: skip
-        assert ends[0].stdout.readline() == "armed\n", [said(end) for end in ends]
+        assert ends[0].stdout.readline() == "armed\n", [output(end) for end in ends]
         fabric("fault", "link-down", "host-b[1]")
-        assert ends[0].stdout.readline() == "migrated\n", [said(end) for end in ends]
+        assert ends[0].stdout.readline() == "migrated\n", [output(end) for end in ends]
         fabric("fault", "link-up", "host-b[1]")
         end = time.monotonic() + 240
         while not is_active(fabric):

@@ -26,7 +26,7 @@ def complaints(cc: str, *flags: str) -> str:
     if build.missing_headers():
         pytest.skip("libibverbs-dev and librdmacm-dev are not installed")
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda s: subprocess.run([cc, *build.FLAGS, *STRICT, *flags, str(s)], capture_output=True, text=True).stderr,
+        done = pool.map(lambda s: subprocess.run([cc, *build.FLAGS, *build.include_flags(), *STRICT, *flags, str(s)], capture_output=True, text=True).stderr,
                         sources())  # fmt: skip
         return "".join(done)
 
@@ -61,7 +61,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     assert "there is no C compiler; install gcc libibverbs-dev librdmacm-dev and run" in build.why_no_verbs()
     monkeypatch.setattr(build, "compiler", lambda: "cc")
-    monkeypatch.setattr(build, "_run", lambda words, text="": subprocess.CompletedProcess(words, 1, "", ""))
+    monkeypatch.setattr(build, "_run", lambda arguments, text="": subprocess.CompletedProcess(arguments, 1, "", ""))
     assert "no infiniband/verbs.h and no rdma/rdma_cma.h; install" in build.why_no_verbs()
     assert "\n" not in build.why_no_verbs()
 
@@ -74,24 +74,24 @@ def test_the_build_says_what_lacks_and_fails(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     (
         ["ibv_devices"],
         ["/usr/bin/python3", "-c", "import ctypes as c; c.CDLL('libibverbs.so.1').ibv_get_device_list(None)"],
     ),
     ids=("linked", "loaded"),
 )
-def test_without_the_library_one_line_says_so(apps, tmp_path, words):
+def test_without_the_library_one_line_says_so(apps, tmp_path, arguments):
     """Not an empty table: where the program is linked to libibverbs, and where it loads it later."""
-    if not shutil.which(words[0], path="/usr/bin:/usr/sbin"):
-        pytest.skip(f"{words[0]} is not installed")
+    if not shutil.which(arguments[0], path="/usr/bin:/usr/sbin"):
+        pytest.skip(f"{arguments[0]} is not installed")
     code = (
         "import sys; from pathlib import Path; import softib.preload.build as b, softib.live.launch.preload as p\n"
         f"b.VERBS_LIBRARY = Path({str(tmp_path / 'none.so')!r}); p.PRELOADS = (b.LIBRARY, b.VERBS_LIBRARY)\n"
         "from softib.cli.main import main; sys.exit(main())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "run", "--node", A, "--", *words], env=apps.env, capture_output=True, text=True
+        [sys.executable, "-c", code, "run", "--node", A, "--", *arguments], env=apps.env, capture_output=True, text=True
     )
     lines = [line for line in done.stderr.splitlines() if "no InfiniBand devices for this program" in line]
     assert len(lines) == 1 and "python -m softib.preload.build" in lines[0], done.stderr

@@ -23,15 +23,15 @@ def test_tag_matching(folder, scene, sanitizer):
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
-@pytest.mark.parametrize("scene", ("places", "purge", "destroy", "disconnect", "inherits", "members"))
+@pytest.mark.parametrize("scene", ("wqes", "purge", "destroy", "disconnect", "inherits", "members"))
 def test_queue(folder, scene, sanitizer):
-    """NodeFinder are freed by polling; reset, destroy and leaving a group while others send and poll."""
+    """WQEs are freed by polling; reset, destroy and leaving a group while others send and poll."""
     assert run("queues", sanitizer, folder, scene) == "ok\n"
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 @pytest.mark.parametrize("scene", ("post", "timer"))
-def test_own_requests_and_dereg(folder, scene, sanitizer):
+def test_local_requests_and_dereg(folder, scene, sanitizer):
     """The own process's requests, too, are out of a region when dereg returns: of another thread, and of the timer's."""
     assert run("quiesce", sanitizer, folder, scene, 30) == "ok\n"
 
@@ -45,3 +45,7 @@ def test_a_rendezvous_ends_when_its_sender_is_killed(folder):
 @pytest.mark.timeout(900)
 def test_many_rendezvous_end_when_their_senders_are_killed(folder):
     assert run("orphans", "address", folder, 2, 500, limit_s=800, files=("abi/tags.c",)) == "ok\n"
+
+
+def test_placement_is_a_copy_at_every_length_and_alignment():
+    assert run("placement", "address") == "ok\n"

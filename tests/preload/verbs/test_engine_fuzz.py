@@ -8,9 +8,9 @@ from tests.preload.verbs.engine_programs import run
 
 
 def fuzz(folder, sanitizer, seed, seconds):
-    words = run("fuzz", sanitizer, folder, seed, seconds).split()
-    posted, received, lives = int(words[0]), int(words[2]), int(words[4])
-    assert posted > 500 and received > 100 and lives > 20, words
+    counts = run("fuzz", sanitizer, folder, seed, seconds).split()
+    posted, received, lives = int(counts[0]), int(counts[2]), int(counts[4])
+    assert posted > 500 and received > 100 and lives > 20, counts
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
@@ -24,19 +24,19 @@ def test_ten_seconds(folder, sanitizer):
     fuzz(folder, sanitizer, 2, 10)
 
 
-def crowd(folder, seed, seconds, limit_s=180.0):
-    words = run("crowd", "address", folder, seed, seconds, limit_s=limit_s).split()
-    posted, good, bad, kills = (int(words[i]) for i in (0, 2, 4, 6))
-    assert posted > 100 * seconds and good > 10 * seconds and bad > 10 * seconds and kills > seconds, words
+def many_processes(folder, seed, seconds, limit_s=180.0):
+    counts = run("many_processes", "address", folder, seed, seconds, limit_s=limit_s).split()
+    posted, good, bad, kills = (int(counts[i]) for i in (0, 2, 4, 6))
+    assert posted > 100 * seconds and good > 10 * seconds and bad > 10 * seconds and kills > seconds, counts
 
 
 def test_processes_that_do_anything_and_are_killed(folder):
     """Nobody crashes or hangs, no octet changes outside the regions that may be written, every status is a right one."""
-    crowd(folder, 1, 3)
+    many_processes(folder, 1, 3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", (2, 3))
 def test_processes_that_do_anything_for_a_minute(folder, seed):
-    crowd(folder, seed, 60, 300)
+    many_processes(folder, seed, 60, 300)

@@ -10,9 +10,9 @@ from tests.preload.verbs.applications import A
 from tests.preload.verbs.c_programs import program, run
 
 
-def events(apps, scene: str, turns: int, limit_s: float = 100) -> int:
+def events(apps, scene: str, rounds: int, limit_s: float = 100) -> int:
     return int(
-        re.fullmatch(r"ok (\d+) events\n", run(apps, A, program("events"), scene, str(turns), limit_s=limit_s))[1]
+        re.fullmatch(r"ok (\d+) events\n", run(apps, A, program("events"), scene, str(rounds), limit_s=limit_s))[1]
     )
 
 

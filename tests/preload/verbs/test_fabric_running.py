@@ -16,7 +16,7 @@ from softib.iba.smp import PortInfo
 from softib.live.verbs import server
 from softib.mad.batch import MadBatch
 from tests.agents.smps import requests
-from tests.preload.verbs.fabric_up import cas_of, told, tree
+from tests.preload.verbs.fabric_up import cas_of, route_counts, tree
 
 from .fabric_up import line_of
 
@@ -31,7 +31,7 @@ def grown(f, before, port, name):
     return int(f.counters[name][port]) - int(before[name][port])
 
 
-def way(f, a, z):
+def route(f, a, z):
     """Ports that a packet from ``a`` to ``z`` leaves, by the tables."""
     passed, out = [a], a
     while True:
@@ -47,11 +47,11 @@ def way(f, a, z):
 def expect(f, sent):
     """Growth of each counter at each port, from ``sent`` = [(ports left, packets, words)]."""
     want = {n: np.zeros(f.sizes.ports, np.int64) for n in TRAFFIC}
-    for ports, packets, words in sent:
+    for ports, packets, dwords in sent:
         for out in ports:
             into = int(f.port_peer[out])
             for row, side in ((out, "xmit"), (into, "rcv")):
-                want[f"port_{side}_data"][row] += words
+                want[f"port_{side}_data"][row] += dwords
                 want[f"port_{side}_pkts"][row] += packets
                 want[f"port_unicast_{side}_pkts"][row] += packets
     return want
@@ -88,7 +88,7 @@ def test_a_program_sees_its_devices_as_they_are(up):
     assert port["port_of_address"] == port["row"]
 
 
-def test_what_programs_count_is_on_every_port_of_the_way_and_only_once(up):
+def test_what_programs_count_is_on_every_port_of_the_path_and_only_once(up):
     """The law of the fold: counters = sum over cells, for living, retired and dead ones."""
     running = up(tree())
     f, rng = running.fabric, np.random.default_rng(2)
@@ -97,15 +97,15 @@ def test_what_programs_count_is_on_every_port_of_the_way_and_only_once(up):
     sent = []
     programs = []
     for then in ("wait", "exit", "fold"):
-        ways = []
+        routes = []
         for _ in range(150):
             a, z = (int(p) for p in rng.choice(cas, 2, replace=False))
             counts = [[int(d), int(n), int(w)] for d, n, w in zip(rng.integers(0, 2, 3), rng.integers(1, 1 << 20, 3),
                                                                   rng.integers(1, 1 << 40, 3), strict=True)]  # fmt: skip
-            ways.append(told(f, a, z, counts))
+            routes.append(route_counts(f, a, z, counts))
             for d, n, w in counts:
-                sent.append((way(f, z, a) if d else way(f, a, z), n, w))
-        program = running.start("count", at={"ways": ways, "then": then, "end": 70})
+                sent.append((route(f, z, a) if d else route(f, a, z), n, w))
+        program = running.start("count", at={"ways": routes, "then": then, "end": 70})
         assert all(r == [0, 0] for r in line_of(program))
         programs.append(program)
     assert programs[2].stdout.readline() == "folded\n"
@@ -128,12 +128,12 @@ def test_a_pma_get_shows_what_was_sent_before_it(up):
     running = up(tree(2))
     f = running.fabric
     a, z = cas_of(f)[0], cas_of(f)[-1]
-    program = running.start("count", at={"ways": [told(f, a, z, [[0, 5, 500]])], "then": "wait"})
+    program = running.start("count", at={"ways": [route_counts(f, a, z, [[0, 5, 500]])], "then": "wait"})
     line_of(program)
 
     def ask():
-        board, answers = running.daemon.router, []
-        board.fold(0)
+        router, answers = running.daemon.router, []
+        router.fold(0)
         before = int(f.counters["port_rcv_pkts"][z])
         cells = running.daemon.traffic.cells
         cells.counts[1, 8] += 3  # as the program does
@@ -150,10 +150,10 @@ def test_a_pma_get_shows_what_was_sent_before_it(up):
                 answers.append(batch.copy())
 
         mad = requests(1, klass=4, attr=0x1D, dlid=int(f.lid[z]), data=PortCountersExtended.pack(port_select=1)).mad[0]
-        q = board.requests
+        q = router.requests
         q.dlid[0], q.slid[0], q.dqp[0], q.sqp[0], q.sl[0], q.pkey_index[0] = int(f.lid[z]), 0, 0, 1, 0, 0
         q.mad[0] = mad
-        board.handle(Asker(), 1, 0)
+        router.handle(Asker(), 1, 0)
         return int(PortCountersExtended.port_rcv_pkts.get(answers[0].mad[0, 64:])) - before
 
     running.pause()
@@ -169,18 +169,18 @@ def test_a_killed_program_leaves_exact_totals(up, seed):
     f = running.fabric
     a, z = cas_of(f)[seed], cas_of(f)[-1]
     before = running.do(lambda: counters(f))
-    program = running.start("count", at={"ways": [told(f, a, z, [])], "then": "loop"})
+    program = running.start("count", at={"ways": [route_counts(f, a, z, [])], "then": "loop"})
     line_of(program)
     cell = running.daemon.traffic.cells.counts[1]
     running.wait(lambda: int(cell[8]) > 10_000 * (seed + 1))
     running.pause()
     program.send_signal(signal.SIGKILL)
     program.wait()
-    packets, back, words, back_words = (int(cell[i]) for i in (8, 9, 10, 11))
-    assert packets - back in (0, 1) and back_words - 7 * back in (0, 7)
+    packets, back, dwords, back_dwords = (int(cell[i]) for i in (8, 9, 10, 11))
+    assert packets - back in (0, 1) and back_dwords - 7 * back in (0, 7)
     running.paused = False
     running.wait(lambda: not running.daemon.verbs.processes)
-    want = expect(f, [(way(f, a, z), packets, words), (way(f, z, a), back, back_words)])
+    want = expect(f, [(route(f, a, z), packets, dwords), (route(f, z, a), back, back_dwords)])
     running.do(lambda: assert_grown(f, before, want))
     assert running.daemon.traffic.owners() == set() and running.daemon.traffic.fold(0) == 0
 
@@ -198,7 +198,7 @@ def test_partitions_are_counted_and_trapped(up):
         return trap(notice, tid)
 
     plane.trap = watch  # type: ignore[method-assign]
-    program = running.start("count", at={"ways": [told(f, a, z, [[0, 9, 90]], pkey=0x8123)], "then": "wait"})
+    program = running.start("count", at={"ways": [route_counts(f, a, z, [[0, 9, 90]], pkey=0x8123)], "then": "wait"})
     assert line_of(program) == [[7, 7]]  # SV_PKEY
     running.wait(lambda: int(PortInfo.pkey_violations.get(f.port_info[z])) == 9)
     running.wait(lambda: raised)
@@ -221,14 +221,14 @@ def next_event(program):
 
 def set_info(running, port, **fields):
     """A Set(PortInfo) by directed route from the port itself, as a manager on it would send."""
-    board, f = running.daemon.router, running.fabric
+    router, f = running.daemon.router, running.fabric
     data = f.port_info[port].copy()
     for name in ("port_state", "port_phys_state", "link_down_default_state"):
         getattr(PortInfo, name).set(data, 0)
     for name, value in fields.items():
         getattr(PortInfo, name).set(data, value)
     batch: MadBatch = requests(1, method=2, attr=0x15, mod=int(f.port_num[port]), data=data)
-    assert len(board.send(batch, port, 0)) == 1
+    assert len(router.send(batch, port, 0)) == 1
 
 
 def test_events_of_a_port(up):
@@ -300,12 +300,12 @@ def test_a_forked_child_is_its_own_process(up):
 
 def test_without_a_fabric_there_is_no_device_and_one_line(up):
     running = up(tree(2))
-    for env, words in (
+    for env, phrase in (
         ({"SOFTIB_UMAD": "", "SOFTIB_VIEW": ""}, "softib run"),
         ({"SOFTIB_UMAD": "/nowhere/umad"}, "no fabric runs at /nowhere/verbs.sock"),
     ):
         out, err = running.start("fail", **env).communicate(timeout=240)
-        assert out == "no devices\n" and err.count("\n") == 1 and words in err, err
+        assert out == "no devices\n" and err.count("\n") == 1 and phrase in err, err
         out, err = running.start("fail", **env, SOFTIB_QUIET="1").communicate(timeout=240)
         assert out == "no devices\n" and err == ""
 
@@ -327,16 +327,16 @@ def test_another_version_is_refused_with_both_named(up):
     assert "speaks version 9, this library version 1" in err
 
 
-def test_the_door_survives_what_no_library_would_send(up):
+def test_the_server_survives_what_no_library_would_send(up):
     running = up(tree(2))
-    door, rng = running.daemon.verbs, np.random.default_rng(4)
+    server_socket, rng = running.daemon.verbs, np.random.default_rng(4)
     hello = np.zeros(1, server.types()["softib_server_hello"])
     hello["magic"], hello["version"] = 0x73627276, 1
 
     def connect():
         s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         s.settimeout(60)
-        s.connect(str(door.path))
+        s.connect(str(server_socket.path))
         return s
 
     for message in [b"x", bytes(8), bytes(4000), hello.tobytes()[:-1], hello.tobytes() + b"x"]:
@@ -359,7 +359,7 @@ def test_the_door_survives_what_no_library_would_send(up):
             answer = struct.unpack("<4I", s.recv(64))
             assert answer[2] or message[:4] == struct.pack("<I", 2)
         os.close(file)
-    running.wait(lambda: not door.processes)
+    running.wait(lambda: not server_socket.processes)
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
@@ -369,7 +369,7 @@ def test_nonsense_in_the_traffic_file_hurts_nobody(up):
     rng = np.random.default_rng(6)
     hardware = f.port_peer.copy(), f.lft.copy(), f.port_info[:, :44].copy()
 
-    def spoil():
+    def corrupt():
         running.daemon.traffic.head["high"] = 3
         for _ in range(40):
             cells.cells[: 3 * 64] = rng.integers(0, 1 << 32, (192, 64), dtype=np.uint64).astype(np.uint32)
@@ -383,7 +383,7 @@ def test_nonsense_in_the_traffic_file_hurts_nobody(up):
         running.daemon.traffic.release(5)
         return True
 
-    assert running.do(spoil)
+    assert running.do(corrupt)
     assert all((x == y).all() for x, y in zip(hardware, (f.port_peer, f.lft, f.port_info[:, :44]), strict=True))
     running.daemon.traffic.head["high"] = 0
     line_of(running.start("devices"))

@@ -24,25 +24,25 @@ def fabric():
 @pytest.mark.stock
 def test_a_program_that_ends_leaves_nothing(fabric, stock):
     port = next(fabric.ports)
-    words = (stock("ib_send_bw"), "-n", "200", "-F", "-c", "UD", "-g", "-s", "1024", "-p", str(port))
-    fabric.pair(words, (*words, "127.0.0.1"), tcp=port)
+    arguments = (stock("ib_send_bw"), "-n", "200", "-F", "-c", "UD", "-g", "-s", "1024", "-p", str(port))
+    fabric.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
     assert wait_for(lambda: empty(fabric)), fabric.status()["verbs"]
     assert not list(Path(fabric.folder).rglob("wake-*"))
 
 
 def kills(fabric, stock, times: int, seed: int) -> None:
     """Kill either end of a transfer at a random moment; the other one must end by itself or be idle, and nothing is left."""
-    chance = random.Random(seed)
+    draws = random.Random(seed)
     kinds = ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_send_bw -c UD")
     for i in range(times):
-        name, *more = chance.choice(kinds).split()
+        name, *more = draws.choice(kinds).split()
         port = next(fabric.ports)
-        words = (stock(name), *more, "-D", "20", "-F", "-p", str(port), "-u", "10", "-s",
+        arguments = (stock(name), *more, "-D", "20", "-F", "-p", str(port), "-u", "10", "-s",
                  "8" if "atomic" in name else "4096")  # fmt: skip
-        one = fabric.begin(A, *words)
+        one = fabric.begin(A, *arguments)
         wait_for_listener(port, one)
-        two = fabric.begin(B, *words, "127.0.0.1")
-        time.sleep(chance.uniform(0.6, 1.5))
+        two = fabric.begin(B, *arguments, "127.0.0.1")
+        time.sleep(draws.uniform(0.6, 1.5))
         victim, survivor = (one, two) if i % 2 else (two, one)
         os.killpg(victim.pid, signal.SIGKILL)
         victim.wait()
@@ -50,8 +50,8 @@ def kills(fabric, stock, times: int, seed: int) -> None:
         stop(survivor)
     assert wait_for(lambda: empty(fabric)), fabric.status()["verbs"]
     port = next(fabric.ports)
-    words = (stock("ib_write_bw"), "-n", "100", "-F", "-p", str(port))
-    fabric.pair(words, (*words, "127.0.0.1"), tcp=port)
+    arguments = (stock("ib_write_bw"), "-n", "100", "-F", "-p", str(port))
+    fabric.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
 
 
 @pytest.mark.stock
@@ -67,20 +67,20 @@ def test_a_hundred_killed_programs_leave_nothing(fabric, stock):
 
 
 @pytest.mark.stock
-def test_a_survivor_is_told_in_time(fabric, stock):
+def test_a_survivor_is_notified_in_time(fabric, stock):
     """RETRY_EXC (12) within (retry_cnt + 1) * 4 * 4.096 us * 2**timeout of the peer's death (IBA 9.7.6.1.3), ten times that where
     others compute; the slow test of a thousand kills asks for it to the letter."""
     port, timeout = next(fabric.ports), 15
-    words = (stock("ib_write_bw"), "-D", "200", "-F", "-p", str(port), "-u", str(timeout), "-s", "4096")
-    one = fabric.begin(A, *words)
+    arguments = (stock("ib_write_bw"), "-D", "200", "-F", "-p", str(port), "-u", str(timeout), "-s", "4096")
+    one = fabric.begin(A, *arguments)
     wait_for_listener(port, one)
-    two = fabric.begin(B, *words, "127.0.0.1")
+    two = fabric.begin(B, *arguments, "127.0.0.1")
     fabric.until_busy(B)
     os.killpg(one.pid, signal.SIGKILL)
     one.wait()
     began = time.monotonic()
-    said = two.communicate(timeout=240)[0]
+    output = two.communicate(timeout=240)[0]
     took = time.monotonic() - began
-    assert "status 12" in said, said
+    assert "status 12" in output, output
     period = 4.096e-6 * 2**timeout
     assert took < 10 * 8 * 4 * period, took

@@ -52,10 +52,10 @@ def test_codes():
 def test_the_kernel_knows_the_layout_of_a_cell():
     cell = HEADER.types()["softib_cell"]
     assert cell.itemsize == constant("CELL_OCTETS") == 256 and constant("CHUNK_OCTETS") == 256 * k.CHUNK
-    words = {"state": k.STATE, "more": k.NEXT, "links": k.LINKS, "drop": k.DROP, "counter": k.KINDS, "slid": k.LIDS,
-             "key": k.KEY, "qp": k.QP, "corrupted": k.CORRUPTED, "egress": k.EGRESS}  # fmt: skip
-    assert {name: cell.fields[name][1] for name in words} == {name: 4 * at for name, at in words.items()}
-    assert (cell.fields["packets"][1], cell.fields["words"][1]) == (8 * k.PACKETS, 8 * k.DWORDS)
+    fields = {"state": k.STATE, "more": k.NEXT, "links": k.LINKS, "drop": k.DROP, "counter": k.KINDS, "slid": k.LIDS,
+              "key": k.KEY, "qp": k.QP, "corrupted": k.CORRUPTED, "egress": k.EGRESS}  # fmt: skip
+    assert {name: cell.fields[name][1] for name in fields} == {name: 4 * at for name, at in fields.items()}
+    assert (cell.fields["packets"][1], cell.fields["dwords"][1]) == (8 * k.PACKETS, 8 * k.DWORDS)
     assert (cell.fields["multicast"][1], cell.fields["sl"][1], cell.fields["dlid"][1]) == (30, 31, 34)
     assert cell["egress"].shape == (k.LINKS_ROOM,) == (constant("CELL_LINKS"),)
     chunk, head = HEADER.types()["softib_chunk"], HEADER.types()["softib_traffic"]

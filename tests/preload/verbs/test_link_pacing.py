@@ -21,35 +21,35 @@ SECOND = 10**9
 START = 5 * SECOND
 
 
-class Track(ct.Structure):
+class TimedPath(ct.Structure):
     _fields_ = [("steps", ct.c_void_p), ("links", ct.c_uint16), ("latency_ns", ct.c_uint64)]
 
 
-class Lanes:
+class Clocks:
     """A fabric's ways, in time. Close it."""
 
     def __init__(self, folder, fabric, bring=True):
         if bring:
             bring_up(fabric)
-        self.board = SharedFabricInC(folder, fabric)
-        self.fabric, self.c = self.board.fabric, self.board.library
+        self.shared = SharedFabricInC(folder, fabric)
+        self.fabric, self.c = self.shared.fabric, self.shared.library
         self.plane = AgentPlane(self.fabric)
         self.traffic = Traffic(folder / "traffic", self.plane.tables, 4)
         self.c.sv_timed_path_pass.restype = ct.c_uint64
         self.c.sv_timed_path_pass.argtypes = [ct.c_void_p, ct.c_uint64, ct.c_uint64]
         self.c.sv_link_gbps.restype = ct.c_double
-        assert self.c.probe_lanes(self.board.memory, str(folder / "traffic").encode()) == 0
+        assert self.c.probe_link_clocks(self.shared.memory, str(folder / "traffic").encode()) == 0
 
-    def track(self, src, dst):
+    def timed(self, src, dst):
         f = self.fabric
-        path = self.board.walk(port_of(f, src), f.lid[port_of(f, dst)])
-        rows, track = egress(path), Track()
-        assert self.c.sv_timed_path_lay(ct.byref(track), (ct.c_uint32 * len(rows))(*rows), len(rows))
-        return track
+        path = self.shared.walk(port_of(f, src), f.lid[port_of(f, dst)])
+        rows, timed = egress(path), TimedPath()
+        assert self.c.sv_timed_path_lay(ct.byref(timed), (ct.c_uint32 * len(rows))(*rows), len(rows))
+        return timed
 
-    def send(self, track, octets, at=START):
+    def send(self, timed, octets, at=START):
         """When the last of ``octets`` is through."""
-        return self.c.sv_timed_path_pass(ct.byref(track), at, octets)
+        return self.c.sv_timed_path_pass(ct.byref(timed), at, octets)
 
 
 def port_of(f, host):
@@ -58,11 +58,11 @@ def port_of(f, host):
 
 
 @pytest.fixture
-def lanes(tmp_path):
+def clocks(tmp_path):
     made = []
 
     def make(fabric, **more):
-        made.append(Lanes(tmp_path, fabric, **more))
+        made.append(Clocks(tmp_path, fabric, **more))
         return made[-1]
 
     yield make
@@ -75,41 +75,41 @@ def tree(generation="NDR", **more):
 
 
 @pytest.mark.parametrize("speed", [s.name for s in SPEEDS if s.name != "FDR10"])
-def test_rates_are_those_of_the_table(lanes, speed):
-    made = lanes(tree(speed))
+def test_rates_are_those_of_the_table(clocks, speed):
+    made = clocks(tree(speed))
     f = made.fabric
     port = port_of(f, 0)
-    for lanes_n, bit in WIDTH_BITS.items():
+    for width, bit in WIDTH_BITS.items():
         f.port_info[port, PortInfo.link_width_active.byte] = bit
         lane = ct.c_double()
         code = next(s for s in SPEEDS if s.name == speed)
-        assert made.c.sv_link_gbps(port, ct.byref(lane)) == pytest.approx(float(data_gbps(code.code, lanes_n)))
+        assert made.c.sv_link_gbps(port, ct.byref(lane)) == pytest.approx(float(data_gbps(code.code, width)))
         assert lane.value == pytest.approx(code.lane_gbps)
 
 
-def test_a_message_takes_its_octets_at_the_slowest_links_rate(lanes):
-    made = lanes(tree("EDR"))
-    assert made.send(made.track(0, 7), 12_500_000) - START == pytest.approx(10**6, abs=2)  # 100 Gb/s
+def test_a_message_takes_its_octets_at_the_slowest_links_rate(clocks):
+    made = clocks(tree("EDR"))
+    assert made.send(made.timed(0, 7), 12_500_000) - START == pytest.approx(10**6, abs=2)  # 100 Gb/s
 
 
-def test_messages_in_flight_keep_the_link_busy_and_no_more(lanes):
-    made = lanes(tree("EDR"))
-    track = made.track(0, 7)
-    ends = [made.send(track, 125_000) for _ in range(100)]
+def test_messages_in_flight_keep_the_link_busy_and_no_more(clocks):
+    made = clocks(tree("EDR"))
+    timed = made.timed(0, 7)
+    ends = [made.send(timed, 125_000) for _ in range(100)]
     assert ends[-1] - START == pytest.approx(100 * 10_000, abs=5)
-    assert made.send(track, 125_000, ends[-1] + SECOND) == pytest.approx(ends[-1] + SECOND + 10_000, abs=2)
+    assert made.send(timed, 125_000, ends[-1] + SECOND) == pytest.approx(ends[-1] + SECOND + 10_000, abs=2)
 
 
-def test_a_thousand_acks_take_their_time(lanes):
-    made = lanes(tree("NDR"))
-    track = made.track(0, 7)
-    end = [made.send(track, 30) for _ in range(1000)][-1]
+def test_a_thousand_acks_take_their_time(clocks):
+    made = clocks(tree("NDR"))
+    timed = made.timed(0, 7)
+    end = [made.send(timed, 30) for _ in range(1000)][-1]
     assert end - START == pytest.approx(1000 * 30 / 50, rel=0.03)  # 0.6 ns each
 
 
-def test_two_senders_to_one_port_have_half_each(lanes):
-    made = lanes(tree("EDR"))
-    one, two = made.track(0, 7), made.track(2, 7)
+def test_two_senders_to_one_port_have_half_each(clocks):
+    made = clocks(tree("EDR"))
+    one, two = made.timed(0, 7), made.timed(2, 7)
     done = {0: START, 1: START}
     got = {0: 0, 1: 0}
     while min(done.values()) < START + SECOND // 100:  # each posts again when its message has arrived
@@ -120,36 +120,36 @@ def test_two_senders_to_one_port_have_half_each(lanes):
     assert sum(got.values()) == pytest.approx(12.5e9 / 100, rel=0.02)
 
 
-def test_a_stream_to_elsewhere_is_not_held_up(lanes):
-    made = lanes(tree("EDR"))
-    crowd, alone = [made.track(0, 7), made.track(2, 7)], made.track(4, 1)
+def test_a_stream_to_elsewhere_is_not_held_up(clocks):
+    made = clocks(tree("EDR"))
+    crowd, alone = [made.timed(0, 7), made.timed(2, 7)], made.timed(4, 1)
     for _ in range(50):
-        for track in crowd:
-            made.send(track, 125_000)
+        for timed in crowd:
+            made.send(timed, 125_000)
     assert made.send(alone, 125_000) - START == pytest.approx(10_000, abs=2)
 
 
 @pytest.mark.parametrize(("levels", "dst", "switches"), [(1, 1, 1), (2, 7, 3), (3, 15, 5)])
-def test_latency_of_switches_and_cables(lanes, levels, dst, switches):
+def test_latency_of_switches_and_cables(clocks, levels, dst, switches):
     fabric = generate("fat-tree", radix=4, levels=levels, generation="EDR")
     apply_cables(fabric, "auto", 10.0)
-    made = lanes(fabric)
+    made = clocks(fabric)
     links = switches + 1
-    assert made.track(0, dst).latency_ns == 500 + 90 * switches + 5 * 10 * links
+    assert made.timed(0, dst).latency_ns == 500 + 90 * switches + 5 * 10 * links
 
 
-def test_a_port_whose_data_waits_counts_the_ticks(lanes):
+def test_a_port_whose_data_waits_counts_the_ticks(clocks):
     """One sender, 4x NDR, onto a link of 4x EDR: 3/4 of the time it has data and no credit."""
-    made = lanes(tree("NDR"))
+    made = clocks(tree("NDR"))
     f = made.fabric
-    last = made.board.walk(port_of(f, 0), f.lid[port_of(f, 7)])
+    last = made.shared.walk(port_of(f, 0), f.lid[port_of(f, 7)])
     slow = egress(last)[-1]
     for port in (slow, int(f.port_peer[slow])):
         at = PortInfo.link_speed_ext_active.byte
         f.port_info[port, at] = 2 << 4 | (f.port_info[port, at] & 15)  # EDR active
-    track = made.track(0, 7)
+    timed = made.timed(0, 7)
     for _ in range(100):
-        end = made.send(track, 125_000)
+        end = made.send(timed, 125_000)
     assert end - START == pytest.approx(10**6, abs=5)
     made.traffic.fold(0)
     made.traffic.fold(0)

@@ -14,9 +14,9 @@ def play(folder, count: int, seed: int, *flags: str) -> None:
     done = subprocess.run([program("acks", FOLDERS, flags), folder, str(seed), str(count)], capture_output=True, text=True,
                           timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    late = int(re.search(r"late (\d+)", done.stdout)[1]) / count
+    waited = int(re.search(r"late (\d+)", done.stdout)[1]) / count
     lost = 1 - 0.98 * 0.8  # the request, or its answer
-    assert abs(late - lost) < 6 * (lost * (1 - lost) / count) ** 0.5, late
+    assert abs(waited - lost) < 6 * (lost * (1 - lost) / count) ** 0.5, waited
 
 
 def test_six_hundred(folder):

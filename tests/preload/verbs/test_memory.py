@@ -42,9 +42,9 @@ class Victims:
 
     def kill(self, number, amount):
         """A program takes ``amount`` of everything and is killed; the daemon does not know yet."""
-        told = self.say(f"{number} {amount}")
-        assert told and told[0] == "dead", told
-        return int(told[1])
+        reply = self.say(f"{number} {amount}")
+        assert reply and reply[0] == "dead", reply
+        return int(reply[1])
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ def test_c_and_python_agree_on_every_offset(tmp_path):
     )
     (tmp_path / "a.c").write_text(source)
     subprocess.run([*cc.split(), "-o", str(tmp_path / "a"), str(tmp_path / "a.c")], check=True)
-    told = dict(line.split() for line in subprocess.check_output([tmp_path / "a"], text=True).splitlines())
+    reply = dict(line.split() for line in subprocess.check_output([tmp_path / "a"], text=True).splitlines())
     ours = {name: str(d.itemsize) for name, d in types().items()}
     ours |= {f"{name}.{f}": str(d.fields[f][1]) for name, d in types().items() for f in d.names}
-    assert told == ours and len(told) > 100
+    assert reply == ours and len(reply) > 100
 
 
 def test_the_tables_do_not_overlap():
@@ -129,9 +129,9 @@ def test_it_waits_for_who_looks_at_it(memory, victims):
 
 def test_it_waits_for_who_has_hung_up_but_runs(memory, victims):
     victims.kill(7, 10)
-    own = process_start(os.getpid())
-    assert is_running(os.getpid(), own) and not is_running(os.getpid(), own + 1)
-    memory.leave(7, os.getpid(), own)
+    local = process_start(os.getpid())
+    assert is_running(os.getpid(), local) and not is_running(os.getpid(), local + 1)
+    memory.leave(7, os.getpid(), local)
     assert used(memory)[0]["chunks"] > 0 and 7 in memory.pending
 
 
@@ -147,14 +147,14 @@ def test_the_living_keep_what_they_have(memory, victims):
 
 
 def test_a_forked_child_owns_what_it_takes_itself(memory, victims):
-    told = victims.say("fork 3 4 20")
-    assert told[0] == "dead"
+    reply = victims.say("fork 3 4 20")
+    assert reply[0] == "dead"
     assert used(memory)[0]["numbers"] == used(memory)[0]["keys"] == 40
-    memory.leave(4, int(told[1]), 1)
+    memory.leave(4, int(reply[1]), 1)
     found = used(memory)[0]
     assert found["numbers"] == found["keys"] == 20 and found["programs"] == 1
     assert len(memory._numbers_of(3)) == 20 and (memory.owners[memory._chunks_of(3)] == 3).all()
-    memory.leave(3, int(told[1]), 1)
+    memory.leave(3, int(reply[1]), 1)
     assert used(memory)[0] == NOTHING
 
 
@@ -212,7 +212,7 @@ def test_hostile_marks_do_not_hurt(memory):
 
 def test_a_stale_file_is_replaced(memory):
     memory.path.write_bytes(b"old")
-    again = SharedHeap(memory.path)
+    second = SharedHeap(memory.path)
     assert memory.path.stat().st_size == constant("SIZE") and memory.path.stat().st_mode & 0o777 == 0o600
-    again.close()
+    second.close()
     assert not memory.path.exists()

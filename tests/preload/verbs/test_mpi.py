@@ -30,10 +30,20 @@ OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--m
            "-x", "UCX_TLS=rc_v,self", "-x", "UCX_NET_DEVICES=mlx5_0:1")  # fmt: skip
 
 
-def mpirun(apps, stock, np: int, *words: str, limit_s: int = 240, folder: Path | None = None) -> str:
+def mpirun(apps, stock, np: int, *arguments: str, limit_s: int = 240, folder: Path | None = None) -> str:
     """``np`` ranks on each of two nodes."""
     stock("mpirun")
-    command = ["mpirun", *OPTIONS, "-np", str(np), *apps.on(A, *words), ":", "-np", str(np), *apps.on(B, *words)]
+    command = [
+        "mpirun",
+        *OPTIONS,
+        "-np",
+        str(np),
+        *apps.on(A, *arguments),
+        ":",
+        "-np",
+        str(np),
+        *apps.on(B, *arguments),
+    ]
     done = subprocess.run(
         command, env=apps.env, cwd=folder or apps.folder, capture_output=True, text=True, timeout=limit_s
     )
@@ -45,15 +55,15 @@ def test_four_ranks_on_two_nodes(apps, stock):
     if subprocess.run(["/usr/bin/python3", "-c", "import mpi4py"], capture_output=True).returncode:
         pytest.skip("python3-mpi4py is not installed")
     before = apps.counters(A)["PortXmitData"]
-    said = mpirun(apps, stock, 2, "/usr/bin/python3", "-c", RING)
-    assert sorted(re.findall(r"right (\d)", said)) == list("0123")
+    output = mpirun(apps, stock, 2, "/usr/bin/python3", "-c", RING)
+    assert sorted(re.findall(r"right (\d)", output)) == list("0123")
     assert (apps.counters(A)["PortXmitData"] - before) * 4 > 2 * 800_000, "it went over the fabric"
 
 
 @pytest.mark.slow
 def test_netpipe(apps, stock):
-    said = mpirun(apps, stock, 1, stock("NPopenmpi"), "-u", "65536", limit_s=240)
-    rows = re.findall(r"^ *\d+: +(\d+) bytes +\d+ times --> +([\d.]+) Mbps", said, re.M)
+    output = mpirun(apps, stock, 1, stock("NPopenmpi"), "-u", "65536", limit_s=240)
+    rows = re.findall(r"^ *\d+: +(\d+) bytes +\d+ times --> +([\d.]+) Mbps", output, re.M)
     assert int(rows[-1][0]) >= 65536 and float(rows[-1][1]) > 1000
 
 

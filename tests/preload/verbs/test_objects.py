@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.preload.verbs.applications import FABRIC, A, Applications, B, ended, stop
-from tests.preload.verbs.c_programs import program, run, said
+from tests.preload.verbs.c_programs import output, program, run
 
 
 @pytest.mark.parametrize("scene", ("regions", "memory", "target"))
@@ -55,9 +55,9 @@ def test_a_connection_migrates_to_its_alternate_path(tmp_path):
         ends = [fabric.begin(node, apm, str(tmp_path), name, str(of)) for node, name, of in
                 ((A, "first", 0), (B, "second", bit))]  # fmt: skip
         try:
-            assert ends[0].stdout.readline() == "armed\n", [said(end) for end in ends]
+            assert ends[0].stdout.readline() == "armed\n", [output(end) for end in ends]
             fabric("fault", "link-down", cable)
-            assert ends[0].stdout.readline() == "migrated\n", [said(end) for end in ends]
+            assert ends[0].stdout.readline() == "migrated\n", [output(end) for end in ends]
             fabric("fault", "link-up", cable)
             until_routed(fabric, source, target + bit, cable)
             (tmp_path / "mended").write_bytes(b"\0")
@@ -94,9 +94,9 @@ def lid(fabric, node: str) -> int:
 
 
 @pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows", "forks"))
-def test_what_libibverbs_says_beside_the_data(apps, scene):
+def test_what_libibverbs_reports_besides_the_data(apps, scene):
     """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows; a fork."""
-    assert run(apps, A, program("says"), scene) == "ok\n"
+    assert run(apps, A, program("reports"), scene) == "ok\n"
 
 
 def heap(apps) -> tuple[int, int]:

@@ -35,13 +35,13 @@ def paced(request):
 def row(fabric: Applications, line: str, shared: bool = True) -> list[float]:
     """The last row of numbers of the client."""
     port = next(fabric.ports)
-    words = [*line.split(), "-F", "-p", str(port)]
+    arguments = [*line.split(), "-F", "-p", str(port)]
     ends = []
     for x in "ab":
         file = fabric.folder / f"buffer-{x}"
         with file.open("wb") as f:
             f.truncate(64 << 20)
-        ends.append([*words, f"--mmap={file}"] if shared else words)
+        ends.append([*arguments, f"--mmap={file}"] if shared else arguments)
     _, client = fabric.pair(ends[0], [*ends[1], "127.0.0.1"], tcp=port, limit_s=240)
     return [float(x) for x in re.findall(r"^ *\d+ +\d+ +[\d.]+.*$", client, re.M)[-1].split()]
 
@@ -61,14 +61,14 @@ def best_rate(fabric: Applications, line: str, bar: float, tries: int = 5) -> fl
 def downgrade(fabric: Applications, rate: str, *options: str) -> None:
     """The cable of B trains again; until B's port is ACTIVE at ``rate`` (as sysfs says it)."""
     fabric("fault", "downgrade", f"{B}[1]", *options)
-    end, said = time.monotonic() + 60, ""
+    end, output = time.monotonic() + 60, ""
     files = "/sys/class/infiniband/mlx5_0/ports/1"
-    while not ("4: ACTIVE" in said and rate in said):
-        assert time.monotonic() < end, said
+    while not ("4: ACTIVE" in output and rate in output):
+        assert time.monotonic() < end, output
         done = subprocess.run(
             fabric.on(B, "cat", f"{files}/state", f"{files}/rate"), env=fabric.env, capture_output=True, text=True
         )
-        said = done.stdout
+        output = done.stdout
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_from_ndr_to_edr_on_one_lane(paced, stock):
 @pytest.mark.parametrize(
     "line", ["ib_send_lat -e", "ib_write_lat", "ib_read_lat", "ib_send_lat -c UD", "ib_atomic_lat"]
 )
-def test_small_messages_take_the_latency_of_the_way(paced, stock, line):
+def test_small_messages_take_the_latency_of_the_path(paced, stock, line):
     """Two adapters of QDR (700 ns), three switches (170 ns each); with events a sleeper has to wake up."""
     least = 0.7 + 3 * 0.17
     if "read" in line or "atomic" in line:
@@ -123,20 +123,20 @@ def test_small_messages_take_the_latency_of_the_way(paced, stock, line):
 @pytest.mark.slow
 def test_two_senders_share_the_link_of_their_receiver(paced, stock):
     bar = payload_mib_s(32, 65536)
-    programs, said = [], []
+    programs, output = [], []
     for node in (A, C):
         port = next(paced.ports)
-        words = ["ib_write_bw", "-s", "65536", "-D", "6", "-F", "-p", str(port)]
-        server = paced.begin(B, *words)
+        arguments = ["ib_write_bw", "-s", "65536", "-D", "6", "-F", "-p", str(port)]
+        server = paced.begin(B, *arguments)
         wait_for_listener(port, server)
-        programs.append((server, paced.begin(node, *words, "127.0.0.1")))
+        programs.append((server, paced.begin(node, *arguments, "127.0.0.1")))
     try:
-        said = [ended(server, client, 60)[1] for server, client in programs]
+        output = [ended(server, client, 60)[1] for server, client in programs]
     finally:
         for pair in programs:
             for program in pair:
                 stop(program)
-    rates = [float(re.findall(r"^ *65536 +\d+ +[\d.]+ +([\d.]+)", one, re.M)[-1]) for one in said]
+    rates = [float(re.findall(r"^ *65536 +\d+ +[\d.]+ +([\d.]+)", one, re.M)[-1]) for one in output]
     assert max(rates) < 0.75 * bar, rates
     assert sum(rates) <= 1.15 * bar, rates  # they do not begin and end at the same moment
     assert min(rates) > 0.3 * bar, rates

@@ -16,7 +16,7 @@ from softib.iba.smp import PortInfo
 from tests.live.serving import wait_for
 from tests.preload.verbs.applications import FABRIC, A, Applications, B, C, stop
 from tests.preload.verbs.fabric_library import REASONS
-from tests.preload.verbs.fabric_up import cas_of, line_of, told, tree
+from tests.preload.verbs.fabric_up import cas_of, line_of, route_counts, tree
 from tests.preload.verbs.hostile_programs import hostile
 
 RULES = """Default=0x7fff, ipoib: ALL=limited, SELF=full;
@@ -53,41 +53,43 @@ def strangers(fabric: Applications, count: int, seed: int, limit_s: float = 240)
     one = fabric.begin(C, program, "victim", str(file))
     two = fabric.begin(B, program, "attacker", str(file), str(count), str(seed))
     try:
-        said = two.communicate(timeout=limit_s)[0] + one.communicate(timeout=240)[0]
+        output = two.communicate(timeout=limit_s)[0] + one.communicate(timeout=240)[0]
     finally:
         stop(one)
         stop(two)
-    assert (one.returncode, two.returncode) == (0, 0), said
-    return {name: int(n) for name, n in re.findall(r"^(.+) (\d+)$", said, re.M)}
+    assert (one.returncode, two.returncode) == (0, 0), output
+    return {name: int(n) for name, n in re.findall(r"^(.+) (\d+)$", output, re.M)}
 
 
-def nothing_arrived(told: dict[str, int], count: int) -> None:
+def nothing_arrived(counts: dict[str, int], count: int) -> None:
     """The right ones arrived, all of them: so the test can see what arrives."""
     refused = sum(
-        told[f"{kind} {t}"] for kind in ("blue", "limited", "both limited", "aside") for t in ("rc", "uc", "ud")
+        counts[f"{kind} {t}"] for kind in ("blue", "limited", "both limited", "aside") for t in ("rc", "uc", "ud")
     )
-    assert (refused, told["wrong"]) == (count, 0), told
+    assert (refused, counts["wrong"]) == (count, 0), counts
     for t in ("rc", "uc", "ud"):
-        assert told[f"arrived {t}"] == told[f"common {t}"], told
-    assert sum(told[f"arrived {t}"] for t in ("rc", "uc", "ud")) == count // 100
+        assert counts[f"arrived {t}"] == counts[f"common {t}"], counts
+    assert sum(counts[f"arrived {t}"] for t in ("rc", "uc", "ud")) == count // 100
 
 
-def asked(fabric: Applications, node: str, *words: str) -> str:
-    return subprocess.run(fabric.on(node, *words), env=fabric.env, capture_output=True, text=True, check=True).stdout
+def query(fabric: Applications, node: str, *arguments: str) -> str:
+    return subprocess.run(
+        fabric.on(node, *arguments), env=fabric.env, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def found(pattern: str, text: str) -> str:
     return re.findall(pattern, text, re.M)[-1]
 
 
-def counts(fabric: Applications) -> Counter:
+def refusals(fabric: Applications) -> Counter:
     """PKeyViolations and QKeyViolations of the victim's port, PortXmitConstraintErrors of the switch port before it. The
     manager's host asks: it is the only full member of the default partition."""
-    info = asked(fabric, C, "smpquery", "-D", "portinfo", "0", "1")
-    source = found(r"^Lid:\.*(\d+)", asked(fabric, B, "smpquery", "-D", "portinfo", "0", "1"))
-    way = asked(fabric, A, "ibtracert", source, found(r"^Lid:\.*(\d+)", info))
-    switch, leaf = found(r"-> switch port .* lid (\d+)-", way), found(r"^\[(\d+)\] -> ca port", way)
-    port = asked(fabric, A, "perfquery", switch, leaf)
+    info = query(fabric, C, "smpquery", "-D", "portinfo", "0", "1")
+    source = found(r"^Lid:\.*(\d+)", query(fabric, B, "smpquery", "-D", "portinfo", "0", "1"))
+    route = query(fabric, A, "ibtracert", source, found(r"^Lid:\.*(\d+)", info))
+    switch, leaf = found(r"-> switch port .* lid (\d+)-", route), found(r"^\[(\d+)\] -> ca port", route)
+    port = query(fabric, A, "perfquery", switch, leaf)
     return Counter({
         "pkeys": int(found(r"^PkeyViolations:\.*(\d+)", info)),
         "qkeys": int(found(r"^QkeyViolations:\.*(\d+)", info)),
@@ -106,20 +108,20 @@ def traps(path: Path) -> Counter:
 
 
 @pytest.mark.stock
-def test_every_refusal_is_counted_and_told(parted, stock):
+def test_every_refusal_is_counted_and_reported(parted, stock):
     stock("perfquery")
-    before = counts(parted)
-    told = strangers(parted, 200, 1)
-    nothing_arrived(told, 200)
-    at_the_switch = sum(n for name, n in told.items() if re.match(r"(blue|limited|both limited) ", name))
-    at_the_port = sum(n for name, n in told.items() if name.startswith("aside "))
-    after = counts(parted)
+    before = refusals(parted)
+    counts = strangers(parted, 200, 1)
+    nothing_arrived(counts, 200)
+    at_the_switch = sum(n for name, n in counts.items() if re.match(r"(blue|limited|both limited) ", name))
+    at_the_port = sum(n for name, n in counts.items() if name.startswith("aside "))
+    after = refusals(parted)
     grown = {name: after[name] - before[name] for name in after}
-    assert grown == {"pkeys": at_the_port, "qkeys": told["qkeys"], "switch": at_the_switch}, (grown, told)
+    assert grown == {"pkeys": at_the_port, "qkeys": counts["qkeys"], "switch": at_the_switch}, (grown, counts)
     assert wait_for(lambda: {257, 258} <= traps(parted.folder / "mads.pcap").keys())
 
 
-def test_a_switch_that_can_tells_of_it(up):
+def test_a_switch_that_can_reports_it(up):
     """Trap 259, from a switch whose CapabilityMask has IsPKeySwitchExternalPortTrapSupported (bit 13)."""
     running = up(tree(2))
     f, raised = running.fabric, []
@@ -138,7 +140,7 @@ def test_a_switch_that_can_tells_of_it(up):
 
     running.do(enforce)
     before = int(f.counters["port_xmit_constraint_errors"][leaf])
-    program = running.start("count", at={"ways": [told(f, a, z, [[0, 9, 90]], pkey=0x8123)], "then": "wait"})
+    program = running.start("count", at={"ways": [route_counts(f, a, z, [[0, 9, 90]], pkey=0x8123)], "then": "wait"})
     assert REASONS[line_of(program)[0][0]] == "pkey at switch"
     running.wait(lambda: raised)
     details = np.frombuffer(raised[0].data, np.uint8)
@@ -164,4 +166,4 @@ def test_twenty_thousand_attempts(parted, stock):
 def test_a_million_attempts(parted, stock):
     stock("perfquery")
     nothing_arrived(strangers(parted, 1_000_000, 3, 900), 1_000_000)
-    assert counts(parted)["pkeys"] == 0xFFFF, "it stays at its end"
+    assert refusals(parted)["pkeys"] == 0xFFFF, "it stays at its end"

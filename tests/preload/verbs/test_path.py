@@ -13,7 +13,7 @@ from softib.routing.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 
-from .fabric_library import NO_PORT, REASONS, SharedFabricInC, Way, egress, reason
+from .fabric_library import NO_PORT, REASONS, RouteKey, SharedFabricInC, egress, reason
 
 FABRICS = {
     "tree": ("fat-tree", {"radix": 8, "levels": 3}, "ftree", 0),
@@ -63,28 +63,28 @@ def walk(f, port, dlid):
         at = peer
 
 
-def compare(board, rng, n=400):
+def compare(shared, rng, n=400):
     """Random pairs, unknown LIDs among them. Returns how often each reason came."""
-    f = board.fabric
+    f = shared.fabric
     ends = f.end_ports()
     seen = {}
     for _ in range(n):
         port, dlid = int(rng.choice(ends)), int(rng.integers(1, int(f.lid.max()) + 12))
         if f.is_switch[f.port_node[port]]:
             continue
-        got, want = board.walk(port, dlid), walk(f, port, dlid)
-        told = want[0]
-        assert (reason(got), egress(got)) == (told, want[2]), (port, dlid)
+        got, want = shared.walk(port, dlid), walk(f, port, dlid)
+        expected = want[0]
+        assert (reason(got), egress(got)) == (expected, want[2]), (port, dlid)
         assert got.dest == (NO_PORT if want[1] is None else want[1])
-        seen[told] = seen.get(told, 0) + 1
+        seen[expected] = seen.get(expected, 0) + 1
     return seen
 
 
 @pytest.mark.parametrize("name", FABRICS)
-def test_every_way_is_the_one_of_the_tables(tmp_path, name):
-    board, rng = SharedFabricInC(tmp_path, made(name)), np.random.default_rng(3)
-    f = board.fabric
-    assert compare(board, rng)["ok"] > 100
+def test_every_path_is_the_one_of_the_tables(tmp_path, name):
+    shared, rng = SharedFabricInC(tmp_path, made(name)), np.random.default_rng(3)
+    f = shared.fabric
+    assert compare(shared, rng)["ok"] > 100
     # Pull cables and let some links hang in INIT: the tables still lead there.
     for port in rng.choice(np.flatnonzero(f.linked), 6, replace=False):
         for end in (port, f.port_peer[port]):
@@ -94,26 +94,28 @@ def test_every_way_is_the_one_of_the_tables(tmp_path, name):
     # And spoil tables: entries that lead nowhere, to a wrong port, or in a circle.
     for _ in range(30):
         f.lft[rng.integers(f.sizes.switches), rng.integers(1, f.lid.max())] = rng.choice([255, 0, 1, 2, 3])
-    seen = compare(board, rng, 1500)
+    seen = compare(shared, rng, 1500)
     assert len(seen) >= 4 and seen["ok"] > 50, seen
 
 
 @pytest.mark.parametrize("name", FABRICS)
-def test_as_many_ways_arrive_with_the_hops_that_verify_counts(tmp_path, name):
+def test_as_many_paths_arrive_with_the_hops_that_verify_counts(tmp_path, name):
     """verify looks at tables alone: every pair of CA port and LID, hops = links but the first."""
     f = made(name)
-    board = SharedFabricInC(tmp_path, f)
+    shared = SharedFabricInC(tmp_path, f)
     proof = verify(graph_of(f), f.lft)
     cas = np.flatnonzero(~f.is_switch[f.port_node] & f.linked)
     lids = np.concatenate([int(f.lid[p]) + np.arange(1 << int(f.lmc[p])) for p in f.end_ports()])
-    hops, ways = {}, []
+    hops, routes_n = {}, []
     for port in cas.tolist():
-        own = range(int(f.lid[port]), int(f.lid[port]) + (1 << int(f.lmc[port])))
-        ways += [(port, int(lid)) for lid in lids if lid not in own]
-    asked = (Way * len(ways))(*(Way(port=p, dlid=d, pkey=0xFFFF) for p, d in ways))
-    n = len(ways)
+        local = range(int(f.lid[port]), int(f.lid[port]) + (1 << int(f.lmc[port])))
+        routes_n += [(port, int(lid)) for lid in lids if lid not in local]
+    routes = (RouteKey * len(routes_n))(*(RouteKey(port=p, dlid=d, pkey=0xFFFF) for p, d in routes_n))
+    n = len(routes_n)
     reasons, dest, links = np.zeros(n, np.uint8), np.zeros(n, np.uint32), np.zeros(n, np.uint16)
-    board.library.probe_walk_all(board.memory, asked, n, *(ct.c_void_p(a.ctypes.data) for a in (reasons, dest, links)))
+    shared.library.probe_walk_all(
+        shared.memory, routes, n, *(ct.c_void_p(a.ctypes.data) for a in (reasons, dest, links))
+    )
     for count in links[reasons == 0].tolist():
         hops[count - 1] = hops.get(count - 1, 0) + 1
     assert hops == {int(k): int(v) for k, v in proof.hops.items() if v}
@@ -124,8 +126,8 @@ def test_the_agents_and_the_walk_agree_which_lids_answer(tmp_path):
     from tests.agents.smps import ask
 
     f = made("torus")
-    board, plane = SharedFabricInC(tmp_path, f), None
-    plane = AgentPlane(board.fabric)
+    shared, plane = SharedFabricInC(tmp_path, f), None
+    plane = AgentPlane(shared.fabric)
     rng = np.random.default_rng(5)
     for port in rng.choice(np.flatnonzero(f.linked), 4, replace=False):
         plane.set_link(int(port), False)
@@ -133,7 +135,7 @@ def test_the_agents_and_the_walk_agree_which_lids_answer(tmp_path):
     outcomes = set()
     for _ in range(200):
         a, z = (int(p) for p in rng.choice(cas, 2))
-        there, back = board.walk(a, int(f.lid[z])), board.walk(z, int(f.lid[a]))
+        there, back = shared.walk(a, int(f.lid[z])), shared.walk(z, int(f.lid[a]))
         answered = ask(plane, a, klass=4, attr=1, dlid=int(f.lid[z])) is not None
         assert answered == (reason(there) == reason(back) == "ok"), (a, z)
         outcomes.add(answered)
@@ -146,13 +148,13 @@ def line(tmp_path, **kw):
 
     f, s, h = chain(2, **kw)
     bring_up(f)
-    board = SharedFabricInC(tmp_path, f)
+    shared = SharedFabricInC(tmp_path, f)
     ports = [int(f.port(n, 1)) for n in h]
-    return board, board.fabric, s, ports
+    return shared, shared.fabric, s, ports
 
 
-def refused(board, a, z, **more):
-    got = board.walk(a, int(board.fabric.lid[z]), **more)
+def refused(shared, a, z, **more):
+    got = shared.walk(a, int(shared.fabric.lid[z]), **more)
     return reason(got), got.drop, got.counter, got.links
 
 
@@ -164,7 +166,7 @@ def set_pkeys(f, port, *keys):
 
 def test_partitions(tmp_path):
     """IBA 10.9.1.2: equal low bits, one of the two a full member; partition 0 is none."""
-    board, f, s, (a, z) = line(tmp_path)
+    shared, f, s, (a, z) = line(tmp_path)
     PKEY, IN, OUT = 7, 6, 5
     keys = [0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8000, 0x0000]
     for held in keys:
@@ -172,68 +174,68 @@ def test_partitions(tmp_path):
         for sent in keys:
             match = sent & 0x7FFF == held & 0x7FFF != 0 and bool((sent | held) & 0x8000)
             want = ("ok", NO_PORT, 0, 3) if match else ("pkey", z, PKEY, 3)
-            assert refused(board, a, z, pkey=sent) == want
+            assert refused(shared, a, z, pkey=sent) == want
             if held & 0x7FFF:
-                assert refused(board, a, z, pkey=sent, dest_pkey=held) == want
+                assert refused(shared, a, z, pkey=sent, dest_pkey=held) == want
     set_pkeys(f, z, 0x8001, 0x8002)
     # The receiving QP's own key counts, not any of its port.
-    assert refused(board, a, z, pkey=0x8002)[0] == "ok"
-    assert refused(board, a, z, pkey=0x8002, dest_pkey=0x8001)[0] == "pkey"
+    assert refused(shared, a, z, pkey=0x8002)[0] == "ok"
+    assert refused(shared, a, z, pkey=0x8002, dest_pkey=0x8001)[0] == "pkey"
     # A switch that enforces where the packet comes in, or goes out.
     entry, exit_ = int(f.port(s[0], 1)), int(f.port(s[1], 1))
     PortInfo.partition_enforcement_inbound.set(f.port_info[entry], 1)
     set_pkeys(f, entry, 0x8001)
-    assert refused(board, a, z, pkey=0x8001)[0] == "ok"
-    assert refused(board, a, z, pkey=0x8002) == ("pkey at switch", entry, IN, 1)
+    assert refused(shared, a, z, pkey=0x8001)[0] == "ok"
+    assert refused(shared, a, z, pkey=0x8002) == ("pkey at switch", entry, IN, 1)
     # On the way in the partition decides, on the way out the membership too.
     set_pkeys(f, z, 0x8001)
     set_pkeys(f, entry, 0x0001)
-    assert refused(board, a, z, pkey=0x0001)[0] == refused(board, a, z, pkey=0x8001)[0] == "ok"
+    assert refused(shared, a, z, pkey=0x0001)[0] == refused(shared, a, z, pkey=0x8001)[0] == "ok"
     set_pkeys(f, z, 0x8001, 0x8002)
     PortInfo.partition_enforcement_inbound.set(f.port_info[entry], 0)
     PortInfo.partition_enforcement_outbound.set(f.port_info[exit_], 1)
     set_pkeys(f, exit_, 0x8001)
-    assert refused(board, a, z, pkey=0x8002) == ("pkey at switch", exit_, OUT, 2)
-    assert refused(board, a, z, pkey=0x8001)[0] == refused(board, a, z, pkey=0x0001)[0] == "ok"
+    assert refused(shared, a, z, pkey=0x8002) == ("pkey at switch", exit_, OUT, 2)
+    assert refused(shared, a, z, pkey=0x8001)[0] == refused(shared, a, z, pkey=0x0001)[0] == "ok"
     set_pkeys(f, exit_, 0x0001)
-    assert refused(board, a, z, pkey=0x0001)[0] == "pkey at switch"
-    assert refused(board, a, z, pkey=0x8001)[0] == "ok"
+    assert refused(shared, a, z, pkey=0x0001)[0] == "pkey at switch"
+    assert refused(shared, a, z, pkey=0x8001)[0] == "ok"
 
 
-def test_mtu_lanes_gids_and_the_own_lid(tmp_path):
-    board, f, s, (a, z) = line(tmp_path)
+def test_mtu_lanes_gids_and_the_local_lid(tmp_path):
+    shared, f, s, (a, z) = line(tmp_path)
     middle = int(f.port(s[0], 7))
     PortInfo.neighbor_mtu.set(f.port_info[middle], 3)
-    assert board.walk(a, int(f.lid[z])).mtu == 3
-    assert refused(board, a, z, mtu=3)[0] == "ok"
-    assert refused(board, a, z, mtu=4) == ("mtu", middle, 2, 1)
+    assert shared.walk(a, int(f.lid[z])).mtu == 3
+    assert refused(shared, a, z, mtu=3)[0] == "ok"
+    assert refused(shared, a, z, mtu=4) == ("mtu", middle, 2, 1)
     # SL2VL of the middle link, for packets that came in by port 1: VL15 is a drop, and so is a VL that it has not.
     vls = f.sl2vl[f.sl2vl_base[middle] + 1]
     vls[2] = 0x1F  # SL 4: VL1, SL 5: VL15
     PortInfo.operational_vls.set(f.port_info[middle], 2)
-    assert refused(board, a, z, sl=4)[0] == "ok"
-    assert refused(board, a, z, sl=5) == ("no vl", int(f.port(s[0], 1)), 4, 1)
+    assert refused(shared, a, z, sl=4)[0] == "ok"
+    assert refused(shared, a, z, sl=5) == ("no vl", int(f.port(s[0], 1)), 4, 1)
     PortInfo.operational_vls.set(f.port_info[middle], 1)
-    assert refused(board, a, z, sl=4)[0] == "no vl"
+    assert refused(shared, a, z, sl=4)[0] == "no vl"
     # The end port owns the DGID: its PortGUID or an alias, with its own prefix or the default one.
     prefix = int(PortInfo.gid_prefix.get(f.port_info[z]))
     for guid, want in ((int(f.port_guid[z]), "ok"), (int(f.port_guid[z]) + 1, "gid"), (0, "gid")):
         gid = (prefix << 64 | guid).to_bytes(16, "big")
-        assert refused(board, a, z, is_global=True, dgid=(ct.c_uint8 * 16)(*gid))[0] == want
+        assert refused(shared, a, z, is_global=True, dgid=(ct.c_uint8 * 16)(*gid))[0] == want
     # Its own LID: a loopback, without a link; and not through a port that is not up.
-    assert refused(board, a, a) == ("ok", NO_PORT, 0, 0)
-    assert reason(board.walk(a, 0)) == reason(board.walk(a, 0xC000)) == reason(board.walk(a, 0xFFFF)) == "no route"
+    assert refused(shared, a, a) == ("ok", NO_PORT, 0, 0)
+    assert reason(shared.walk(a, 0)) == reason(shared.walk(a, 0xC000)) == reason(shared.walk(a, 0xFFFF)) == "no route"
     PortInfo.port_state.set(f.port_info[a], PortState.ARMED)
-    assert refused(board, a, a)[0] == refused(board, a, z)[0] == "not active"
-    assert refused(board, z, a)[0] == "ok"  # ARMED receives (IBA 7.2.7)
+    assert refused(shared, a, a)[0] == refused(shared, a, z)[0] == "not active"
+    assert refused(shared, z, a)[0] == "ok"  # ARMED receives (IBA 7.2.7)
 
 
 def test_a_path_carries_the_epoch_from_before_the_walk(tmp_path):
-    board, f, _, (a, z) = line(tmp_path)
-    board.shared.epoch = 41
-    assert board.walk(a, int(f.lid[z])).epoch == 41
-    board.shared.epoch = 42
-    assert board.walk(a, int(f.lid[z])).epoch == 42
+    shared, f, _, (a, z) = line(tmp_path)
+    shared.shared.epoch = 41
+    assert shared.walk(a, int(f.lid[z])).epoch == 41
+    shared.shared.epoch = 42
+    assert shared.walk(a, int(f.lid[z])).epoch == 42
 
 
 def test_multicast_reaches_the_members_and_each_link_once(tmp_path):
@@ -244,8 +246,8 @@ def test_multicast_reaches_the_members_and_each_link_once(tmp_path):
     members = set(rng.choice(cas, 20, replace=False).tolist())
     # A spanning tree of the switches, from the root's on, and the members' own ports.
     root = min(members)
-    board = SharedFabricInC(tmp_path, f)
-    f = board.fabric
+    shared = SharedFabricInC(tmp_path, f)
+    f = shared.fabric
 
     def join(port):
         """``port`` of a switch carries the group."""
@@ -281,13 +283,13 @@ def test_multicast_reaches_the_members_and_each_link_once(tmp_path):
                         queue.append(peer)
                     else:
                         want_dests.add(peer)
-        told, dests, links = board.tree(sender, 0xC005)
-        assert told == "ok" and sorted(dests) == sorted(want_dests) and sorted(links) == sorted(want_links)
+        expected, dests, links = shared.tree(sender, 0xC005)
+        assert expected == "ok" and sorted(dests) == sorted(want_dests) and sorted(links) == sorted(want_links)
         assert want_dests == members - {sender}
-    assert board.tree(root, 0xC006) == ("ok", [], [root])  # a group without members: the first switch drops it
-    assert board.tree(root, 0xBFFF)[0] == board.tree(root, 0xFFFF)[0] == "no route"
+    assert shared.tree(root, 0xC006) == ("ok", [], [root])  # a group without members: the first switch drops it
+    assert shared.tree(root, 0xBFFF)[0] == shared.tree(root, 0xFFFF)[0] == "no route"
     PortInfo.port_phys_state.set(f.port_info[root], PhysState.POLLING)
-    assert board.tree(root, 0xC005) == ("link down", [], [])
+    assert shared.tree(root, 0xC005) == ("link down", [], [])
 
 
 def test_reasons_are_in_the_order_of_the_header():

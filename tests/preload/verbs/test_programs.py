@@ -15,18 +15,22 @@ pytestmark = pytest.mark.stock
 
 
 def test_devices(apps, stock):
-    said = apps("run", "--node", A, "--", stock("ibv_devices"))
-    assert re.search(r"mlx5_0\s+[0-9a-f]{16}", said)
-    said = apps("run", "--node", A, "--", stock("ibv_devinfo"), "-v")
-    assert "PORT_ACTIVE (4)" in said and "link_layer:\t\tInfiniBand" in said and "active_speed:\t\t100.0 Gbps" in said
-    assert "GID[  0]:\t\tfe80:" in said
+    output = apps("run", "--node", A, "--", stock("ibv_devices"))
+    assert re.search(r"mlx5_0\s+[0-9a-f]{16}", output)
+    output = apps("run", "--node", A, "--", stock("ibv_devinfo"), "-v")
+    assert (
+        "PORT_ACTIVE (4)" in output
+        and "link_layer:\t\tInfiniBand" in output
+        and "active_speed:\t\t100.0 Gbps" in output
+    )
+    assert "GID[  0]:\t\tfe80:" in output
 
 
 @pytest.mark.parametrize("kind", ["rc", "uc", "ud", "srq", "xsrq"])
 def test_pingpong(apps, stock, kind):
     port = next(apps.ports)
-    words = (stock(f"ibv_{kind}_pingpong"), "-n", "500", "-p", str(port))
-    _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port)
+    arguments = (stock(f"ibv_{kind}_pingpong"), "-n", "500", "-p", str(port))
+    _, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
     assert "500 iters in" in client or "success" in client, client
 
 
@@ -34,8 +38,8 @@ def test_pingpong(apps, stock, kind):
 def test_rc_pingpong_options(apps, stock, more):
     """``-c`` checks the data; ``-o`` registers on demand."""
     port = next(apps.ports)
-    words = (stock("ibv_rc_pingpong"), "-n", "200", "-p", str(port), *more)
-    server, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port)
+    arguments = (stock("ibv_rc_pingpong"), "-n", "200", "-p", str(port), *more)
+    server, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
     assert "200 iters in" in client and "invalid data" not in server + client
 
 
@@ -53,11 +57,11 @@ OPTIONS = [
 
 def perftest(apps, stock, line: str, *more: str, address: str = "127.0.0.1", tcp: bool = True) -> str:
     port = next(apps.ports)
-    name, *words = line.split()
-    count = () if "-D" in words else ("-n", "200")
-    if "XRC" in words and "send" in name:
-        words.append("--use-srq")
-    server = (stock(name), *words, *count, "-F", "-p", str(port), *more)
+    name, *arguments = line.split()
+    count = () if "-D" in arguments else ("-n", "200")
+    if "XRC" in arguments and "send" in name:
+        arguments.append("--use-srq")
+    server = (stock(name), *arguments, *count, "-F", "-p", str(port), *more)
     _, client = apps.pair(server, (*server, address), tcp=port if tcp else 0)
     assert re.search(r"^ *\d+ +\d+ +\d", client, re.M), client
     return client
@@ -107,13 +111,13 @@ def test_mckey(apps, stock):
     """Multicast: joined at the SA, forwarded by the switches, replicated."""
     group = ("-m", "239.1.2.3")
     log = apps.folder / "mckey"
-    words = ("sh", "-c", f'exec stdbuf -oL "$@" > {log}', "sh", stock("mckey"))
-    one = apps.begin(A, *words, *group, "-b", apps.address(A))
+    arguments = ("sh", "-c", f'exec stdbuf -oL "$@" > {log}', "sh", stock("mckey"))
+    one = apps.begin(A, *arguments, *group, "-b", apps.address(A))
     assert wait_for(lambda: one.poll() is not None or (log.is_file() and "joined dgid" in log.read_text()))
     two = apps.begin(B, stock("mckey"), *group, "-b", apps.address(B), "-s")
-    said = two.communicate(timeout=240)[0], one.communicate(timeout=240)[0] + log.read_text()
-    assert (two.returncode, one.returncode) == (0, 0), said
-    assert "receiving data transfers" in said[1] and "data transfers complete" in said[1]
+    output = two.communicate(timeout=240)[0], one.communicate(timeout=240)[0] + log.read_text()
+    assert (two.returncode, one.returncode) == (0, 0), output
+    assert "receiving data transfers" in output[1] and "data transfers complete" in output[1]
 
 
 UCX = [
@@ -135,9 +139,9 @@ UCT = [
 def test_uct(apps, stock, transport, line):
     port = next(apps.ports)
     size = "1024" if "copy" in line else "8"
-    words = (stock("ucx_perftest"), "-t", *line.split(), "-x", transport, "-d", "mlx5_0:1", "-s", size, "-n", "500", "-w", "10",
+    arguments = (stock("ucx_perftest"), "-t", *line.split(), "-x", transport, "-d", "mlx5_0:1", "-s", size, "-n", "500", "-w", "10",
              "-p", str(port))  # fmt: skip
-    _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port)
+    _, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
     assert re.search(r"Final: +500", client), client
 
 
@@ -145,8 +149,8 @@ def test_uct(apps, stock, transport, line):
 def test_ucx(apps, stock, transport, test):
     port = next(apps.ports)
     size = "8" if test in ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap") else "65536"
-    words = (stock("ucx_perftest"), "-t", test, "-s", size, "-n", "500", "-w", "10", "-p", str(port))
-    _, client = apps.pair(words, (*words, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self",
+    arguments = (stock("ucx_perftest"), "-t", test, "-s", size, "-n", "500", "-w", "10", "-p", str(port))
+    _, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port, UCX_TLS=f"{transport},self",
                                UCX_NET_DEVICES="mlx5_0:1")  # fmt: skip
     assert re.search(r"Final: +500", client), client
 
@@ -157,17 +161,17 @@ def test_ucx(apps, stock, transport, test):
 def test_libfabric(apps, stock, provider):
     """Data checked at both ends. Who ends with 0 has the other's last word, which comes after its last check. Over ofi_rxm the
     other may not end by itself (docs/verbs.md): it is not waited for long."""
-    words = (stock("fi_pingpong"), "-p", *provider.split(), "-I", "10", "-c", "-B", str(next(apps.ports)))
-    ends = [apps.begin(A, *words)]
+    arguments = (stock("fi_pingpong"), "-p", *provider.split(), "-I", "10", "-c", "-B", str(next(apps.ports)))
+    ends = [apps.begin(A, *arguments)]
     try:
-        wait_for_listener(int(words[-1]), ends[0])
-        ends.append(apps.begin(B, *words[:-2], "-P", words[-1], apps.address(A)))
+        wait_for_listener(int(arguments[-1]), ends[0])
+        ends.append(apps.begin(B, *arguments[:-2], "-P", arguments[-1], apps.address(A)))
         limit = time.monotonic() + 240
         while all(end.poll() is None for end in ends) and time.monotonic() < limit:
             time.sleep(0.05)
         ends.sort(key=lambda end: end.poll() is None)
-        said = ends[0].communicate(timeout=60)[0]
-        assert ends[0].returncode == 0 and re.search(r"^1m +10", said, re.M), said
+        output = ends[0].communicate(timeout=60)[0]
+        assert ends[0].returncode == 0 and re.search(r"^1m +10", output, re.M), output
         try:
             assert ends[1].wait(5 if "rxm" in provider else 240) == 0
         except subprocess.TimeoutExpired:

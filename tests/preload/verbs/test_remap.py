@@ -57,6 +57,35 @@ def test_no_write_of_another_thread_is_lost():
     assert moved in (0, 60)
 
 
+def direct_io(kind: str, moves: str, folder: Path) -> tuple[int, int]:
+    """(buffers that moved, buffers that lack data of the file that the kernel was reading into them)"""
+    done = subprocess.run(
+        [program("direct_io"), kind, moves, folder / "file"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("skip: "):
+        pytest.skip(done.stdout.strip().removeprefix("skip: "))
+    moved, lost = re.fullmatch(r"(\d+) moved, (\d+) lost\n", done.stdout).groups()
+    return int(moved), int(lost)
+
+
+@pytest.mark.parametrize("kind", ("read", "aio", "uring", "unmapped"))
+def test_no_read_in_flight_is_lost(kind, tmp_path):
+    """Data that O_DIRECT, libaio or io_uring is reading into a buffer while it is registered arrives there. Where pages move all
+    the same (``SOFTIB_REMAP=1``) some of it does not, or this test would show nothing."""
+    assert direct_io(kind, "moves", tmp_path) == (0, 0)
+    if direct_io("none", "moves", tmp_path)[0]:
+        assert direct_io(kind, "always", tmp_path)[1] > 0
+
+
+@pytest.mark.parametrize("kind", ("none", "pipe"))
+def test_memory_of_other_programs_moves(kind, tmp_path):
+    """No such I/O; a pipe with O_DIRECT and a second thread (which needs a userfaultfd)."""
+    moved, lost = direct_io(kind, "moves", tmp_path)
+    assert lost == 0
+    assert moved == 6 or (kind == "pipe" and os.geteuid() != 0)
+
+
 @pytest.mark.parametrize("what", ("locks", "policy"))
 def test_what_a_program_asked_for_its_memory_stays(what):
     """mlock(2), mlock2(2), mbind(2)."""
@@ -117,20 +146,20 @@ def test_a_python_program_forks(apps, on):
     ``SOFTIB_REMAP=0`` leaves private."""
     if subprocess.run(["/usr/bin/python3", "-c", "import pyverbs"], capture_output=True).returncode:
         pytest.skip("pyverbs is not installed for /usr/bin/python3")
-    words = apps.on(A, "/usr/bin/python3", "-c", FORKS)
-    done = subprocess.run(words, env={**apps.env, "SOFTIB_REMAP": "1" if on else "0"}, capture_output=True, text=True,
+    arguments = apps.on(A, "/usr/bin/python3", "-c", FORKS)
+    done = subprocess.run(arguments, env={**apps.env, "SOFTIB_REMAP": "1" if on else "0"}, capture_output=True, text=True,
                           timeout=240)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    shared, said = done.stdout.split(" ", 1)
+    shared, output = done.stdout.split(" ", 1)
     assert (int(shared) > 0) is on
-    assert re.fullmatch(r"\[b'parent', b'child\.'\] b?'parent' 0", said.strip()), done.stdout
+    assert re.fullmatch(r"\[b'parent', b'child\.'\] b?'parent' 0", output.strip()), done.stdout
 
 
 @pytest.mark.stock
 def test_perftest_makes_no_system_call_a_message(apps, stock):
     """The client's copies: counted by strace they are none with remapped buffers, and one a message without."""
     port = next(apps.ports)
-    words = ("-n", "500", "-s", "4096", "-F", "-p", str(port))
+    arguments = ("-n", "500", "-s", "4096", "-F", "-p", str(port))
     for on, least, most in (("1", 0, 0), ("0", 500, 100_000)):
         count = apps.folder / f"calls-{on}"
         client = (
@@ -142,8 +171,8 @@ def test_perftest_makes_no_system_call_a_message(apps, stock):
             "-o",
             str(count),
             stock("ib_write_bw"),
-            *words,
+            *arguments,
         )
-        apps.pair((stock("ib_write_bw"), *words), (*client, "127.0.0.1"), tcp=port, SOFTIB_REMAP=on)
+        apps.pair((stock("ib_write_bw"), *arguments), (*client, "127.0.0.1"), tcp=port, SOFTIB_REMAP=on)
         rows = [line.split() for line in count.read_text().splitlines() if line.endswith("process_vm_writev")]
         assert least <= sum(int(row[3]) for row in rows) <= most

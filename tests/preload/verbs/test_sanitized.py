@@ -28,13 +28,13 @@ class Sanitized:
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         self.preload = ":".join([asan.stdout.strip(), *map(str, libraries)])
 
-    def words(self, *words: str, **more: str) -> list[str]:
+    def arguments(self, *arguments: str, **more: str) -> list[str]:
         """A program under them. Leaks are the programs' own matter: stock ones free little before they end."""
         options = {"LD_PRELOAD": self.preload, "UBSAN_OPTIONS": "print_stacktrace=1",
                    "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.folder}/said", **more}  # fmt: skip
-        return ["env", *(f"{name}={value}" for name, value in options.items()), *words]
+        return ["env", *(f"{name}={value}" for name, value in options.items()), *arguments]
 
-    def said(self) -> str:
+    def output(self) -> str:
         return "\n".join(p.read_text() for p in sorted(self.folder.glob("said*")))
 
 
@@ -54,15 +54,15 @@ PAIRS = ("ib_write_lat -n 100", "ib_send_bw -c UD -n 200", "ib_read_bw -a -n 20"
 def pair(apps, sanitized, stock, line: str) -> None:
     program, *options = line.split()
     port = next(apps.ports)
-    words = (stock(program), *options, "-F", "-p", str(port))
-    _, client = apps.pair(sanitized.words(*words), sanitized.words(*words, "127.0.0.1"), tcp=port)
+    arguments = (stock(program), *options, "-F", "-p", str(port))
+    _, client = apps.pair(sanitized.arguments(*arguments), sanitized.arguments(*arguments, "127.0.0.1"), tcp=port)
     assert "BW average" in client or "t_avg" in client, client
-    assert not sanitized.said()
+    assert not sanitized.output()
 
 
 def test_it_would_speak(apps, sanitized):
     """The sanitizer is in the program: it answers."""
-    done = subprocess.run(apps.on(A, *sanitized.words("ibv_devices", ASAN_OPTIONS="help=1")), env=apps.env,
+    done = subprocess.run(apps.on(A, *sanitized.arguments("ibv_devices", ASAN_OPTIONS="help=1")), env=apps.env,
                           capture_output=True, text=True)  # fmt: skip
     assert "Available flags for AddressSanitizer" in done.stdout + done.stderr
 
@@ -80,10 +80,12 @@ def test_perftest_all(apps, sanitized, stock, line):
 @pytest.mark.slow
 def test_rdma_cm(apps, sanitized, stock):
     ip = apps.address(A)
-    server = sanitized.words(stock("rping"), "-s", "-a", ip, "-C", "5", "-V")
-    _, client = apps.pair(server, sanitized.words(stock("rping"), "-c", "-a", ip, "-C", "5", "-v", "-V"), nodes=(A, B))
+    server = sanitized.arguments(stock("rping"), "-s", "-a", ip, "-C", "5", "-V")
+    _, client = apps.pair(
+        server, sanitized.arguments(stock("rping"), "-c", "-a", ip, "-C", "5", "-v", "-V"), nodes=(A, B)
+    )
     assert "ping data: rdma-ping-4" in client
-    assert not sanitized.said()
+    assert not sanitized.output()
 
 
 @pytest.mark.slow
@@ -91,9 +93,9 @@ def test_rdma_cm(apps, sanitized, stock):
 def test_the_suite(apps, sanitized, tmp_path):
     """All of rdma-core's own tests."""
     folder = suite_in(tmp_path)
-    done = subprocess.run(apps.on(A, *sanitized.words(PYTHON, str(RUNNER))), env=apps.env, cwd=folder, capture_output=True,
+    done = subprocess.run(apps.on(A, *sanitized.arguments(PYTHON, str(RUNNER))), env=apps.env, cwd=folder, capture_output=True,
                           text=True, timeout=1000)  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
-    assert not sanitized.said()
+    assert not sanitized.output()
     assert not [row for row in rows if row[1] == "failed"], done.stderr
     assert sum(row[1] == "passed" for row in rows) >= PASSED

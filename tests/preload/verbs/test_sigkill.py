@@ -33,22 +33,22 @@ def kills(fabric: Applications, rounds: int, seed: int, limit_s: float) -> dict[
     helper = fabric.begin(B, program, str(file), "1")
     judge = fabric.begin(A, program, str(file), "0", str(rounds), str(seed))
     try:
-        said = judge.communicate(timeout=limit_s)[0] + helper.communicate(timeout=240)[0]
+        output = judge.communicate(timeout=limit_s)[0] + helper.communicate(timeout=240)[0]
     finally:
         stop(judge)
         stop(helper)
         file.unlink(missing_ok=True)
-    assert (judge.returncode, helper.returncode) == (0, 0), said
-    print(said)
-    return {name: int(n) for name, n in re.findall(r"^(\w+) (\d+)$", said, re.M)}
+    assert (judge.returncode, helper.returncode) == (0, 0), output
+    print(output)
+    return {name: int(n) for name, n in re.findall(r"^(\w+) (\d+)$", output, re.M)}
 
 
 def check(fabric: Applications, rounds: int, seed: int, limit_s: float, allowed: int = BUSY) -> None:
     before = files(fabric)
-    told = kills(fabric, rounds, seed, limit_s)
-    assert told["rounds"] == rounds
-    assert told["told"] > rounds / 3 and told["cm"] > rounds / 30 and told["silent"] > rounds / 10, told
-    assert told["worst"] <= allowed, told
+    counts = kills(fabric, rounds, seed, limit_s)
+    assert counts["rounds"] == rounds
+    assert counts["told"] > rounds / 3 and counts["cm"] > rounds / 30 and counts["silent"] > rounds / 10, counts
+    assert counts["worst"] <= allowed, counts
     assert wait_for(lambda: empty(fabric)), fabric.status()["verbs"]
     assert fabric.status()["verbs"]["octets"] < 1 << 20
     assert wait_for(lambda: files(fabric) <= before), files(fabric) - before

@@ -31,9 +31,9 @@ such a packet lies in 1 + 8 x 4138 / 5140 of them, a little less."""
 class Watched(Applications):
     def host(self, node: str, *options: str) -> dict[str, int]:
         """Counters of its own port: over no cable."""
-        words = self.on(node, "perfquery", *options)
-        told = subprocess.run(words, env=self.env, capture_output=True, text=True, check=True).stdout
-        return {k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", told, re.M)}
+        arguments = self.on(node, "perfquery", *options)
+        text = subprocess.run(arguments, env=self.env, capture_output=True, text=True, check=True).stdout
+        return {k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", text, re.M)}
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ class Port:
 
     def __init__(self, fabric: Applications, leaf: str, portnum: int):
         self.fabric, self.portnum = fabric, portnum
-        told = subprocess.run(fabric.on(B, "ibswitches"), env=fabric.env, capture_output=True, text=True).stdout
-        self.lid = re.search(rf'"{leaf}".* lid (\d+)', told)[1]
+        text = subprocess.run(fabric.on(B, "ibswitches"), env=fabric.env, capture_output=True, text=True).stdout
+        self.lid = re.search(rf'"{leaf}".* lid (\d+)', text)[1]
 
     def __call__(self, *options: str) -> dict[str, int]:
-        words = self.fabric.on(B, "perfquery", *options, self.lid, str(self.portnum))
-        told = subprocess.run(words, env=self.fabric.env, capture_output=True, text=True, check=True).stdout
-        return {k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", told, re.M)}
+        arguments = self.fabric.on(B, "perfquery", *options, self.lid, str(self.portnum))
+        text = subprocess.run(arguments, env=self.fabric.env, capture_output=True, text=True, check=True).stdout
+        return {k: int(v) for k, v in re.findall(r"^(\w+):\.*(\d+)$", text, re.M)}
 
     def rested(self, name: str) -> int:
         """The counter when it has stopped moving."""
@@ -99,19 +99,19 @@ def test_the_sender_waits_as_long_as_the_slow_port_needs(slow, stock):
     assert port()["PortXmitWait"] == still  # a healthy port makes nobody wait
 
 
-def retry_exceeded(slow, program, *words):
+def retry_exceeded(slow, program, *arguments):
     """The program from B to A ends as behind a pulled cable: RETRY_EXC, 12."""
     tcp = next(slow.ports)
-    command = (program, *words, "-F", "-u", "12", "-p", str(tcp))
+    command = (program, *arguments, "-F", "-u", "12", "-p", str(tcp))
     one = slow.begin(A, *command)
     try:
         wait_for_listener(tcp, one)
         two = slow.begin(B, *command, "127.0.0.1")
-        said = two.communicate(timeout=240)[0]
+        output = two.communicate(timeout=240)[0]
     finally:
         one.kill()
         one.wait()
-    assert two.returncode != 0 and "status 12" in said, said
+    assert two.returncode != 0 and "status 12" in output, output
 
 
 def test_packets_for_a_blocked_port_die_at_the_head_of_the_queue(slow, stock):
@@ -133,12 +133,12 @@ def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     """Who grants credits that it does not have (``--overrun``) lets everything come, and loses it: the switch sends and waits for
     nothing, the host counts (IBA 16.1.3.5, 16.1.4), each OverrunErrors update periods in a row once more (14.2.5.6)."""
     port = Port(slow, *facing(slow, A))
-    own = lambda *more: slow.host(A, *more)
+    local = lambda *more: slow.host(A, *more)
     slow("fault", "slow-port", f"{A}[1]", "0", "--overrun")
-    before, mine = port(), own()
+    before, mine = port(), local()
     retry_exceeded(slow, stock("ib_write_bw"), "-s", "8000000", "-n", "5")
-    after, has = port(), own()
-    lost = own("-E")["PortBufferOverrunErrors"]
+    after, has = port(), local()
+    lost = local("-E")["PortBufferOverrunErrors"]
     assert lost > 0 and has["PortRcvErrors"] - mine["PortRcvErrors"] == lost
     assert after["PortXmitPkts"] - before["PortXmitPkts"] >= lost, "they were sent"
     assert after["PortXmitWait"] == before["PortXmitWait"] and after["PortXmitDiscards"] == before["PortXmitDiscards"]
@@ -148,20 +148,20 @@ def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     slow("fault", "clear")
 
 
-def test_packets_that_bit_errors_spoil_are_counted_where_they_arrive(slow, stock):
+def test_packets_that_bit_errors_corrupt_are_counted_where_they_arrive(slow, stock):
     """PortRcvErrors and PortLocalPhysicalErrors of the two ends of the bad cable (IBA 16.1.3.5, 16.1.4.1), as many as the column
     ``port_loss`` makes expect, and nowhere else; what LocalPhyErrors of them in a row are, is not reached at this rate."""
     leaf, portnum = facing(slow, B)
     port, names = Port(slow, leaf, portnum), ("PortRcvErrors", "PortLocalPhysicalErrors")
-    own = lambda: slow.host(B)
+    local = lambda: slow.host(B)
     slow("fault", "clear")
-    before, mine, healthy = {**port(), **port("-E")}, {**own(), **slow.host(B, "-E")}, slow.host(A)["PortRcvErrors"]
+    before, mine, healthy = {**port(), **port("-E")}, {**local(), **slow.host(B, "-E")}, slow.host(A)["PortRcvErrors"]
     slow("fault", "ber", f"{B}[1]", "1.2e-3")
     tcp = next(slow.ports)
     command = (stock("ib_write_bw"), "-s", "65536", "-n", "4000", "-F", "-u", "10", "-p", str(tcp))
     slow.pair(command, (*command, "127.0.0.1"), tcp=tcp)
     slow("fault", "ber", f"{B}[1]", "0")
-    after, has = {**port(), **port("-E")}, {**own(), **slow.host(B, "-E")}
+    after, has = {**port(), **port("-E")}, {**local(), **slow.host(B, "-E")}
     there, back = ([now[n] - then[n] for n in names] for now, then in ((after, before), (has, mine)))
     assert there[0] == there[1] and back[0] == back[1], (there, back)
     packets = after["PortRcvPkts"] - before["PortRcvPkts"]
@@ -181,10 +181,10 @@ def test_a_host_that_faces_a_blocked_port_waits_for_ever(slow, stock):
     one = slow.begin(B, *command)
     wait_for_listener(tcp, one)
     two = slow.begin(A, *command, "127.0.0.1")
-    said = two.communicate(timeout=240)[0]
+    output = two.communicate(timeout=240)[0]
     one.kill()
     one.wait()
-    assert "status 12" in said, said
+    assert "status 12" in output, output
 
     def counter(name: str) -> int:
         path = f"/sys/class/infiniband/mlx5_0/ports/1/counters/{name}"

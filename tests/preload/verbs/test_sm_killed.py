@@ -37,12 +37,12 @@ def meet(fabric: Applications, stock) -> tuple[int, str]:
         time.sleep(1.0)
         client = fabric.begin(B, stock("ucmatose"), "-C", "1", "-s", fabric.address(A))
         try:
-            said = client.communicate(timeout=240)[0]
+            output = client.communicate(timeout=240)[0]
         finally:
             stop(client)
     finally:
         stop(server)
-    return client.returncode, said
+    return client.returncode, output
 
 
 @pytest.mark.stock
@@ -50,26 +50,26 @@ def meet(fabric: Applications, stock) -> tuple[int, str]:
 def test_transfers_go_on_without_a_manager(managed, stock):
     sm = begin_manager(managed, stock)
     port = next(managed.ports)
-    words = (stock("ib_write_bw"), "-D", "15", "-F", "-s", "4096", "-p", str(port))
-    one = managed.begin(A, *words)
+    arguments = (stock("ib_write_bw"), "-D", "15", "-F", "-s", "4096", "-p", str(port))
+    one = managed.begin(A, *arguments)
     two = None
     try:
         wait_for_listener(port, one)
-        two = managed.begin(B, *words, "127.0.0.1")
+        two = managed.begin(B, *arguments, "127.0.0.1")
         managed.until_busy(B)
-        code, said = meet(managed, stock)
-        assert code == 0, said
+        code, output = meet(managed, stock)
+        assert code == 0, output
         stop(sm)
-        code, said = meet(managed, stock)
-        assert code != 0 and "RDMA_CM_EVENT_ROUTE_ERROR" in said, said
+        code, output = meet(managed, stock)
+        assert code != 0 and "RDMA_CM_EVENT_ROUTE_ERROR" in output, output
         assert two.poll() is None
         managed.until_busy(B)
         sm = begin_manager(managed, stock)
-        code, said = meet(managed, stock)
-        assert code == 0, said
-        said = two.communicate(timeout=240)[0]
-        assert (two.returncode, one.wait(120)) == (0, 0), said
-        assert float(re.findall(r"^ 4096 +\d+ +[\d.]+ +([\d.]+)", said, re.M)[0]) > 1, said
+        code, output = meet(managed, stock)
+        assert code == 0, output
+        output = two.communicate(timeout=240)[0]
+        assert (two.returncode, one.wait(120)) == (0, 0), output
+        assert float(re.findall(r"^ 4096 +\d+ +[\d.]+ +([\d.]+)", output, re.M)[0]) > 1, output
     finally:
         for program in (sm, one, two):
             if program is not None:

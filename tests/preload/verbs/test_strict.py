@@ -13,7 +13,7 @@ from tests.scratch import scratch
 pytestmark = pytest.mark.stock
 
 BITES = ("reuse", "read_early", "error_fields", "srq_order")
-TOLD = {
+REPORTED = {
     "unsignalled": "the last 16 requests", "no_room": "ibv_post_recv: no room in the receive queue",
     "attributes": "missing: IBV_QP_ACCESS_FLAGS; not taken there: IBV_QP_TIMEOUT",
     "without_reads": "max_dest_rd_atomic is 0", "nearly_full": "close to overrun",
@@ -40,7 +40,7 @@ LOOP = 'for bug in "$@"; do "$PROGRAM" "$bug" 2> "$INTO/$bug"; echo "$bug" $?; d
 def all_of(apps, program: Path, **env: str) -> dict[str, tuple[int, str]]:
     """Exit code and stderr of every bug, one after the other."""
     into = scratch("softib-said-")
-    names = [*BITES, "reuse_inline", *TOLD]
+    names = [*BITES, "reuse_inline", *REPORTED]
     env = {**apps.env, "PROGRAM": str(program), "INTO": str(into), **env}
     done = subprocess.run(
         apps.on(A, "sh", "-c", LOOP, "sh", *names), env=env, capture_output=True, text=True, timeout=200
@@ -66,15 +66,15 @@ def test_a_bug_that_bites_with_strict_only(stock, plain, strict, bug):
     assert strict[bug][0] == 1, strict[bug]
 
 
-def test_an_inline_buffer_is_the_programs_again_at_once(stock, strict):
+def test_an_inline_buffer_returns_to_the_program_at_once(stock, strict):
     assert strict["reuse_inline"] == (0, "")
 
 
-@pytest.mark.parametrize("bug", TOLD)
-def test_a_bug_that_is_told_with_strict_only(stock, plain, strict, bug):
+@pytest.mark.parametrize("bug", REPORTED)
+def test_a_bug_that_is_reported_with_strict_only(stock, plain, strict, bug):
     assert plain[bug] == (0, "")
-    code, said = strict[bug]
-    assert code == 0 and said.startswith("softib: strict: ") and TOLD[bug] in said, said
-    first = said.split("\n")[1]
-    assert "libsoftib-verbs" not in first, said  # where the program was, not where we were
-    assert bug == "never_ready" or "strict_bugs(" in said, said  # that one may be noticed by the timer's thread
+    code, output = strict[bug]
+    assert code == 0 and output.startswith("softib: strict: ") and REPORTED[bug] in output, output
+    first = output.split("\n")[1]
+    assert "libsoftib-verbs" not in first, output  # where the program was, not where we were
+    assert bug == "never_ready" or "strict_bugs(" in output, output  # that one may be noticed by the timer's thread

@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.serving import wait_for
 from tests.preload.verbs.applications import A, Applications, B, ended, stop, wait_for_listener
-from tests.preload.verbs.wire_counts import AETH, ATOMIC_ACK, ATOMIC_ETH, BTH, ICRC, LRH, MTU, RETH, words, write
+from tests.preload.verbs.wire_counts import AETH, ATOMIC_ACK, ATOMIC_ETH, BTH, ICRC, LRH, MTU, RETH, dwords, write
 
 pytestmark = pytest.mark.stock
 
@@ -20,16 +20,16 @@ def read(size: int) -> tuple[int, int, int, int]:
     back = 0
     for i in range(n):
         part = min(MTU, size - i * MTU)
-        back += words(LRH + BTH + (AETH if i in (0, n - 1) else 0) + part + ICRC)
-    return 1, words(LRH + BTH + RETH + ICRC), n, back
+        back += dwords(LRH + BTH + (AETH if i in (0, n - 1) else 0) + part + ICRC)
+    return 1, dwords(LRH + BTH + RETH + ICRC), n, back
 
 
 def atomic(size: int) -> tuple[int, int, int, int]:
-    return 1, words(LRH + BTH + ATOMIC_ETH + ICRC), 1, words(LRH + BTH + AETH + ATOMIC_ACK + ICRC)
+    return 1, dwords(LRH + BTH + ATOMIC_ETH + ICRC), 1, dwords(LRH + BTH + AETH + ATOMIC_ACK + ICRC)
 
 
 def datagram(size: int) -> tuple[int, int, int, int]:
-    return 1, words(LRH + BTH + 8 + size + ICRC), 0, 0
+    return 1, dwords(LRH + BTH + 8 + size + ICRC), 0, 0
 
 
 NAMES = ("PortXmitPkts", "PortXmitData", "PortRcvPkts", "PortRcvData")
@@ -65,9 +65,9 @@ def test_every_port_on_the_path_counts(apps, stock):
         counts = []
         for (_, inside, switch), outside in zip(hops, outs, strict=True):
             for portnum, which in ((inside, "PortRcvPkts"), (outside, "PortXmitPkts")):
-                said = subprocess.run(apps.on(B, "perfquery", "-x", switch, portnum), env=apps.env, capture_output=True,
+                output = subprocess.run(apps.on(B, "perfquery", "-x", switch, portnum), env=apps.env, capture_output=True,
                                       text=True, check=True).stdout  # fmt: skip
-                counts.append(int(re.search(rf"^{which}:\.*(\d+)", said, re.M)[1]))
+                counts.append(int(re.search(rf"^{which}:\.*(\d+)", output, re.M)[1]))
         return counts
 
     port = next(apps.ports)
@@ -79,9 +79,9 @@ def test_every_port_on_the_path_counts(apps, stock):
 
 
 def lid(apps, node: str) -> str:
-    said = subprocess.run(apps.on(node, "smpquery", "-D", "portinfo", "0", "1"), env=apps.env, capture_output=True,
+    output = subprocess.run(apps.on(node, "smpquery", "-D", "portinfo", "0", "1"), env=apps.env, capture_output=True,
                           text=True, check=True).stdout  # fmt: skip
-    return re.search(r"^Lid:\.*(\d+)", said, re.M)[1]
+    return re.search(r"^Lid:\.*(\d+)", output, re.M)[1]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def running(fabric, stock, seconds: int):
     return one, two
 
 
-def test_traffic_goes_on_when_the_manager_finds_another_way(cut, stock):
+def test_traffic_goes_on_when_the_manager_finds_another_path(cut, stock):
     route = subprocess.run(cut.on(B, "ibtracert", lid(cut, B), lid(cut, A)), env=cut.env, capture_output=True, text=True,
                            check=True).stdout  # fmt: skip
     spine = re.search(r'^\[(\d+)\] -> switch port \{0x\w+\}\[\d+\] lid [\d-]+ "(spine-\d+)"', route, re.M)
@@ -126,8 +126,8 @@ def test_a_pulled_cable_ends_the_connection_and_raises_events(cut, stock):
     cable = f"{place[1]}[{place[2]}]"
     one, two = running(cut, stock, 200)
     cut("fault", "link-down", cable)
-    said = two.communicate(timeout=240)[0]
-    assert two.returncode != 0 and "status 12" in said, said
+    output = two.communicate(timeout=240)[0]
+    assert two.returncode != 0 and "status 12" in output, output
     one.kill()
     one.wait()
     cut("fault", "link-up", cable)
@@ -149,7 +149,7 @@ def test_bit_errors_cost_retransmissions(cut, stock):
     after = cut.counters(B)
     assert re.search(r"^ *65536 +1000", client, re.M), client
     sent = after["PortXmitPkts"] - before["PortXmitPkts"]
-    again = sent - 1000 * 16
+    second = sent - 1000 * 16
     # About 2.1e-3 of 16,000 packets are lost, each with eight others behind it on average.
-    assert 50 < again < 2000, sent
+    assert 50 < second < 2000, sent
     cut("fault", "clear")

@@ -18,10 +18,10 @@ def fabric(apps):
 
 def environment(fabric: Applications, node: str) -> dict[str, str]:
     """What ``softib run`` gives a program."""
-    said = subprocess.run(
+    output = subprocess.run(
         fabric.on(node, "env", "-0"), env=fabric.env, capture_output=True, text=True, check=True
     ).stdout
-    return dict(line.split("=", 1) for line in said.split("\0") if "=" in line)
+    return dict(line.split("=", 1) for line in output.split("\0") if "=" in line)
 
 
 def devices(env: dict[str, str], *before: str) -> subprocess.CompletedProcess:
@@ -38,9 +38,9 @@ def test_another_user_is_kept_out(fabric, stock):
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     done = devices(env, *nobody)
     assert done.returncode == 0 and "mlx5" not in done.stdout
-    said = subprocess.run([*nobody, sys.executable, "-I", "-c", ATTACK, str(fabric.folder), *files(fabric)],
+    output = subprocess.run([*nobody, sys.executable, "-I", "-c", ATTACK, str(fabric.folder), *files(fabric)],
                           capture_output=True, text=True, timeout=240, cwd="/")  # fmt: skip
-    assert (said.returncode, said.stdout) == (0, "kept out\n"), said.stderr
+    assert (output.returncode, output.stdout) == (0, "kept out\n"), output.stderr
 
 
 ATTACK = """
@@ -94,7 +94,7 @@ def test_a_file_of_another_version(fabric, stock, name):
     path = next(fabric.folder.glob(f"softib/*/{name}"))
     with path.open("r+b") as file:
         file.seek(8)
-        own = file.read(4)
+        mine = file.read(4)
         file.seek(8)
         file.write((77).to_bytes(4, sys.byteorder))
     try:
@@ -102,8 +102,8 @@ def test_a_file_of_another_version(fabric, stock, name):
     finally:
         with path.open("r+b") as file:
             file.seek(8)
-            file.write(own)
+            file.write(mine)
     assert done.returncode == 0 and "mlx5" not in done.stdout, done.stdout
     lines = [line for line in done.stderr.splitlines() if "no InfiniBand devices" in line]
     assert len(lines) == 1 and "has version 77" in lines[0], done.stderr
-    assert f"reads version {int.from_bytes(own, sys.byteorder)}" in lines[0], done.stderr
+    assert f"reads version {int.from_bytes(mine, sys.byteorder)}" in lines[0], done.stderr

@@ -47,7 +47,7 @@ def test_the_messages_are_in_this_order():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_words_of_every_message(name):
+def test_dwords_of_every_message(name):
     lib, rng = library(), np.random.default_rng(7)
     sizes = [0, 1, 3, 4, 5, 255, 256, 257, 4095, 4096, 4097, 8192, *rng.integers(0, 1 << 20, 40).tolist()]
     for mtu in (256, 512, 1024, 2048, 4096):
@@ -55,15 +55,15 @@ def test_words_of_every_message(name):
             for payload in sizes:
                 got = lib.sv_wire_size_of(NAMES.index(name), flags, payload, mtu)
                 want = packets(name, flags, payload, mtu)
-                assert (got.packets, got.words * 4) == (len(want), sum(want)), (mtu, flags, payload)
+                assert (got.packets, got.dwords * 4) == (len(want), sum(want)), (mtu, flags, payload)
 
 
 def test_published_sizes():
     """The figures that the requirement names: payload + 24, + 16 on FIRST and ONLY, an ACK 28; a gigabyte at once."""
     lib = library()
-    assert lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 64, 4096).words * 4 == 64 + 24 + 16
+    assert lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 64, 4096).dwords * 4 == 64 + 24 + 16
     two = lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 8192, 4096)
-    assert (two.packets, two.words * 4) == (2, 8192 + 2 * 24 + 16)
-    assert lib.sv_wire_size_of(NAMES.index("ACK"), 0, 0, 4096).words * 4 == 28
+    assert (two.packets, two.dwords * 4) == (2, 8192 + 2 * 24 + 16)
+    assert lib.sv_wire_size_of(NAMES.index("ACK"), 0, 0, 4096).dwords * 4 == 28
     big = lib.sv_wire_size_of(NAMES.index("WRITE"), 0, 1 << 40, 256)
-    assert (big.packets, big.words * 4) == (1 << 32, (1 << 40) + 24 * (1 << 32) + 16)
+    assert (big.packets, big.dwords * 4) == (1 << 32, (1 << 40) + 24 * (1 << 32) + 16)

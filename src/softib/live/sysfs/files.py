@@ -34,12 +34,6 @@ FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
 """What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5 writes it."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
-TENTHS = {
-    "SDR": 25, "DDR": 50, "QDR": 100, "FDR10": 100, "FDR": 140, "EDR": 250, "HDR": 500, "NDR": 1000, "XDR": 2000,
-    "GDR": 4000,
-}  # fmt: skip
-"""Gb/s of a lane as the kernel counts them, in tenths."""
-
 LIFESPAN_MS = "10"
 """How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of transports are counted
 by nobody yet, and a zero would be a lie. node_exporter wants the directory where a device is called mlx5_*."""
@@ -63,7 +57,7 @@ def rate_text(f: Fabric, port: int) -> str:
     """``400 Gb/sec (4X NDR)``; SDR by its name too, as every kernel has it that knows of NDR (5.13 and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
-    tenths = TENTHS[speed.name] * lanes
+    tenths = speed.kernel_rate * lanes
     return f"{tenths // 10}{'.5' if tenths % 10 else ''} Gb/sec ({lanes}X {speed.name})"
 
 

@@ -77,7 +77,7 @@ class Traffic:
         self.cells = _cells(octets, chunks, ports)
         head = octets[: types()["softib_traffic"].itemsize].view(types()["softib_traffic"])
         head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
-        head["pid"], head["link_clocks_at"], head["lanes"] = os.getpid(), link_clocks_at, ports
+        head["pid"], head["link_clocks_at"], head["link_clocks"] = os.getpid(), link_clocks_at, ports
         head["magic"] = MAGIC
         self.head = head
         fold_cells(self.tables, self.cells, 0)  # compiled now, not while somebody waits

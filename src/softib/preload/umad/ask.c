@@ -12,22 +12,22 @@
 #define PATIENCE_S 30 /* a daemon that computes routes answers when it is done */
 
 static char folder[PATH_ROOM], view[64];
-static struct sockaddr_un door;
+static struct sockaddr_un daemon_address;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void look(void)
 {
-    const char *socket_path = getenv("SOFTIB_UMAD"), *told = getenv("SOFTIB_VIEW");
+    const char *socket_path = getenv("SOFTIB_UMAD"), *view_path = getenv("SOFTIB_VIEW");
 
-    if (!socket_path || !told || !*told || strlen(told) >= sizeof folder - 256)
+    if (!socket_path || !view_path || !*view_path || strlen(view_path) >= sizeof folder - 256)
         return;
-    const char *name = strrchr(told, '/');
-    if (!name || !name[1] || strlen(name + 1) >= sizeof view || strlen(socket_path) >= sizeof door.sun_path)
+    const char *name = strrchr(view_path, '/');
+    if (!name || !name[1] || strlen(name + 1) >= sizeof view || strlen(socket_path) >= sizeof daemon_address.sun_path)
         return;
     strcpy(view, name + 1);
-    door.sun_family = AF_UNIX;
-    strcpy(door.sun_path, socket_path);
-    strcpy(folder, told);
+    daemon_address.sun_family = AF_UNIX;
+    strcpy(daemon_address.sun_path, socket_path);
+    strcpy(folder, view_path);
 }
 
 const char *view_folder(void)
@@ -45,7 +45,7 @@ static int connected(void)
         return -errno;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    while (connect(fd, (struct sockaddr *)&door, sizeof door)) {
+    while (connect(fd, (struct sockaddr *)&daemon_address, sizeof daemon_address)) {
         int error = errno;
         if (error == EINTR)
             continue;
@@ -55,7 +55,7 @@ static int connected(void)
     return fd;
 }
 
-int ask(struct softib_umad_ask *question, struct softib_umad_reply *told, bool keep)
+int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool keep)
 {
     struct timeval forever = { 0 };
     ssize_t n;
@@ -73,13 +73,13 @@ int ask(struct softib_umad_ask *question, struct softib_umad_reply *told, bool k
     while (n < 0 && errno == EINTR);
     if (n == (ssize_t)sizeof *question)
         do
-            n = recv(fd, told, sizeof *told, 0);
+            n = recv(fd, reply, sizeof *reply, 0);
         while (n < 0 && errno == EINTR);
     int error = 0;
-    if (n != (ssize_t)sizeof *told || told->magic != SOFTIB_UMAD_MAGIC || told->version != SOFTIB_UMAD_VERSION)
+    if (n != (ssize_t)sizeof *reply || reply->magic != SOFTIB_UMAD_MAGIC || reply->version != SOFTIB_UMAD_VERSION)
         error = EIO;
-    else if (told->error)
-        error = told->error <= ERRNO_MAX ? (int)told->error : EIO; /* negative, it would look like a descriptor */
+    else if (reply->error)
+        error = reply->error <= ERRNO_MAX ? (int)reply->error : EIO; /* negative, it would look like a descriptor */
     if (error || !keep) {
         real()->close(fd);
         return -error;

@@ -50,10 +50,10 @@ static int seek(void *cookie, off64_t *offset, int whence)
 static int leave(void *cookie)
 {
     struct description *d = cookie;
-    int said = real()->close(d->fd); /* the daemon takes the text over now */
+    int result = real()->close(d->fd); /* the daemon takes the text over now */
 
     free(d);
-    return said;
+    return result;
 }
 
 FILE *description_stream(const char *path, const char *mode)

@@ -49,14 +49,14 @@ static struct file *fresh(void)
 int file_open(char kind, unsigned number, int flags)
 {
     struct softib_umad_ask question = { .op = kind == 'u' ? SOFTIB_UMAD_OPEN : SOFTIB_UMAD_ISSM };
-    struct softib_umad_reply told;
+    struct softib_umad_reply reply;
     struct file *file;
     int fd;
 
     snprintf(question.path, sizeof question.path, "%u", number);
     for (;;) {
-        fd = ask(&question, &told, true);
-        /* A port has one subnet manager: whoever comes second waits, or is told to come again. */
+        fd = ask(&question, &reply, true);
+        /* A port has one subnet manager: a second one waits, or gets EAGAIN. */
         if (fd != -EAGAIN || kind != 's' || flags & O_NONBLOCK)
             break;
         usleep(100000);
@@ -73,7 +73,7 @@ int file_open(char kind, unsigned number, int flags)
         real()->fcntl(fd, F_SETFL, O_NONBLOCK);
     file->kind = kind;
     file->users = 1;
-    file->handle = told.value;
+    file->handle = reply.value;
     file->head = OLD_HEAD;
     file->spoken = false;
     __atomic_store_n(&files[fd], file, __ATOMIC_RELEASE);

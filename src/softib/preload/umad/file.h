@@ -30,7 +30,7 @@ struct file {
     struct unanswered *unanswered; /* unanswered.c; NULL before the first request */
 };
 
-/* message.c: one message on the connection. Both return 0 or -errno; `payload` is -1, or a descriptor beside it. */
+/* message.c: one message on the connection. Both return 0 or -errno; `payload` is -1, or a descriptor that goes with it. */
 int message_receive(int fd, struct message *m, size_t *size, int *payload, int flags);
 int message_send(int fd, const struct iovec *parts, int count, int payload);
 /* A file that holds a whole MAD whose first segment is `first`. Returns its descriptor or -errno. */

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { GONE_US = 100000 };
+enum { DAEMON_ENDED_US = 100000 };
 enum { MAD_HEAD = 24, LEAST_MAD = 36 };
 
 /* Octets of the MAD in a message: what its head says, as far as that may be. */
@@ -116,7 +116,7 @@ ssize_t file_read(struct file *file, int fd, void *buffer, size_t count)
         pthread_mutex_unlock(&file->reading);
         pthread_setcancelstate(cancelling, NULL);
         if (n == -EIO)
-            usleep(GONE_US); /* a program that reads on and logs each error would fill the disk */
+            usleep(DAEMON_ENDED_US); /* a program that reads on and logs each error would fill the disk */
         if (n != -EAGAIN && n != -EINTR)
             return n < 0 ? fail((int)-n) : n;
         if (n == -EAGAIN && real()->fcntl(fd, F_GETFL) & O_NONBLOCK)

@@ -2,10 +2,6 @@
 #ifndef SOFTIB_INNER_H
 #define SOFTIB_INNER_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -79,7 +75,7 @@ const struct real *real(void);
 /* ask.c: the daemon. Environment SOFTIB_UMAD names its socket, SOFTIB_VIEW the directory of what this program sees. */
 const char *view_folder(void); /* NULL: this program is on no fabric, and nothing is redirected */
 /* One question. Returns an open connection (keep), or 0 (not keep), or -errno. */
-int ask(struct softib_umad_ask *question, struct softib_umad_reply *told, bool keep);
+int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool keep);
 
 /* paths.c */
 /* Where `path` leads: itself, or the place below the view's directory, written to `room`. */

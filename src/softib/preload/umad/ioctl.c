@@ -9,15 +9,15 @@ enum { OUI_MAX = 0xffffff };
 
 static int add_agent(struct file *file, struct softib_umad_ask *question, uint32_t *id)
 {
-    struct softib_umad_reply told;
+    struct softib_umad_reply reply;
 
     question->op = SOFTIB_UMAD_REGISTER;
     question->handle = file->handle;
     pthread_mutex_lock(&file->changing);
-    int error = -ask(question, &told, false);
-    if (!error && told.value < SOFTIB_UMAD_AGENTS) {
-        file->agents[told.value] = (struct agent){ true, question->rmpp_version && !question->user_rmpp };
-        *id = told.value;
+    int error = -ask(question, &reply, false);
+    if (!error && reply.value < SOFTIB_UMAD_AGENTS) {
+        file->agents[reply.value] = (struct agent){ true, question->rmpp_version && !question->user_rmpp };
+        *id = reply.value;
         file->spoken = true;
     } else if (!error)
         error = EIO;
@@ -25,54 +25,54 @@ static int add_agent(struct file *file, struct softib_umad_ask *question, uint32
     return error ? fail(error) : 0;
 }
 
-static int register_agent(struct file *file, struct ib_user_mad_reg_req *asked)
+static int register_agent(struct file *file, struct ib_user_mad_reg_req *wanted)
 {
     struct softib_umad_ask question = {
-        .qpn = asked->qpn, .mgmt_class = asked->mgmt_class, .mgmt_class_version = asked->mgmt_class_version,
-        .rmpp_version = asked->rmpp_version,
-        .oui = (uint32_t)asked->oui[0] << 16 | (uint32_t)asked->oui[1] << 8 | asked->oui[2],
+        .qpn = wanted->qpn, .mgmt_class = wanted->mgmt_class, .mgmt_class_version = wanted->mgmt_class_version,
+        .rmpp_version = wanted->rmpp_version,
+        .oui = (uint32_t)wanted->oui[0] << 16 | (uint32_t)wanted->oui[1] << 8 | wanted->oui[2],
     };
     uint32_t id;
 
-    memcpy(question.method_mask, asked->method_mask, sizeof question.method_mask);
+    memcpy(question.method_mask, wanted->method_mask, sizeof question.method_mask);
     if (add_agent(file, &question, &id))
         return -1;
-    asked->id = id;
+    wanted->id = id;
     return 0;
 }
 
-static int register_agent2(struct file *file, struct ib_user_mad_reg_req2 *asked)
+static int register_agent2(struct file *file, struct ib_user_mad_reg_req2 *wanted)
 {
-    if (asked->flags & ~(uint32_t)IB_USER_MAD_REG_FLAGS_CAP) {
-        asked->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns what there is */
+    if (wanted->flags & ~(uint32_t)IB_USER_MAD_REG_FLAGS_CAP) {
+        wanted->flags = IB_USER_MAD_REG_FLAGS_CAP; /* so that the program learns what there is */
         return fail(EINVAL);
     }
-    if (asked->qpn > 1 || asked->oui > OUI_MAX)
+    if (wanted->qpn > 1 || wanted->oui > OUI_MAX)
         return fail(EINVAL);
     struct softib_umad_ask question = {
-        .qpn = (uint8_t)asked->qpn, .mgmt_class = asked->mgmt_class, .mgmt_class_version = asked->mgmt_class_version,
-        .rmpp_version = asked->rmpp_version, .oui = asked->oui,
-        .user_rmpp = asked->flags & IB_USER_MAD_USER_RMPP ? 1 : 0,
+        .qpn = (uint8_t)wanted->qpn, .mgmt_class = wanted->mgmt_class, .mgmt_class_version = wanted->mgmt_class_version,
+        .rmpp_version = wanted->rmpp_version, .oui = wanted->oui,
+        .user_rmpp = wanted->flags & IB_USER_MAD_USER_RMPP ? 1 : 0,
     };
     uint32_t id;
 
-    memcpy(question.method_mask, asked->method_mask, sizeof question.method_mask);
+    memcpy(question.method_mask, wanted->method_mask, sizeof question.method_mask);
     if (add_agent(file, &question, &id))
         return -1;
-    asked->id = id;
+    wanted->id = id;
     return 0;
 }
 
 static int unregister_agent(struct file *file, uint32_t id)
 {
     struct softib_umad_ask question = { .op = SOFTIB_UMAD_UNREGISTER, .handle = file->handle, .agent = id };
-    struct softib_umad_reply told;
+    struct softib_umad_reply reply;
 
     if (id >= SOFTIB_UMAD_AGENTS || !file->agents[id].used)
         return fail(EINVAL);
     pthread_mutex_lock(&file->changing);
     file->agents[id].used = false;
-    int error = -ask(&question, &told, false);
+    int error = -ask(&question, &reply, false);
     pthread_mutex_unlock(&file->changing);
     return error ? fail(error) : 0;
 }

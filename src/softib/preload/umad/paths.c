@@ -58,13 +58,13 @@ static int is_verbs(struct dl_phdr_info *info, size_t size, void *found)
 }
 
 /* libibverbs looks for devices, and the library that has them was not built: `softib run` gave the reason. One line, once. */
-static void tell_without_verbs(void)
+static void report_missing_verbs(void)
 {
-    static bool told;
+    static bool reported;
     const char *why = getenv("SOFTIB_NO_VERBS"), *quiet = getenv("SOFTIB_QUIET");
     bool verbs = false;
 
-    if (!why || !*why || (quiet && *quiet && strcmp(quiet, "0")) || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+    if (!why || !*why || (quiet && *quiet && strcmp(quiet, "0")) || __atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
         return;
     dl_iterate_phdr(is_verbs, &verbs);
     if (verbs)
@@ -78,7 +78,7 @@ const char *mapped(const char *path, char room[PATH_ROOM])
     if (!folder || !is_ours(path))
         return path;
     if (below(path, "/sys/class/infiniband_verbs"))
-        tell_without_verbs();
+        report_missing_verbs();
     if ((size_t)snprintf(room, PATH_ROOM, "%s%s", folder, path) >= PATH_ROOM)
         return path; /* the caller gets its ENAMETOOLONG or ENOENT from the kernel */
     return room;
@@ -114,12 +114,12 @@ static void refresh(const char *path)
 {
     const char *part = below(path, view_folder());
     struct softib_umad_ask question = { .op = SOFTIB_UMAD_REFRESH };
-    struct softib_umad_reply told;
+    struct softib_umad_reply reply;
 
     if (!part || *part != '/' || strlen(part) >= sizeof question.path)
         return;
     strcpy(question.path, part + 1);
-    ask(&question, &told, false); /* without a daemon the file says what was true when it died */
+    ask(&question, &reply, false); /* without a daemon the file says what was true when it died */
 }
 
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM])

@@ -5,10 +5,10 @@
  * The daemon listens on a SOCK_SEQPACKET socket in the fabric's directory. Every connection starts with one
  * softib_umad_ask, which gets one softib_umad_reply.
  *
- * - OPEN turns the connection into a umad file: from then on each message, both ways, is a softib_umad_head (the layout
+ * - OPEN turns the connection into a umad file: from then on each message, in both directions, is a softib_umad_head (the layout
  *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
  *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 octets come twice, first
- *   as they are (the announcement: `length` says more than there is), then with a file descriptor beside them (SCM_RIGHTS)
+ *   as they are (the announcement: `length` says more than there is), then with a file descriptor (SCM_RIGHTS)
  *   whose content is the whole MAD, `length` - 64 octets from its start. So nobody needs to look for descriptors, or to
  *   peek, before an announcement; and a reader whose buffer is too small leaves the second in the queue.
  * - ISSM turns it into an issm file: the port says IsSM as long as the connection is open.

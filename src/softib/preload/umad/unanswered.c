@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1024, NEAR = 8 }; /* OpenSM has 4 under way (max_wire_smps); what finds no row is forgotten as by a kernel */
+enum { ROWS = 1024, PROBES = 8 }; /* OpenSM has 4 under way (max_wire_smps); what finds no row is forgotten as by a kernel */
 enum { METHOD = 3, TID_LOW = 12, RESPONSE = 0x80, TRAP_REPRESS = 7, MAD_HEAD = 24 };
 
 struct unanswered {
@@ -30,7 +30,7 @@ static struct unanswered *row_of(struct file *file, uint32_t agent, const uint8_
 
     memcpy(&tid, mad + TID_LOW, sizeof tid);
     uint32_t at = (tid ^ agent) * 2654435761u >> 16; /* Knuth's multiplicative hash */
-    for (unsigned i = 0; i < NEAR; i++) {
+    for (unsigned i = 0; i < PROBES; i++) {
         struct unanswered *row = &file->unanswered[(at + i) % ROWS];
         if (!row->waits)
             free_row = free_row ? free_row : row;

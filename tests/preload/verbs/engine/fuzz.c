@@ -3,7 +3,9 @@
  * CQs with, and posts, receives, polls, breaks, resets and destroys at random. Laws: whatever is posted on a QP that is not
  * reset completes once, in order, when signalled or wrong; nothing completes that was not posted; octets arrive equal.
  */
-#include "world.h"
+#include "modify.h"
+#include "timer.h"
+#include "rig.h"
 
 #include <string.h>
 
@@ -11,13 +13,13 @@
 #define DEPTH 16
 #define SLOT 256
 
-static struct world one, two;
+static struct rig one, two;
 static uint64_t deadline;
 static uint32_t posted_n, received_n, lives_n, errors_n;
 
-struct lane {
+struct pair {
     uint64_t random;
-    struct world *wa, *wb;
+    struct rig *wa, *wb;
     struct cq send, recv, other;
     char from[DEPTH * SLOT] __attribute__((aligned(8))), to[DEPTH * SLOT] __attribute__((aligned(8)));
     uint32_t lkey, rkey;
@@ -30,7 +32,7 @@ struct lane {
     uint64_t next;
 };
 
-static uint32_t some(struct lane *l, uint32_t n)
+static uint32_t some(struct pair *l, uint32_t n)
 {
     l->random ^= l->random << 13;
     l->random ^= l->random >> 7;
@@ -38,19 +40,19 @@ static uint32_t some(struct lane *l, uint32_t n)
     return (uint32_t)(l->random >> 20) % n;
 }
 
-static void born(struct lane *l)
+static void born(struct pair *l)
 {
     struct options o = { .timeout = 10, .retry_cnt = 1, .rnr_retry = some(l, 4) ? 7 : 1, .min_rnr = 1, .psn = some(l, 1 << 24) };
     enum ibv_qp_type type = some(l, 4) ? IBV_QPT_RC : IBV_QPT_UC;
 
-    l->a = world_qp(l->wa, type, &l->send, &l->other, NULL, DEPTH, 0);
-    l->b = world_qp(l->wb, type, &l->other, &l->recv, NULL, DEPTH, 0);
-    world_connect(l->a, l->b, &o);
+    l->a = rig_qp(l->wa, type, &l->send, &l->other, NULL, DEPTH, 0);
+    l->b = rig_qp(l->wb, type, &l->other, &l->recv, NULL, DEPTH, 0);
+    rig_connect(l->a, l->b, &o);
     l->first = l->last = l->first_recv = l->last_recv = l->first_sum = l->last_sum = 0;
     __atomic_fetch_add(&lives_n, 1, __ATOMIC_RELAXED);
 }
 
-static void check_send(struct lane *l, const struct softib_cqe *cqe)
+static void check_send(struct pair *l, const struct softib_cqe *cqe)
 {
     for (;; l->first++) {
         uint64_t at = l->posted[l->first % 4096];
@@ -67,7 +69,7 @@ static void check_send(struct lane *l, const struct softib_cqe *cqe)
         __atomic_fetch_add(&errors_n, 1, __ATOMIC_RELAXED);
 }
 
-static void check_receive(struct lane *l, const struct softib_cqe *cqe)
+static void check_receive(struct pair *l, const struct softib_cqe *cqe)
 {
     uint64_t sum = 0;
 
@@ -87,19 +89,19 @@ static void check_receive(struct lane *l, const struct softib_cqe *cqe)
     __atomic_fetch_add(&received_n, 1, __ATOMIC_RELAXED);
 }
 
-static void poll(struct lane *l, int ms)
+static void poll(struct pair *l, int ms)
 {
     struct softib_cqe cqe;
 
-    while (world_poll(&l->recv, &cqe, 0))
+    while (rig_poll(&l->recv, &cqe, 0))
         check_receive(l, &cqe);
-    while (world_poll(&l->send, &cqe, ms))
+    while (rig_poll(&l->send, &cqe, ms))
         check_send(l, &cqe);
-    while (world_poll(&l->recv, &cqe, 0))
+    while (rig_poll(&l->recv, &cqe, 0))
         check_receive(l, &cqe);
 }
 
-static void post(struct lane *l)
+static void post(struct pair *l)
 {
     uint64_t id = l->next, value = id * 0x9E3779B97F4A7C15ull;
     uint32_t at = (uint32_t)(id % DEPTH) * SLOT, n = 8 + some(l, SLOT - 7), kind = some(l, 16);
@@ -118,7 +120,7 @@ static void post(struct lane *l)
         l->from[at + i] = (char)(value + i);
     l->posted[l->last % 4096] = id | (uint64_t)(wr.flags & IBV_SEND_SIGNALED ? 1 : 0) << 63;
     l->sums[l->last_sum % 4096] = value;
-    if (world_post(l->a, &wr))
+    if (rig_post(l->a, &wr))
         return; /* full */
     l->last++;
     l->last_sum++;
@@ -129,7 +131,7 @@ static void post(struct lane *l)
 }
 
 /* Everything that waits is flushed: then each has completed. */
-static void ends(struct lane *l)
+static void ends(struct pair *l)
 {
     bool resets = !some(l, 3);
 
@@ -141,13 +143,13 @@ static void ends(struct lane *l)
             MUST(!(l->posted[l->first % 4096] >> 63));
         MUST(l->first_recv == l->last_recv);
     }
-    world_destroy(l->a);
-    world_destroy(l->b);
+    rig_destroy(l->a);
+    rig_destroy(l->b);
 }
 
 static void *lives(void *argument)
 {
-    struct lane *l = argument;
+    struct pair *l = argument;
 
     born(l);
     while (ve_now_ns() < deadline) {
@@ -158,12 +160,12 @@ static void *lives(void *argument)
             post(l);
         } else if (what < 85 && place - l->first_recv < DEPTH) {
             l->taken[place % 4096] = place;
-            if (!world_recv(l->b, place, l->to + place % DEPTH * SLOT, SLOT, l->rkey))
+            if (!rig_recv(l->b, place, l->to + place % DEPTH * SLOT, SLOT, l->rkey))
                 l->last_recv++;
         } else if (what < 99) {
             poll(l, 0);
         }
-        if (what == 99 || world_state(l->a) == IBV_QPS_ERR || (l->last - l->first >= DEPTH / 2 && !some(l, 50))) {
+        if (what == 99 || rig_state(l->a) == IBV_QPS_ERR || (l->last - l->first >= DEPTH / 2 && !some(l, 50))) {
             ends(l);
             born(l);
         }
@@ -174,31 +176,31 @@ static void *lives(void *argument)
 
 int main(int argc, char **argv)
 {
-    static struct lane lanes[THREADS];
+    static struct pair pairs[THREADS];
     pthread_t threads[THREADS];
 
     MUST(argc == 4);
-    world_open(&one, argv[1], 1, 0);
-    world_open(&two, argv[1], 2, 1);
+    rig_open(&one, argv[1], 1, 0);
+    rig_open(&two, argv[1], 2, 1);
     deadline = ve_now_ns() + strtoull(argv[3], NULL, 10) * 1000000000;
     for (unsigned i = 0; i < THREADS; i++) {
-        struct lane *l = &lanes[i];
+        struct pair *l = &pairs[i];
 
         l->random = strtoull(argv[2], NULL, 10) * 1000 + i + 88172645463325252ull;
         l->wa = i % 2 ? &one : &two;
         l->wb = i < 2 ? &two : &one; /* foreign, and our own */
-        l->send = world_cq(l->wa, 256);
-        l->other = world_cq(&one, 4096);
-        l->recv = world_cq(l->wb, 256);
-        l->lkey = world_mr(l->wa, l->from, sizeof l->from, ALL_ACCESS, DOMAIN);
-        l->rkey = world_mr(l->wb, l->to, sizeof l->to, ALL_ACCESS, DOMAIN);
+        l->send = rig_cq(l->wa, 256);
+        l->other = rig_cq(&one, 4096);
+        l->recv = rig_cq(l->wb, 256);
+        l->lkey = rig_mr(l->wa, l->from, sizeof l->from, ALL_ACCESS, DOMAIN);
+        l->rkey = rig_mr(l->wb, l->to, sizeof l->to, ALL_ACCESS, DOMAIN);
     }
     for (unsigned i = 0; i < THREADS; i++)
-        MUST(!pthread_create(&threads[i], NULL, lives, &lanes[i]));
+        MUST(!pthread_create(&threads[i], NULL, lives, &pairs[i]));
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     printf("%u posted, %u received, %u lives, %u errors\n", posted_n, received_n, lives_n, errors_n);
-    world_close(&one);
-    world_close(&two);
+    rig_close(&one);
+    rig_close(&two);
     return 0;
 }

@@ -4,7 +4,10 @@
  * change any more. "hazards FOLDER order SEED ROUNDS": who spins on the last word of a message sees all of it, and who
  * looks from the end to the start never sees an old word before a new one (but where the kernel copies).
  */
-#include "world.h"
+#include "copy.h"
+#include "key_table.h"
+#include "modify.h"
+#include "rig.h"
 #include "rng.h"
 
 #include <fcntl.h>
@@ -39,27 +42,27 @@ static const struct options quick = { .timeout = 1, .retry_cnt = 0, .rnr_retry =
 
 static void writer(uint32_t number)
 {
-    static struct world w;
+    static struct rig w;
     static char from[AREA];
     struct cq cq;
     struct ve_qp *q;
     struct ibv_sge sge = { (uintptr_t)from, AREA, 0 };
     struct ve_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge };
 
-    world_open(&w, folder, number, 0);
+    rig_open(&w, folder, number, 0);
     memset(from, 'w', sizeof from);
-    cq = world_cq(&w, 64);
-    sge.lkey = world_mr(&w, from, AREA, ALL_ACCESS, DOMAIN);
-    q = world_qp(&w, IBV_QPT_RC, &cq, &cq, NULL, 8, 0);
+    cq = rig_cq(&w, 64);
+    sge.lkey = rig_mr(&w, from, AREA, ALL_ACCESS, DOMAIN);
+    q = rig_qp(&w, IBV_QPT_RC, &cq, &cq, NULL, 8, 0);
     meeting->qpn = q->s->qpn;
     __atomic_store_n(&meeting->state, 1, __ATOMIC_RELEASE);
     wait_state(2);
-    MUST(!world_init(q, ALL_ACCESS) && !world_rtr(q, meeting->peer, 2, &quick) && !world_rts(q, &quick));
+    MUST(!rig_init(q, ALL_ACCESS) && !rig_rtr(q, meeting->peer, 2, &quick) && !rig_rts(q, &quick));
     wr.rkey = meeting->rkey;
     wr.remote = meeting->remote;
     for (;;) {
-        MUST(!world_post(q, &wr));
-        if (world_next(&cq).status != IBV_WC_SUCCESS)
+        MUST(!rig_post(q, &wr));
+        if (rig_next(&cq).status != IBV_WC_SUCCESS)
             break;
         __atomic_fetch_add(&meeting->writes, 1, __ATOMIC_RELEASE);
     }
@@ -80,7 +83,7 @@ static char *area(bool file, const char *path)
     return at;
 }
 
-static void name_file(struct world *w, struct softib_key *k, const char *path)
+static void name_file(struct rig *w, struct softib_key *k, const char *path)
 {
     struct softib_file *file;
     struct stat info;
@@ -96,25 +99,25 @@ static void name_file(struct world *w, struct softib_key *k, const char *path)
 }
 
 /* Takes the right away in one of four ways; true when the QP is gone. */
-static bool take_away(struct world *w, struct ve_qp *q, uint32_t way, bool window)
+static bool take_away(struct rig *w, struct ve_qp *q, uint32_t method, bool window)
 {
     struct ibv_qp_attr a = { .qp_access_flags = IBV_ACCESS_LOCAL_WRITE };
     struct ve_wr inv = { .opcode = IBV_WR_LOCAL_INV, .imm = meeting->rkey };
 
     if (window)
-        MUST(!world_post(q, &inv));
-    else if (way == 0)
-        world_dereg(w, meeting->rkey);
-    else if (way == 1)
-        world_destroy(q);
+        MUST(!rig_post(q, &inv));
+    else if (method == 0)
+        rig_dereg(w, meeting->rkey);
+    else if (method == 1)
+        rig_destroy(q);
     else
         (void)ve_modify(q, &a, IBV_QP_ACCESS_FLAGS); /* fails where the writer has failed before */
-    return !window && way == 1;
+    return !window && method == 1;
 }
 
-static void one_round(struct world *w, const struct cq *cq, uint32_t number)
+static void one_round(struct rig *w, const struct cq *cq, uint32_t number)
 {
-    bool file = some(2), kills = some(2), window = !some(4), gone;
+    bool file = some(2), kills = some(2), window = !some(4), removed;
     char path[200];
     struct softib_key *k;
     struct ve_qp *q;
@@ -129,8 +132,8 @@ static void one_round(struct world *w, const struct cq *cq, uint32_t number)
     if (!pid)
         writer(number);
     wait_state(1);
-    q = world_qp(w, IBV_QPT_RC, cq, cq, NULL, 8, 0);
-    meeting->rkey = world_mr(w, to, AREA, ALL_ACCESS, DOMAIN);
+    q = rig_qp(w, IBV_QPT_RC, cq, cq, NULL, 8, 0);
+    meeting->rkey = rig_mr(w, to, AREA, ALL_ACCESS, DOMAIN);
     k = vm_key(&w->e.w, meeting->rkey);
     if (file)
         name_file(w, k, path);
@@ -140,7 +143,7 @@ static void one_round(struct world *w, const struct cq *cq, uint32_t number)
     }
     meeting->remote = (uintptr_t)to;
     meeting->peer = q->s->qpn;
-    MUST(!world_init(q, ALL_ACCESS) && !world_rtr(q, meeting->qpn, 1, &quick) && !world_rts(q, &quick));
+    MUST(!rig_init(q, ALL_ACCESS) && !rig_rtr(q, meeting->qpn, 1, &quick) && !rig_rts(q, &quick));
     __atomic_store_n(&meeting->state, 2, __ATOMIC_RELEASE);
     for (int i = 0; __atomic_load_n(&meeting->writes, __ATOMIC_ACQUIRE) < 1; i++) {
         MUST(i < 200000);
@@ -149,7 +152,7 @@ static void one_round(struct world *w, const struct cq *cq, uint32_t number)
     rest_us(some(1500));
     if (kills)
         kill(pid, SIGKILL);
-    gone = take_away(w, q, some(3), window);
+    removed = take_away(w, q, some(3), window);
     memset(to, 'c', AREA);
     rest_us(500 + some(1000));
     for (size_t i = 0; i < AREA; i++)
@@ -157,8 +160,8 @@ static void one_round(struct world *w, const struct cq *cq, uint32_t number)
     if (!kills)
         kill(pid, SIGKILL);
     MUST(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    if (!gone)
-        world_destroy(q);
+    if (!removed)
+        rig_destroy(q);
     munmap(to, AREA);
     unlink(path);
 }
@@ -198,7 +201,7 @@ static void *reads(void *argument)
  * Every message fills its place with the next number; `there`: the kernel copies, as to another process, and keeps to the
  * last word alone.
  */
-static uint64_t order(struct world *w, uint32_t rounds, bool there)
+static uint64_t order(struct rig *w, uint32_t rounds, bool there)
 {
     static uint64_t from[1200], to[1200] __attribute__((aligned(64)));
     struct reader r = { .strict = !there };
@@ -228,21 +231,21 @@ static uint64_t order(struct world *w, uint32_t rounds, bool there)
 
 int main(int argc, char **argv)
 {
-    static struct world w;
+    static struct rig w;
     struct cq cq;
     uint32_t rounds = argc == 5 ? (uint32_t)atoi(argv[4]) : 0;
 
     MUST(argc == 5);
     folder = argv[1];
     random_ = strtoull(argv[3], NULL, 10) + 88172645463325252ull;
-    world_open(&w, folder, 1, 1);
+    rig_open(&w, folder, 1, 1);
     if (!strcmp(argv[2], "order")) {
         MUST(order(&w, rounds, false));
         MUST(order(&w, rounds, true));
     } else {
         meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         MUST(meeting != MAP_FAILED);
-        cq = world_cq(&w, 64);
+        cq = rig_cq(&w, 64);
         for (uint32_t i = 0; i < rounds; i++)
             one_round(&w, &cq, 2 + i % 1000);
     }

@@ -2,7 +2,7 @@
  * The heap and the keys of a process that lives on: what is freed goes back. "heap FOLDER SEED STEPS" plays against a model: every
  * object is zero when it is given, nobody else writes there, and of what was freed nothing stays but a slab of each size.
  */
-#include "memory.h"
+#include "key_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

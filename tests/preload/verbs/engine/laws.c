@@ -1,10 +1,12 @@
 /* What the engine must do, one scene a law; "laws FOLDER SCENE". IBA sections: see docs/verbs.md. */
-#include "world.h"
+#include "modify.h"
+#include "timer.h"
+#include "rig.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct world one, two;
+static struct rig one, two;
 static struct cq c1, c2, r1, r2;
 static char src[8192], dst[8192];
 static uint32_t k1, k2;
@@ -19,21 +21,21 @@ static struct ve_wr send_of(struct ibv_sge *sge, uint32_t n, uint64_t id, enum i
 
 static void both(enum ibv_qp_type type, struct ve_qp **a, struct ve_qp **b, const struct options *o)
 {
-    *a = world_qp(&one, type, &c1, &r1, NULL, 16, 0);
-    *b = world_qp(&two, type, &c2, &r2, NULL, 16, 0);
-    world_connect(*a, *b, o);
+    *a = rig_qp(&one, type, &c1, &r1, NULL, 16, 0);
+    *b = rig_qp(&two, type, &c2, &r2, NULL, 16, 0);
+    rig_connect(*a, *b, o);
 }
 
 static void none_left(void)
 {
     struct softib_cqe cqe;
 
-    MUST(!world_poll(&c1, &cqe, 5) && !world_poll(&c2, &cqe, 5) && !world_poll(&r1, &cqe, 5) && !world_poll(&r2, &cqe, 5));
+    MUST(!rig_poll(&c1, &cqe, 5) && !rig_poll(&c2, &cqe, 5) && !rig_poll(&r1, &cqe, 5) && !rig_poll(&r2, &cqe, 5));
 }
 
 static void expect(const struct cq *c, uint64_t id, enum ibv_wc_status status)
 {
-    struct softib_cqe cqe = world_next(c);
+    struct softib_cqe cqe = rig_next(c);
 
     if (cqe.wr_id != id || cqe.status != status)
         fprintf(stderr, "wr_id %lu status %u, not %lu %u\n", cqe.wr_id, cqe.status, id, status);
@@ -43,8 +45,8 @@ static void expect(const struct cq *c, uint64_t id, enum ibv_wc_status status)
 static void done(struct ve_qp *a, struct ve_qp *b)
 {
     none_left();
-    world_destroy(a);
-    world_destroy(b);
+    rig_destroy(a);
+    rig_destroy(b);
 }
 
 /* An HCA translates the addresses of a receive as octets arrive: what no octet reaches, no key guards. */
@@ -53,18 +55,18 @@ static void unreached(struct ve_qp *a, struct ve_qp *b)
     struct ibv_sge sge;
     struct ve_wr wr = send_of(&sge, 0, 1, IBV_WR_SEND);
 
-    MUST(!world_recv(b, 1, NULL, 64, 0) && !world_post(a, &wr));
+    MUST(!rig_recv(b, 1, NULL, 64, 0) && !rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_SUCCESS);
     expect(&r2, 1, IBV_WC_SUCCESS);
     sge.length = 100;
     dst[8191] = 0;
     src[99] = 5;
-    MUST(!world_recv(b, 2, dst + 8092, 200, k2) && !world_post(a, &wr)); /* it hangs over its region, the message does not */
+    MUST(!rig_recv(b, 2, dst + 8092, 200, k2) && !rig_post(a, &wr)); /* it hangs over its region, the message does not */
     expect(&c1, 1, IBV_WC_SUCCESS);
     expect(&r2, 2, IBV_WC_SUCCESS);
     MUST(dst[8191] == 5);
     sge.length = 101;
-    MUST(!world_recv(b, 3, dst + 8092, 200, k2) && !world_post(a, &wr));
+    MUST(!rig_recv(b, 3, dst + 8092, 200, k2) && !rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_REM_OP_ERR);
     expect(&r2, 3, IBV_WC_LOC_PROT_ERR);
     done(a, b);
@@ -82,12 +84,12 @@ static void rc(void)
     both(IBV_QPT_RC, &a, &b, &plain);
     for (unsigned i = 0; i < 100; i++) { /* the PSN comes round */
         memset(src, (int)i, 5000);
-        MUST(!world_recv(b, i, dst, 6000, k2));
+        MUST(!rig_recv(b, i, dst, 6000, k2));
         wr = send_of(&sge, 5000, i, i % 2 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM);
         wr.imm = i;
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
         expect(&c1, i, IBV_WC_SUCCESS);
-        cqe = world_next(&r2);
+        cqe = rig_next(&r2);
         MUST(cqe.wr_id == i && cqe.byte_len == 5000 && cqe.src_qp == a->s->qpn && cqe.qpn == b->s->qpn);
         MUST(!memcmp(src, dst, 5000) && (i % 2 || (cqe.imm == i && cqe.flags & IBV_WC_WITH_IMM)));
     }
@@ -95,12 +97,12 @@ static void rc(void)
     wr = send_of(&sge, 8192, 1, IBV_WR_RDMA_WRITE);
     for (int i = 0; i < 8192; i++)
         src[i] = (char)(i * 7);
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_SUCCESS);
     MUST(!memcmp(src, dst, 8192));
     memset(src, 0, 8192);
     wr = send_of(&sge, 8192, 2, IBV_WR_RDMA_READ);
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 2, IBV_WC_SUCCESS);
     MUST(src[1] == 7 && !memcmp(src, dst, 8192));
     done(a, b);
@@ -117,12 +119,12 @@ static void rnr(void)
     both(IBV_QPT_RC, &a, &b, &o); /* 7: for ever, and in order */
     for (unsigned i = 0; i < 4; i++) {
         wr = send_of(&sge, 10, i, IBV_WR_SEND);
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
     }
     usleep(30000);
     none_left();
     for (unsigned i = 0; i < 4; i++)
-        MUST(!world_recv(b, i, dst, 10, k2));
+        MUST(!rig_recv(b, i, dst, 10, k2));
     for (unsigned i = 0; i < 4; i++) {
         expect(&c1, i, IBV_WC_SUCCESS);
         expect(&r2, i, IBV_WC_SUCCESS);
@@ -136,12 +138,12 @@ static void rnr(void)
         for (unsigned i = 0; i < 2; i++) {
             wr = send_of(&sge, 10, i, IBV_WR_SEND);
             wr.flags = 0; /* errors are told all the same (10.7.3.1) */
-            MUST(!world_post(a, &wr));
+            MUST(!rig_post(a, &wr));
         }
         expect(&c1, 0, IBV_WC_RNR_RETRY_EXC_ERR);
         expect(&c1, 1, IBV_WC_WR_FLUSH_ERR);
         MUST(ve_now_ns() - began >= retries * 7680000ull && ve_now_ns() - began < 60000000000u);
-        MUST(world_state(a) == IBV_QPS_ERR && world_state(b) == IBV_QPS_RTS);
+        MUST(rig_state(a) == IBV_QPS_ERR && rig_state(b) == IBV_QPS_RTS);
         done(a, b);
     }
 }
@@ -158,7 +160,7 @@ static void lost(void)
     both(IBV_QPT_RC, &a, &b, &o);
     stub_cut(true);
     wr = send_of(&sge, 10, 1, IBV_WR_SEND);
-    MUST(!world_recv(b, 1, dst, 10, k2) && !world_post(a, &wr));
+    MUST(!rig_recv(b, 1, dst, 10, k2) && !rig_post(a, &wr));
     usleep(10000);
     none_left();
     stub_cut(false); /* in time */
@@ -170,7 +172,7 @@ static void lost(void)
     stub_cut(true);
     stub_packets = 0;
     began = ve_now_ns();
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_RETRY_EXC_ERR);
     MUST(ve_now_ns() - began >= 3 * 67108864ull && ve_now_ns() - began < 10 * 3 * 4 * 67108864ull);
     MUST(stub_packets >= 1 && stub_packets <= 3); /* the first and retry_cnt more, not one a poll; a busy machine may miss some */
@@ -236,15 +238,15 @@ static void refused(void)
             sge.lkey ^= 1;
         if (wrong & UNALIGNED)
             wr.remote += 4;
-        MUST(!world_recv(b, 7, dst, 99, k2));
-        MUST(!world_post(a, &wr));
+        MUST(!rig_recv(b, 7, dst, 99, k2));
+        MUST(!rig_post(a, &wr));
         expect(&c1, i, cases[i].status);
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
         expect(&c1, i, IBV_WC_WR_FLUSH_ERR);
-        MUST(world_state(a) == IBV_QPS_ERR && (world_state(b) == IBV_QPS_ERR) == (cases[i].receive != IBV_WC_SUCCESS));
+        MUST(rig_state(a) == IBV_QPS_ERR && (rig_state(b) == IBV_QPS_ERR) == (cases[i].receive != IBV_WC_SUCCESS));
         if (cases[i].receive != IBV_WC_SUCCESS) {
             expect(&r2, 7, cases[i].receive);
-            MUST(!world_recv(b, 8, dst, 99, k2));
+            MUST(!rig_recv(b, 8, dst, 99, k2));
             expect(&r2, 8, IBV_WC_WR_FLUSH_ERR);
         }
         memcpy(&there, dst, 8);
@@ -261,27 +263,27 @@ static uint64_t counter __attribute__((aligned(8)));
 
 static void *adds(void *argument)
 {
-    struct world *w = argument;
-    struct cq c = world_cq(w, 64), rc2 = world_cq(&two, 64);
-    struct ve_qp *a = world_qp(w, IBV_QPT_RC, &c, &c, NULL, 16, 0);
-    struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &rc2, &rc2, NULL, 16, 0);
+    struct rig *w = argument;
+    struct cq c = rig_cq(w, 64), rc2 = rig_cq(&two, 64);
+    struct ve_qp *a = rig_qp(w, IBV_QPT_RC, &c, &c, NULL, 16, 0);
+    struct ve_qp *b = rig_qp(&two, IBV_QPT_RC, &rc2, &rc2, NULL, 16, 0);
     uint64_t old, last = 0;
-    uint32_t lkey = world_mr(w, &old, 8, ALL_ACCESS, DOMAIN), rkey = world_mr(&two, &counter, 8, ALL_ACCESS, DOMAIN);
+    uint32_t lkey = rig_mr(w, &old, 8, ALL_ACCESS, DOMAIN), rkey = rig_mr(&two, &counter, 8, ALL_ACCESS, DOMAIN);
     struct ibv_sge sge = { (uintptr_t)&old, 8, lkey };
     struct ve_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge,
                         .remote = (uintptr_t)&counter, .rkey = rkey, .compare = 3 };
 
-    world_connect(a, b, &plain);
+    rig_connect(a, b, &plain);
     for (unsigned i = 0; i < ADDS; i++) {
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
         expect(&c, 0, IBV_WC_SUCCESS);
         MUST(old % 3 == 0 && (i == 0 || old >= last + 3));
         last = old;
     }
-    world_destroy(a);
-    world_destroy(b);
-    world_dereg(w, lkey);
-    world_dereg(&two, rkey);
+    rig_destroy(a);
+    rig_destroy(b);
+    rig_dereg(w, lkey);
+    rig_dereg(&two, rkey);
     return NULL;
 }
 
@@ -304,34 +306,34 @@ static void uc(void)
 
     both(IBV_QPT_UC, &a, &b, &plain);
     wr = send_of(&sge, 10, 1, IBV_WR_SEND);
-    MUST(!world_post(a, &wr)); /* nothing posted: dropped */
+    MUST(!rig_post(a, &wr)); /* nothing posted: dropped */
     expect(&c1, 1, IBV_WC_SUCCESS);
     wr = send_of(&sge, 10, 2, IBV_WR_RDMA_WRITE);
     wr.rkey ^= 1;
-    MUST(!world_post(a, &wr)); /* a wrong key: dropped */
+    MUST(!rig_post(a, &wr)); /* a wrong key: dropped */
     expect(&c1, 2, IBV_WC_SUCCESS);
-    MUST(world_state(a) == IBV_QPS_RTS && world_state(b) == IBV_QPS_RTS);
+    MUST(rig_state(a) == IBV_QPS_RTS && rig_state(b) == IBV_QPS_RTS);
     stub_cut(true);
-    MUST(!world_recv(b, 3, dst, 10, k2));
+    MUST(!rig_recv(b, 3, dst, 10, k2));
     wr = send_of(&sge, 10, 3, IBV_WR_SEND);
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 3, IBV_WC_SUCCESS);
     none_left();
     stub_cut(false);
     src[0] = 42;
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 3, IBV_WC_SUCCESS);
     expect(&r2, 3, IBV_WC_SUCCESS);
     MUST(dst[0] == 42);
     sge.lkey ^= 1;
-    MUST(!world_post(a, &wr)); /* our own fault: SQE, and back */
+    MUST(!rig_post(a, &wr)); /* our own fault: SQE, and back */
     expect(&c1, 3, IBV_WC_LOC_PROT_ERR);
-    MUST(world_state(a) == IBV_QPS_SQE);
-    MUST(!world_post(a, &wr));
+    MUST(rig_state(a) == IBV_QPS_SQE);
+    MUST(!rig_post(a, &wr));
     expect(&c1, 3, IBV_WC_WR_FLUSH_ERR);
     MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS }, IBV_QP_STATE));
     sge.lkey ^= 1;
-    MUST(!world_recv(b, 4, dst, 10, k2) && !world_post(a, &wr));
+    MUST(!rig_recv(b, 4, dst, 10, k2) && !rig_post(a, &wr));
     expect(&c1, 3, IBV_WC_SUCCESS);
     expect(&r2, 4, IBV_WC_SUCCESS);
     done(a, b);
@@ -339,7 +341,7 @@ static void uc(void)
 
 static void ud(void)
 {
-    struct ve_qp *a = world_qp(&one, IBV_QPT_UD, &c1, &r1, NULL, 16, 0), *b = world_qp(&two, IBV_QPT_UD, &c2, &r2, NULL, 16, 0);
+    struct ve_qp *a = rig_qp(&one, IBV_QPT_UD, &c1, &r1, NULL, 16, 0), *b = rig_qp(&two, IBV_QPT_UD, &c2, &r2, NULL, 16, 0);
     struct ve_ah ah = { .attr = { .dlid = 2, .is_global = 1, .grh = { .hop_limit = 9, .flow_label = 0x12345 } }, .port = 0 };
     struct ibv_sge sge;
     struct ve_wr wr;
@@ -347,71 +349,71 @@ static void ud(void)
 
     ah.attr.grh.dgid.raw[15] = 2;
     pthread_mutex_init(&ah.lock, NULL);
-    world_datagrams(a);
-    world_datagrams(b);
+    rig_datagrams(a);
+    rig_datagrams(b);
     wr = send_of(&sge, 100, 1, IBV_WR_SEND);
     wr.ah = &ah;
     wr.qpn = b->s->qpn;
     wr.qkey = 0x11;
     memset(src, 7, 100);
-    MUST(!world_post(a, &wr)); /* no receive: dropped */
+    MUST(!rig_post(a, &wr)); /* no receive: dropped */
     expect(&c1, 1, IBV_WC_SUCCESS);
-    MUST(!world_recv(b, 2, dst, 139, k2) && !world_post(a, &wr)); /* too small with its GRH: dropped, and it stays */
+    MUST(!rig_recv(b, 2, dst, 139, k2) && !rig_post(a, &wr)); /* too small with its GRH: dropped, and it stays */
     expect(&c1, 1, IBV_WC_SUCCESS);
     none_left();
     wr.qkey = 0x12;
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_SUCCESS);
     MUST(stub_qkeys == 1);
     wr.qkey = 0x80000000; /* the QP's own */
     sge.length = 99;
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_SUCCESS);
-    cqe = world_next(&r2);
+    cqe = rig_next(&r2);
     MUST(cqe.wr_id == 2 && cqe.byte_len == 139 && cqe.flags & IBV_WC_GRH && cqe.src_qp == a->s->qpn && cqe.slid == 1);
     MUST(dst[0] == 0x60 && dst[6] == 0x1B && dst[7] == 9 && dst[39] == 2 && dst[23] == 1 && dst[40] == 7 && dst[138] == 7);
     sge.length = 4097; /* above the MTU */
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 1, IBV_WC_LOC_LEN_ERR);
-    MUST(world_state(a) == IBV_QPS_SQE);
+    MUST(rig_state(a) == IBV_QPS_SQE);
     done(a, b);
 }
 
 static void shared(bool xrc)
 {
-    struct srq s = world_srq(&two, 16, xrc ? 9 : 0, xrc ? &r2 : NULL);
-    struct ve_qp *a = world_qp(&one, xrc ? IBV_QPT_XRC_SEND : IBV_QPT_RC, &c1, xrc ? NULL : &r1, NULL, 16, 0);
-    struct ve_qp *b = xrc ? world_qp(&two, IBV_QPT_XRC_RECV, NULL, NULL, NULL, 16, 9)
-                          : world_qp(&two, IBV_QPT_RC, &c2, &r2, &s, 16, 0);
+    struct srq s = rig_srq(&two, 16, xrc ? 9 : 0, xrc ? &r2 : NULL);
+    struct ve_qp *a = rig_qp(&one, xrc ? IBV_QPT_XRC_SEND : IBV_QPT_RC, &c1, xrc ? NULL : &r1, NULL, 16, 0);
+    struct ve_qp *b = xrc ? rig_qp(&two, IBV_QPT_XRC_RECV, NULL, NULL, NULL, 16, 9)
+                          : rig_qp(&two, IBV_QPT_RC, &c2, &r2, &s, 16, 0);
     struct ibv_sge sge;
     struct ve_wr wr;
     struct softib_cqe cqe;
 
-    world_connect(a, b, &plain);
+    rig_connect(a, b, &plain);
     wr = send_of(&sge, 64, 1, IBV_WR_SEND);
     wr.qpn = s.s->number;
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     usleep(5000);
     none_left();
     for (unsigned i = 0; i < 8; i++)
-        MUST(!world_srq_recv(&s, i, dst + 64 * i, 64, k2));
+        MUST(!rig_srq_recv(&s, i, dst + 64 * i, 64, k2));
     expect(&c1, 1, IBV_WC_SUCCESS);
-    cqe = world_next(&r2);
+    cqe = rig_next(&r2);
     MUST(cqe.wr_id == 0 && cqe.qpn == b->s->qpn);
     wr = send_of(&sge, 64, 2, IBV_WR_RDMA_WRITE);
     wr.qpn = s.s->number;
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     expect(&c1, 2, IBV_WC_SUCCESS);
     if (xrc) {
         wr.qpn = s.s->number + 1000;
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
         expect(&c1, 2, IBV_WC_REM_INV_REQ_ERR);
     } else {
         wr.rkey ^= 1;
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
         expect(&c1, 2, IBV_WC_REM_ACCESS_ERR);
     }
-    MUST(world_state(b) == IBV_QPS_ERR && s.s->tail - s.s->head == 7); /* what is shared is not flushed */
+    MUST(rig_state(b) == IBV_QPS_ERR && s.s->tail - s.s->head == 7); /* what is shared is not flushed */
     MUST(b->s->process == two.e.w.process && (xrc ? b->s->srq == 0 : b->s->srq == s.at));
     done(a, b);
 }
@@ -437,10 +439,10 @@ static void flush(void)
         both(IBV_QPT_RC, &a, &b, &plain);
         for (unsigned i = 0; i < 16; i++) {
             wr = send_of(&sge, 10, i, IBV_WR_SEND);
-            MUST(!world_post(a, &wr));
-            MUST(!world_recv(a, i, dst, 10, k2));
+            MUST(!rig_post(a, &wr));
+            MUST(!rig_recv(a, i, dst, 10, k2));
         }
-        MUST(world_post(a, &wr) == 12 && world_recv(a, 0, dst, 10, k2) == 12); /* ENOMEM */
+        MUST(rig_post(a, &wr) == 12 && rig_recv(a, 0, dst, 10, k2) == 12); /* ENOMEM */
         MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, IBV_QP_STATE));
         if (reset)
             MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE));
@@ -462,7 +464,7 @@ static void drain(void)
     both(IBV_QPT_RC, &a, &b, &plain);
     MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_SQD }, IBV_QP_STATE));
     wr = send_of(&sge, 10, 1, IBV_WR_RDMA_WRITE);
-    MUST(!world_post(a, &wr));
+    MUST(!rig_post(a, &wr));
     none_left();
     MUST(!ve_modify(a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS }, IBV_QP_STATE));
     expect(&c1, 1, IBV_WC_SUCCESS);
@@ -479,9 +481,9 @@ static void *writes(void *argument)
     struct softib_cqe cqe;
     struct ve_wr wr = send_of(&sge, 4096, 1, IBV_WR_RDMA_WRITE);
 
-    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE) && world_state(a) == IBV_QPS_RTS) {
-        MUST(!world_post(a, &wr));
-        cqe = world_next(&c1);
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE) && rig_state(a) == IBV_QPS_RTS) {
+        MUST(!rig_post(a, &wr));
+        cqe = rig_next(&c1);
         MUST(cqe.status == IBV_WC_SUCCESS || cqe.status == IBV_WC_REM_ACCESS_ERR);
     }
     return NULL;
@@ -493,12 +495,12 @@ static void dereg(void)
         struct ve_qp *a, *b;
         pthread_t thread;
 
-        k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+        k2 = rig_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
         memset(src, 1, sizeof src);
         both(IBV_QPT_RC, &a, &b, &plain);
         MUST(!pthread_create(&thread, NULL, writes, a));
         usleep(200);
-        world_dereg(&two, k2);
+        rig_dereg(&two, k2);
         memset(dst, 2, sizeof dst);
         usleep(100);
         for (unsigned i = 0; i < sizeof dst; i++)
@@ -556,7 +558,7 @@ static int step(struct ve_qp *q, int to, int mask)
 
 static void to_state(struct ve_qp *q, int state)
 {
-    static const int way[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+    static const int states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
     struct ibv_sge sge;
     struct ve_wr wr;
 
@@ -564,17 +566,17 @@ static void to_state(struct ve_qp *q, int state)
         MUST(!step(q, IBV_QPS_ERR, 0));
     if (state == IBV_QPS_RESET || state == IBV_QPS_ERR)
         return;
-    for (int i = 0; i < 3 && world_state(q) != (enum ibv_qp_state)state; i++)
-        MUST(!step(q, way[i], needs(q->s->type, (int)world_state(q), way[i])));
+    for (int i = 0; i < 3 && rig_state(q) != (enum ibv_qp_state)state; i++)
+        MUST(!step(q, states[i], needs(q->s->type, (int)rig_state(q), states[i])));
     if (state == IBV_QPS_SQD)
         MUST(!step(q, state, 0));
     if (state == IBV_QPS_SQE) {
         wr = send_of(&sge, 10, 1, IBV_WR_SEND);
         sge.lkey ^= 1;
-        MUST(!world_post(q, &wr));
+        MUST(!rig_post(q, &wr));
         expect(&c1, 1, IBV_WC_LOC_PROT_ERR);
     }
-    MUST(world_state(q) == (enum ibv_qp_state)state && q->state == (enum ibv_qp_state)state);
+    MUST(rig_state(q) == (enum ibv_qp_state)state && q->state == (enum ibv_qp_state)state);
 }
 
 static void states(void)
@@ -586,12 +588,12 @@ static void states(void)
         for (int from = IBV_QPS_RESET; from <= IBV_QPS_ERR; from++)
             for (int to = IBV_QPS_RESET; to <= IBV_QPS_ERR; to++)
                 for (int bit = -1; bit <= 20; bit++) { /* all that it needs; without one; with IBV_QP_CAP */
-                    struct ve_qp *q = world_qp(&one, types[t], t < 4 ? &c1 : NULL, t < 3 ? &r1 : NULL, NULL, 16, 0);
+                    struct ve_qp *q = rig_qp(&one, types[t], t < 4 ? &c1 : NULL, t < 3 ? &r1 : NULL, NULL, 16, 0);
                     int all = needs(types[t], from, to), mask = all < 0 ? 0 : all;
                     bool legal = all >= 0;
 
                     if (from == IBV_QPS_SQE && t >= 2) { /* an error breaks them */
-                        world_destroy(q);
+                        rig_destroy(q);
                         continue;
                     }
                     to_state(q, from);
@@ -600,9 +602,9 @@ static void states(void)
                     else if (bit >= 0 && mask & 1 << bit)
                         mask &= ~(1 << bit), legal = false;
                     MUST(step(q, to, mask) == (legal ? 0 : 22));
-                    MUST(world_state(q) == (enum ibv_qp_state)(legal ? to : from) && q->state == world_state(q));
+                    MUST(rig_state(q) == (enum ibv_qp_state)(legal ? to : from) && q->state == rig_state(q));
                     tried++;
-                    world_destroy(q);
+                    rig_destroy(q);
                 }
     MUST(tried == (5 * 49 - 3 * 7) * 22);
     none_left();
@@ -617,19 +619,19 @@ static const struct {
 int main(int argc, char **argv)
 {
     MUST(argc == 3);
-    world_open(&one, argv[1], 1, 0);
-    world_open(&two, argv[1], 2, 1);
-    c1 = world_cq(&one, 64);
-    r1 = world_cq(&one, 64);
-    c2 = world_cq(&two, 64);
-    r2 = world_cq(&two, 64);
-    k1 = world_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
-    k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+    rig_open(&one, argv[1], 1, 0);
+    rig_open(&two, argv[1], 2, 1);
+    c1 = rig_cq(&one, 64);
+    r1 = rig_cq(&one, 64);
+    c2 = rig_cq(&two, 64);
+    r2 = rig_cq(&two, 64);
+    k1 = rig_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
+    k2 = rig_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
     for (unsigned i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         if (!strcmp(argv[2], scenes[i].name)) {
             scenes[i].run();
-            world_close(&one);
-            world_close(&two);
+            rig_close(&one);
+            rig_close(&two);
             puts("ok");
             return 0;
         }

@@ -2,9 +2,6 @@
  * "keep locks|policy": private memory that is moved at registration keeps what the program asked for it, as the system tells it
  * (/proc/self/smaps, get_mempolicy(2)). "skip" where the system does not let this user ask.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
 
 #include <errno.h>
@@ -71,7 +68,7 @@ static void locks(void)
         puts("skip");
         exit(0);
     }
-    vm_region_add(&r, (uintptr_t)at, (uintptr_t)at + 64 * PAGE, true, true, 0);
+    vm_region_add(&r, (uintptr_t)at, (uintptr_t)at + 64 * PAGE, true, VM_MOVES, 0);
     MUST(r.shared_to - r.shared_from == 64 * PAGE);
     MUST(locked(at, &shared) == -1 && shared);
     MUST(locked(at + 8 * PAGE, &shared) == 64 && shared);
@@ -103,16 +100,16 @@ static void policies(void)
         exit(0);
     }
     MUST(policy(at) == 0 && policy(at + 8 * PAGE) == BIND);
-    vm_region_add(&r, (uintptr_t)at, (uintptr_t)at + 64 * PAGE, true, true, 0);
+    vm_region_add(&r, (uintptr_t)at, (uintptr_t)at + 64 * PAGE, true, VM_MOVES, 0);
     MUST(r.shared_to - r.shared_from == 64 * PAGE && locked(at, &shared) == -1 && shared);
     MUST(policy(at) == 0 && policy(at + 8 * PAGE) == BIND && policy(at + 23 * PAGE) == BIND && policy(at + 24 * PAGE) == 0);
     vm_region_drop(&r);
 }
 
-int main(int n, char **words)
+int main(int n, char **arguments)
 {
     MUST(n == 2);
-    if (!strcmp(words[1], "locks"))
+    if (!strcmp(arguments[1], "locks"))
         locks();
     else
         policies();

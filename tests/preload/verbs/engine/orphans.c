@@ -2,8 +2,10 @@
  * "orphans FOLDER SEED ROUNDS": the sender of rendezvous is killed at any moment. The receiver gets the end of every request
  * whose beginning it got: once, and never twice.
  */
+#include "complete.h"
+#include "tag_matching.h"
 #include "abi/abi.h"
-#include "world.h"
+#include "rig.h"
 #include "rng.h"
 
 #include <endian.h>
@@ -36,7 +38,7 @@ static struct meeting {
 } *meeting;
 
 static const char *folder;
-static struct world two;
+static struct rig two;
 static struct cq c2;
 static struct srq pool;
 static struct va_srq list;
@@ -59,7 +61,7 @@ static void wait_until(const uint32_t *word, uint32_t least)
 
 static void sends(uint32_t number)
 {
-    static struct world w;
+    static struct rig w;
     static char src[OCTETS + 64];
     struct ibv_tmh header = { .opcode = IBV_TMH_RNDV, .tag = htobe64(9) };
     struct ibv_sge sge = { (uintptr_t)src, sizeof header + sizeof(struct ibv_rvh), 0 };
@@ -68,28 +70,28 @@ static void sends(uint32_t number)
     struct cq cq, received;
     struct ve_qp *a;
 
-    world_open(&w, folder, number, 0);
-    cq = world_cq(&w, 64);
-    received = world_cq(&w, 64);
-    sge.lkey = world_mr(&w, src, sizeof src, ALL_ACCESS, DOMAIN);
+    rig_open(&w, folder, number, 0);
+    cq = rig_cq(&w, 64);
+    received = rig_cq(&w, 64);
+    sge.lkey = rig_mr(&w, src, sizeof src, ALL_ACCESS, DOMAIN);
     data.rkey = htobe32(sge.lkey);
     memcpy(src, &header, sizeof header);
     memcpy(src + sizeof header, &data, sizeof data);
-    a = world_qp(&w, IBV_QPT_RC, &cq, &received, NULL, 16, 0);
+    a = rig_qp(&w, IBV_QPT_RC, &cq, &received, NULL, 16, 0);
     meeting->qpn = a->s->qpn;
     __atomic_store_n(&meeting->state, 1, __ATOMIC_RELEASE);
     wait_until(&meeting->state, 2);
-    MUST(!world_init(a, ALL_ACCESS) && !world_rtr(a, meeting->peer, 2, &plain) && !world_rts(a, &plain));
+    MUST(!rig_init(a, ALL_ACCESS) && !rig_rtr(a, meeting->peer, 2, &plain) && !rig_rts(a, &plain));
     for (uint32_t n = 0; n < IDS; n++) {
         if (n != meeting->without_receive) /* the FIN of this one, and of those behind it, waits */
-            MUST(!world_recv(a, n, src, 16, sge.lkey));
-        MUST(!world_post(a, &wr));
+            MUST(!rig_recv(a, n, src, 16, sge.lkey));
+        MUST(!rig_post(a, &wr));
         __atomic_store_n(&meeting->sent, n + 1, __ATOMIC_RELEASE);
         if (n >= meeting->without_receive)
             break;
-        world_next(&received);
+        rig_next(&received);
         memcpy(src, &header, sizeof header);
-        world_next(&cq);
+        rig_next(&cq);
     }
     for (;;)
         pause();
@@ -118,7 +120,7 @@ static void collect(int ms, bool all)
     bool open = all;
 
     do {
-        while (world_poll(&c2, &cqe, open ? 100 : ms)) {
+        while (rig_poll(&c2, &cqe, open ? 100 : ms)) {
             uint8_t what = cqe.flags & IBV_WC_TM_MATCH ? BEGUN : ENDED;
 
             MUST(cqe.opcode == IBV_WC_TM_RECV && cqe.wr_id < next_id && !(seen[cqe.wr_id] & (what | ENDED)));
@@ -145,8 +147,8 @@ static pid_t begin(uint32_t number)
         sends(number);
     add_tags();
     wait_until(&meeting->state, 1);
-    b = world_qp(&two, IBV_QPT_RC, &c2, &c2, &pool, 16, 0);
-    MUST(!world_init(b, ALL_ACCESS) && !world_rtr(b, meeting->qpn, 1, &plain) && !world_rts(b, &plain));
+    b = rig_qp(&two, IBV_QPT_RC, &c2, &c2, &pool, 16, 0);
+    MUST(!rig_init(b, ALL_ACCESS) && !rig_rtr(b, meeting->qpn, 1, &plain) && !rig_rts(b, &plain));
     meeting->peer = b->s->qpn;
     __atomic_store_n(&meeting->state, 2, __ATOMIC_RELEASE);
     wait_until(&meeting->sent, 1);
@@ -171,14 +173,14 @@ static void one_round(uint32_t number)
     kill_it(pid);
     collect(0, true);
     collect(120, false); /* and no second end; a look of the timer's thread is in it */
-    world_destroy(b);
+    rig_destroy(b);
 }
 
 /* It is killed where its process would be between two stores: what the records say then is played. */
 static void between(uint32_t number, bool settled)
 {
     struct softib_tags *tags = vm_at(&va_engine.w, pool.s->tags);
-    struct softib_rndv_record *owed = vm_at(&va_engine.w, tags->owed);
+    struct softib_rndv_record *rndv_log = vm_at(&va_engine.w, tags->rndv_log);
     struct ve_engine ghost = va_engine;
     struct softib_cqe end = { .opcode = IBV_WC_TM_RECV, .flags = IBV_WC_TM_DATA_VALID };
     uint32_t before = incomplete;
@@ -189,19 +191,19 @@ static void between(uint32_t number, bool settled)
         wait_until(&meeting->sent, meeting->without_receive < IDS ? meeting->without_receive + 1 : IDS);
         rest_us(50000);
         collect(0, false);
-        if (__atomic_load_n(&owed->owner, __ATOMIC_ACQUIRE))
+        if (__atomic_load_n(&rndv_log->owner, __ATOMIC_ACQUIRE))
             break;
         kill_it(pid);
         collect(0, true);
-        world_destroy(b);
+        rig_destroy(b);
         number++;
     } while (true);
     kill(pid, SIGSTOP);
-    ghost.w.owner = owed->owner;
+    ghost.w.owner = rndv_log->owner;
     if (settled) { /* it has completed the request, and not closed the record */
-        end.wr_id = owed->wr_id;
-        end.qpn = end.owner = owed->qpn;
-        ve_rndv_log_settling(&ghost, pool.s, owed);
+        end.wr_id = rndv_log->wr_id;
+        end.qpn = end.owner = rndv_log->qpn;
+        ve_rndv_log_settling(&ghost, pool.s, rndv_log);
         ve_complete(&ghost, pool.s->cq, &end, false);
     } else { /* it has written a record, and not taken the tag */
         const struct softib_tag *entry = ve_tag_entry(&va_engine, tags, tags->head);
@@ -211,14 +213,14 @@ static void between(uint32_t number, bool settled)
     }
     kill_it(pid);
     collect(0, true);
-    for (uint32_t i = 0; i < tags->owed_high; i++)
-        for (int n = 0; __atomic_load_n(&owed[i].owner, __ATOMIC_ACQUIRE); n++) {
+    for (uint32_t i = 0; i < tags->rndv_log_high; i++)
+        for (int n = 0; __atomic_load_n(&rndv_log[i].owner, __ATOMIC_ACQUIRE); n++) {
             MUST(n < 300000);
             rest_us(100);
         }
     collect(0, false);
     MUST(incomplete == before + !settled);
-    world_destroy(b);
+    rig_destroy(b);
 }
 
 int main(int argc, char **argv)
@@ -230,14 +232,14 @@ int main(int argc, char **argv)
     random_ = strtoull(argv[2], NULL, 10) + 88172645463325252ull;
     meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     MUST(meeting != MAP_FAILED);
-    world_open(&two, folder, 2, 1);
+    rig_open(&two, folder, 2, 1);
     va_engine = two.e;
-    c2 = world_cq(&two, 4096);
-    pool = world_srq(&two, 64, 0, NULL);
+    c2 = rig_cq(&two, 4096);
+    pool = rig_srq(&two, 64, 0, NULL);
     pool.s->cq = c2.at;
     list.s = pool.s;
     MUST(!va_make_tags(pool.s, 2 * IDS));
-    k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+    k2 = rig_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
     between(1000, true);
     between(2000, false);
     for (uint32_t i = 0; i < rounds; i++)

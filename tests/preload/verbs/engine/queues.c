@@ -1,5 +1,9 @@
 /* Places in queues, and what happens to queues while others use them; "queues FOLDER SCENE". */
-#include "world.h"
+#include "complete.h"
+#include "members.h"
+#include "modify.h"
+#include "timer.h"
+#include "rig.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +12,7 @@
 #define DEPTH 16
 #define ROUNDS 400
 
-static struct world one, two;
+static struct rig one, two;
 static struct cq c1, c2, r1, r2;
 static char src[4096], dst[4096];
 static uint32_t k1, k2;
@@ -21,7 +25,7 @@ static int post(struct ve_qp *q, enum ibv_wr_opcode op, uint64_t id, bool signal
     struct ve_wr wr = { .wr_id = id, .opcode = op, .flags = signaled ? IBV_SEND_SIGNALED : 0, .sges = 1, .sge = &sge,
                         .remote = (uintptr_t)dst, .rkey = k2 };
 
-    return world_post(q, &wr);
+    return rig_post(q, &wr);
 }
 
 static void end(struct ve_qp *q, int state)
@@ -32,14 +36,14 @@ static void end(struct ve_qp *q, int state)
 }
 
 /* A place is free when its completion is polled, or that of one behind it (10.8.5.1); against a count. */
-static void places(void)
+static void wqes(void)
 {
-    struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
-    struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
+    struct ve_qp *a = rig_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
+    struct ve_qp *b = rig_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
     uint64_t rng_state = 88172645463325252ull, posted = 0, freed = 0, refused = 0, seen = 0;
     struct softib_cqe cqe;
 
-    world_connect(a, b, &plain);
+    rig_connect(a, b, &plain);
     for (int step = 0; step < 20000; step++) {
         rng_state ^= rng_state << 13, rng_state ^= rng_state >> 7, rng_state ^= rng_state << 17;
         if (rng_state % 4) {
@@ -49,7 +53,7 @@ static void places(void)
             MUST(error == (posted - freed == DEPTH ? ENOMEM : 0));
             refused += error == ENOMEM;
             posted += !error;
-        } else if (world_poll(&c1, &cqe, 0)) {
+        } else if (rig_poll(&c1, &cqe, 0)) {
             MUST(cqe.wr_id >= freed && cqe.wr_id < posted);
             freed = cqe.wr_id + 1;
             seen++;
@@ -58,20 +62,20 @@ static void places(void)
     MUST(refused > 500 && seen > 500 && posted > seen);
     end(a, IBV_QPS_RESET);
     end(b, IBV_QPS_RESET);
-    world_connect(a, b, &plain);
+    rig_connect(a, b, &plain);
     for (unsigned i = 0; i < DEPTH; i++) /* reset forgets; now requests wait for a receive: the same places */
         MUST(!post(a, IBV_WR_SEND, i, false));
     MUST(post(a, IBV_WR_SEND, DEPTH, true) == ENOMEM);
     end(a, IBV_QPS_ERR);
     MUST(post(a, IBV_WR_SEND, DEPTH, true) == ENOMEM); /* all were flushed, none was polled */
     for (unsigned i = 0; i < DEPTH; i++) {
-        cqe = world_next(&c1);
+        cqe = rig_next(&c1);
         MUST(cqe.wr_id == i && cqe.status == IBV_WC_WR_FLUSH_ERR);
         MUST(!post(a, IBV_WR_SEND, DEPTH + i, false));
         MUST(post(a, IBV_WR_SEND, 0, false) == ENOMEM);
     }
-    world_destroy(a);
-    world_destroy(b);
+    rig_destroy(a);
+    rig_destroy(b);
 }
 
 static uint64_t oldest; /* generation of the QP that may still complete */
@@ -85,7 +89,7 @@ static void *polls(void *argument)
         uint64_t least = __atomic_load_n(&oldest, __ATOMIC_ACQUIRE);
         struct softib_cqe cqe;
 
-        if (!world_poll(&c1, &cqe, 0))
+        if (!rig_poll(&c1, &cqe, 0))
             continue;
         MUST(cqe.status == IBV_WC_SUCCESS && cqe.wr_id >= least);
         __atomic_fetch_add(&got, 1, __ATOMIC_RELAXED);
@@ -96,13 +100,13 @@ static void *polls(void *argument)
 /* When reset has returned nobody gets a completion of before, also who was just polling. */
 static void purge(void)
 {
-    struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
-    struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
+    struct ve_qp *a = rig_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
+    struct ve_qp *b = rig_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
     pthread_t thread;
 
     pthread_create(&thread, NULL, polls, NULL);
     for (uint64_t round = 0; round < ROUNDS || __atomic_load_n(&got, __ATOMIC_RELAXED) < ROUNDS; round++) {
-        world_connect(a, b, &plain);
+        rig_connect(a, b, &plain);
         for (unsigned i = 0; i < DEPTH; i++)
             MUST(!post(a, IBV_WR_RDMA_WRITE, round, true));
         end(a, IBV_QPS_RESET);
@@ -112,31 +116,31 @@ static void purge(void)
     __atomic_store_n(&over, true, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
     MUST(!ve_cq(&one.e, c1.at)->overrun); /* what is purged takes no room */
-    world_destroy(a);
-    world_destroy(b);
+    rig_destroy(a);
+    rig_destroy(b);
 }
 
 static uint32_t target; /* QPN that senders send to */
-static struct ve_ah way = { .attr = { .dlid = 2, .port_num = 1 } };
+static struct ve_ah handle = { .attr = { .dlid = 2, .port_num = 1 } };
 
 static void *datagrams(void *argument)
 {
-    struct ve_qp *q = world_qp(&one, IBV_QPT_UD, &c1, &r1, NULL, DEPTH, 0);
+    struct ve_qp *q = rig_qp(&one, IBV_QPT_UD, &c1, &r1, NULL, DEPTH, 0);
     struct ibv_sge sge = { (uintptr_t)src, 8, k1 };
     struct softib_cqe cqe;
 
     (void)argument;
-    world_datagrams(q);
+    rig_datagrams(q);
     while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-        struct ve_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge, .ah = &way,
+        struct ve_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge, .ah = &handle,
                             .qpn = __atomic_load_n(&target, __ATOMIC_ACQUIRE), .qkey = 0x11 };
 
         wr.imm = wr.qpn;
-        MUST(!world_post(q, &wr));
-        cqe = world_next(&c1);
+        MUST(!rig_post(q, &wr));
+        cqe = rig_next(&c1);
         MUST(cqe.status == IBV_WC_SUCCESS);
     }
-    world_destroy(q);
+    rig_destroy(q);
     return NULL;
 }
 
@@ -147,20 +151,20 @@ static void destroy(void)
     uint64_t arrived = 0;
     struct softib_cqe cqe;
 
-    pthread_mutex_init(&way.lock, NULL);
+    pthread_mutex_init(&handle.lock, NULL);
     pthread_create(&thread, NULL, datagrams, NULL);
     for (unsigned round = 0; round < ROUNDS || (!arrived && round < 1000 * ROUNDS); round++) {
-        struct ve_qp *b = world_qp(&two, IBV_QPT_UD, &c2, &r2, NULL, DEPTH, 0);
+        struct ve_qp *b = rig_qp(&two, IBV_QPT_UD, &c2, &r2, NULL, DEPTH, 0);
         uint32_t qpn = b->s->qpn;
 
-        world_datagrams(b);
+        rig_datagrams(b);
         for (unsigned i = 0; i < DEPTH; i++)
-            MUST(!world_recv(b, i, dst, 100, k2));
+            MUST(!rig_recv(b, i, dst, 100, k2));
         __atomic_store_n(&target, qpn, __ATOMIC_RELEASE);
-        for (unsigned i = 0; i < 4 && world_poll(&r2, &cqe, round % 3); i++, arrived++)
+        for (unsigned i = 0; i < 4 && rig_poll(&r2, &cqe, round % 3); i++, arrived++)
             MUST(cqe.qpn == qpn && cqe.imm == qpn && cqe.wr_id < DEPTH && cqe.status == IBV_WC_SUCCESS);
-        world_destroy(b);
-        MUST(!world_poll(&r2, &cqe, 0)); /* nothing of it is left, and nothing comes */
+        rig_destroy(b);
+        MUST(!rig_poll(&r2, &cqe, 0)); /* nothing of it is left, and nothing comes */
     }
     __atomic_store_n(&over, true, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
@@ -171,18 +175,18 @@ static void *writes(void *argument)
 {
     (void)argument;
     while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-        struct ve_qp *a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
+        struct ve_qp *a = rig_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, DEPTH, 0);
         struct softib_cqe cqe = { .status = IBV_WC_SUCCESS };
 
-        MUST(!world_init(a, ALL_ACCESS) && !world_rtr(a, __atomic_load_n(&target, __ATOMIC_ACQUIRE), 2, &impatient));
-        MUST(!world_rts(a, &impatient));
+        MUST(!rig_init(a, ALL_ACCESS) && !rig_rtr(a, __atomic_load_n(&target, __ATOMIC_ACQUIRE), 2, &impatient));
+        MUST(!rig_rts(a, &impatient));
         __atomic_store_n(&oldest, a->s->qpn, __ATOMIC_RELEASE); /* whom `target` expects */
         while (cqe.status == IBV_WC_SUCCESS && !__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
             MUST(!post(a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, true));
-            cqe = world_next(&c1);
+            cqe = rig_next(&c1);
         }
         MUST(cqe.status == IBV_WC_SUCCESS || cqe.status == IBV_WC_RETRY_EXC_ERR);
-        world_destroy(a);
+        rig_destroy(a);
     }
     return NULL;
 }
@@ -196,18 +200,18 @@ static void disconnect(void)
 
     pthread_create(&thread, NULL, writes, NULL);
     for (unsigned round = 0; round < ROUNDS || (!arrived && round < 100 * ROUNDS); round++) {
-        struct ve_qp *b = world_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
+        struct ve_qp *b = rig_qp(&two, IBV_QPT_RC, &c2, &r2, NULL, DEPTH, 0);
 
-        MUST(!world_init(b, ALL_ACCESS));
+        MUST(!rig_init(b, ALL_ACCESS));
         __atomic_store_n(&target, b->s->qpn, __ATOMIC_RELEASE);
         usleep(round % 4 * 100);
-        MUST(!world_rtr(b, (uint32_t)__atomic_load_n(&oldest, __ATOMIC_ACQUIRE), 1, &plain));
+        MUST(!rig_rtr(b, (uint32_t)__atomic_load_n(&oldest, __ATOMIC_ACQUIRE), 1, &plain));
         for (unsigned i = 0; i < DEPTH; i++)
-            MUST(!world_recv(b, i, dst, 100, k2));
-        for (unsigned i = 0; i < 4 && world_poll(&r2, &cqe, round % 3); i++, arrived++)
+            MUST(!rig_recv(b, i, dst, 100, k2));
+        for (unsigned i = 0; i < 4 && rig_poll(&r2, &cqe, round % 3); i++, arrived++)
             MUST(cqe.qpn == b->s->qpn && cqe.status == IBV_WC_SUCCESS);
-        world_destroy(b);
-        MUST(!world_poll(&r2, &cqe, 0));
+        rig_destroy(b);
+        MUST(!rig_poll(&r2, &cqe, 0));
     }
     __atomic_store_n(&over, true, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
@@ -217,7 +221,7 @@ static void disconnect(void)
 /* Who adds dies with the lock: before anything, while it writes, when the completion is there and does not count yet. */
 static void inherited(uint32_t from)
 {
-    struct cq c = world_cq(&two, DEPTH);
+    struct cq c = rig_cq(&two, DEPTH);
     struct softib_cq *s = ve_cq(&one.e, c.at);
     struct softib_cqe *ring = vm_at(&one.e.w, s->ring), cqe;
     uint64_t added = 0, polled = 0;
@@ -235,11 +239,11 @@ static void inherited(uint32_t from)
             __atomic_store_n(&at->seq, ve_cqe_seq(s->producer), __ATOMIC_RELEASE);
         }
         if (round % 3 == 0) {
-            MUST(world_poll(&c, &cqe, 0) == (round % 4 == 3));
+            MUST(rig_poll(&c, &cqe, 0) == (round % 4 == 3));
             MUST(round % 4 != 3 || cqe.wr_id == polled++);
         }
         ve_complete(&one.e, c.at, &(struct softib_cqe){ .wr_id = added++, .opcode = IBV_WC_RECV }, false);
-        while (world_poll(&c, &cqe, 0))
+        while (rig_poll(&c, &cqe, 0))
             MUST(cqe.wr_id == polled++);
         MUST(polled == added && s->producer == s->consumer && s->producer == from + (uint32_t)added && !s->overrun);
     }
@@ -290,25 +294,25 @@ static void members(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} scenes[] = { { "places", places }, { "purge", purge }, { "destroy", destroy }, { "disconnect", disconnect },
+} scenes[] = { { "wqes", wqes }, { "purge", purge }, { "destroy", destroy }, { "disconnect", disconnect },
                { "inherits", inherits }, { "members", members } };
 
 int main(int argc, char **argv)
 {
     MUST(argc == 3);
-    world_open(&one, argv[1], 1, 0);
-    world_open(&two, argv[1], 2, 1);
-    c1 = world_cq(&one, 256);
-    r1 = world_cq(&one, 256);
-    c2 = world_cq(&two, 256);
-    r2 = world_cq(&two, 1024);
-    k1 = world_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
-    k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+    rig_open(&one, argv[1], 1, 0);
+    rig_open(&two, argv[1], 2, 1);
+    c1 = rig_cq(&one, 256);
+    r1 = rig_cq(&one, 256);
+    c2 = rig_cq(&two, 256);
+    r2 = rig_cq(&two, 1024);
+    k1 = rig_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
+    k2 = rig_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
         if (!strcmp(argv[2], scenes[i].name)) {
             scenes[i].run();
-            world_close(&one);
-            world_close(&two);
+            rig_close(&one);
+            rig_close(&two);
             puts("ok");
         }
     return 0;

@@ -2,7 +2,8 @@
  * "own FOLDER post|timer ROUNDS": when dereg has returned, no request of the own process copies to the region any more, whoever
  * executes it: a thread that posts, or the timer's. READs come to it without end, and its last octets are looked at.
  */
-#include "world.h"
+#include "qp.h"
+#include "rig.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 #define AREA (4 << 20)
 #define TAIL 65536
 
-static struct world one, two;
+static struct rig one, two;
 static struct cq c1, c2;
 static struct ve_qp *a, *b;
 static char *to, *from;
@@ -41,12 +42,12 @@ static void *reads(void *argument)
     struct ibv_sge sge = { (uintptr_t)to, AREA, k1 };
     struct ve_wr wr = { .opcode = IBV_WR_RDMA_READ, .sges = 1, .sge = &sge, .remote = (uintptr_t)from, .rkey = k2 };
 
-    while (world_state(a) == IBV_QPS_RTS) {
+    while (rig_state(a) == IBV_QPS_RTS) {
         uint32_t before = completed();
 
         if (by_timer)
             stub_cut(true);
-        MUST(!world_post(a, &wr));
+        MUST(!rig_post(a, &wr));
         if (by_timer)
             stub_cut(false);
         for (int i = 0; completed() == before; i++) {
@@ -64,39 +65,39 @@ static void one_round(uint32_t round)
     pthread_t thread;
     uint32_t before = __atomic_load_n(&done, __ATOMIC_ACQUIRE);
 
-    k1 = world_mr(&one, to, AREA, ALL_ACCESS, DOMAIN);
-    a = world_qp(&one, IBV_QPT_RC, &c1, &c1, NULL, 4, 0);
-    b = world_qp(&two, IBV_QPT_RC, &c2, &c2, NULL, 4, 0);
-    world_connect(a, b, &plain);
+    k1 = rig_mr(&one, to, AREA, ALL_ACCESS, DOMAIN);
+    a = rig_qp(&one, IBV_QPT_RC, &c1, &c1, NULL, 4, 0);
+    b = rig_qp(&two, IBV_QPT_RC, &c2, &c2, NULL, 4, 0);
+    rig_connect(a, b, &plain);
     MUST(!pthread_create(&thread, NULL, reads, NULL));
     for (int i = 0; __atomic_load_n(&done, __ATOMIC_ACQUIRE) == before; i++) {
         MUST(i < 300000);
         rest_us(100);
     }
     rest_us(round * 37 % 1500);
-    world_dereg(&one, k1);
+    rig_dereg(&one, k1);
     memset(to + AREA - TAIL, 'c', TAIL);
     rest_us(3000);
     for (size_t i = AREA - TAIL; i < AREA; i++)
         MUST(to[i] == 'c');
     pthread_join(thread, NULL);
-    world_destroy(a);
-    world_destroy(b);
+    rig_destroy(a);
+    rig_destroy(b);
 }
 
 int main(int argc, char **argv)
 {
     MUST(argc == 4);
     by_timer = !strcmp(argv[2], "timer");
-    world_open(&one, argv[1], 1, 0);
-    world_open(&two, argv[1], 2, 1);
-    c1 = world_cq(&one, 64);
-    c2 = world_cq(&two, 64);
+    rig_open(&one, argv[1], 1, 0);
+    rig_open(&two, argv[1], 2, 1);
+    c1 = rig_cq(&one, 64);
+    c2 = rig_cq(&two, 64);
     to = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     from = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MUST(to != MAP_FAILED && from != MAP_FAILED);
     memset(from, 'w', AREA);
-    k2 = world_mr(&two, from, AREA, ALL_ACCESS, DOMAIN);
+    k2 = rig_mr(&two, from, AREA, ALL_ACCESS, DOMAIN);
     for (int i = 0; i < atoi(argv[3]); i++)
         one_round((uint32_t)i);
     puts("ok");

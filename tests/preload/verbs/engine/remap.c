@@ -2,7 +2,9 @@
  * Registered private memory that becomes shared: `remap SCENE`. No fabric; the other side of a region is its file, opened as
  * a peer opens it.
  */
-#include "memory.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "peer_mappings.h"
 #include "remap.h"
 
 #include <fcntl.h>
@@ -36,7 +38,7 @@ static char *fresh(size_t length)
 
 static void add(struct vm_region *r, void *at, size_t length)
 {
-    vm_region_add(r, (uintptr_t)at, (uintptr_t)at + length, true, true, 0);
+    vm_region_add(r, (uintptr_t)at, (uintptr_t)at + length, true, VM_MOVES, 0);
 }
 
 static size_t shared(const struct vm_region *r)
@@ -85,7 +87,7 @@ static bool filled(const char *at, size_t length, unsigned seed)
 static void whole_pages(void)
 {
     char *at = fresh(64 * PAGE), *peer;
-    struct vm_region r, all, again;
+    struct vm_region r, all, second;
 
     fill(at, 64 * PAGE, 1);
     add(&r, at + 100, 20 * PAGE);
@@ -96,15 +98,15 @@ static void whole_pages(void)
     MUST(!memcmp(at + PAGE + 5, "peer", 4));
     memcpy(at + 2 * PAGE, "mine", 4);
     MUST(!memcmp(peer + PAGE, "mine", 4));
-    add(&again, at + 3 * PAGE, 2 * PAGE); /* one file for both */
-    MUST(again.inode == r.inode && again.file_at == 2 * PAGE && shared(&again) == 2 * PAGE);
+    add(&second, at + 3 * PAGE, 2 * PAGE); /* one file for both */
+    MUST(second.inode == r.inode && second.file_at == 2 * PAGE && shared(&second) == 2 * PAGE);
     add(&all, at, 64 * PAGE); /* the pages at the edges are another region's: peers may be writing there */
     MUST(all.shared_from == (uintptr_t)at + 21 * PAGE && all.shared_to == (uintptr_t)at + 64 * PAGE);
     vm_region_drop(&r);
     vm_region_drop(&all);
-    memcpy(peer + 2 * PAGE, "left", 4); /* `again` holds it */
+    memcpy(peer + 2 * PAGE, "left", 4); /* `second` holds it */
     MUST(!memcmp(at + 3 * PAGE, "left", 4));
-    vm_region_drop(&again);
+    vm_region_drop(&second);
     fill(at, 64 * PAGE, 2);
     add(&all, at, 64 * PAGE); /* files without a name: moved once more */
     MUST(shared(&all) == 64 * PAGE && all.inode != r.inode && filled(at, 64 * PAGE, 2));
@@ -194,14 +196,14 @@ static void forks(void)
 {
     size_t length = 300 * PAGE;
     char *at = fresh(length), *dropped = fresh(length);
-    struct vm_region r, gone;
+    struct vm_region r, dropped_region;
     int status;
 
     fill(at, length, 0);
     fill(dropped, length, 7);
     add(&r, at, length);
-    add(&gone, dropped, length);
-    vm_region_drop(&gone);
+    add(&dropped_region, dropped, length);
+    vm_region_drop(&dropped_region);
     mprotect(dropped, PAGE, PROT_NONE);
     mprotect(dropped + PAGE, PAGE, PROT_READ);
     if (!fork()) {
@@ -459,10 +461,10 @@ static const struct {
     { "descriptors", descriptors }, { "mappings", mappings },
 };
 
-int main(int n, char **words)
+int main(int n, char **arguments)
 {
     for (unsigned i = 0; n == 2 && i < sizeof scenes / sizeof *scenes; i++) {
-        if (strcmp(words[1], scenes[i].name))
+        if (strcmp(arguments[1], scenes[i].name))
             continue;
         scenes[i].run();
         puts("ok");

@@ -1,5 +1,5 @@
 /* A fabric of two ports for the engine alone: row 0 with LID 1 and row 1 with LID 2. `stub_cut` loses everything. */
-#include "world.h"
+#include "rig.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,19 +20,19 @@ void stub_cut(bool yes)
     __atomic_fetch_add(&head.epoch, 1, __ATOMIC_SEQ_CST);
 }
 
-static enum sv_reason way_of(const struct sv_route_key *way, uint32_t *dest)
+static enum sv_reason reason_of(const struct sv_route_key *route, uint32_t *dest)
 {
-    bool there = way->dlid >= 1 && way->dlid <= 2 && !__atomic_load_n(&cut, __ATOMIC_SEQ_CST);
+    bool there = route->dlid >= 1 && route->dlid <= 2 && !__atomic_load_n(&cut, __ATOMIC_SEQ_CST);
 
-    *dest = there ? way->dlid - 1u : SV_NO_PORT;
+    *dest = there ? route->dlid - 1u : SV_NO_PORT;
     return there ? SV_OK : SV_NO_ROUTE;
 }
 
-enum sv_reason sv_path_walk(const struct sv_shared_fabric *board, const struct sv_route_key *way, struct sv_path *path)
+enum sv_reason sv_path_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_path *path)
 {
-    (void)board;
+    (void)fabric;
     memset(path, 0, sizeof *path);
-    return path->reason = way_of(way, &path->dest);
+    return path->reason = reason_of(route, &path->dest);
 }
 
 int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2])
@@ -43,14 +43,14 @@ int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const
     flow->loss[0][0] = stub_loss[0];
     flow->loss[1][0] = stub_loss[1];
     flow->epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
-    flow->reason[0] = (uint8_t)way_of(forward, &flow->dest);
-    flow->reason[1] = (uint8_t)(back ? way_of(back, &none) : SV_OK);
+    flow->reason[0] = (uint8_t)reason_of(forward, &flow->dest);
+    flow->reason[1] = (uint8_t)(back ? reason_of(back, &none) : SV_OK);
     return 0;
 }
 
-int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *way, const uint32_t qp[2])
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *route, const uint32_t qp[2])
 {
-    (void)tree, (void)way, (void)qp;
+    (void)tree, (void)route, (void)qp;
     flow->epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
     return 0;
 }
@@ -60,11 +60,11 @@ void sv_flow_end(struct sv_flow *flow)
     (void)flow;
 }
 
-int sv_tree_walk(const struct sv_shared_fabric *board, const struct sv_route_key *way, struct sv_tree *tree)
+int sv_tree_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_tree *tree)
 {
     static uint32_t everybody[] = { 0, 1 };
 
-    (void)board, (void)way;
+    (void)fabric, (void)route;
     tree->dests = everybody;
     tree->dests_n = 2;
     return 0;
@@ -97,15 +97,15 @@ uint32_t sv_port_row(const struct sv_device *device, unsigned portnum)
     return portnum == 1 ? device->node : SV_NO_PORT;
 }
 
-void sv_qkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t qkey, const uint32_t qp[2])
+void sv_qkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t qkey, const uint32_t qp[2])
 {
-    (void)port, (void)way, (void)qkey, (void)qp;
+    (void)port, (void)route, (void)qkey, (void)qp;
     __atomic_fetch_add(&stub_qkeys, 1, __ATOMIC_RELAXED);
 }
 
-void sv_pkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t pkey, const uint32_t qp[2])
+void sv_pkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t pkey, const uint32_t qp[2])
 {
-    (void)port, (void)way, (void)pkey, (void)qp;
+    (void)port, (void)route, (void)pkey, (void)qp;
     __atomic_fetch_add(&stub_pkeys, 1, __ATOMIC_RELAXED);
 }
 
@@ -118,19 +118,19 @@ struct sv_wire_size sv_wire_size_of(enum sv_message message, unsigned flags, uin
 }
 
 /* No lanes: nothing is paced. */
-bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links)
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
 {
-    (void)track, (void)egress, (void)links;
+    (void)path, (void)egress, (void)links;
     return false;
 }
 
-void sv_timed_path_free(struct sv_timed_path *track)
+void sv_timed_path_free(struct sv_timed_path *path)
 {
-    (void)track;
+    (void)path;
 }
 
-uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets)
+uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets)
 {
-    (void)track, (void)octets;
+    (void)path, (void)octets;
     return now;
 }

@@ -1,6 +1,7 @@
 /* Tag matching, one scene a law; "tags FOLDER SCENE". The list is the application's side of it, too: abi/tags.c. */
+#include "tag_matching.h"
 #include "abi/abi.h"
-#include "world.h"
+#include "rig.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -22,7 +23,7 @@ uint32_t va_power_of_two(uint32_t n)
 #define MATCHED (IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID)
 #define PLACES 64
 
-static struct world one, two; /* `two` has the list, and its engine is va_engine */
+static struct rig one, two; /* `two` has the list, and its engine is va_engine */
 static struct cq c1, c2, r1;
 static struct srq pool;
 static struct va_srq list;
@@ -34,21 +35,21 @@ static const struct options plain = { .timeout = 16, .retry_cnt = 2, .rnr_retry 
 
 static void begin(const char *folder, uint32_t max)
 {
-    world_open(&one, folder, 1, 0);
-    world_open(&two, folder, 2, 1);
+    rig_open(&one, folder, 1, 0);
+    rig_open(&two, folder, 2, 1);
     va_engine = two.e;
-    c1 = world_cq(&one, 256);
-    r1 = world_cq(&one, 256);
-    c2 = world_cq(&two, 4096);
-    pool = world_srq(&two, PLACES, 0, NULL);
+    c1 = rig_cq(&one, 256);
+    r1 = rig_cq(&one, 256);
+    c2 = rig_cq(&two, 4096);
+    pool = rig_srq(&two, PLACES, 0, NULL);
     pool.s->cq = c2.at;
     list.s = pool.s;
     MUST(!va_make_tags(pool.s, max));
-    k1 = world_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
-    k2 = world_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
-    a = world_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, 64, 0);
-    b = world_qp(&two, IBV_QPT_RC, &c2, &c2, &pool, 64, 0);
-    world_connect(a, b, &plain);
+    k1 = rig_mr(&one, src, sizeof src, ALL_ACCESS, DOMAIN);
+    k2 = rig_mr(&two, dst, sizeof dst, ALL_ACCESS, DOMAIN);
+    a = rig_qp(&one, IBV_QPT_RC, &c1, &r1, NULL, 64, 0);
+    b = rig_qp(&two, IBV_QPT_RC, &c2, &c2, &pool, 64, 0);
+    rig_connect(a, b, &plain);
 }
 
 static struct ibv_ops_wr ops(enum ibv_ops_wr_opcode opcode, uint64_t id, bool sync)
@@ -83,7 +84,7 @@ static int add(uint64_t id, uint64_t tag, uint64_t mask, uint32_t octets, bool s
 
 static struct softib_cqe expect(const struct cq *c, uint32_t opcode, uint64_t id, enum ibv_wc_status status, uint32_t flags)
 {
-    struct softib_cqe cqe = world_next(c);
+    struct softib_cqe cqe = rig_next(c);
 
     if (cqe.opcode != opcode || cqe.wr_id != id || cqe.status != status || cqe.flags != flags)
         fprintf(stderr, "opcode %u wr_id %lu status %u flags %u, not %u %lu %u %u\n", cqe.opcode, cqe.wr_id, cqe.status,
@@ -108,7 +109,7 @@ static int send_tagged(enum ibv_tmh_op op, uint64_t tag, uint32_t octets, uint64
     struct ve_wr wr = { .wr_id = id, .opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge };
 
     memcpy(src, &header, sizeof header);
-    return world_post(a, &wr);
+    return rig_post(a, &wr);
 }
 
 static int send_rendezvous(uint64_t tag, uint32_t rkey, uint32_t octets)
@@ -142,7 +143,7 @@ static void matching(void)
         MUST(dst[0] == (char)i && dst[39] == (char)i && !dst[40]);
     }
     for (uint64_t i = 10; i < 13; i++)
-        MUST(!world_srq_recv(&pool, i, dst, 100, k2));
+        MUST(!rig_srq_recv(&pool, i, dst, 100, k2));
     MUST(!send_tagged(IBV_TMH_EAGER, 0x1234, 40, 7));
     sent();
     cqe = expect(&c2, IBV_WC_TM_RECV, 10, IBV_WC_SUCCESS, 0);
@@ -165,7 +166,7 @@ static void phases(void)
     MUST(!add(1, 1, ~0ull, 100, true, NULL));
     expect(&c2, IBV_WC_TM_ADD, 1, IBV_WC_SUCCESS, 0);
     for (uint64_t i = 10; i < 14; i++)
-        MUST(!world_srq_recv(&pool, i, dst, 100, k2));
+        MUST(!rig_srq_recv(&pool, i, dst, 100, k2));
     MUST(!send_tagged(IBV_TMH_EAGER, 2, 1, 7));
     sent();
     expect(&c2, IBV_WC_TM_RECV, 10, IBV_WC_SUCCESS, 0);
@@ -201,28 +202,28 @@ static void rendezvous(void)
     struct softib_cqe cqe;
     struct ibv_tmh *fin = (void *)src;
 
-    for (int turn = 0; turn < 2; turn++) {
+    for (int round = 0; round < 2; round++) {
         memset(dst, 0, sizeof dst);
         for (int i = 64; i < 5064; i++)
-            src[i] = (char)(i + turn);
+            src[i] = (char)(i + round);
         MUST(!add(1, 9, ~0ull, 5000, true, NULL));
         expect(&c2, IBV_WC_TM_ADD, 1, IBV_WC_SUCCESS, 0);
-        if (!turn)
-            MUST(!world_recv(a, 20, src, 16, k1));
+        if (!round)
+            MUST(!rig_recv(a, 20, src, 16, k1));
         MUST(!send_rendezvous(9, k1, 5000));
         sent();
         cqe = expect(&c2, IBV_WC_TM_RECV, 1, IBV_WC_SUCCESS, IBV_WC_TM_MATCH);
         MUST(cqe.byte_len == 5000 && tag_of(&cqe) == 9);
-        if (turn) {
-            MUST(!world_poll(&r1, &cqe, 20) && !world_poll(&c2, &cqe, 1)); /* no receive for the FIN */
-            MUST(!world_recv(a, 20, src, 16, k1));
+        if (round) {
+            MUST(!rig_poll(&r1, &cqe, 20) && !rig_poll(&c2, &cqe, 1)); /* no receive for the FIN */
+            MUST(!rig_recv(a, 20, src, 16, k1));
         }
         cqe = expect(&r1, IBV_WC_RECV, 20, IBV_WC_SUCCESS, 0);
         MUST(cqe.byte_len == 16 && fin->opcode == IBV_TMH_FIN && fin->app_ctx == 0x55AA && be64toh(fin->tag) == 9);
         cqe = expect(&c2, IBV_WC_TM_RECV, 1, IBV_WC_SUCCESS, IBV_WC_TM_DATA_VALID);
         MUST(cqe.byte_len == 5000 && !memcmp(dst, src + 64, 5000) && !dst[5000]);
     }
-    MUST(!world_srq_recv(&pool, 10, dst, 100, k2) && !send_rendezvous(8, k1, 100)); /* unexpected: left to software */
+    MUST(!rig_srq_recv(&pool, 10, dst, 100, k2) && !send_rendezvous(8, k1, 100)); /* unexpected: left to software */
     sent();
     expect(&c2, IBV_WC_TM_RECV, 10, IBV_WC_SUCCESS, 0);
     seen = 1;
@@ -233,7 +234,7 @@ static void rendezvous(void)
     sent();
     expect(&c2, IBV_WC_TM_RECV, 2, IBV_WC_SUCCESS, IBV_WC_TM_MATCH);
     expect(&c2, IBV_WC_TM_RECV, 2, IBV_WC_TM_RNDV_INCOMPLETE, IBV_WC_TM_DATA_VALID);
-    MUST(world_state(a) == IBV_QPS_ERR && world_state(b) == IBV_QPS_ERR);
+    MUST(rig_state(a) == IBV_QPS_ERR && rig_state(b) == IBV_QPS_ERR);
 }
 
 /* Against a list that is plainly searched: random tags and masks, deletions, synchronizations, until the list is full. */
@@ -250,7 +251,7 @@ static void model(void)
 
         rng_state ^= rng_state << 13, rng_state ^= rng_state >> 7, rng_state ^= rng_state << 17;
         while (posted - taken < 8)
-            MUST(!world_srq_recv(&pool, 1000000 + posted++, dst, 100, k2));
+            MUST(!rig_srq_recv(&pool, 1000000 + posted++, dst, 100, k2));
         if (rng_state % 8 < 3) {
             uint64_t mask = (rng_state >> 8) % 4 ? 7 : 3, tag = (rng_state >> 16) & mask;
             uint32_t handle;
@@ -267,7 +268,7 @@ static void model(void)
             wr = ops(IBV_WR_TAG_DEL, step, false);
             wr.tm.handle = entry[i].handle;
             MUST(!change(&wr));
-            cqe = world_next(&c2);
+            cqe = rig_next(&c2);
             MUST(cqe.opcode == IBV_WC_TM_DEL && cqe.status == IBV_WC_SUCCESS && cqe.wr_id == step);
             memmove(&entry[i], &entry[i + 1], (--n - i) * sizeof entry[0]);
             armed -= i < armed;
@@ -313,7 +314,7 @@ static void *sends(void *argument)
 /* One sends while the other changes the list: every message arrives once, at an entry or at a receive. */
 static void race(void)
 {
-    unsigned matched = 0, plainly = 0, added = 0, deleted = 0, late = 0, posted = 0;
+    unsigned matched = 0, plainly = 0, added = 0, deleted = 0, waited = 0, posted = 0;
     uint32_t handle = 0;
     pthread_t thread;
 
@@ -322,7 +323,7 @@ static void race(void)
         struct softib_cqe cqe;
 
         for (; posted - plainly < PLACES; posted++)
-            MUST(!world_srq_recv(&pool, 1, dst + 4096, 100, k2));
+            MUST(!rig_srq_recv(&pool, 1, dst + 4096, 100, k2));
         if (added - matched - deleted < 4) {
             struct ibv_ops_wr wr = ops(IBV_WR_TAG_DEL, 3, true);
 
@@ -332,17 +333,17 @@ static void race(void)
             if (added % 5 == 0)
                 MUST(!change(&wr));
         }
-        while (world_poll(&c2, &cqe, 0)) {
+        while (rig_poll(&c2, &cqe, 0)) {
             MUST(cqe.status == IBV_WC_SUCCESS || (cqe.opcode == IBV_WC_TM_DEL && cqe.status == IBV_WC_TM_ERR));
             matched += cqe.opcode == IBV_WC_TM_RECV && cqe.flags == MATCHED;
             plainly += cqe.opcode == IBV_WC_TM_RECV && !cqe.flags;
             deleted += cqe.opcode == IBV_WC_TM_DEL && cqe.status == IBV_WC_SUCCESS;
-            late += cqe.status == IBV_WC_TM_ERR;
+            waited += cqe.status == IBV_WC_TM_ERR;
             seen = (uint16_t)plainly;
         }
     }
     pthread_join(thread, NULL);
-    MUST(matched && plainly && matched + plainly == MANY && late < added);
+    MUST(matched && plainly && matched + plainly == MANY && waited < added);
 }
 
 static const struct {
@@ -360,12 +361,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
         if (!strcmp(argv[2], scenes[i].name)) {
             scenes[i].run();
-            MUST(!world_poll(&c1, &cqe, 5) && !world_poll(&c2, &cqe, 5) && !world_poll(&r1, &cqe, 5));
-            world_destroy(a);
-            world_destroy(b);
+            MUST(!rig_poll(&c1, &cqe, 5) && !rig_poll(&c2, &cqe, 5) && !rig_poll(&r1, &cqe, 5));
+            rig_destroy(a);
+            rig_destroy(b);
             va_free_tags(pool.s);
-            world_close(&one);
-            world_close(&two);
+            rig_close(&one);
+            rig_close(&two);
             puts("ok");
         }
     return 0;

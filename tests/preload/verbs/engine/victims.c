@@ -4,7 +4,10 @@
  * is printed. "fork NUMBER CHILD AMOUNT" does so in a process that forks, whose child takes as much again as CHILD; both are
  * killed. "stay NUMBER TARGET": this process itself enters as NUMBER and keeps a hazard on TARGET; "go": lets it go.
  */
-#include "memory.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "locks.h"
+#include "number_table.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -65,7 +68,7 @@ static void take(struct vm_heap *w, int amount)
     }
 }
 
-static int victim(const char *folder, uint32_t number, uint32_t child, int amount, int tell)
+static int victim(const char *folder, uint32_t number, uint32_t child, int amount, int ready_fd)
 {
     static struct vm_heap w;
 
@@ -75,7 +78,7 @@ static int victim(const char *folder, uint32_t number, uint32_t child, int amoun
     if (child && !fork()) {
         vm_renumber(&w, child, 0);
         take(&w, amount);
-        if (write(tell, "", 1) != 1)
+        if (write(ready_fd, "", 1) != 1)
             return 1;
         kill(getpid(), SIGKILL);
     }
@@ -84,7 +87,7 @@ static int victim(const char *folder, uint32_t number, uint32_t child, int amoun
     wake_socket(&w, 1);
     wake_socket(&w, 2);
     vm_lock(&w, &vm_head(&w)->member_lock); /* dies with a lock held, too */
-    if (write(tell, "", 1) != 1)
+    if (write(ready_fd, "", 1) != 1)
         return 1;
     for (;;)
         pause();
@@ -115,16 +118,16 @@ static void kill_one(const char *folder, uint32_t number, uint32_t child, int am
 
 int main(int argc, char **argv)
 {
-    static struct vm_heap own;
+    static struct vm_heap heap;
     uint64_t *hazard = NULL;
     char line[100];
     unsigned number, other, amount;
 
     while (argc == 2 && fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "stay %u %u", &number, &other) == 2) {
-            if (vm_open(&own, argv[1], number, 0))
+            if (vm_open(&heap, argv[1], number, 0))
                 return 1;
-            hazard = vm_hazard(&own, other, false);
+            hazard = vm_hazard(&heap, other, false);
             puts("stays");
         } else if (!strncmp(line, "go", 2) && hazard) {
             vm_hazard_end(hazard);

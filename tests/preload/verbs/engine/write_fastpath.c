@@ -2,7 +2,15 @@
  * "again FOLDER SEED STEPS short|long": small writes to where the last went while everything that they depend on changes between
  * them. "long" never takes the short way (engine/write_fastpath.c). Says what became of all: both ways must say the same.
  */
-#include "world.h"
+#include "complete.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "keys.h"
+#include "modify.h"
+#include "peer_mappings.h"
+#include "quiesce.h"
+#include "write_fastpath.h"
+#include "rig.h"
 #include "rng.h"
 
 #include <fcntl.h>
@@ -15,11 +23,11 @@
 #define AREA (3 * PAGE) /* the page in the middle is a file's, which peers map; the others are private */
 #define PIECE 256
 
-static struct world one, two;
+static struct rig one, two;
 static struct cq c1, c2;
 static struct ve_qp *a, *b;
 static char *area, path[200];
-static uint32_t key, way_changes;
+static uint32_t key, path_changes;
 static uint64_t seen = 14695981039346656037ull; /* FNV-1a of all that was seen */
 static struct softib_cell cells[2] __attribute__((aligned(256)));
 static const struct options quick = { .timeout = 1, .retry_cnt = 0, .rnr_retry = 7, .min_rnr = 1, .psn = 0xFFFFF0 };
@@ -54,7 +62,7 @@ static void lay(bool anew)
     struct softib_key *k;
 
     if (anew)
-        key = world_mr(&two, area, 1, ALL_ACCESS, DOMAIN);
+        key = rig_mr(&two, area, 1, ALL_ACCESS, DOMAIN);
     k = vm_key(&two.e.w, key);
     vm_key_give(k);
     ve_quiesce(&two.e);
@@ -77,7 +85,7 @@ static void drop(void)
     vm_free(&two.e.w, k->file, sizeof(struct softib_file));
     k->file = 0;
     __atomic_fetch_add(&vm_head(&two.e.w)->drops, 1, __ATOMIC_RELEASE);
-    world_dereg(&two, key);
+    rig_dereg(&two, key);
 }
 
 static void reset(struct ve_qp *q)
@@ -94,9 +102,9 @@ static void connect_both(void)
 
     reset(a);
     reset(b);
-    while (world_poll(&c1, &cqe, 0))
+    while (rig_poll(&c1, &cqe, 0))
         ;
-    world_connect(a, b, &quick);
+    rig_connect(a, b, &quick);
     a->flow.cell = &cells[1];
 }
 
@@ -123,7 +131,7 @@ static void change(void)
     case 5:
         stub_cut(true); /* the way is another one, or the same again */
         stub_cut(false);
-        way_changes++;
+        path_changes++;
         break;
     case 6:
         b->s->pkey = some(2) ? 0xFFFF : 0x8002;
@@ -142,8 +150,8 @@ static void change(void)
         ve_quiesce(&two.e);
         break;
     default:
-        world_destroy(b);
-        b = world_qp(&two, IBV_QPT_RC, &c2, &c2, NULL, 8, 0);
+        rig_destroy(b);
+        b = rig_qp(&two, IBV_QPT_RC, &c2, &c2, NULL, 8, 0);
         connect_both();
         lay(false);
     }
@@ -159,17 +167,17 @@ static bool write_some(uint32_t step, bool is_long)
     struct ve_wr wr = { .wr_id = step, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED, .sges = 1,
                         .sge = sge, .rkey = some(40) ? key : key ^ 1 };
     struct softib_cqe cqe;
-    bool again, cut = !some(30);
+    bool repeat, cut = !some(30);
 
     memset(data, (int)some(256), sizeof data);
     wr.remote = k->iova + (some(3) ? some((uint32_t)room) : some(2) ? room + some(3) - 1 : (uint64_t)0 - some(2));
     wr.sges += is_long; /* a part without octets */
-    again = ve_is_write_fast(a, &wr);
-    MUST(!again || !is_long);
+    repeat = ve_is_write_fast(a, &wr);
+    MUST(!repeat || !is_long);
     if (cut)
         stub_cut(true);
-    MUST(!world_post(a, &wr));
-    cqe = world_next(&c1);
+    MUST(!rig_post(a, &wr));
+    cqe = rig_next(&c1);
     if (cut)
         stub_cut(false);
     MUST(!cut || cqe.status == IBV_WC_RETRY_EXC_ERR);
@@ -178,17 +186,17 @@ static bool write_some(uint32_t step, bool is_long)
     see(area, AREA);
     see(&a->sq_psn, sizeof a->sq_psn);
     see(&b->s->rq_psn, sizeof b->s->rq_psn);
-    see(cells[1].packets, sizeof cells[1].packets + sizeof cells[1].words);
+    see(cells[1].packets, sizeof cells[1].packets + sizeof cells[1].dwords);
     if (cqe.status != IBV_WC_SUCCESS)
         connect_both();
     if (k->key != key)
         lay(false);
-    return again && cqe.status == IBV_WC_SUCCESS;
+    return repeat && cqe.status == IBV_WC_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
-    uint32_t steps, again = 0;
+    uint32_t steps, repeat = 0;
     int fd;
 
     MUST(argc == 5);
@@ -199,23 +207,23 @@ int main(int argc, char **argv)
     MUST(fd >= 0 && !ftruncate(fd, PAGE));
     area = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MUST(area != MAP_FAILED && mmap(area + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == area + PAGE);
-    cells[1].place = 1;
-    world_open(&one, argv[1], 1, 0);
-    world_open(&two, argv[1], 2, 1);
-    c1 = world_cq(&one, 16);
-    c2 = world_cq(&two, 16);
-    a = world_qp(&one, IBV_QPT_RC, &c1, &c1, NULL, 8, 0);
-    b = world_qp(&two, IBV_QPT_RC, &c2, &c2, NULL, 8, 0);
+    cells[1].index = 1;
+    rig_open(&one, argv[1], 1, 0);
+    rig_open(&two, argv[1], 2, 1);
+    c1 = rig_cq(&one, 16);
+    c2 = rig_cq(&two, 16);
+    a = rig_qp(&one, IBV_QPT_RC, &c1, &c1, NULL, 8, 0);
+    b = rig_qp(&two, IBV_QPT_RC, &c2, &c2, NULL, 8, 0);
     connect_both();
     lay(true);
     for (uint32_t step = 0; step < steps; step++) {
         if (!some(4))
             change();
-        again += write_some(step, !strcmp(argv[4], "long"));
+        repeat += write_some(step, !strcmp(argv[4], "long"));
         if (!some(16))
             vm_maps_tidy(&one.e.w);
     }
-    MUST(way_changes > steps / 400);
-    printf("%016llx %llu %u\n", (unsigned long long)seen, (unsigned long long)cells[1].packets[0], again);
+    MUST(path_changes > steps / 400);
+    printf("%016llx %llu %u\n", (unsigned long long)seen, (unsigned long long)cells[1].packets[0], repeat);
     return 0;
 }

@@ -59,7 +59,7 @@ static int until_dead(int side, struct host *h, struct ibv_qp *qp, struct ibv_cq
     uint32_t out = 0;
     struct ibv_wc wc;
 
-    tell(&mine->state, 2);
+    set_flag(&mine->state, 2);
     while (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) < 2 && !__atomic_load_n(&s->dead, __ATOMIC_ACQUIRE))
         nanosleep(&(struct timespec){ 0, 20000 }, NULL); /* a request to a QP that is not ready yet is lost */
     for (;;) {
@@ -74,7 +74,7 @@ static int until_dead(int side, struct host *h, struct ibv_qp *qp, struct ibv_cq
                     fprintf(stderr, "kind %u: %s, dead %u\n", s->round.kind, ibv_wc_status_str(wc.status), s->dead);
                     abort();
                 }
-                __atomic_store_n(&s->told_ns, now_ns(), __ATOMIC_RELEASE);
+                __atomic_store_n(&s->reported_ns, now_ns(), __ATOMIC_RELEASE);
                 __atomic_fetch_add(&s->starved_ns, starved_ns() - before, __ATOMIC_RELAXED);
                 MUST(__atomic_load_n(&s->dead, __ATOMIC_ACQUIRE)); /* not before it was killed */
                 while (--out) {
@@ -120,7 +120,7 @@ static int by_hand(int side)
     mine->lid = h.port.lid;
     mine->rkey = mr->rkey;
     mine->address = (uintptr_t)buffer;
-    tell(&mine->state, 1);
+    set_flag(&mine->state, 1);
     while (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) < 1)
         if (__atomic_load_n(&s->dead, __ATOMIC_ACQUIRE))
             goto end; /* it died before it was there */
@@ -154,7 +154,7 @@ static void fork_peer(int side)
     if (!pid)
         _exit(s->round.kind == BY_CM ? by_cm(s, side) : by_hand(side));
     mine->pid = pid;
-    tell(&mine->forked, s->number);
+    set_flag(&mine->forked, s->number);
 }
 
 static void reap_peer(int side)
@@ -186,7 +186,7 @@ static void pause_us(uint64_t us)
 }
 
 struct sums {
-    uint32_t told, by_cm, silent, early, late;
+    uint32_t reported, by_cm, silent, early, overdue;
     double worst;           /* of the allowed time */
     uint64_t moved;
 };
@@ -206,9 +206,9 @@ static void one_round(uint64_t *random, struct sums *sums)
     early = s->round.kind != BY_CM && !(next_random(random) % 10);
     s->limit_ns = (s->round.retry_cnt + 1) * 4 * (4096ull << s->round.timeout);
     s->dead = 0;
-    s->told_ns = s->killed_ns = s->starved_ns = 0;
+    s->reported_ns = s->killed_ns = s->starved_ns = 0;
     s->place[0].state = s->place[1].state = 0;
-    tell(&s->number, s->number + 1);
+    set_flag(&s->number, s->number + 1);
     fork_peer(0);
     wait_for(&s->place[1].forked, s->number);
     while (!early && (__atomic_load_n(&s->place[0].state, __ATOMIC_ACQUIRE) < 2 ||
@@ -219,7 +219,7 @@ static void one_round(uint64_t *random, struct sums *sums)
     pause_us(next_random(random) % (early ? 20000 : 4000));
     before = starved_ns();
     s->killed_ns = now_ns();
-    tell(&s->dead, 1);
+    set_flag(&s->dead, 1);
     MUST(!kill(s->place[victim].pid, SIGKILL));
     __atomic_fetch_add(&s->starved_ns, starved_ns() - before, __ATOMIC_RELAXED);
     reap_peer(0);
@@ -238,22 +238,22 @@ static void one_round(uint64_t *random, struct sums *sums)
     }
     sums->moved += s->place[0].moved + s->place[1].moved;
     sums->early += early;
-    sums->silent += !s->told_ns;
+    sums->silent += !s->reported_ns;
     if (s->round.kind == BY_CM) {
         sums->by_cm++;
-        MUST(s->told_ns);
-    } else if (s->told_ns) {
+        MUST(s->reported_ns);
+    } else if (s->reported_ns) {
         /* Who is killed ends when it has a processor again. */
-        double part = ((double)s->told_ns - (double)s->place[victim].ended_ns - (double)s->starved_ns) / (double)s->limit_ns;
+        double part = ((double)s->reported_ns - (double)s->place[victim].ended_ns - (double)s->starved_ns) / (double)s->limit_ns;
 
-        sums->told++;
-        sums->late += s->told_ns - s->killed_ns > s->limit_ns;
+        sums->reported++;
+        sums->overdue += s->reported_ns - s->killed_ns > s->limit_ns;
         sums->worst = part > sums->worst ? part : sums->worst;
         if (part > 1)
             fprintf(stderr, "round %u, kind %u, timeout %u, retry %u: told %.1f ms after the end, %.1f after the kill\n",
                     s->number, s->round.kind, s->round.timeout, s->round.retry_cnt,
-                    ((double)s->told_ns - (double)s->place[victim].ended_ns) / 1e6,
-                    (double)(s->told_ns - s->killed_ns) / 1e6);
+                    ((double)s->reported_ns - (double)s->place[victim].ended_ns) / 1e6,
+                    (double)(s->reported_ns - s->killed_ns) / 1e6);
     } else if (!early && reliable(s->round.kind) && (s->round.kind != PASSIVE || victim == 0)) {
         fprintf(stderr, "round %u, kind %u, victim %d: nobody told the survivor\n", s->number, s->round.kind, victim);
         abort();
@@ -274,8 +274,8 @@ int main(int argc, char **argv)
     random = strtoull(argv[4], NULL, 10) * 0x9E3779B97F4A7C15ull | 1;
     for (uint64_t i = 0, count = strtoull(argv[3], NULL, 10); i < count; i++)
         one_round(&random, &sums);
-    tell(&s->over, 1);
-    printf("rounds %u\ntold %u\ncm %u\nsilent %u\nearly %u\nlate %u\nmoved %llu\nworst %d\n", s->number, sums.told, sums.by_cm,
-           sums.silent, sums.early, sums.late, (unsigned long long)sums.moved, (int)(sums.worst * 1000));
+    set_flag(&s->over, 1);
+    printf("rounds %u\ntold %u\ncm %u\nsilent %u\nearly %u\nlate %u\nmoved %llu\nworst %d\n", s->number, sums.reported, sums.by_cm,
+           sums.silent, sums.early, sums.overdue, (unsigned long long)sums.moved, (int)(sums.worst * 1000));
     return 0;
 }

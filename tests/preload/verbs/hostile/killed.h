@@ -25,7 +25,7 @@ struct shared {
     struct round round;
     uint32_t number, over;  /* round under way; 0: none */
     uint32_t dead;          /* the victim is killed */
-    uint64_t killed_ns, told_ns, limit_ns;
+    uint64_t killed_ns, reported_ns, limit_ns;
     uint64_t starved_ns;    /* without a processor in between: who kills, and who is told */
     struct place place[2];
 };

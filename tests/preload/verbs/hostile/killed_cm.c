@@ -68,7 +68,7 @@ static struct rdma_cm_id *meet_by_cm(struct shared *s, int side, struct rdma_eve
         *listener = id;
         MUST(!rdma_bind_addr(id, (struct sockaddr *)&address) && !rdma_listen(id, 1));
         s->place[0].ip = address.sin_addr.s_addr;
-        tell(&s->place[0].state, 1);
+        set_flag(&s->place[0].state, 1);
         expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST, &id);
         make_qp(id, h, cq, mr, &s->place[0]);
         MUST(!rdma_accept(id, &param));
@@ -99,7 +99,7 @@ static void transfer(struct shared *s, int side, struct rdma_event_channel *chan
                      struct ibv_cq *cq, struct ibv_mr *mr)
 {
     uint64_t random = s->round.seed * 2 + (unsigned)side + 88172645463325252ull, end = now_ns() + 30000000000ull;
-    uint32_t out = 0, turn = 0;
+    uint32_t out = 0, step = 0;
     struct ibv_wc wc;
     bool over = false;
 
@@ -113,10 +113,10 @@ static void transfer(struct shared *s, int side, struct rdma_event_channel *chan
             out -= wc.opcode < IBV_WC_RECV && out;
         }
         __atomic_fetch_add(&s->place[side].moved, 1, __ATOMIC_RELAXED);
-        if (!over && ++turn % 16 == 0 && is_ready(channel)) {
+        if (!over && ++step % 16 == 0 && is_ready(channel)) {
             expect(channel, RDMA_CM_EVENT_DISCONNECTED, NULL);
             MUST(__atomic_load_n(&s->dead, __ATOMIC_ACQUIRE));
-            __atomic_store_n(&s->told_ns, now_ns(), __ATOMIC_RELEASE);
+            __atomic_store_n(&s->reported_ns, now_ns(), __ATOMIC_RELEASE);
             rdma_disconnect(id); /* the QP goes to ERR: what is out is flushed */
             over = true;
         }
@@ -134,7 +134,7 @@ int by_cm(struct shared *s, int side)
 
     MUST(channel);
     id = meet_by_cm(s, side, channel, &listener, &h, &cq, &mr);
-    tell(&s->place[side].state, 2);
+    set_flag(&s->place[side].state, 2);
     wait_for(&s->place[!side].state, 2);
     transfer(s, side, channel, id, &h, cq, mr);
     rdma_destroy_qp(id);

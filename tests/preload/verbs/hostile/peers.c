@@ -131,7 +131,7 @@ void wait_for(const uint32_t *flag, uint32_t value)
     }
 }
 
-void tell(uint32_t *flag, uint32_t value)
+void set_flag(uint32_t *flag, uint32_t value)
 {
     __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }

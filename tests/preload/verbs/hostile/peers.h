@@ -55,7 +55,7 @@ int await(struct ibv_cq *cq, struct ibv_wc *wc, int ms);
 void *meet(const char *path, size_t octets);
 /* Waits until `*flag` is `value`, a minute at most. */
 void wait_for(const uint32_t *flag, uint32_t value);
-void tell(uint32_t *flag, uint32_t value);
+void set_flag(uint32_t *flag, uint32_t value);
 uint64_t now_ns(void);
 /* Time that this thread was ready to run and had no processor (/proc/thread-self/schedstat), ns. */
 uint64_t starved_ns(void);

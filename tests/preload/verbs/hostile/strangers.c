@@ -62,7 +62,7 @@ static void make(struct side *mine)
     mine->rkey = mr->rkey;
     mine->address = (uintptr_t)memory;
     mine->lid = h.port.lid;
-    tell(&mine->ready, 1);
+    set_flag(&mine->ready, 1);
 }
 
 static struct link link_of(unsigned slot, const struct side *other, uint16_t pkey)
@@ -88,7 +88,7 @@ static void victim(void)
         for (unsigned j = 0; j < DEPTH; j++)
             post_receive(qps[i], j, memory + ROOM * (1 + j), ROOM, mr->lkey);
     }
-    tell(&s->victim.ready, 2);
+    set_flag(&s->victim.ready, 2);
     do {
         over = __atomic_load_n(&s->over, __ATOMIC_ACQUIRE);
         while (ibv_poll_cq(common_cq, 1, &wc) == 1) {
@@ -196,7 +196,7 @@ static void attacker(uint64_t count, uint64_t seed)
         printf("%s %s %llu\n", kinds[i / TYPES].name, i % TYPES == 0 ? "rc" : i % TYPES == 1 ? "uc" : "ud",
                (unsigned long long)tried[i]);
     printf("qkeys %llu\n", (unsigned long long)qkeys);
-    tell(&s->over, 1);
+    set_flag(&s->over, 1);
 }
 
 int main(int argc, char **argv)

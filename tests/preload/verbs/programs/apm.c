@@ -23,7 +23,7 @@ static int step;
 static uint8_t bit;
 static bool ports;
 
-static void tell(const void *what, size_t octets)
+static void publish(const void *what, size_t octets)
 {
     char path[300], made[310];
     FILE *file;
@@ -53,7 +53,7 @@ static void meet(void)
     char octet = 0;
 
     step++;
-    tell(&octet, 1);
+    publish(&octet, 1);
     learn(other, &octet, 1);
 }
 
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     mine = (struct end){ .qpn = qp->qp_num, .lid = rig_lid(context, 1), .rkey = mr->rkey, .address = (uintptr_t)buffer };
     mine.alternate = ports ? rig_lid(context, 2) : (uint16_t)(mine.lid + !bit);
     mine.lid += bit;
-    tell(&mine, sizeof mine);
+    publish(&mine, sizeof mine);
     learn(other, &its, sizeof its);
     connect_both();
     meet();

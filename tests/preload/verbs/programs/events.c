@@ -46,7 +46,7 @@ static void post_receives(int n)
         rig_recv(qp, (uintptr_t)area, sizeof area, mr->lkey);
 }
 
-static void send_burst(unsigned n)
+static void send_several(unsigned n)
 {
     for (unsigned i = 1; i <= n; i++) {
         struct ibv_sge sge = { (uintptr_t)area, 1 + some(8), mr->lkey };
@@ -89,7 +89,7 @@ static void fetch_event(void)
 }
 
 /* Until the other's burst is here. */
-static void wait_for_burst(bool solicited)
+static void wait_for_several(bool solicited)
 {
     struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
 
@@ -116,7 +116,7 @@ static void wait_for_burst(bool solicited)
 
 #define MANY 40 /* more than a socket's queue holds (net.unix.max_dgram_qlen) */
 
-static void many(struct ibv_context *context, int turns)
+static void many(struct ibv_context *context, int rounds)
 {
     struct ibv_pd *pd = ibv_alloc_pd(context);
     struct ibv_comp_channel *one = ibv_create_comp_channel(context);
@@ -137,7 +137,7 @@ static void many(struct ibv_context *context, int turns)
         rig_rtr(to[i], 1, from[i]->qp_num, rig_lid(context, 1));
         rig_rts(from[i], 14, 7);
     }
-    for (int turn = 0; turn < turns; turn++) {
+    for (int round_n = 0; round_n < rounds; round_n++) {
         uint64_t seen = 0;
 
         for (int i = 0; i < MANY; i++) {
@@ -161,12 +161,12 @@ static void many(struct ibv_context *context, int turns)
     for (int i = 0; i < MANY; i++)
         MUST(!ibv_destroy_qp(to[i]) && !ibv_destroy_qp(from[i]) && !ibv_destroy_cq(cqs[i]));
     MUST(!poll(&readable, 1, 0) && !ibv_destroy_comp_channel(one));
-    printf("ok %d events\n", turns * MANY);
+    printf("ok %d events\n", rounds * MANY);
 }
 
 int main(int argc, char **argv)
 {
-    int pair[2], status, turns = argc == 3 ? atoi(argv[2]) : 0;
+    int pair[2], status, rounds = argc == 3 ? atoi(argv[2]) : 0;
     bool solicited = argc == 3 && !strcmp(argv[1], "solicited");
     struct end mine = { 0 }, other;
     struct ibv_context *context;
@@ -175,7 +175,7 @@ int main(int argc, char **argv)
 
     MUST(argc == 3 && !socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     if (!strcmp(argv[1], "many")) {
-        many(rig_device(), turns);
+        many(rig_device(), rounds);
         return 0;
     }
     child = fork();
@@ -197,16 +197,16 @@ int main(int argc, char **argv)
     rig_rts(qp, 14, 7);
     post_receives(16);
     MUST(write(line, "", 1) == 1 && recv(line, &status, 1, MSG_WAITALL) == 1);
-    for (int i = 0; i < turns; i++) {
+    for (int i = 0; i < rounds; i++) {
         alarm(60);
         if (child || i)
-            wait_for_burst(solicited);
+            wait_for_several(solicited);
         while (sent_now - completed > 16 - MOST) /* room in the send queue */
             MUST(!take());
-        send_burst(1 + some(MOST));
+        send_several(1 + some(MOST));
     }
     if (!child)
-        wait_for_burst(solicited);
+        wait_for_several(solicited);
     else
         for (; sent_now != completed; take())
             ;

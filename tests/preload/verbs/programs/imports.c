@@ -8,7 +8,7 @@
 
 #define OCTETS 5000
 
-struct told {
+struct handles {
     uint32_t pd, mr, dm, qpn, rkey;
     uint64_t address, target, buffer;
     uint16_t lid;
@@ -35,45 +35,45 @@ static void owner(bool memory)
     struct ibv_mr *mr = ibv_reg_mr(shared, buffer, OCTETS, ALL), *remote = ibv_reg_mr(mine, target, OCTETS, ALL);
     struct ibv_alloc_dm_attr attr = { .length = 8192 };
     struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
-    struct told t = { .pd = shared->handle, .mr = mr->handle, .dm = dm->handle, .qpn = qp->qp_num, .rkey = remote->rkey,
+    struct handles t = { .pd = shared->handle, .mr = mr->handle, .dm = dm->handle, .qpn = qp->qp_num, .rkey = remote->rkey,
                       .buffer = (uintptr_t)buffer, .target = (uintptr_t)target, .lid = rig_lid(context, 1) };
     struct end other;
 
     give(context->cmd_fd);
     say(&t, sizeof t);
-    hear(&other, sizeof other);
+    receive_from_peer(&other, sizeof other);
     rig_init(qp, 1);
     rig_rtr(qp, 1, other.qpn, other.lid);
     rig_rts(qp, 14, 7);
-    turn();
+    pass_on();
     if (memory) {
-        wait_turn(); /* it wrote to the device memory */
+        wait_for_peer(); /* it wrote to the device memory */
         MUST(!ibv_memcpy_from_dm(target, dm, 0, 4096) && !memcmp(target, pattern(expected, 1), 4096));
         pattern(target, 2); /* by RDMA through its region of it */
         MUST(rig_send(qp, cq, IBV_WR_RDMA_WRITE, (uintptr_t)target, 4096, remote->lkey, 4096, other.rkey, 0).status == 0);
-        turn();
+        pass_on();
         MUST(rig_send(qp, cq, IBV_WR_RDMA_READ, (uintptr_t)target, 4096, remote->lkey, 0, other.rkey, 0).status == 0);
         MUST(!memcmp(target, pattern(expected, 1), 4096));
     } else {
         pattern(buffer, 1);
-        turn();
-        wait_turn(); /* it wrote from the region */
+        pass_on();
+        wait_for_peer(); /* it wrote from the region */
         MUST(!memcmp(target, pattern(expected, 1), OCTETS));
         pattern(target, 2);
-        turn();
-        wait_turn(); /* it read into the region */
+        pass_on();
+        wait_for_peer(); /* it read into the region */
         MUST(!memcmp(buffer, pattern(expected, 2), OCTETS));
         pattern(target, 3); /* its QP opens the region, too */
         MUST(rig_send(qp, cq, IBV_WR_RDMA_WRITE, (uintptr_t)target, OCTETS, remote->lkey, t.buffer, mr->rkey, 0).status == 0);
         MUST(!memcmp(buffer, pattern(expected, 3), OCTETS));
-        turn();
-        wait_turn(); /* and it posted a receive there */
+        pass_on();
+        wait_for_peer(); /* and it posted a receive there */
         pattern(target, 4);
         MUST(rig_send(qp, cq, IBV_WR_SEND, (uintptr_t)target, OCTETS, remote->lkey, 0, 0, 0).status == 0);
         MUST(!memcmp(buffer, pattern(expected, 4), OCTETS));
     }
-    turn();
-    wait_turn();
+    pass_on();
+    wait_for_peer();
     MUST(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr) && !ibv_dereg_mr(remote) && !ibv_free_dm(dm) && !ibv_dealloc_pd(shared));
 }
 
@@ -85,11 +85,11 @@ static void importer(bool memory)
     struct ibv_qp *qp;
     struct ibv_mr *mr, *of_dm;
     struct ibv_dm *dm;
-    struct told t;
+    struct handles t;
     struct end mine;
 
     MUST(context);
-    hear(&t, sizeof t);
+    receive_from_peer(&t, sizeof t);
     pd = ibv_import_pd(context, t.pd);
     other = ibv_alloc_pd(context);
     MUST(pd && other && !ibv_import_mr(other, t.mr) && errno == EINVAL); /* another domain's */
@@ -106,32 +106,32 @@ static void importer(bool memory)
     rig_rtr(qp, 1, t.qpn, t.lid);
     rig_rts(qp, 14, 7);
     say(&mine, sizeof mine);
-    wait_turn();
+    wait_for_peer();
     if (memory) {
         MUST(!ibv_memcpy_to_dm(dm, 0, pattern(expected, 1), 4096));
-        turn();
-        wait_turn();
+        pass_on();
+        wait_for_peer();
         MUST(!ibv_memcpy_from_dm(expected, dm, 4096, 4096));
         char *want = malloc(OCTETS);
         MUST(!memcmp(expected, pattern(want, 2), 4096));
     } else {
-        wait_turn();
+        wait_for_peer();
         MUST(rig_send(qp, cq, IBV_WR_RDMA_WRITE, t.buffer, OCTETS, mr->lkey, t.target, t.rkey, 0).status == 0);
-        turn();
-        wait_turn();
+        pass_on();
+        wait_for_peer();
         MUST(rig_send(qp, cq, IBV_WR_RDMA_READ, t.buffer, OCTETS, mr->lkey, t.target, t.rkey, 0).status == 0);
-        turn();
-        wait_turn();
+        pass_on();
+        wait_for_peer();
         rig_recv(qp, t.buffer, OCTETS, mr->lkey);
-        turn();
+        pass_on();
         MUST(rig_poll(cq).status == IBV_WC_SUCCESS);
     }
-    wait_turn();
+    wait_for_peer();
     MUST(!ibv_destroy_qp(qp) && !ibv_dereg_mr(of_dm));
     ibv_unimport_mr(mr);
     ibv_unimport_dm(dm);
     ibv_unimport_pd(pd);
-    turn();
+    pass_on();
 }
 
 /* -- XRC: a target that one process made and the other brings to RTS, with an SRQ of the other -- */
@@ -154,7 +154,7 @@ static void target_owner(int file)
     struct ibv_qp *target = ibv_create_qp_ex(context, &init), *sender = rig_qp(pd, cq, IBV_QPT_XRC_SEND);
     char *buffer = pattern(malloc(OCTETS), 1);
     struct ibv_mr *mr = ibv_reg_mr(pd, buffer, OCTETS, ALL);
-    struct told t = { .qpn = target->qp_num, .rkey = sender->qp_num, .lid = rig_lid(context, 1) };
+    struct handles t = { .qpn = target->qp_num, .rkey = sender->qp_num, .lid = rig_lid(context, 1) };
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr made;
     uint32_t srqn;
@@ -164,15 +164,15 @@ static void target_owner(int file)
     rig_rtr(sender, 1, target->qp_num, t.lid);
     rig_rts(sender, 10, 1);
     say(&t, sizeof t);
-    hear(&srqn, sizeof srqn);
+    receive_from_peer(&srqn, sizeof srqn);
     MUST(!ibv_query_qp(target, &attr, IBV_QP_STATE, &made)); /* what the other did is seen here */
     MUST(attr.qp_state == IBV_QPS_RTS && attr.dest_qp_num == sender->qp_num && attr.min_rnr_timer == 1);
     MUST(rig_send(sender, cq, IBV_WR_SEND, (uintptr_t)buffer, OCTETS, mr->lkey, 0, 0, srqn).status == IBV_WC_SUCCESS);
     MUST(!ibv_destroy_qp(target) && !ibv_close_xrcd(xrcd)); /* the other has it still */
     pattern(buffer, 2);
     MUST(rig_send(sender, cq, IBV_WR_SEND, (uintptr_t)buffer, OCTETS, mr->lkey, 0, 0, srqn).status == IBV_WC_SUCCESS);
-    turn();
-    wait_turn(); /* it has destroyed it */
+    pass_on();
+    wait_for_peer(); /* it has destroyed it */
     MUST(rig_send(sender, cq, IBV_WR_SEND, (uintptr_t)buffer, 8, mr->lkey, 0, 0, srqn).status == IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -192,10 +192,10 @@ static void target_opener(int file)
     struct ibv_qp_open_attr open = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
                                      .qp_type = IBV_QPT_XRC_RECV };
     struct ibv_qp *target;
-    struct told t;
+    struct handles t;
     uint32_t srqn;
 
-    hear(&t, sizeof t);
+    receive_from_peer(&t, sizeof t);
     open.qp_num = t.qpn;
     open.xrcd = strange;
     MUST(!ibv_open_qp(context, &open) && errno == EINVAL); /* not in this domain */
@@ -218,10 +218,10 @@ static void target_opener(int file)
         MUST(wc.status == IBV_WC_SUCCESS && wc.byte_len == OCTETS);
         MUST(!memcmp(buffer + i * OCTETS, pattern(expected, i + 1), OCTETS));
     }
-    wait_turn();
+    wait_for_peer();
     MUST(!ibv_destroy_qp(target) && !ibv_destroy_srq(srq) && !ibv_close_xrcd(xrcd));
     MUST(!ibv_open_qp(context, &open));
-    turn();
+    pass_on();
 }
 
 int main(int argc, char **argv)

@@ -10,7 +10,7 @@
 #define TAIL 65536
 #define PIECE 5000
 
-struct told {
+struct handles {
     uint32_t pd, mr, dm, rkey;
     uint64_t area, target;
 };
@@ -18,7 +18,7 @@ struct told {
 static struct ibv_context *context;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
-static struct told t;
+static struct handles t;
 
 static char *map(void)
 {
@@ -42,12 +42,12 @@ static void meet(struct ibv_pd *pd)
     MUST(qp);
     mine.qpn = qp->qp_num;
     say(&mine, sizeof mine);
-    hear(&other, sizeof other);
+    receive_from_peer(&other, sizeof other);
     rig_init(qp, 1);
     rig_rtr(qp, 1, other.qpn, other.lid);
     rig_rts(qp, 14, 7);
-    turn();
-    wait_turn();
+    pass_on();
+    wait_for_peer();
 }
 
 static enum ibv_wc_status write_from(uint64_t address, uint32_t lkey)
@@ -85,18 +85,18 @@ static void owner_ends(void)
     struct ibv_alloc_dm_attr attr = { .length = 8192 };
     struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
 
-    t = (struct told){ .pd = pd->handle, .mr = mr->handle, .dm = dm->handle, .area = (uintptr_t)area, .rkey = remote->rkey,
+    t = (struct handles){ .pd = pd->handle, .mr = mr->handle, .dm = dm->handle, .area = (uintptr_t)area, .rkey = remote->rkey,
                        .target = (uintptr_t)target };
     memset(area, 1, AREA);
     say(&t, sizeof t);
     meet(pd);
-    wait_turn(); /* it has written from the region, and has one of the device memory */
+    wait_for_peer(); /* it has written from the region, and has one of the device memory */
     MUST(target[PIECE - 1] == 1 && ibv_free_dm(dm) == EBUSY && !ibv_memcpy_to_dm(dm, 0, area, 4096));
-    turn();
-    wait_turn(); /* it has none any more */
+    pass_on();
+    wait_for_peer(); /* it has none any more */
     MUST(!ibv_free_dm(dm) && !ibv_dereg_mr(mr) && !munmap(area, AREA));
-    turn();
-    wait_turn();
+    pass_on();
+    wait_for_peer();
     MUST(!ibv_destroy_qp(qp));
     area = map();
     mr = ibv_reg_mr(pd, area, AREA, ALL);
@@ -105,7 +105,7 @@ static void owner_ends(void)
     t.dm = dm->handle;
     say(&t, sizeof t);
     meet(pd);
-    wait_turn(); /* it has ended both */
+    wait_for_peer(); /* it has ended both */
     MUST(write_from((uintptr_t)area, mr->lkey) == IBV_WC_LOC_PROT_ERR);
     MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL) && errno == EINVAL);
     MUST(ibv_dereg_mr(mr) == ENOENT && ibv_free_dm(dm) == ENOENT && ibv_memcpy_to_dm(dm, 0, target, 4096));
@@ -120,7 +120,7 @@ static void importer_ends(void)
     struct ibv_pd *pd;
     struct ibv_dm *dm;
 
-    hear(&t, sizeof t);
+    receive_from_peer(&t, sizeof t);
     MUST(!ibv_import_pd(context, 0) && errno == EINVAL && !ibv_import_pd(context, 1u << 31) && errno == EINVAL);
     pd = ibv_import_pd(context, t.pd);
     mr = ibv_import_mr(pd, t.mr);
@@ -132,11 +132,11 @@ static void importer_ends(void)
     MUST(write_from(t.area, mr->lkey) == IBV_WC_SUCCESS && !ibv_memcpy_to_dm(dm, 0, octets, 4096));
     MUST(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL) && errno == EINVAL);
     binds_no_window(pd, mr);
-    turn();
-    wait_turn();
+    pass_on();
+    wait_for_peer();
     MUST(!ibv_dereg_mr(of_dm));
-    turn();
-    wait_turn(); /* the owner has ended both */
+    pass_on();
+    wait_for_peer(); /* the owner has ended both */
     MUST(ibv_memcpy_to_dm(dm, 0, octets, 4096) == EINVAL && ibv_memcpy_from_dm(octets, dm, 0, 4096) == EINVAL);
     MUST(!ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_ZERO_BASED) && errno == EINVAL && !ibv_import_dm(context, t.dm));
     MUST(write_from(t.area, mr->lkey) == IBV_WC_LOC_PROT_ERR && !ibv_import_mr(pd, t.mr));
@@ -144,13 +144,13 @@ static void importer_ends(void)
     ibv_unimport_mr(mr);
     ibv_unimport_dm(dm);
     MUST(!ibv_destroy_qp(qp));
-    turn();
-    hear(&t, sizeof t);
+    pass_on();
+    receive_from_peer(&t, sizeof t);
     mr = ibv_import_mr(pd, t.mr);
     dm = ibv_import_dm(context, t.dm);
     meet(pd);
     MUST(mr && dm && !ibv_dereg_mr(mr) && !ibv_free_dm(dm));
-    turn();
+    pass_on();
     MUST(!ibv_destroy_qp(qp));
     ibv_unimport_pd(pd);
 }
@@ -165,48 +165,48 @@ static void owner_mixes(void)
 
     for (int i = 0; i < 3 * PIECE; i++)
         from[i] = (char)(i * 31);
-    t = (struct told){ .pd = pd->handle, .mr = mr->handle, .area = (uintptr_t)area, .rkey = source->rkey, .target = (uintptr_t)from };
+    t = (struct handles){ .pd = pd->handle, .mr = mr->handle, .area = (uintptr_t)area, .rkey = source->rkey, .target = (uintptr_t)from };
     say(&t, sizeof t);
     meet(pd);
-    wait_turn(); /* it has posted its receive */
+    wait_for_peer(); /* it has posted its receive */
     MUST(rig_send(qp, cq, IBV_WR_SEND, (uintptr_t)from, 3 * PIECE, source->lkey, 0, 0, 0).status == IBV_WC_SUCCESS);
     MUST(!memcmp(area + 100, from + PIECE, PIECE) && area[99] == 0 && area[100 + PIECE] == 0);
     memset(area, 0, AREA);
-    turn();
-    wait_turn(); /* it has read into the same places */
+    pass_on();
+    wait_for_peer(); /* it has read into the same places */
     MUST(!memcmp(area + 100, from + PIECE, PIECE) && area[99] == 0 && area[100 + PIECE] == 0);
 }
 
 static void importer_mixes(void)
 {
-    char *own = map(), *want = malloc(3 * PIECE);
+    char *local = map(), *want = malloc(3 * PIECE);
     struct ibv_sge sges[3];
     struct ibv_recv_wr receive = { .sg_list = sges, .num_sge = 3 }, *bad;
     struct ibv_send_wr read = { .sg_list = sges, .num_sge = 3, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED }, *wrong;
     struct ibv_mr *mr, *mine;
     struct ibv_pd *pd;
 
-    hear(&t, sizeof t);
+    receive_from_peer(&t, sizeof t);
     pd = ibv_import_pd(context, t.pd);
     mr = ibv_import_mr(pd, t.mr);
-    mine = ibv_reg_mr(pd, own, AREA, ALL);
-    sges[0] = (struct ibv_sge){ (uintptr_t)own + 10, PIECE, mine->lkey };
+    mine = ibv_reg_mr(pd, local, AREA, ALL);
+    sges[0] = (struct ibv_sge){ (uintptr_t)local + 10, PIECE, mine->lkey };
     sges[1] = (struct ibv_sge){ t.area + 100, PIECE, mr->lkey };
-    sges[2] = (struct ibv_sge){ (uintptr_t)own + 3 * PIECE, PIECE, mine->lkey };
+    sges[2] = (struct ibv_sge){ (uintptr_t)local + 3 * PIECE, PIECE, mine->lkey };
     for (int i = 0; i < 3 * PIECE; i++)
         want[i] = (char)(i * 31);
     meet(pd);
     MUST(!ibv_post_recv(qp, &receive, &bad));
-    turn();
+    pass_on();
     MUST(rig_poll(cq).status == IBV_WC_SUCCESS);
-    MUST(!memcmp(own + 10, want, PIECE) && !memcmp(own + 3 * PIECE, want + 2 * PIECE, PIECE) && own[9] == 0 && own[10 + PIECE] == 0);
-    memset(own, 0, AREA);
-    wait_turn();
+    MUST(!memcmp(local + 10, want, PIECE) && !memcmp(local + 3 * PIECE, want + 2 * PIECE, PIECE) && local[9] == 0 && local[10 + PIECE] == 0);
+    memset(local, 0, AREA);
+    wait_for_peer();
     read.wr.rdma.remote_addr = t.target;
     read.wr.rdma.rkey = t.rkey;
     MUST(!ibv_post_send(qp, &read, &wrong) && rig_poll(cq).status == IBV_WC_SUCCESS);
-    MUST(!memcmp(own + 10, want, PIECE) && !memcmp(own + 3 * PIECE, want + 2 * PIECE, PIECE) && own[9] == 0 && own[10 + PIECE] == 0);
-    turn();
+    MUST(!memcmp(local + 10, want, PIECE) && !memcmp(local + 3 * PIECE, want + 2 * PIECE, PIECE) && local[9] == 0 && local[10 + PIECE] == 0);
+    pass_on();
 }
 
 /* -- race: the owner ends it while the other reads into it -- */
@@ -217,13 +217,13 @@ static void owner_races(int rounds)
     char *area = map(), *from = memset(map(), 'w', AREA);
     struct ibv_mr *source = ibv_reg_mr(pd, from, AREA, ALL), *mr;
 
-    t = (struct told){ .pd = pd->handle, .rkey = source->rkey, .target = (uintptr_t)from, .area = (uintptr_t)area };
+    t = (struct handles){ .pd = pd->handle, .rkey = source->rkey, .target = (uintptr_t)from, .area = (uintptr_t)area };
     for (int round = 0; round < rounds; round++) {
         mr = ibv_reg_mr(pd, area, AREA, ALL);
         t.mr = mr->handle;
         say(&t, sizeof t);
         meet(pd);
-        wait_turn(); /* it has read once */
+        wait_for_peer(); /* it has read once */
         nanosleep(&(struct timespec){ 0, round * 37 % 1500 * 1000 }, NULL);
         if (round % 2)
             MUST(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0));
@@ -233,7 +233,7 @@ static void owner_races(int rounds)
         nanosleep(&(struct timespec){ 0, 3000000 }, NULL);
         for (int i = AREA - TAIL; i < AREA; i++)
             MUST(area[i] == 'c');
-        wait_turn();
+        wait_for_peer();
         MUST(!ibv_destroy_qp(qp) && (round % 2 == 0 || !ibv_dereg_mr(mr)));
     }
 }
@@ -245,17 +245,17 @@ static void importer_races(int rounds)
     uint64_t n;
 
     for (int round = 0; round < rounds; round++) {
-        hear(&t, sizeof t);
+        receive_from_peer(&t, sizeof t);
         pd = pd ? pd : ibv_import_pd(context, t.pd);
         mr = ibv_import_mr(pd, t.mr);
         meet(pd);
         for (n = 0; rig_send(qp, cq, IBV_WR_RDMA_READ, t.area, AREA, mr->lkey, t.target, t.rkey, 0).status == IBV_WC_SUCCESS; n++)
             if (!n)
-                turn();
+                pass_on();
         MUST(n);
         ibv_unimport_mr(mr);
         MUST(!ibv_destroy_qp(qp));
-        turn();
+        pass_on();
     }
 }
 
@@ -285,10 +285,10 @@ static void third(int rounds)
     pd = ibv_alloc_pd(context);
     source = ibv_reg_mr(pd, from, AREA, ALL);
     for (int round = 0; round < rounds; round++) {
-        t = (struct told){ .rkey = source->rkey, .target = (uintptr_t)from };
+        t = (struct handles){ .rkey = source->rkey, .target = (uintptr_t)from };
         say(&t, sizeof t);
         meet(pd);
-        wait_turn();
+        wait_for_peer();
         MUST(!ibv_destroy_qp(qp));
     }
 }
@@ -299,25 +299,25 @@ static void owner_goes_on(int rounds)
 
     for (int round = 0; round < rounds; round++) {
         struct ibv_mr *mr = ibv_reg_mr(pd, both, AREA, ALL);
-        struct told told;
+        struct handles first;
         uint64_t n;
 
         swap_lines();
-        hear(&told, sizeof told);
+        receive_from_peer(&first, sizeof first);
         meet(pd);
         swap_lines();
-        t = (struct told){ .pd = pd->handle, .mr = mr->handle };
+        t = (struct handles){ .pd = pd->handle, .mr = mr->handle };
         say(&t, sizeof t);
-        for (n = 0; rig_send(qp, cq, IBV_WR_RDMA_READ, (uintptr_t)both, AREA, mr->lkey, told.target, told.rkey, 0).status == IBV_WC_SUCCESS; n++)
+        for (n = 0; rig_send(qp, cq, IBV_WR_RDMA_READ, (uintptr_t)both, AREA, mr->lkey, first.target, first.rkey, 0).status == IBV_WC_SUCCESS; n++)
             if (!n)
-                turn();
+                pass_on();
         MUST(n);
-        wait_turn();
+        wait_for_peer();
         MUST(ibv_dereg_mr(mr) == ENOENT);
         ibv_unimport_mr(mr);
         MUST(!ibv_destroy_qp(qp));
         swap_lines();
-        turn();
+        pass_on();
         swap_lines();
     }
 }
@@ -328,18 +328,18 @@ static void importer_takes_away(int rounds)
     struct ibv_mr *mr;
 
     for (int round = 0; round < rounds; round++) {
-        hear(&t, sizeof t);
+        receive_from_peer(&t, sizeof t);
         pd = pd ? pd : ibv_import_pd(context, t.pd);
         mr = ibv_import_mr(pd, t.mr);
         MUST(mr);
-        wait_turn(); /* it has read once */
+        wait_for_peer(); /* it has read once */
         nanosleep(&(struct timespec){ 0, round * 37 % 1500 * 1000 }, NULL);
         MUST(!ibv_dereg_mr(mr));
         memset(both + AREA - TAIL, 'c', TAIL);
         nanosleep(&(struct timespec){ 0, 3000000 }, NULL);
         for (int i = AREA - TAIL; i < AREA; i++)
             MUST(both[i] == 'c');
-        turn();
+        pass_on();
     }
 }
 
@@ -356,22 +356,22 @@ static void makes_and_goes(void)
     MUST(dm);
     t.dm = dm->handle;
     say(&t, sizeof t);
-    wait_turn();
+    wait_for_peer();
 }
 
 /* A request between 8 octets of `mr` and of the device memory: `local` says which of them is the requester's. */
-static enum ibv_wc_status asked(enum ibv_wr_opcode op, bool local, struct ibv_mr *mr, struct ibv_mr *of_dm)
+static enum ibv_wc_status status_of(enum ibv_wr_opcode op, bool local, struct ibv_mr *mr, struct ibv_mr *of_dm)
 {
-    struct ibv_mr *near = local ? of_dm : mr, *far = local ? mr : of_dm;
-    struct ibv_sge sge = { (uintptr_t)near->addr, 8, near->lkey };
+    struct ibv_mr *here = local ? of_dm : mr, *there = local ? mr : of_dm;
+    struct ibv_sge sge = { (uintptr_t)here->addr, 8, here->lkey };
     struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = op, .send_flags = IBV_SEND_SIGNALED }, *bad;
 
     if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        wr.wr.atomic.remote_addr = (uintptr_t)far->addr;
-        wr.wr.atomic.rkey = far->rkey;
+        wr.wr.atomic.remote_addr = (uintptr_t)there->addr;
+        wr.wr.atomic.rkey = there->rkey;
     } else {
-        wr.wr.rdma.remote_addr = (uintptr_t)far->addr;
-        wr.wr.rdma.rkey = far->rkey;
+        wr.wr.rdma.remote_addr = (uintptr_t)there->addr;
+        wr.wr.rdma.rkey = there->rkey;
     }
     MUST(!ibv_post_send(qp, &wr, &bad));
     return rig_poll(cq).status;
@@ -387,7 +387,7 @@ static void stays_behind(pid_t child)
     int status;
 
     context = ibv_import_device(take());
-    hear(&t, sizeof t);
+    receive_from_peer(&t, sizeof t);
     pd = ibv_alloc_pd(context);
     dm = ibv_import_dm(context, t.dm);
     of_dm = ibv_reg_dm_mr(pd, dm, 0, 8192, ALL | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED);
@@ -407,12 +407,12 @@ static void stays_behind(pid_t child)
         rig_rts(qp, 14, 7);
         if (child) {
             for (int j = 0; j < 4; j++) /* as long as it is there */
-                MUST(asked(how[j].op, how[j].local, mr, of_dm) == IBV_WC_SUCCESS);
-            turn();
+                MUST(status_of(how[j].op, how[j].local, mr, of_dm) == IBV_WC_SUCCESS);
+            pass_on();
             MUST(waitpid(child, &status, 0) == child && status == 0);
             child = 0;
         }
-        MUST(asked(how[i].op, how[i].local, mr, of_dm) == how[i].then);
+        MUST(status_of(how[i].op, how[i].local, mr, of_dm) == how[i].then);
         MUST(!ibv_destroy_qp(qp));
     }
     while (ibv_memcpy_to_dm(dm, 0, area, 8) != EINVAL) /* the fabric has not heard of it yet */

@@ -14,21 +14,21 @@ static inline void say(const void *what, size_t octets)
     MUST(write(line, what, octets) == (ssize_t)octets);
 }
 
-static inline void hear(void *what, size_t octets)
+static inline void receive_from_peer(void *what, size_t octets)
 {
     MUST(recv(line, what, octets, MSG_WAITALL) == (ssize_t)octets);
 }
 
-static inline void turn(void)
+static inline void pass_on(void)
 {
     say("", 1);
 }
 
-static inline void wait_turn(void)
+static inline void wait_for_peer(void)
 {
     char octet;
 
-    hear(&octet, 1);
+    receive_from_peer(&octet, 1);
 }
 
 static inline void give(int fd)

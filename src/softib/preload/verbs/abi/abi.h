@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_ABI_H
 #define SOFTIB_VERBS_ABI_H
 
-#include "../engine/engine.h"
+#include "../engine/qp.h"
 #include "../memory/remap.h"
 
 /* The header's macros check arguments; here the functions themselves are defined. */

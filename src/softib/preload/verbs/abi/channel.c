@@ -4,6 +4,8 @@
  * `unsent`, and who has read it empty sends one of those to himself.
  */
 #include "abi.h"
+#include "../engine/complete.h"
+#include "../engine/sq_sched.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,12 @@
 /* Completion queues: making, polling, arming. Channels: channel.c. */
 #include "abi.h"
-
+#include "../engine/complete.h"
 #include "../engine/poll_batch.h"
+#include "../engine/send.h"
+#include "../engine/strict.h"
+#include "../engine/timer.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -130,7 +135,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     struct va_cq *c = (struct va_cq *)cq;
     struct softib_cq *s = c->s;
     uint32_t size = cqe > 0 && cqe <= VA_MAX_CQE ? va_power_of_two((uint32_t)cqe + 1) : 0, old;
-    uint64_t ring = size ? vm_alloc(&va_engine.w, size * sizeof(struct softib_cqe)) : 0, gone;
+    uint64_t ring = size ? vm_alloc(&va_engine.w, size * sizeof(struct softib_cqe)) : 0, unused;
     struct softib_cqe *to, *from;
     bool mine = ve_in_batch(s);
     int error = 0;
@@ -146,12 +151,12 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     from = vm_at(&va_engine.w, s->ring);
     if (s->producer - s->consumer >= size) { /* what is in it must have room (11.2.8.3) */
         error = EINVAL;
-        gone = ring;
+        unused = ring;
         old = size;
     } else {
         for (uint32_t i = s->consumer; i != s->producer; i++)
             to[i & (size - 1)] = from[i & (s->size - 1)];
-        gone = s->ring;
+        unused = s->ring;
         old = s->size;
         s->ring = ring;
         s->size = size;
@@ -160,7 +165,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     vm_unlock(&s->lock);
     if (!mine)
         vm_unlock(&s->polling);
-    vm_free(&va_engine.w, gone, old * sizeof(struct softib_cqe));
+    vm_free(&va_engine.w, unused, old * sizeof(struct softib_cqe));
     return error ? (errno = error) : 0;
 }
 
@@ -329,10 +334,10 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
     const struct softib_cqe *now = &((struct va_cq *)ex)->now;
-    bool told = now->status == IBV_WC_SUCCESS && now->opcode == IBV_WC_TM_RECV && now->flags & IBV_WC_TM_MATCH;
+    bool matched = now->status == IBV_WC_SUCCESS && now->opcode == IBV_WC_TM_RECV && now->flags & IBV_WC_TM_MATCH;
 
-    *info = (struct ibv_wc_tm_info){ .priv = told ? now->vendor_err : 0 };
-    if (told)
+    *info = (struct ibv_wc_tm_info){ .priv = matched ? now->vendor_err : 0 };
+    if (matched)
         memcpy(&info->tag, (const char *)now + offsetof(struct softib_cqe, sl), sizeof info->tag);
 }
 

@@ -1,6 +1,11 @@
 /* Devices, contexts, and what they say of themselves. */
 #include "abi.h"
+#include "../engine/events.h"
+#include "../engine/quiesce.h"
+#include "../engine/sq_sched.h"
+#include "../engine/timer.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-#include <endian.h>
 
 struct ve_engine va_engine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,13 +39,13 @@ static void forget(void)
 /* The memory of verbs cannot be used: one line says why, as for all that keeps devices away (SOFTIB_QUIET=1: none). */
 static void refuse(int error)
 {
-    static bool told;
+    static bool reported;
     const char *quiet = getenv("SOFTIB_QUIET"), *folder = sv_fabric_folder();
     uint32_t version = vm_version(folder);
 
-    if (told || (quiet && *quiet && strcmp(quiet, "0")))
+    if (reported || (quiet && *quiet && strcmp(quiet, "0")))
         return;
-    told = true;
+    reported = true;
     if (error == -EPROTO && version != SOFTIB_VERBS_VERSION)
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs has version %u, this library reads version %u\n", folder,
                 version, SOFTIB_VERBS_VERSION);

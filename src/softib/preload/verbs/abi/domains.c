@@ -1,5 +1,8 @@
 /* Protection domains, thread domains, address handles, multicast. */
 #include "abi.h"
+#include "../engine/members.h"
+#include "../engine/sq_sched.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdlib.h>

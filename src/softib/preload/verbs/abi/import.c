@@ -1,5 +1,8 @@
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 #include "abi.h"
+#include "../memory/key_table.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

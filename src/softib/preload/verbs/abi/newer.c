@@ -4,6 +4,7 @@
  * may be older.
  */
 #include "abi.h"
+#include "link_rates.h" /* softib/iba/link_speeds.py */
 
 #include <errno.h>
 
@@ -31,19 +32,18 @@ VA_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *a
     return va_make_mr(pd, attr->addr, attr->length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
 }
 
-/* In 100 Mb/s: the lanes' signalling rate, as the kernel counts it (ib_port_attr_to_speed_info). */
+/* In 100 Mb/s, as the kernel counts it (ib_port_attr_to_speed_info). Its codes of speeds are bits, in the order of the table. */
 VA_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed)
 {
-    static const uint16_t lane[] = { 25, 50, 100, 100, 140, 250, 500, 1000, 2000 }; /* by the bit of active_speed */
-    static const uint8_t lanes[] = { 1, 4, 8, 12, 2 };                              /* of active_width */
     struct ibv_port_attr port;
-    unsigned fast, wide;
+    unsigned row, lanes, width;
 
     if (portnum > 255 || va_query_port(context, (uint8_t)portnum, &port, sizeof port))
         return errno = EINVAL;
-    fast = port.active_speed ? (unsigned)__builtin_ctz(port.active_speed) : 0;
-    wide = port.active_width ? (unsigned)__builtin_ctz(port.active_width) : 0;
-    *speed = fast < sizeof lane / sizeof *lane && wide < sizeof lanes ? (uint64_t)lane[fast] * lanes[wide] : 0;
+    row = port.active_speed ? (unsigned)__builtin_ctz(port.active_speed) : 0;
+    width = port.active_width ? port.active_width : 1;
+    lanes = width < sizeof lanes_of_width ? lanes_of_width[width] : 0;
+    *speed = row < sizeof link_speeds / sizeof *link_speeds ? (uint64_t)link_speeds[row].kernel_rate * lanes : 0;
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* The tables behind libibverbs' inline functions. What a context does not have stays NULL: the header says EOPNOTSUPP then. */
 #include "abi.h"
+#include "../engine/timer.h"
 
 #include <errno.h>
 #include <time.h>

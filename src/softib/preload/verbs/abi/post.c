@@ -1,5 +1,9 @@
 /* Posting: what an application hands over is checked and goes to the engine at once. */
 #include "abi.h"
+#include "../engine/receive.h"
+#include "../engine/send.h"
+#include "../engine/strict.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <string.h>

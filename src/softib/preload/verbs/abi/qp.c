@@ -1,5 +1,12 @@
 /* Queue pairs: making, destroying, states. Posting: post.c. */
 #include "abi.h"
+#include "../engine/complete.h"
+#include "../engine/modify.h"
+#include "../engine/quiesce.h"
+#include "../engine/strict.h"
+#include "../engine/timer.h"
+#include "../memory/hazards.h"
+#include "../memory/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -281,7 +288,7 @@ static void end(struct va_qp *v)
     bool last = __atomic_fetch_sub(&q->s->handles, 1, __ATOMIC_ACQ_REL) == 1; /* else another process goes on with it */
 
     if (ve_is_strict())
-        ve_strict_gone(q);
+        ve_strict_destroyed(q);
     if (last) {
         ve_modify(q, &reset, IBV_QP_STATE); /* nobody posts any more; completions go with it */
         vm_number_give(&va_engine.w, q->s->qpn);
@@ -306,7 +313,7 @@ static void end(struct va_qp *v)
         free(q->slots[i].data);
     }
     free(q->slots);
-    ve_late_free(q);
+    ve_sched_free(q);
     va_free_builder(q);
     if (last && q->s->process == va_engine.w.process) { /* else the memory goes with the process that made it */
         q->s->is = 0;
@@ -327,7 +334,7 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     if (v->root)
         free(v);
     if (__atomic_fetch_sub(&root->handles, 1, __ATOMIC_ACQ_REL) == 0)
-        end(root); /* `handles` counts those beside the first */
+        end(root); /* `handles` counts those besides the first */
     return 0;
 }
 
@@ -371,7 +378,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
-    if (mask & IBV_QP_STATE) /* the rest is at hand and told in any case */
+    if (mask & IBV_QP_STATE) /* the rest is at hand and returned in any case */
         qp->state = q->state;
     *attr = q->attr;
     attr->qp_state = attr->cur_qp_state = q->state;

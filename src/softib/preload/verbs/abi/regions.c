@@ -1,6 +1,12 @@
 /* Memory regions, windows, device memory. */
 #include "abi.h"
-
+#include "../engine/keys.h"
+#include "../engine/quiesce.h"
+#include "../engine/send.h"
+#include "../engine/strict.h"
+#include "../memory/hazards.h"
+#include "../memory/key_table.h"
+#include "../memory/locks.h"
 #include "../memory/vma.h"
 
 #include <errno.h>
@@ -11,7 +17,7 @@
 #include <unistd.h>
 
 /* What lies at [from, to). */
-struct ground {
+struct mapped_range {
     uint64_t from, to, covered;
     bool mapped, writable;
     bool shared;            /* one file mapping of others' reach holds all of it */
@@ -21,7 +27,7 @@ struct ground {
 
 static bool look_at(const struct vm_vma *of, void *to_fill)
 {
-    struct ground *g = to_fill;
+    struct mapped_range *g = to_fill;
 
     if (of->end <= g->covered)
         return true;
@@ -40,20 +46,22 @@ static bool look_at(const struct vm_vma *of, void *to_fill)
     return g->covered < g->to;
 }
 
-static struct ground look(uint64_t from, uint64_t to)
+static struct mapped_range look(uint64_t from, uint64_t to)
 {
-    struct ground g = { .from = from, .to = to, .covered = from, .writable = true };
+    struct mapped_range g = { .from = from, .to = to, .covered = from, .writable = true };
 
     g.mapped = !vm_vmas_between(from, to, look_at, &g) || g.covered >= to;
     return g;
 }
 
-/* SOFTIB_REMAP=0: private memory stays private. */
-static bool remaps(void)
+/* SOFTIB_REMAP=0: private memory stays private; =1: it moves, even where the program does I/O that could be in flight to it. */
+static enum vm_moves moves(void)
 {
-    const char *word = getenv("SOFTIB_REMAP");
+    const char *value = getenv("SOFTIB_REMAP");
 
-    return !word || strcmp(word, "0") != 0;
+    if (!value)
+        return VM_MOVES;
+    return strcmp(value, "0") == 0 ? VM_STAYS : strcmp(value, "1") == 0 ? VM_MOVES_ALWAYS : VM_MOVES;
 }
 
 static struct ibv_mr *fail(int error)
@@ -73,12 +81,15 @@ static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned acc
 {
     pthread_mutex_lock(&va_engine.lock);
     vm_region_add(&m->region, from, to, access & IBV_ACCESS_LOCAL_WRITE,
-                  may_move && !(access & IBV_ACCESS_ON_DEMAND) && remaps(), va_engine.timer_runs);
+                  may_move && !(access & IBV_ACCESS_ON_DEMAND) ? moves() : VM_STAYS, va_engine.timer_runs);
     pthread_mutex_unlock(&va_engine.lock);
+    if (ve_is_strict() && m->region.holder == VM_HELD_BY_IO)
+        ve_warn("registered memory stays private, as the program has O_DIRECT files, an AIO context or an io_uring: peers copy to it "
+                "by system calls; SOFTIB_REMAP=1 moves it all the same");
 }
 
 /* Where others find it: a file that the application mapped, or the one that its pages were moved to. */
-static void name_file(struct softib_key *k, const struct vm_region *r, const struct ground *g)
+static void name_file(struct softib_key *k, const struct vm_region *r, const struct mapped_range *g)
 {
     struct softib_file *file;
 
@@ -108,7 +119,7 @@ static void forget_file(struct softib_key *k)
 
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
-    struct ground g = { .mapped = true, .writable = true };
+    struct mapped_range g = { .mapped = true, .writable = true };
     bool implicit = access & IBV_ACCESS_ON_DEMAND && !address && length == SIZE_MAX;
     struct softib_key *k;
     struct va_mr *m;
@@ -174,7 +185,7 @@ static bool take_away(struct softib_key *k, uint32_t key)
 }
 
 /* Nobody copies there any more, and its place is free. */
-static void leave_place(struct softib_key *k)
+static void free_key(struct softib_key *k)
 {
     ve_quiesce(&va_engine);
     forget_file(k);
@@ -182,7 +193,7 @@ static void leave_place(struct softib_key *k)
 }
 
 /* The same for a region of `owner`, whose own requests are waited for, too. When he is dead the daemon frees the place. */
-static void leave_place_of(struct softib_key *k, uint16_t owner)
+static void free_key_of(struct softib_key *k, uint16_t owner)
 {
     uint64_t *hazard;
 
@@ -225,9 +236,9 @@ VA_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
     if (!take_away(k, mr->lkey))
         return errno = ENOENT;
     if (owner == va_engine.w.process)
-        leave_place(k);
+        free_key(k);
     else
-        leave_place_of(k, owner);
+        free_key_of(k, owner);
     va_forget_mr(mr);
     return 0;
 }
@@ -236,7 +247,7 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
 {
     struct va_mr *m = (struct va_mr *)mr;
     struct softib_key *k = vm_key(&va_engine.w, mr->lkey);
-    struct ground g = { .mapped = true };
+    struct mapped_range g = { .mapped = true };
     unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : k->access;
 
     if (m->imported || !is_there(mr))
@@ -336,7 +347,7 @@ int va_dealloc_mw(struct ibv_mw *mw)
         __atomic_fetch_sub(&vm_key(&va_engine.w, k->users)->users, 1, __ATOMIC_RELEASE);
     k->users = 0;
     vm_key_give(k);
-    leave_place(k);
+    free_key(k);
     va_uncount(mw->context, VA_MW);
     va_pd_leave(va_pd(mw->pd));
     free(mw);

@@ -1,5 +1,10 @@
 /* Shared receive queues, and the XRC domains whose queues are named by number. */
 #include "abi.h"
+#include "../engine/strict.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
+#include "../memory/wake.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +102,7 @@ VA_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
     return &q->srq;
 }
 
-/* What each type of SRQ must be told (ibv_create_srq_ex(3)). */
+/* What each type of SRQ requires (ibv_create_srq_ex(3)). */
 static const uint32_t needs[] = {
     [IBV_SRQT_BASIC] = IBV_SRQ_INIT_ATTR_PD,
     [IBV_SRQT_XRC] = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
@@ -185,7 +190,7 @@ static int resize(struct va_srq *q, uint32_t size)
 {
     struct softib_srq *s = q->s;
     size_t one = ring_octets(1, s->sges);
-    uint64_t ring = vm_alloc(&va_engine.w, ring_octets(size, s->sges)), gone;
+    uint64_t ring = vm_alloc(&va_engine.w, ring_octets(size, s->sges)), unused;
     uint32_t old;
     int error = 0;
 
@@ -194,10 +199,10 @@ static int resize(struct va_srq *q, uint32_t size)
     ve_spin_lock(&q->lock);
     vm_lock(&va_engine.w, &s->lock);
     old = s->size;
-    gone = s->ring;
+    unused = s->ring;
     if (s->tail - s->head > size) {
         error = EINVAL;
-        gone = ring;
+        unused = ring;
         old = size;
     } else {
         for (uint32_t i = s->head; i != s->tail; i++)
@@ -208,7 +213,7 @@ static int resize(struct va_srq *q, uint32_t size)
     }
     vm_unlock(&s->lock);
     ve_spin_unlock(&q->lock);
-    vm_free(&va_engine.w, gone, ring_octets(old, s->sges));
+    vm_free(&va_engine.w, unused, ring_octets(old, s->sges));
     return error;
 }
 
@@ -238,7 +243,7 @@ VA_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
     return 0;
 }
 
-/* Who waits for a receive may try again. */
+/* The initiator that waits for a receive may try again. */
 void va_wake_waiter(uint16_t *waiter)
 {
     uint16_t who;

@@ -1,5 +1,8 @@
 /* Tag matching: the list of an SRQ, as its owner changes it (ibv_post_srq_ops(3)). How messages match: engine/tag_matching.c. */
 #include "abi.h"
+#include "../engine/complete.h"
+#include "../engine/tag_matching.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,9 +23,9 @@ int va_make_tags(struct softib_srq *s, uint32_t max)
     tags->size = va_power_of_two(max);
     tags->sges = VA_MAX_TAG_SGES;
     tags->ring = vm_alloc(&va_engine.w, ring_octets(tags));
-    tags->owed = vm_alloc(&va_engine.w, tags->size * sizeof(struct softib_rndv_record));
+    tags->rndv_log = vm_alloc(&va_engine.w, tags->size * sizeof(struct softib_rndv_record));
     s->tags = at; /* no QP has the SRQ yet */
-    if (tags->ring && tags->owed && !ve_tagged_begin(&va_engine, (uint64_t)((char *)s - va_engine.w.base)))
+    if (tags->ring && tags->rndv_log && !ve_tagged_begin(&va_engine, (uint64_t)((char *)s - va_engine.w.base)))
         return 0;
     va_free_tags(s);
     return ENOMEM;
@@ -35,7 +38,7 @@ void va_free_tags(struct softib_srq *s)
     if (!tags)
         return;
     ve_tagged_end(&va_engine, (uint64_t)((char *)s - va_engine.w.base));
-    vm_free(&va_engine.w, tags->owed, tags->size * sizeof(struct softib_rndv_record));
+    vm_free(&va_engine.w, tags->rndv_log, tags->size * sizeof(struct softib_rndv_record));
     vm_free(&va_engine.w, tags->ring, ring_octets(tags));
     vm_free(&va_engine.w, s->tags, sizeof *tags);
     s->tags = 0;

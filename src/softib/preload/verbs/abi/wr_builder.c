@@ -1,5 +1,6 @@
 /* ibv_wr_*: requests are gathered between wr_start and wr_complete, then posted, all or none. */
 #include "abi.h"
+#include "../engine/send.h"
 
 #include <errno.h>
 #include <stdlib.h>

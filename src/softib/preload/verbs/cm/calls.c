@@ -57,6 +57,16 @@ static bool is_device(const char *path)
     return !strcmp(path, DEVICE);
 }
 
+/* memory/page_holders.c; this folder alone is a library in tests. */
+__attribute__((weak)) void vm_note_direct_file(void);
+
+static int opened(int fd, int flags)
+{
+    if (flags & O_DIRECT && fd >= 0 && vm_note_direct_file)
+        vm_note_direct_file();
+    return fd;
+}
+
 #define MODE(flags) \
     mode_t mode = 0; \
     if ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE) { \
@@ -69,35 +79,35 @@ static bool is_device(const char *path)
 PUBLIC int open(const char *path, int flags, ...)
 {
     MODE(flags)
-    return is_device(path) ? cm_open(flags) : cm_real()->open(path, flags, mode);
+    return is_device(path) ? cm_open(flags) : opened(cm_real()->open(path, flags, mode), flags);
 }
 
 PUBLIC int open64(const char *path, int flags, ...)
 {
     MODE(flags)
-    return is_device(path) ? cm_open(flags) : cm_real()->open64(path, flags, mode);
+    return is_device(path) ? cm_open(flags) : opened(cm_real()->open64(path, flags, mode), flags);
 }
 
 PUBLIC int openat(int folder, const char *path, int flags, ...)
 {
     MODE(flags)
-    return is_device(path) ? cm_open(flags) : cm_real()->openat(folder, path, flags, mode);
+    return is_device(path) ? cm_open(flags) : opened(cm_real()->openat(folder, path, flags, mode), flags);
 }
 
 PUBLIC int openat64(int folder, const char *path, int flags, ...)
 {
     MODE(flags)
-    return is_device(path) ? cm_open(flags) : cm_real()->openat64(folder, path, flags, mode);
+    return is_device(path) ? cm_open(flags) : opened(cm_real()->openat64(folder, path, flags, mode), flags);
 }
 
 PUBLIC int __open_2(const char *path, int flags)
 {
-    return is_device(path) ? cm_open(flags) : cm_real()->open(path, flags);
+    return is_device(path) ? cm_open(flags) : opened(cm_real()->open(path, flags), flags);
 }
 
 PUBLIC int __open64_2(const char *path, int flags)
 {
-    return is_device(path) ? cm_open(flags) : cm_real()->open64(path, flags);
+    return is_device(path) ? cm_open(flags) : opened(cm_real()->open64(path, flags), flags);
 }
 
 PUBLIC int close(int fd)
@@ -152,7 +162,9 @@ PUBLIC int fcntl(int fd, int command, ...)
     va_start(more, command);
     void *argument = va_arg(more, void *);
     va_end(more);
-    return controlled(fd, command, cm_real()->fcntl(fd, command, argument));
+    int got = cm_real()->fcntl(fd, command, argument);
+
+    return command == F_SETFL ? opened(got, (int)(intptr_t)argument) : controlled(fd, command, got);
 }
 
 PUBLIC int fcntl64(int fd, int command, ...)
@@ -162,7 +174,9 @@ PUBLIC int fcntl64(int fd, int command, ...)
     va_start(more, command);
     void *argument = va_arg(more, void *);
     va_end(more);
-    return controlled(fd, command, (cm_real()->fcntl64 ? cm_real()->fcntl64 : cm_real()->fcntl)(fd, command, argument));
+    int got = (cm_real()->fcntl64 ? cm_real()->fcntl64 : cm_real()->fcntl)(fd, command, argument);
+
+    return command == F_SETFL ? opened(got, (int)(intptr_t)argument) : controlled(fd, command, got);
 }
 
 /* librdmacm checks that what it opened is a character device, and which (its own opening of devices does). */

@@ -10,7 +10,7 @@
 
 #include "calls.h"
 
-enum { FILES = 1 << 16, GONE_US = 100000 };
+enum { FILES = 1 << 16, DAEMON_ENDED_US = 100000 };
 
 static struct cm_channel *channels[FILES];
 static struct cm_channel *spare; /* closed ones are used again, never freed: another thread may still wait in one */
@@ -135,14 +135,14 @@ static void post(const struct softib_cm_reply *event, uint32_t channel)
     question.ask.op = SOFTIB_CM_POST;
     question.ask.channel = channel;
     question.event = *event;
-    cm_tell_more(&question.ask, sizeof question, &answer);
+    cm_ask_more(&question.ask, sizeof question, &answer);
 }
 
 static void reject_child(uint32_t number)
 {
     struct softib_cm_ask question = { .op = SOFTIB_CM_DESTROY, .number = number };
 
-    cm_tell(&question, NULL);
+    cm_ask(&question, NULL);
 }
 
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to)

@@ -2,10 +2,6 @@
 #ifndef SOFTIB_CM_H
 #define SOFTIB_CM_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <sys/socket.h>
 
 #include <rdma/rdma_user_cm.h>
@@ -44,7 +40,7 @@ struct cm_id {
     uint64_t uid;
     uint16_t ps;
     uint8_t qp_type, flags, tos;
-    bool told;                  /* the daemon knows it */
+    bool known;                  /* the daemon knows it */
     bool bound, listening, connecting, accepted, removed;
     uint8_t ack_timeout, min_rnr_timer;
     bool has_ack_timeout;
@@ -54,7 +50,7 @@ struct cm_id {
     uint32_t psn;               /* where this side starts */
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
     bool has_peer;              /* remote: QP number and PSN of the other side are known */
-    struct softib_cm_reply at;   /* addresses, device, path and the other side, as last told */
+    struct softib_cm_reply at;   /* addresses, device, path and the other side, as last replied */
 };
 
 void cm_lock(void);
@@ -62,9 +58,9 @@ void cm_unlock(void);
 
 /* link.c */
 /* Sends `question`; with `answer` not NULL waits for it. Returns 0 or -errno (the daemon's own, too). */
-int cm_tell(struct softib_cm_ask *question, struct softib_cm_reply *answer);
+int cm_ask(struct softib_cm_ask *question, struct softib_cm_reply *answer);
 /* The same with something behind the question: `octets` in all. */
-int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer);
+int cm_ask_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer);
 /* A connection that gets the events of a channel; -errno. */
 int cm_connect_channel(struct cm_channel *channel);
 /* Counts up when this process got another connection (after a fork): what was made before is void. */

@@ -23,10 +23,10 @@ void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op)
     question->tos = id->tos;
 }
 
-static int tell(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer)
+static int ask_about(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer)
 {
-    id->told = true;
-    return cm_tell(question, answer);
+    id->known = true;
+    return cm_ask(question, answer);
 }
 
 /* -- life -- */
@@ -63,12 +63,12 @@ static int destroy_id(struct cm_call *call)
         return -ENOSPC;
     if (!id)
         return -ENOENT;
-    if (id->told) {
+    if (id->known) {
         struct softib_cm_ask question;
-        struct softib_cm_reply told;
+        struct softib_cm_reply reply;
         cm_fill(id, &question, SOFTIB_CM_DESTROY);
-        if (!cm_tell(&question, &told))
-            cm_sweep(id, told.sent, NULL);
+        if (!cm_ask(&question, &reply))
+            cm_sweep(id, reply.sent, NULL);
     }
     answer.events_reported = id->events_reported;
     cm_free(id);
@@ -90,7 +90,7 @@ static int bind_to(struct cm_call *call, uint32_t handle, const void *address)
 {
     struct cm_id *id = cm_find(call->channel, handle);
     struct softib_cm_ask question;
-    struct softib_cm_reply told;
+    struct softib_cm_reply reply;
 
     if (!id)
         return -ENOENT;
@@ -98,10 +98,10 @@ static int bind_to(struct cm_call *call, uint32_t handle, const void *address)
         return -EINVAL;
     cm_fill(id, &question, SOFTIB_CM_BIND);
     memcpy(question.source, address, address_size(address));
-    int error = tell(id, &question, &told);
+    int error = ask_about(id, &question, &reply);
     if (error)
         return error;
-    id->at = told;
+    id->at = reply;
     id->bound = true;
     return 0;
 }
@@ -135,7 +135,7 @@ static int resolve(struct cm_call *call, uint32_t handle, const void *source, co
     question.timeout_ms = timeout_ms;
     memcpy(question.source, source, address_size(source));
     memcpy(question.target, target, address_size(target));
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 static int resolve_ip(struct cm_call *call)
@@ -170,7 +170,7 @@ static int resolve_route(struct cm_call *call)
         return -EINVAL;
     cm_fill(id, &question, SOFTIB_CM_RESOLVE_ROUTE);
     question.timeout_ms = c->timeout_ms;
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 /* -- connections -- */
@@ -180,7 +180,7 @@ static int listen_on(struct cm_call *call)
     const struct rdma_ucm_listen *c = call->command;
     struct cm_id *id = cm_find(call->channel, c->id);
     struct softib_cm_ask question;
-    struct softib_cm_reply told;
+    struct softib_cm_reply reply;
 
     if (!id)
         return -ENOENT;
@@ -188,10 +188,10 @@ static int listen_on(struct cm_call *call)
         return -EINVAL;
     cm_fill(id, &question, SOFTIB_CM_LISTEN);
     question.other = c->backlog > 0 && c->backlog < MOST_BACKLOG ? c->backlog : MOST_BACKLOG;
-    int error = tell(id, &question, &told);
+    int error = ask_about(id, &question, &reply);
     if (error)
         return error;
-    id->at = told;
+    id->at = reply;
     id->bound = id->listening = true;
     return 0;
 }
@@ -238,7 +238,7 @@ static int connect_to(struct cm_call *call)
     id->retry_count = question.retry_count;
     id->rnr_retry_count = 0;
     id->connecting = true;
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 /* With parameters the answer to a request; without, "ready to use" after the other side's answer. */
@@ -263,7 +263,7 @@ static int accept_it(struct cm_call *call)
         question.ece_options = c->ece.attr_mod;
         id->accepted = true;
     }
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 static int reject_it(struct cm_call *call)
@@ -284,7 +284,7 @@ static int reject_it(struct cm_call *call)
     question.other = c->reason ? c->reason : REJ_CONSUMER;
     question.private_length = c->private_data_len;
     memcpy(question.private_data, c->private_data, c->private_data_len);
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 static int disconnect_it(struct cm_call *call)
@@ -298,7 +298,7 @@ static int disconnect_it(struct cm_call *call)
     if (!id->connecting || id->qp_type == CM_QPT_UD)
         return -EINVAL;
     cm_fill(id, &question, SOFTIB_CM_DISCONNECT);
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 static int notify_it(struct cm_call *call)
@@ -313,7 +313,7 @@ static int notify_it(struct cm_call *call)
         return -EINVAL;
     cm_fill(id, &question, SOFTIB_CM_NOTIFY);
     question.other = c->event;
-    return tell(id, &question, NULL);
+    return ask_about(id, &question, NULL);
 }
 
 /* -- the device -- */

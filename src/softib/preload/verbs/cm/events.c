@@ -9,7 +9,7 @@
 
 #include "calls.h"
 
-enum { GONE_US = 100000 };
+enum { DAEMON_ENDED_US = 100000 };
 
 static void fill_conn(const struct softib_cm_reply *e, struct rdma_ucm_conn_param *p)
 {
@@ -156,7 +156,7 @@ int cm_get_event(struct cm_call *call)
         if (!open)
             return closed_under();
         if (got == -EIO)
-            usleep(GONE_US); /* a program that asks on and on would spin */
+            usleep(DAEMON_ENDED_US); /* a program that asks on and on would spin */
         if (got == -ENOENT)
             continue;
         if (got != -EAGAIN)

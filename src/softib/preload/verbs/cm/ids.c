@@ -66,7 +66,7 @@ struct cm_id *cm_create(struct cm_channel *channel, uint32_t number)
     memset(id, 0, sizeof *id);
     id->handle = cursor;
     id->channel = channel;
-    id->told = number != 0;
+    id->known = number != 0;
     id->number = number ? number : (last_number = (last_number + 1) % SOFTIB_CM_CHILD);
     id->next = by_number[id->number % BUCKETS];
     by_number[id->number % BUCKETS] = id;

@@ -17,7 +17,7 @@ static int link_fd = -1;
 static pid_t owner;
 static uint32_t process, generation;
 
-/* The daemon's socket lies beside that of the umad devices. */
+/* The daemon's socket is in the folder of the umad devices' socket. */
 static int open_socket(void)
 {
     const char *umad = getenv("SOFTIB_UMAD"), *slash = umad ? strrchr(umad, '/') : NULL;
@@ -37,19 +37,19 @@ static int open_socket(void)
     return fd;
 }
 
-static int hear(int fd, struct softib_cm_reply *told)
+static int receive_reply(int fd, struct softib_cm_reply *reply)
 {
     ssize_t n;
 
     do
-        n = recv(fd, told, sizeof *told, 0);
+        n = recv(fd, reply, sizeof *reply, 0);
     while (n < 0 && errno == EINTR);
-    return n == sizeof *told ? 0 : n < 0 ? -errno : -EIO;
+    return n == sizeof *reply ? 0 : n < 0 ? -errno : -EIO;
 }
 
-static int greet(int fd, struct softib_cm_hello *hello, uint32_t *number)
+static int say_hello(int fd, struct softib_cm_hello *hello, uint32_t *number)
 {
-    struct softib_cm_reply told;
+    struct softib_cm_reply reply;
     const char *view = getenv("SOFTIB_VIEW");
     int error;
 
@@ -59,10 +59,10 @@ static int greet(int fd, struct softib_cm_hello *hello, uint32_t *number)
         snprintf(hello->view, sizeof hello->view, "%s", strrchr(view, '/') + 1);
     if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) < 0)
         return -errno;
-    if ((error = hear(fd, &told)))
+    if ((error = receive_reply(fd, &reply)))
         return error;
-    *number = told.number;
-    return -(int)told.error;
+    *number = reply.number;
+    return -(int)reply.error;
 }
 
 static int linked(void)
@@ -77,7 +77,7 @@ static int linked(void)
     int fd = open_socket();
     if (fd < 0)
         return fd;
-    int error = greet(fd, &hello, &process);
+    int error = say_hello(fd, &hello, &process);
     if (error) {
         cm_real()->close(fd);
         return error;
@@ -104,7 +104,7 @@ int cm_connect_channel(struct cm_channel *channel)
     if (fd < 0)
         return fd;
     hello.process = process;
-    if ((error = greet(fd, &hello, &channel->number))) {
+    if ((error = say_hello(fd, &hello, &channel->number))) {
         cm_real()->close(fd);
         return error;
     }
@@ -127,19 +127,19 @@ static int say(const void *message, size_t octets)
     return 0;
 }
 
-int cm_tell(struct softib_cm_ask *question, struct softib_cm_reply *answer)
+int cm_ask(struct softib_cm_ask *question, struct softib_cm_reply *answer)
 {
-    return cm_tell_more(question, sizeof *question, answer);
+    return cm_ask_more(question, sizeof *question, answer);
 }
 
-int cm_tell_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer)
+int cm_ask_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer)
 {
     int error;
 
     question->answer = answer != NULL;
     if ((error = say(question, octets)) || !answer)
         return error;
-    if ((error = hear(link_fd, answer)))
+    if ((error = receive_reply(link_fd, answer)))
         return error;
     return -(int)answer->error;
 }

@@ -35,8 +35,8 @@ static int join(struct cm_call *call, uint32_t handle, uint64_t uid, uint64_t re
         question.other = id->number;
         question.join_state = join_state;
         memcpy(question.target, address, size);
-        id->told = membership->told = true;
-        error = cm_tell(&question, NULL);
+        id->known = membership->known = true;
+        error = cm_ask(&question, NULL);
     }
     if (error)
         cm_free(membership);
@@ -71,15 +71,15 @@ int cm_leave(struct cm_call *call)
     struct rdma_ucm_destroy_id_resp answer;
     struct cm_id *membership = cm_find_membership(call->channel, c->id);
     struct softib_cm_ask question;
-    struct softib_cm_reply told;
+    struct softib_cm_reply reply;
 
     if (call->out < sizeof answer)
         return -ENOSPC;
     if (!membership)
         return -ENOENT;
     cm_fill(membership, &question, SOFTIB_CM_LEAVE);
-    if (!cm_tell(&question, &told))
-        cm_sweep(membership, told.sent, NULL);
+    if (!cm_ask(&question, &reply))
+        cm_sweep(membership, reply.sent, NULL);
     answer.events_reported = membership->events_reported;
     cm_free(membership);
     return cm_put(c->response, &answer, sizeof answer);
@@ -136,8 +136,8 @@ static int set_path(struct cm_id *id, const uint8_t *value, size_t length)
         return -EINVAL;
     cm_fill(id, &question, SOFTIB_CM_SET_PATH);
     memcpy(question.path, path->path_rec, sizeof question.path);
-    id->told = true;
-    return cm_tell(&question, NULL);
+    id->known = true;
+    return cm_ask(&question, NULL);
 }
 
 int cm_set_option(struct cm_call *call)
@@ -176,15 +176,15 @@ int cm_migrate(struct cm_call *call)
         return -EINVAL;
     if (!id)
         return -ENOENT;
-    if (id->told && from != call->channel) {
+    if (id->known && from != call->channel) {
         struct softib_cm_ask question;
-        struct softib_cm_reply told;
+        struct softib_cm_reply reply;
         cm_fill(id, &question, SOFTIB_CM_MIGRATE);
         question.other = call->channel->number;
-        int error = cm_tell(&question, &told);
+        int error = cm_ask(&question, &reply);
         if (error)
             return error;
-        cm_sweep(id, told.sent, call->channel);
+        cm_sweep(id, reply.sent, call->channel);
     }
     for (struct cm_id *m = cm_next_of(from, NULL); m; m = cm_next_of(from, m))
         if (m->parent == id)

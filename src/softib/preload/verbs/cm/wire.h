@@ -52,7 +52,7 @@ struct softib_cm_hello {
     uint32_t magic;
     uint32_t version;
     uint32_t kind;
-    uint32_t process;       /* CHANNEL: what PROCESS was told */
+    uint32_t process;       /* CHANNEL: the number that PROCESS was given */
     char view[64];          /* PROCESS: which HCAs it sees */
 };
 

@@ -1,7 +1,9 @@
 /* Completions and events, in whosever process they belong to. */
-#include "engine.h"
-
+#include "complete.h"
+#include "events.h"
 #include "poll_batch.h"
+#include "timer.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -58,8 +60,8 @@ bool ve_owes_notification(struct softib_cq *cq)
 }
 
 /*
- * An event and a datagram, one for one: poll(2) must not call a channel readable that has no event. Who reads sends what was
- * owed when the socket is empty. It may have been read empty just before we said so: then it has room again.
+ * An event and a datagram, one for one: poll(2) must not call a channel readable that has no event. The reader sends the missing
+ * ones when the socket is empty. It may have been read empty just before `unsent` was counted up: then it has room again.
  */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
 {
@@ -82,7 +84,7 @@ void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
         __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
-/* `turn` comes last; the place has an old one, or none, until then. */
+/* `seq` comes last; the slot has an old one, or none, until then. */
 static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const struct softib_cqe *cqe)
 {
     memcpy(to, cqe, offsetof(struct softib_cqe, seq));

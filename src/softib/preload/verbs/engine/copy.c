@@ -1,5 +1,8 @@
 /* Moving octets between processes, in ascending order. */
-#include "engine.h"
+#include "copy.h"
+#include "keys.h"
+#include "timer.h"
+#include "../memory/hazards.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +32,7 @@ static const char *place_octets(char **to, const char *from, uint64_t n)
     return from;
 }
 
-static const char *place_words(char **to, const char *from, uint64_t n)
+static const char *place_qwords(char **to, const char *from, uint64_t n)
 {
     uint64_t word;
 
@@ -58,7 +61,7 @@ static bool has_blocks(void)
 }
 #else
 #define BLOCK 8
-#define place_blocks place_words
+#define place_blocks place_qwords
 
 static bool has_blocks(void)
 {
@@ -77,12 +80,12 @@ static const char *place_most(char **to, const char *from, uint64_t n)
     n -= head;
     if (n >= 4 * BLOCK && has_blocks()) {
         head = -(uintptr_t)*to % BLOCK;
-        from = place_words(to, from, head / 8);
+        from = place_qwords(to, from, head / 8);
         n -= head;
         from = place_blocks(to, from, n / BLOCK);
         n %= BLOCK;
     }
-    from = place_words(to, from, n / 8);
+    from = place_qwords(to, from, n / 8);
     return place_octets(to, from, n % 8);
 }
 
@@ -201,7 +204,7 @@ static int copy_one(struct ve_engine *e, const struct ve_part *part, const struc
     return error == -ESRCH && part->key ? -EFAULT : error;
 }
 
-static int copy_in_turn(struct ve_engine *e, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov,
+static int copy_in_parts(struct ve_engine *e, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov,
                         unsigned iov_n, bool put)
 {
     struct iovec rest[VE_SGES + 2];
@@ -227,7 +230,7 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
         imported = imported || (parts[i].key && parts[i].length);
     }
     if (imported)
-        return copy_in_turn(e, parts, parts_n, iov, iov_n, put);
+        return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there((pid_t)vm_process(&e->w, process)->pid, parts, parts_n, iov, iov_n, put);
     copy_here(parts, parts_n, iov, iov_n, put);

@@ -1,5 +1,12 @@
 /* UD: one packet to one QP, or to the members of a multicast group. IBA 9.8.4, 10.5. */
-#include "engine.h"
+#include "loss.h"
+#include "members.h"
+#include "receive.h"
+#include "request.h"
+#include "strict.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -76,11 +83,11 @@ static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_
              peer->state == IBV_QPS_SQE)) {
             sv_port_pkey(peer->port, peer->pkey_index, &peer->pkey);
             if (!sv_pkeys_match(peer->pkey, q->s->pkey))
-                sv_pkey_violation(port, &q->way, q->s->pkey, (uint32_t[2]){ q->s->qpn, qpn });
+                sv_pkey_violation(port, &q->route, q->s->pkey, (uint32_t[2]){ q->s->qpn, qpn });
             else if (peer->qkey == qkey)
                 arrive(q, wr, peer, iov, n, length);
             else
-                sv_qkey_violation(port, &q->way, qkey, (uint32_t[2]){ q->s->qpn, qpn });
+                sv_qkey_violation(port, &q->route, qkey, (uint32_t[2]){ q->s->qpn, qpn });
             if (peer->qkey != qkey && ve_is_strict())
                 ve_warn("a datagram from QP %u was dropped at QP %u: its Q_Key is 0x%x, the QP's is 0x%x", q->s->qpn, qpn, qkey,
                         peer->qkey);
@@ -120,23 +127,23 @@ static void to_group(struct ve_qp *q, const struct ve_wr *wr, const struct iovec
 
 static void walk(struct ve_qp *q, struct ve_ah *ah)
 {
-    struct sv_route_key way = {
+    struct sv_route_key route = {
         .port = q->s->port, .dlid = ah->attr.dlid, .sl = ah->attr.sl, .is_global = ah->attr.is_global,
     };
     uint32_t qp[2] = { q->s->qpn, 0 };
 
     sv_port_pkey(q->s->port, q->s->pkey_index, &q->s->pkey); /* an SM may have changed the table */
-    way.pkey = q->s->pkey;
-    memcpy(way.dgid, ah->attr.grh.dgid.raw, 16);
-    q->way = way;
+    route.pkey = q->s->pkey;
+    memcpy(route.dgid, ah->attr.grh.dgid.raw, 16);
+    q->route = route;
     if (!sv_flow_is_stale(&ah->flow) && ah->pkey == q->s->pkey && ah->flow.cell)
         return;
     if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE) {
         sv_tree_free(&ah->tree);
-        if (!sv_tree_walk(&sv_shared_fabric, &way, &ah->tree))
-            sv_flow_tree(&ah->flow, &ah->tree, &way, qp);
+        if (!sv_tree_walk(&sv_shared_fabric, &route, &ah->tree))
+            sv_flow_tree(&ah->flow, &ah->tree, &route, qp);
     } else {
-        sv_flow_walk(&ah->flow, &way, NULL, qp);
+        sv_flow_walk(&ah->flow, &route, NULL, qp);
     }
     ah->pkey = q->s->pkey;
 }
@@ -148,7 +155,7 @@ static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
     unsigned n;
     uint64_t length;
     struct ve_ah *ah = wr->ah;
-    struct sv_wire_size words;
+    struct sv_wire_size size;
     enum ibv_wc_status status = ve_gather(q, wr, 0, iov + 1, &n, &length);
     uint32_t mtu = 128u << (sv_port_info(&sv_shared_fabric, q->s->port)[SV_NEIGHBOR_MTU_AT] >> 4);
 
@@ -158,14 +165,14 @@ static struct ve_outcome datagram(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(IBV_WC_LOC_LEN_ERR);
     pthread_mutex_lock(&ah->lock);
     walk(q, ah);
-    words = sv_wire_size_of(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
+    size = sv_wire_size_of(wr->opcode == IBV_WR_SEND_WITH_IMM ? SV_MSG_SEND_IMM : SV_MSG_SEND,
                           SV_WIRE_UD | (ah->attr.is_global ? SV_WIRE_GRH : 0), length, 4096);
-    sv_flow_count(&ah->flow, 0, words);
+    sv_flow_count(&ah->flow, 0, size);
     fill_grh(ah, length, grh);
     iov[0] = (struct iovec){ grh, GRH };
     if (ah->attr.dlid >= SV_LID_MCAST_MIN && ah->attr.dlid != SV_LID_PERMISSIVE)
         to_group(q, wr, iov, n + 1, length + GRH);
-    else if (ah->flow.reason[0] == SV_OK && !ve_corrupted(q, &ah->flow, 0, words))
+    else if (ah->flow.reason[0] == SV_OK && !ve_corrupted(q, &ah->flow, 0, size))
         to_qp(q, wr, wr->qpn, ah->flow.dest, iov, n + 1, length + GRH);
     pthread_mutex_unlock(&ah->lock);
     return ve_done(IBV_WC_SUCCESS);
@@ -175,7 +182,7 @@ struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct ve_outcome outcome = datagram(q, wr);
 
-    if (q->foreign)
+    if (q->sge_bounce)
         ve_bounce_out(q, false);
     return outcome;
 }

@@ -6,7 +6,10 @@
  * What waits was tried after it had been written down, and the socket was full: so somebody will read it, and then sends more. A
  * sender that is killed between the datagram and the mark has sent its event twice.
  */
-#include "engine.h"
+#include "events.h"
+#include "complete.h"
+#include "../fabric/server.h"
+#include "../memory/locks.h"
 
 static struct softib_events *list_of(struct ve_engine *e, uint32_t process)
 {
@@ -15,9 +18,9 @@ static struct softib_events *list_of(struct ve_engine *e, uint32_t process)
     return at ? vm_at(&e->w, at) : NULL;
 }
 
-static struct softib_late_event *entry(struct softib_events *list, uint32_t i)
+static struct softib_pending_event *entry(struct softib_events *list, uint32_t i)
 {
-    return (struct softib_late_event *)(list + 1) + (i & (SOFTIB_VERBS_EVENTS - 1));
+    return (struct softib_pending_event *)(list + 1) + (i & (SOFTIB_VERBS_EVENTS - 1));
 }
 
 /* What waits for `socket` is sent as far as there is room, or forgotten. The list is locked. */
@@ -26,14 +29,14 @@ static void settle(struct ve_engine *e, uint32_t process, struct softib_events *
     uint32_t first = list->first;
 
     for (uint32_t i = first; i != list->end; i++) {
-        struct softib_late_event *late = entry(list, i);
-        struct softib_event event = { .type = late->type, .element = late->element };
+        struct softib_pending_event *pending = entry(list, i);
+        struct softib_event event = { .type = pending->type, .element = pending->element };
 
-        if (late->socket != socket)
+        if (pending->socket != socket)
             continue;
         if (!forget && !ve_notify(e, process, socket, &event, sizeof event))
             break;
-        __atomic_store_n(&late->socket, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&pending->socket, 0, __ATOMIC_RELEASE);
     }
     while (first != list->end && !entry(list, first)->socket)
         first++;
@@ -52,7 +55,7 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
     }
     vm_lock(&e->w, &list->lock);
     if (list->end - list->first < SOFTIB_VERBS_EVENTS) {
-        *entry(list, list->end) = (struct softib_late_event){ .socket = socket, .type = type, .element = element };
+        *entry(list, list->end) = (struct softib_pending_event){ .socket = socket, .type = type, .element = element };
         __atomic_store_n(&list->end, list->end + 1, __ATOMIC_RELEASE);
     } else {
         list->lost++;
@@ -65,14 +68,14 @@ void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t t
 
 bool ve_events_open(struct ve_engine *e)
 {
-    struct softib_process *own = vm_process(&e->w, e->w.process);
-    size_t octets = sizeof(struct softib_events) + SOFTIB_VERBS_EVENTS * sizeof(struct softib_late_event);
+    struct softib_process *self = vm_process(&e->w, e->w.process);
+    size_t octets = sizeof(struct softib_events) + SOFTIB_VERBS_EVENTS * sizeof(struct softib_pending_event);
     uint64_t none = 0, at;
 
-    if (__atomic_load_n(&own->events, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&self->events, __ATOMIC_ACQUIRE))
         return true;
     at = vm_alloc(&e->w, octets);
-    if (at && !__atomic_compare_exchange_n(&own->events, &none, at, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (at && !__atomic_compare_exchange_n(&self->events, &none, at, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         vm_free(&e->w, at, octets); /* another thread's */
     return at || none;
 }

@@ -1,5 +1,10 @@
 /* What a key opens. */
-#include "engine.h"
+#include "keys.h"
+#include "../memory/hazards.h"
+#include "../memory/key_table.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
+#include "../memory/peer_mappings.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,12 @@
 /*
- * Packets that bit errors spoil. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it and all behind
+ * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester sends it and all behind
  * it again when a later packet makes the responder NAK (9.7.5.2.4), or when its timer expires because it was the last, or because the
  * answer was lost.
  */
-#include "engine.h"
+#include "loss.h"
+#include "modify.h"
+#include "../memory/hazards.h"
+#include "../memory/number_table.h"
 
 #include <math.h>
 
@@ -19,38 +22,38 @@ static double roll(struct ve_qp *q)
     return (double)(x >> 11) * 0x1p-53;
 }
 
-static double per_packet(const struct sv_flow *flow, unsigned way, struct sv_wire_size words)
+static double per_packet(const struct sv_flow *flow, unsigned direction, struct sv_wire_size size)
 {
-    double octets = 4.0 * (double)words.words / (double)words.packets + 2; /* with the VCRC */
+    double octets = 4.0 * (double)size.dwords / (double)size.packets + 2; /* with the VCRC */
 
-    return flow->loss[way][0] + flow->loss[way][1] * octets;
+    return flow->loss[direction][0] + flow->loss[direction][1] * octets;
 }
 
-/* One packet is corrupted, and so many more as can be expected: `more`, rounded up or down by chance. */
-static void spoil(struct ve_qp *q, const struct sv_flow *flow, unsigned way, double more)
+/* One packet is corrupted, and so many more as can be expected: `more`, rounded up or down at random. */
+static void corrupt(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, double more)
 {
-    sv_flow_corrupt(flow, way, 1 + (uint32_t)fmin(more + roll(q), 1e9));
+    sv_flow_corrupt(flow, direction, 1 + (uint32_t)fmin(more + roll(q), 1e9));
 }
 
-bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned way, struct sv_wire_size words)
+bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, struct sv_wire_size size)
 {
     double mean, all;
 
-    if (!ve_may_lose(flow, way))
+    if (!ve_may_lose(flow, direction))
         return false;
-    mean = per_packet(flow, way, words);
-    all = -expm1(-mean * (double)words.packets);
+    mean = per_packet(flow, direction, size);
+    all = -expm1(-mean * (double)size.packets);
     if (roll(q) >= all)
         return false;
-    spoil(q, flow, way, -expm1(-mean) * (double)words.packets / all - 1); /* of those that have one at least */
+    corrupt(q, flow, direction, -expm1(-mean) * (double)size.packets / all - 1); /* of those that have one at least */
     return true;
 }
 
-enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_wire_size words)
+enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct sv_wire_size size)
 {
-    double mean = per_packet(&q->flow, way, words);
-    uint64_t left = words.packets;
-    unsigned again = 0;
+    double mean = per_packet(&q->flow, direction, size);
+    uint64_t left = size.packets;
+    unsigned retries = 0;
 
     for (;;) {
         /* Packets before the first that is corrupted: geometric. */
@@ -59,16 +62,16 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned way, struct sv_wire
 
         if (intact >= (double)left)
             return VE_ARRIVED;
-        spoil(q, &q->flow, way, -expm1(-mean) * ((double)left - intact - 1)); /* those behind it were sent as well */
+        corrupt(q, &q->flow, direction, -expm1(-mean) * ((double)left - intact - 1)); /* those behind it were sent as well */
         if ((uint64_t)intact == left - 1)
             return VE_TIMES_OUT; /* nothing behind it tells the responder */
-        again = intact >= 1 ? 1 : again + 1; /* an ACK of the first ones begins the count anew (9.9.2.4.1) */
-        if (again > q->retry_cnt)
+        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the first ones begins the count anew (9.9.2.4.1) */
+        if (retries > q->retry_cnt)
             return VE_TIMES_OUT;
         left -= (uint64_t)intact;
-        rest = (struct sv_wire_size){ left, words.words * left / words.packets };
-        sv_flow_count(&q->flow, way, rest);
-        sv_flow_count(&q->flow, !way, sv_wire_size_of(SV_MSG_ACK, 0, 0, 4096)); /* the NAK */
+        rest = (struct sv_wire_size){ left, size.dwords * left / size.packets };
+        sv_flow_count(&q->flow, direction, rest);
+        sv_flow_count(&q->flow, !direction, sv_wire_size_of(SV_MSG_ACK, 0, 0, 4096)); /* the NAK */
     }
 }
 

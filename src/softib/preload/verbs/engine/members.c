@@ -2,33 +2,35 @@
  * Members of multicast groups: one place each, written under the file's member lock, read by senders without one. A place that
  * is used again gets another `version` before anything else of it changes, so that a reader knows what it has read in halves.
  */
-#include "engine.h"
+#include "members.h"
+
+#include <string.h>
 
 
 /* The GID lies on a boundary of 4 octets. */
-static uint32_t *words_of(struct softib_member *at)
+static uint32_t *gid_dwords(struct softib_member *at)
 {
     return (uint32_t *)(void *)at->gid;
 }
 
 void ve_write_member(struct softib_member *at, const struct softib_member *member)
 {
-    uint32_t words[4];
+    uint32_t dwords[4];
 
-    memcpy(words, member->gid, sizeof words);
+    memcpy(dwords, member->gid, sizeof dwords);
     __atomic_store_n(&at->version, at->version + 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&at->port, member->port, __ATOMIC_RELAXED);
     __atomic_store_n(&at->mlid, member->mlid, __ATOMIC_RELAXED);
     __atomic_store_n(&at->process, member->process, __ATOMIC_RELAXED);
     for (int i = 0; i < 4; i++)
-        __atomic_store_n(words_of(at) + i, words[i], __ATOMIC_RELAXED);
+        __atomic_store_n(gid_dwords(at) + i, dwords[i], __ATOMIC_RELAXED);
     __atomic_store_n(&at->qpn, member->qpn, __ATOMIC_RELEASE);
 }
 
 bool ve_read_member(struct softib_member *at, struct softib_member *member)
 {
-    uint32_t words[4];
+    uint32_t dwords[4];
 
     member->version = __atomic_load_n(&at->version, __ATOMIC_ACQUIRE);
     member->qpn = __atomic_load_n(&at->qpn, __ATOMIC_ACQUIRE);
@@ -38,8 +40,8 @@ bool ve_read_member(struct softib_member *at, struct softib_member *member)
     member->mlid = __atomic_load_n(&at->mlid, __ATOMIC_RELAXED);
     member->process = __atomic_load_n(&at->process, __ATOMIC_RELAXED);
     for (int i = 0; i < 4; i++)
-        words[i] = __atomic_load_n(words_of(at) + i, __ATOMIC_RELAXED);
-    memcpy(member->gid, words, sizeof words);
+        dwords[i] = __atomic_load_n(gid_dwords(at) + i, __ATOMIC_RELAXED);
+    memcpy(member->gid, dwords, sizeof dwords);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return __atomic_load_n(&at->version, __ATOMIC_RELAXED) == member->version &&
            __atomic_load_n(&at->qpn, __ATOMIC_RELAXED) == member->qpn;

@@ -2,7 +2,8 @@
 #ifndef SOFTIB_VERBS_MESSAGE_H
 #define SOFTIB_VERBS_MESSAGE_H
 
-#include "engine.h"
+#include "copy.h"
+#include "qp.h"
 
 /* What an opcode is made of. */
 struct kind {
@@ -21,7 +22,7 @@ struct message {
     uint16_t process;               /* whose memory it reaches, and in which protection domain: */
     uint32_t domain;                /* the responder's; XRC: its SRQ's */
     unsigned iov_n;
-    bool unwelcome;                 /* READ, atomic: what comes back has no place here (a local key is wrong) */
+    bool unwelcome;                 /* READ, atomic: what comes back is dropped here (a local key is wrong) */
     bool unexpected;                /* tag matching: it has a tag, and no entry takes it */
     uint64_t length;
 };
@@ -35,7 +36,7 @@ static inline struct ve_outcome ve_lost(void)
 void ve_write_target_keep(struct message *m, const struct ve_part *part);
 /* What the responder's HCA does with it: moves the octets, completes the receive. m->peer and m->srq are locked. */
 struct ve_outcome ve_respond(struct message *m);
-/* The responder finds the request wrong: its QP breaks, the requester is told `status`. */
+/* The responder finds the request wrong: its QP breaks, the requester gets `status`. */
 struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event);
 
 #endif

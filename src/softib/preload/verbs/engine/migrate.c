@@ -1,12 +1,17 @@
 /*
- * Automatic path migration (IBA 17.2.8). A QP with an alternate path is told REARM; when a packet passes between two that both
- * were, they are ARMED. An armed QP migrates when it is told to, when its retries are spent, or when a request comes from a
+ * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet passes between two that both
+ * were, they are ARMED. An armed QP migrates when it is modified to MIGRATED, when its retries are spent, or when a request comes from a
  * QP that has migrated: the alternate path takes the place of the primary one, once, and PATH_MIG says so.
  *
  * State, port and what peers look at are shared, so whoever finds the reason moves a QP, under its lock; address and timeout
  * are its owner's, who adopts them before the next request.
  */
-#include "engine.h"
+#include "migrate.h"
+#include "events.h"
+#include "modify.h"
+#include "../memory/locks.h"
+
+#include <string.h>
 
 void ve_move(struct ve_engine *e, struct softib_qp *s)
 {
@@ -32,10 +37,10 @@ void ve_adopt(struct ve_qp *q)
     a->port_num = a->alt_port_num;
     a->pkey_index = a->alt_pkey_index;
     a->timeout = q->timeout = a->alt_timeout;
-    q->way.dlid = a->ah_attr.dlid;
-    q->way.sl = a->ah_attr.sl;
-    q->way.is_global = a->ah_attr.is_global;
-    memcpy(q->way.dgid, a->ah_attr.grh.dgid.raw, 16);
+    q->route.dlid = a->ah_attr.dlid;
+    q->route.sl = a->ah_attr.sl;
+    q->route.is_global = a->ah_attr.is_global;
+    memcpy(q->route.dgid, a->ah_attr.grh.dgid.raw, 16);
     ve_qp_walk(q);
 }
 
@@ -53,7 +58,7 @@ bool ve_migrate(struct ve_qp *q)
     return armed;
 }
 
-/* Who is told REARM becomes ARMED; a peer may move it at the same time. */
+/* REARM becomes ARMED; a peer may move it at the same time. */
 static void arm(struct softib_qp *s)
 {
     uint8_t rearm = IBV_MIG_REARM;

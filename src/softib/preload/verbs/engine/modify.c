@@ -2,7 +2,14 @@
  * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). What is not in the table, lacks an
  * attribute or has one too many changes nothing.
  */
-#include "engine.h"
+#include "modify.h"
+#include "complete.h"
+#include "migrate.h"
+#include "send.h"
+#include "sq_sched.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -124,10 +131,10 @@ static void take_address(struct ve_qp *q, const struct ibv_qp_attr *a)
 {
     const struct ibv_ah_attr *ah = &a->ah_attr;
 
-    q->way.dlid = ah->dlid;
-    q->way.sl = ah->sl;
-    q->way.is_global = ah->is_global;
-    memcpy(q->way.dgid, ah->grh.dgid.raw, 16);
+    q->route.dlid = ah->dlid;
+    q->route.sl = ah->sl;
+    q->route.is_global = ah->is_global;
+    memcpy(q->route.dgid, ah->grh.dgid.raw, 16);
     q->s->lid = ah->dlid;
     q->attr.ah_attr = *ah;
 }
@@ -152,7 +159,7 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
     if (mask & IBV_QP_AV)
         take_address(q, a);
     if (mask & IBV_QP_PATH_MTU)
-        mine->path_mtu = a->path_mtu, q->way.mtu = (uint8_t)a->path_mtu;
+        mine->path_mtu = a->path_mtu, q->route.mtu = (uint8_t)a->path_mtu;
     if (mask & IBV_QP_DEST_QPN)
         mine->dest_qp_num = s->dest_qpn = a->dest_qp_num & 0xFFFFFF;
     if (mask & IBV_QP_RQ_PSN)
@@ -197,7 +204,7 @@ static void reset(struct ve_qp *q)
     s->lid = s->alt_lid = 0;
     s->mig = IBV_MIG_MIGRATED;
     q->head = q->tail = 0;
-    ve_late_forget(q);
+    ve_sched_reset(q);
     ve_rndv_abort(q);
     q->waits = VE_NONE;
     q->early = q->executed = false;
@@ -223,15 +230,15 @@ int ve_qp_walk(struct ve_qp *q)
 
     q->write_target.rkey = 0;
     sv_port_pkey(s->port, s->pkey_index, &s->pkey); /* an SM may have changed the table */
-    q->way.port = s->port;
-    q->way.pkey = s->pkey;
-    if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->way, &path) != SV_OK)
-        return sv_flow_walk(&q->flow, &q->way, NULL, qp);
-    q->back = q->way;
-    q->back.port = path.dest; /* who answers */
-    q->back.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, s->port) | q->attr.ah_attr.src_path_bits);
-    q->back.is_global = false;
-    return sv_flow_walk(&q->flow, &q->way, &q->back, qp);
+    q->route.port = s->port;
+    q->route.pkey = s->pkey;
+    if (s->type == IBV_QPT_UC || sv_path_walk(&sv_shared_fabric, &q->route, &path) != SV_OK)
+        return sv_flow_walk(&q->flow, &q->route, NULL, qp);
+    q->return_route = q->route;
+    q->return_route.port = path.dest; /* who answers */
+    q->return_route.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, s->port) | q->attr.ah_attr.src_path_bits);
+    q->return_route.is_global = false;
+    return sv_flow_walk(&q->flow, &q->route, &q->return_route, qp);
 }
 
 static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_attr *attr, int mask)

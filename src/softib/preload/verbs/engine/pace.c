@@ -22,61 +22,61 @@ static const struct { uint8_t there, back; bool reads; } kinds[] = {
 /* Octets on the wire: the VCRC of each packet takes time, though PortXmitData does not count it. */
 static uint64_t octets_of(unsigned message, unsigned flags, uint64_t payload, uint32_t mtu)
 {
-    struct sv_wire_size words = sv_wire_size_of(message, flags, payload, mtu);
+    struct sv_wire_size size = sv_wire_size_of(message, flags, payload, mtu);
 
-    return 4 * words.words + 2 * words.packets;
+    return 4 * size.dwords + 2 * size.packets;
 }
 
-static bool lay_one(struct sv_timed_path *track, const struct sv_route_key *way, uint32_t *dest)
+static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *route, uint32_t *dest)
 {
     struct sv_path path;
 
-    if (sv_path_walk(&sv_shared_fabric, way, &path) != SV_OK)
+    if (sv_path_walk(&sv_shared_fabric, route, &path) != SV_OK)
         return false;
     *dest = path.dest;
-    return sv_timed_path_lay(track, path.egress, path.links);
+    return sv_timed_path_lay(timed, path.egress, path.links);
 }
 
 /* Multicast: the sender's own link alone. */
-static bool lay_group(struct ve_qp *q, struct ve_late *l)
+static bool lay_group(struct ve_qp *q, struct ve_sq_sched *l)
 {
     uint32_t egress[1] = { q->s->port };
 
-    sv_timed_path_free(&l->tracks[1]);
-    return sv_timed_path_lay(&l->tracks[0], egress, 1);
+    sv_timed_path_free(&l->paths[1]);
+    return sv_timed_path_lay(&l->paths[0], egress, 1);
 }
 
-static bool lay(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
+static bool lay(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 {
     bool datagram = q->s->type == IBV_QPT_UD;
-    struct sv_route_key way = q->way;
+    struct sv_route_key route = q->route;
     uint32_t dest, none;
 
-    way.port = q->s->port;
-    way.pkey = q->s->pkey;
+    route.port = q->s->port;
+    route.pkey = q->s->pkey;
     if (datagram) {
-        way = (struct sv_route_key){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
+        route = (struct sv_route_key){ .port = q->s->port, .pkey = q->s->pkey, .dlid = wr->ah->attr.dlid, .sl = wr->ah->attr.sl };
     }
-    l->dlid = way.dlid;
-    l->sl = way.sl;
-    if (datagram && way.dlid >= SV_LID_MCAST_MIN)
+    l->dlid = route.dlid;
+    l->sl = route.sl;
+    if (datagram && route.dlid >= SV_LID_MCAST_MIN)
         return lay_group(q, l);
-    if (!lay_one(&l->tracks[0], &way, &dest))
+    if (!lay_one(&l->paths[0], &route, &dest))
         return false;
     if (datagram || q->s->type == IBV_QPT_UC)
         return true;
-    way.port = dest;
-    way.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | q->attr.ah_attr.src_path_bits);
-    way.is_global = false;
-    return lay_one(&l->tracks[1], &way, &none);
+    route.port = dest;
+    route.dlid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | q->attr.ah_attr.src_path_bits);
+    route.is_global = false;
+    return lay_one(&l->paths[1], &route, &none);
 }
 
 /* The way as it is now; false: there is none, which the request will find out itself. */
-static bool tracks(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
+static bool paths(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr)
 {
     uint64_t epoch = sv_shared_fabric_epoch(&sv_shared_fabric);
-    uint16_t dlid = wr->ah ? wr->ah->attr.dlid : q->way.dlid;
-    uint8_t sl = wr->ah ? wr->ah->attr.sl : q->way.sl;
+    uint16_t dlid = wr->ah ? wr->ah->attr.dlid : q->route.dlid;
+    uint8_t sl = wr->ah ? wr->ah->attr.sl : q->route.sl;
 
     if (l->epoch != epoch || l->dlid != dlid || l->sl != sl) {
         l->laid = lay(q, l, wr);
@@ -85,26 +85,26 @@ static bool tracks(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr)
     return l->laid;
 }
 
-void ve_pace(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr, struct ve_when *when)
+void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, struct ve_when *when)
 {
     bool datagram = q->s->type == IBV_QPT_UD, reliable = !datagram && q->s->type != IBV_QPT_UC;
-    unsigned grh = (datagram ? wr->ah && wr->ah->attr.is_global : q->way.is_global) ? SV_WIRE_GRH : 0;
+    unsigned grh = (datagram ? wr->ah && wr->ah->attr.is_global : q->route.is_global) ? SV_WIRE_GRH : 0;
     unsigned more = (datagram ? SV_WIRE_UD : 0) | (q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
-    uint32_t mtu = datagram ? 4096 : 128u << q->way.mtu;
+    uint32_t mtu = datagram ? 4096 : 128u << q->route.mtu;
     uint64_t payload = 0, back;
 
     for (uint32_t i = 0; i < wr->sges; i++)
         payload += wr->sge[i].length;
-    if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV || !tracks(q, l, wr))
+    if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV || !paths(q, l, wr))
         return;
     when->octets = payload;
-    when->run = sv_timed_path_pass(&l->tracks[0], when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
-                l->tracks[0].latency_ns;
+    when->run = sv_timed_path_pass(&l->paths[0], when->posted, octets_of(kinds[wr->opcode].there, grh | more, payload, mtu)) +
+                l->paths[0].latency_ns;
     when->done = when->run;
     if (!reliable)
         return;
-    back = sv_timed_path_pass(&l->tracks[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->tracks[0].latency_ns;
-    when->done = (back > when->run ? back : when->run) + l->tracks[1].latency_ns;
+    back = sv_timed_path_pass(&l->paths[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->paths[0].latency_ns;
+    when->done = (back > when->run ? back : when->run) + l->paths[1].latency_ns;
     if (kinds[wr->opcode].reads)
         when->run = when->done; /* the data is here */
 }

@@ -1,6 +1,6 @@
 /*
- * CQs that this thread is taking completions from, between ibv_start_poll and ibv_end_poll, whose lock `polling` it holds so long.
- * Who destroys or resets a QP in the middle of it must not wait for himself. (mlx5 does, but for a CQ that one thread alone
+ * CQs that this thread is taking completions from, between ibv_start_poll and ibv_end_poll, whose lock `polling` it holds until then.
+ * A thread that destroys or resets a QP meanwhile must not wait for itself. (mlx5 does, but for a CQ that one thread alone
  * uses, IBV_CREATE_CQ_ATTR_SINGLE_THREADED: programs that run there must run here.)
  */
 #ifndef SOFTIB_VERBS_BATCH_H

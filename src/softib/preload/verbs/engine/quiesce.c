@@ -1,18 +1,23 @@
 /*
- * This process's own copies: a request reads and writes local memory by its L_Keys, in whatever thread executes it (who posts,
- * who polls, the timer's). No hazard slot names them, as a slot costs an atomic operation a request. Instead each QP says in a
- * word of its own that it copies; who takes memory away waits for the words of all, after a barrier in every running thread
- * (membarrier(2)), so that who copies needs none. The words are in the shared memory: who ends a region that he has imported
- * waits for those of its owner.
+ * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it (the one that
+ * posts, the one that polls, the timer's). They raise no hazard, as that costs an atomic operation a request. Instead each QP
+ * counts them in softib_qp.copies, which is odd meanwhile. A thread that takes memory away waits for the counts of all QPs, after a
+ * barrier in every running thread (membarrier(2)), so that a copy needs none. The counts are in the shared memory: a process that
+ * ends a region which it has imported waits for those of the region's owner.
  */
-#include "engine.h"
+#include "quiesce.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SPINS
 #define SPINS 1000
+#endif
 
 bool ve_fences = true; /* until the system is known to have the other barrier */
 
@@ -23,29 +28,29 @@ static bool barrier(int command)
 
 void ve_quiesce_begin(struct ve_engine *e)
 {
-    pthread_mutex_init(&e->own_lock, NULL);
-    e->own = NULL;
+    pthread_mutex_init(&e->qps_lock, NULL);
+    e->qps = NULL;
     ve_fences = !barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) || !barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
 void ve_quiesce_add(struct ve_qp *q)
 {
-    pthread_mutex_lock(&q->e->own_lock);
-    q->own_next = q->e->own;
-    q->e->own = q;
-    pthread_mutex_unlock(&q->e->own_lock);
+    pthread_mutex_lock(&q->e->qps_lock);
+    q->next_of_process = q->e->qps;
+    q->e->qps = q;
+    pthread_mutex_unlock(&q->e->qps_lock);
 }
 
 void ve_quiesce_drop(struct ve_qp *q)
 {
-    pthread_mutex_lock(&q->e->own_lock);
-    for (struct ve_qp **at = &q->e->own; *at; at = &(*at)->own_next) {
+    pthread_mutex_lock(&q->e->qps_lock);
+    for (struct ve_qp **at = &q->e->qps; *at; at = &(*at)->next_of_process) {
         if (*at == q) { /* a forked child has none of its parent's */
-            *at = q->own_next;
+            *at = q->next_of_process;
             break;
         }
     }
-    pthread_mutex_unlock(&q->e->own_lock);
+    pthread_mutex_unlock(&q->e->qps_lock);
 }
 
 static void wait_for(const struct softib_qp *s)
@@ -64,15 +69,15 @@ void ve_quiesce(struct ve_engine *e)
     bool fenced = ve_fences || barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&e->own_lock);
-    for (struct ve_qp *q = e->own; q; q = q->own_next) {
+    pthread_mutex_lock(&e->qps_lock);
+    for (struct ve_qp *q = e->qps; q; q = q->next_of_process) {
         if (!fenced) { /* the system took the barrier away (seccomp) */
             ve_spin_lock(&q->lock);
             ve_spin_unlock(&q->lock);
         }
         wait_for(q->s);
     }
-    pthread_mutex_unlock(&e->own_lock);
+    pthread_mutex_unlock(&e->qps_lock);
     vm_quiesce(&e->w);
 }
 

@@ -1,5 +1,9 @@
 /* The receiving half of a QP, as an initiator uses it: `peer->lock` is held. */
-#include "engine.h"
+#include "receive.h"
+#include "complete.h"
+#include "events.h"
+#include "keys.h"
+#include "strict.h"
 
 struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer)
 {

@@ -1,7 +1,17 @@
 /*
- * One request of a connected QP (RC, UC, XRC): it is gathered, finds its way and its responder, and is counted (IBA 9.7).
+ * One request of a connected QP (RC, UC, XRC): it is gathered, finds its path and its responder, and is counted (IBA 9.7).
  */
+#include "request.h"
+#include "events.h"
+#include "keys.h"
+#include "loss.h"
 #include "message.h"
+#include "migrate.h"
+#include "modify.h"
+#include "receive.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 static const struct kind kinds[] = {
     [IBV_WR_SEND] = { .message = SV_MSG_SEND, .receives = true, .recv_opcode = IBV_WC_RECV },
@@ -46,19 +56,19 @@ enum ibv_wc_status ve_gather(struct ve_qp *q, const struct ve_wr *wr, unsigned a
 
 static unsigned wire_flags(const struct message *m)
 {
-    return (m->q->way.is_global ? SV_WIRE_GRH : 0) | (m->q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
+    return (m->q->route.is_global ? SV_WIRE_GRH : 0) | (m->q->s->type == IBV_QPT_XRC_SEND ? SV_WIRE_XRC : 0);
 }
 
-static struct sv_wire_size request_words(const struct message *m)
+static struct sv_wire_size request_size(const struct message *m)
 {
-    return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->way.mtu);
+    return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->route.mtu);
 }
 
 /* What comes back when all is well. */
-static struct sv_wire_size answer_words(const struct message *m)
+static struct sv_wire_size answer_size(const struct message *m)
 {
     unsigned flags = wire_flags(m) & SV_WIRE_GRH;
-    uint32_t mtu = 128u << m->q->way.mtu;
+    uint32_t mtu = 128u << m->q->route.mtu;
 
     if (m->kind->reads)
         return sv_wire_size_of(SV_MSG_READ_RESPONSE, flags, m->length, mtu);
@@ -73,30 +83,30 @@ static void count(struct message *m, const struct ve_outcome *outcome)
 
     if (outcome->wait && m->q->early)
         return; /* looked at before its timer says so: on the wire nothing is sent again yet */
-    sv_flow_count(flow, 0, request_words(m));
+    sv_flow_count(flow, 0, request_size(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
-    sv_flow_count(flow, 1, right ? answer_words(m) : sv_wire_size_of(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
+    sv_flow_count(flow, 1, right ? answer_size(m) : sv_wire_size_of(SV_MSG_ACK, wire_flags(m) & SV_WIRE_GRH, 0, 4096));
 }
 
-/* Bit errors on the way there, and for data that comes back on the way back. False: `outcome` says what became of it. */
+/* Bit errors on the path there, and for data that comes back on the path back. False: `outcome` says what became of it. */
 static bool survives(struct message *m, struct ve_outcome *outcome)
 {
     struct ve_qp *q = m->q;
 
     if (q->s->type == IBV_QPT_UC) {
-        *outcome = ve_done(IBV_WC_SUCCESS); /* nobody is told */
-        return !ve_corrupted(q, &q->flow, 0, request_words(m));
+        *outcome = ve_done(IBV_WC_SUCCESS); /* no NAK */
+        return !ve_corrupted(q, &q->flow, 0, request_size(m));
     }
     *outcome = (struct ve_outcome){ .wait = VE_LOST, .corrupted = true };
-    if (ve_may_lose(&q->flow, 0) && ve_deliver_packets(q, 0, request_words(m)) == VE_TIMES_OUT)
+    if (ve_may_lose(&q->flow, 0) && ve_deliver_packets(q, 0, request_size(m)) == VE_TIMES_OUT)
         return false;
-    return !m->kind->reads || !ve_may_lose(&q->flow, 1) || ve_deliver_packets(q, 1, answer_words(m)) == VE_ARRIVED;
+    return !m->kind->reads || !ve_may_lose(&q->flow, 1) || ve_deliver_packets(q, 1, answer_size(m)) == VE_ARRIVED;
 }
 
 static uint32_t packets(const struct message *m)
 {
-    unsigned shift = 7u + m->q->way.mtu; /* of an MTU of 256 (code 1) to 4096 octets */
+    unsigned shift = 7u + m->q->route.mtu; /* of an MTU of 256 (code 1) to 4096 octets */
 
     return m->length >> shift ? (uint32_t)((m->length + (1u << shift) - 1) >> shift) : 1;
 }
@@ -130,7 +140,7 @@ static bool in_partition(struct message *m, bool walked)
     if (sv_pkeys_match(peer->pkey, mine->pkey))
         return true;
     if (!m->q->early)
-        sv_pkey_violation(peer->port, &m->q->way, mine->pkey, (uint32_t[2]){ mine->qpn, peer->qpn });
+        sv_pkey_violation(peer->port, &m->q->route, mine->pkey, (uint32_t[2]){ mine->qpn, peer->qpn });
     return false;
 }
 
@@ -260,8 +270,8 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
     /* READ responses were looked at before. What is copied once more behind this (sge_bounce.c) is let alone. */
-    if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->foreign)
-        return ve_answer(q, outcome, request_words(&m), answer_words(&m));
+    if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce)
+        return ve_answer(q, outcome, request_size(&m), answer_size(&m));
     return outcome;
 }
 
@@ -269,7 +279,7 @@ struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr)
 {
     struct ve_outcome outcome = q->executed ? ve_resend(q) : request(q, wr);
 
-    if (q->foreign) {
+    if (q->sge_bounce) {
         const struct kind *kind = &kinds[wr->opcode];
         enum ibv_wc_status status = ve_bounce_out(q, !outcome.wait && outcome.status == IBV_WC_SUCCESS &&
                                                         (kind->reads || kind->atomic));

@@ -1,7 +1,14 @@
 /*
  * What arrives at the responder's HCA (IBA 9.7), done by the initiator; who errs gets which status: table 10.7.3.
  */
+#include "complete.h"
+#include "events.h"
+#include "keys.h"
 #include "message.h"
+#include "receive.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,11 +19,11 @@
 /* A copy failed: the peer's memory is not there, or the peer is not, or the system forbids it. */
 static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
 {
-    static bool told;
+    static bool reported;
 
     if (error == -EFAULT)
         return ve_done(status);
-    if (error == -EPERM && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+    if (error == -EPERM && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
         fprintf(stderr, "softib: the system does not let this process copy from or to its peer's memory (ptrace); "
                         "run both as one user, with kernel.yama.ptrace_scope at most 1\n");
     return ve_lost();
@@ -27,7 +34,7 @@ struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32
     struct softib_qp *peer = m->peer;
 
     if (peer->type == IBV_QPT_UC)
-        return ve_done(IBV_WC_SUCCESS); /* dropped; nobody is told (9.8.3) */
+        return ve_done(IBV_WC_SUCCESS); /* dropped without a NAK (9.8.3) */
     if (event)
         ve_event(m->q->e, peer->process, peer->async, event, peer->user);
     ve_break_receiver(m->q->e, peer);
@@ -42,13 +49,13 @@ static void complete_wrong(struct message *m, enum ibv_wc_status status)
 }
 
 /* The receive itself is wrong: it is completed with `status`. */
-static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status told)
+static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status status, enum ibv_wc_status requester_status)
 {
     complete_wrong(m, status);
     if (m->peer->type == IBV_QPT_UC)
         return ve_done(IBV_WC_SUCCESS);
     ve_break_receiver(m->q->e, m->peer);
-    return ve_done(told);
+    return ve_done(requester_status);
 }
 
 /* A dead responder posts no receives. Who waits for one looks now and then, for the daemon may have other things to do. */
@@ -99,7 +106,7 @@ static struct ve_outcome deliver(struct message *m)
     uint64_t room;
     struct softib_cqe cqe = {
         .status = IBV_WC_SUCCESS, .opcode = m->kind->recv_opcode, .byte_len = (uint32_t)m->length, .src_qp = m->q->s->qpn,
-        .slid = m->q->way.dlid ? sv_lid(&sv_shared_fabric, m->q->way.port) : 0, .sl = m->q->way.sl,
+        .slid = m->q->route.dlid ? sv_lid(&sv_shared_fabric, m->q->route.port) : 0, .sl = m->q->route.sl,
         .pkey_index = m->peer->pkey_index,
     }; /* IBV_WC_GRH is for UD alone (ibv_poll_cq(3)) */
     struct ve_outcome outcome;

@@ -1,5 +1,17 @@
 /* The sending half: requests are executed in order; the first that must wait holds up those behind it. */
-#include "engine.h"
+#include "send.h"
+#include "complete.h"
+#include "keys.h"
+#include "migrate.h"
+#include "quiesce.h"
+#include "receive.h"
+#include "request.h"
+#include "strict.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "write_fastpath.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -105,7 +117,7 @@ static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t
         if (first || now >= q->next_ns)
             q->next_ns = q->timeout || outcome->corrupted ? now + t : UINT64_MAX;
         q->corrupted = outcome->corrupted;
-        /* What bit errors spoil is sent again so often (a late timer is no loss); a way that does not work waits so long. */
+        /* What bit errors corrupt is sent retry_cnt times (a timer that fires late is no loss); a path that does not work has the time of all. */
         return q->corrupted ? q->timeout && q->resends > q->retry_cnt : now >= q->deadline_ns;
     }
     *status = IBV_WC_RNR_RETRY_EXC_ERR;
@@ -151,7 +163,7 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
-    if (q->owed)
+    if (q->rendezvous)
         ve_rndv_fetch(q);
     return true;
 }
@@ -162,12 +174,12 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
         ve_follow(q);
     if (ve_modes)
         ve_let_go(q, now);
-    if (q->owed)
+    if (q->rendezvous)
         ve_rndv_fetch(q);
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
         bool done;
 
-        /* What bit errors corrupted waits for the timer; a way that may be back is looked for at once. */
+        /* What bit errors corrupted waits for the timer; a path that may be back is looked for at once. */
         if (now < q->next_ns && ((q->waits == VE_LOST && q->corrupted) || (q->waits == VE_RNR && !woken)))
             return;
         if (ve_modes && !ve_is_due(q, now))

@@ -2,7 +2,8 @@
  * Local memory of a request that is another process's (ibv_import_mr), where it is not mapped here: it is fetched before the
  * request, and what the request brings is taken back after it.
  */
-#include "engine.h"
+#include "keys.h"
+#include "request.h"
 
 #include <stdlib.h>
 
@@ -44,17 +45,17 @@ enum ibv_wc_status ve_bounce_in(struct ve_qp *q, const struct ve_wr *wr, unsigne
     }
     iov[0] = (struct iovec){ f->data, f->length };
     *n = 1;
-    q->foreign = f;
+    q->sge_bounce = f;
     return IBV_WC_SUCCESS;
 }
 
 enum ibv_wc_status ve_bounce_out(struct ve_qp *q, bool changed)
 {
-    struct ve_sge_bounce *f = q->foreign;
+    struct ve_sge_bounce *f = q->sge_bounce;
     uint64_t at = 0;
     int error = 0;
 
-    q->foreign = NULL;
+    q->sge_bounce = NULL;
     for (unsigned i = 0; changed && !error && i < f->parts_n; at += f->parts[i++].length) {
         struct iovec from = { f->data + at, f->parts[i].length };
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../memory/memory.h"
+#include "../memory/processor.h"
 
 #if defined(__has_include)
 #if __has_include(<sys/single_threaded.h>)

@@ -1,10 +1,15 @@
-/* When what was posted is executed, and when it is completed: the send queue's places, and those who look at them. */
+/* When a posted request is executed, when it is completed, and which thread looks at it. */
+#include "sq_sched.h"
+#include "complete.h"
 #include "sq_sched_internal.h"
+#include "strict.h"
+#include "timer.h"
+#include "../memory/wake.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to him so long */
+#define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to that thread meanwhile */
 #define HOLD_NS 50000u      /* strict: at the latest now; who neither polls nor sleeps has it so late each time */
 #define SHORT_NS 20000u     /* nobody sleeps for less */
 #define BASE_MOST 150.0     /* ns: a request of few octets takes no longer here, only a thread that was interrupted does */
@@ -26,9 +31,9 @@ void ve_modes_read(void)
         ve_strict_begin();
 }
 
-static struct ve_late *late_of(struct ve_qp *q)
+static struct ve_sq_sched *sched_of(struct ve_qp *q)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (l)
         return l;
@@ -46,12 +51,12 @@ static struct ve_late *late_of(struct ve_qp *q)
     l->octet_ns = 0.1; /* until some were copied */
     l->base_ns = 100;
     l->epoch = UINT64_MAX;
-    return q->late = l;
+    return q->sched = l;
 }
 
 void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
 {
-    struct ve_late *l = late_of(q);
+    struct ve_sq_sched *l = sched_of(q);
     struct ve_when *when;
     uint64_t now = ve_now_ns();
 
@@ -77,7 +82,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
 }
 
 /* How long before its time a request begins, so that its data is there in time. */
-static uint64_t lead(const struct ve_late *l, const struct ve_when *when)
+static uint64_t lead(const struct ve_sq_sched *l, const struct ve_when *when)
 {
     double takes = l->base_ns + l->octet_ns * (double)when->octets, most = (double)(when->run - when->posted);
 
@@ -86,7 +91,7 @@ static uint64_t lead(const struct ve_late *l, const struct ve_when *when)
 
 bool ve_is_due(struct ve_qp *q, uint64_t now)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
     const struct ve_when *when;
 
     if (!l)
@@ -114,7 +119,7 @@ static void learn(double *mean, double seen)
 
 void ve_ran(struct ve_qp *q, uint64_t began, bool done)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
     double took;
 
     if (!l)
@@ -131,7 +136,7 @@ void ve_ran(struct ve_qp *q, uint64_t began, bool done)
 
 bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (!l || (l->held_head == l->held_tail && l->done <= ve_now_ns()))
         return false;
@@ -146,7 +151,7 @@ bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
 
 void ve_let_go(struct ve_qp *q, uint64_t now)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     while (l && l->held_head != l->held_tail && l->held[l->held_head % q->max_send].ns <= now) {
         ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
@@ -156,29 +161,29 @@ void ve_let_go(struct ve_qp *q, uint64_t now)
 
 bool ve_holds(const struct ve_qp *q)
 {
-    return q->late && q->late->held_head != q->late->held_tail;
+    return q->sched && q->sched->held_head != q->sched->held_tail;
 }
 
-void ve_late_forget(struct ve_qp *q)
+void ve_sched_reset(struct ve_qp *q)
 {
-    if (!q->late)
+    if (!q->sched)
         return;
-    q->late->held_head = q->late->held_tail;
-    q->late->last_run = 0;
+    q->sched->held_head = q->sched->held_tail;
+    q->sched->last_run = 0;
 }
 
-void ve_late_free(struct ve_qp *q)
+void ve_sched_free(struct ve_qp *q)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (!l)
         return;
-    sv_timed_path_free(&l->tracks[0]);
-    sv_timed_path_free(&l->tracks[1]);
+    sv_timed_path_free(&l->paths[0]);
+    sv_timed_path_free(&l->paths[1]);
     free(l->when);
     free(l->held);
     free(l);
-    q->late = NULL;
+    q->sched = NULL;
 }
 
 /* -- who looks, and when -- */
@@ -198,10 +203,10 @@ void ve_look_begins(struct ve_engine *e)
 
 void ve_looked_at(struct ve_engine *e, struct ve_qp *q)
 {
-    const struct ve_late *l = q->late;
+    const struct ve_sq_sched *l = q->sched;
     const struct ve_when *when;
 
-    if (!l || q->owed || (q->head != q->tail && q->waits)) {
+    if (!l || q->rendezvous || (q->head != q->tail && q->waits)) {
         ve_missed(e);
         return;
     }

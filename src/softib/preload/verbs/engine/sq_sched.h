@@ -1,9 +1,9 @@
 /*
- * Requests that are executed later than they are posted: because the wire takes its time (--pace), or because nothing promises
- * that they are executed at once (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and nothing here is called.
+ * Schedules requests that are executed later than they are posted: because the wire takes its time (--pace), or because nothing
+ * promises that they are executed at once (SOFTIB_STRICT). Both are off in most programs: `ve_modes` is 0 then, and nothing here is called.
  */
-#ifndef SOFTIB_VERBS_LATE_H
-#define SOFTIB_VERBS_LATE_H
+#ifndef SOFTIB_VERBS_SQ_SCHED_H
+#define SOFTIB_VERBS_SQ_SCHED_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,8 +31,8 @@ bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe);
 void ve_let_go(struct ve_qp *q, uint64_t now);
 bool ve_holds(const struct ve_qp *q);
 /* RESET, and the end of the QP. */
-void ve_late_forget(struct ve_qp *q);
-void ve_late_free(struct ve_qp *q);
+void ve_sched_reset(struct ve_qp *q);
+void ve_sched_free(struct ve_qp *q);
 
 /* -- when somebody must look again: for timer.c -- */
 

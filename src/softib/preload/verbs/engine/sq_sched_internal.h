@@ -1,8 +1,8 @@
 /* What sq_sched.c, pace.c and strict.c share. */
-#ifndef SOFTIB_VERBS_LATE_INNER_H
-#define SOFTIB_VERBS_LATE_INNER_H
+#ifndef SOFTIB_VERBS_SQ_SCHED_INTERNAL_H
+#define SOFTIB_VERBS_SQ_SCHED_INTERNAL_H
 
-#include "engine.h"
+#include "qp.h"
 
 struct ve_when {                /* of a request in the send queue, ns */
     uint64_t posted;
@@ -18,14 +18,14 @@ struct ve_held {
     struct softib_cqe cqe;
 };
 
-struct ve_late {
+struct ve_sq_sched {
     struct ve_when *when;       /* as `slots` */
     struct ve_held *held;       /* completions, max_send of them */
     uint32_t held_head, held_tail;
     uint64_t last_run;
     uint64_t done, octets;      /* of the request that is executed just now */
     double base_ns, octet_ns;   /* what execution takes here: a request, an octet more */
-    struct sv_timed_path tracks[2];  /* there and back */
+    struct sv_timed_path paths[2];  /* there and back */
     uint64_t epoch;
     uint16_t dlid;              /* that they lead to */
     uint8_t sl;
@@ -36,7 +36,7 @@ struct ve_late {
 };
 
 /* pace.c: when `wr` arrives, and when it is completed; fills `when`. */
-void ve_pace(struct ve_qp *q, struct ve_late *l, const struct ve_wr *wr, struct ve_when *when);
+void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, struct ve_when *when);
 
 /* strict.c */
 void ve_strict_begin(void);

@@ -1,4 +1,5 @@
-/* SOFTIB_STRICT: scrambled fields, shuffled receives, and the voice of the warnings. Pitfalls: strict_checks.c. */
+/* SOFTIB_STRICT: scrambled fields, shuffled receives, and the warnings. What they are about: strict_checks.c. */
+#include "strict.h"
 #include "sq_sched_internal.h"
 
 #include <dlfcn.h>
@@ -10,17 +11,17 @@
 #include <unistd.h>
 
 #define FRAMES 24
-#define PLACES 256 /* warnings that are told apart; those beyond are told again */
+#define CALLS 256 /* warnings that are distinguished by their call; those beyond repeat */
 
 static uint64_t rng_state, seed;
-static char own[1];
+static char this_library[1];
 
 void ve_strict_begin(void)
 {
-    const char *told = getenv("SOFTIB_STRICT_SEED");
+    const char *value = getenv("SOFTIB_STRICT_SEED");
     void *frame[1];
 
-    seed = told ? strtoull(told, NULL, 0) : 0;
+    seed = value ? strtoull(value, NULL, 0) : 0;
     rng_state = seed * 0x9E3779B97F4A7C15u;
     backtrace(frame, 1); /* it loads a library at its first call: now, while no lock is held */
 }
@@ -46,7 +47,7 @@ static int theirs(void **frames, int n)
     Dl_info here, there;
     int i = 0;
 
-    if (!dladdr(own, &here))
+    if (!dladdr(this_library, &here))
         return 0;
     while (i < n && dladdr(frames[i], &there) && there.dli_fbase == here.dli_fbase)
         i++;
@@ -55,13 +56,13 @@ static int theirs(void **frames, int n)
 
 static bool is_new(const void *where, const char *what)
 {
-    static uint64_t places[PLACES];
+    static uint64_t calls[CALLS];
     uint64_t id = ((uintptr_t)where ^ (uintptr_t)what << 20) | 1;
 
-    for (unsigned i = 0; i < PLACES; i++) {
+    for (unsigned i = 0; i < CALLS; i++) {
         uint64_t free = 0;
 
-        if (__atomic_compare_exchange_n(&places[i], &free, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(&calls[i], &free, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return true;
         if (free == id)
             return false;

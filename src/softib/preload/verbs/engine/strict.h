@@ -1,13 +1,13 @@
 /*
- * SOFTIB_STRICT: what hardware may do, done; what programs should not do, told on stderr with the call's backtrace. Each thing is
- * told once for each place that it comes from. Callers look at ve_modes first.
+ * SOFTIB_STRICT: does what hardware may do, and reports on stderr, with the call's backtrace, what programs should not do. Each thing is
+ * reported once for each place in the program. Callers look at ve_modes first.
  */
 #ifndef SOFTIB_VERBS_STRICT_H
 #define SOFTIB_VERBS_STRICT_H
 
-#include "sq_sched.h"
-
 #include <infiniband/verbs.h>
+
+#include "sq_sched.h"
 
 struct softib_srq;
 
@@ -29,7 +29,7 @@ uint32_t ve_shuffle_seed(void);
 /* -- pitfalls -- */
 
 void ve_strict_made(struct ve_qp *q);
-void ve_strict_gone(struct ve_qp *q);
+void ve_strict_destroyed(struct ve_qp *q);
 void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask, int ignored, enum ibv_qp_state from, int error);
 void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr);
 /* A region with `key` goes: what is posted and names it? */

@@ -1,5 +1,9 @@
 /* What programs do that works here, or on one adapter, and not on the next: strict mode tells. */
+#include "complete.h"
+#include "modify.h"
 #include "sq_sched_internal.h"
+#include "strict.h"
+#include "../memory/locks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +90,7 @@ void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, 
 
 void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (wr->flags & IBV_SEND_SIGNALED || q->s->signal_all) {
         l->unsignalled = 0;
@@ -98,7 +102,7 @@ void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr)
 
 void ve_strict_not_ready(struct ve_qp *q, uint64_t now)
 {
-    struct ve_late *l = q->late;
+    struct ve_sq_sched *l = q->sched;
 
     if (!l || q->rnr_retry != 7)
         return;
@@ -106,7 +110,7 @@ void ve_strict_not_ready(struct ve_qp *q, uint64_t now)
         l->not_ready_since = now;
     l->not_ready_head = q->head;
     if (now - l->not_ready_since >= PATIENCE_NS) {
-        l->not_ready_since = UINT64_MAX >> 1; /* told */
+        l->not_ready_since = UINT64_MAX >> 1; /* reported */
         ve_warn("QP %u: its peer has posted no receive for half a second; rnr_retry 7 waits for ever", q->s->qpn);
     }
 }
@@ -159,7 +163,7 @@ static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
     return n;
 }
 
-void ve_strict_gone(struct ve_qp *q)
+void ve_strict_destroyed(struct ve_qp *q)
 {
     unsigned n = 0, waiting;
 

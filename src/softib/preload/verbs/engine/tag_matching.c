@@ -4,21 +4,22 @@
  * SRQ, header and all, and is counted: from then on entries that are added do not match until the owner has said that it has
  * seen as many.
  */
-#include "engine.h"
+#include "tag_matching.h"
+#include "complete.h"
+#include "receive.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <string.h>
-
 #include <infiniband/tm_types.h>
+#include <string.h>
 
 #define WAITS (1ull << 32)
 
-struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t place)
+struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t index)
 {
     size_t octets = sizeof(struct softib_tag) + tags->sges * sizeof(struct softib_sge);
 
-    return (struct softib_tag *)((char *)vm_at(&e->w, tags->ring) + (place & (tags->size - 1)) * octets);
+    return (struct softib_tag *)((char *)vm_at(&e->w, tags->ring) + (index & (tags->size - 1)) * octets);
 }
 
 /* The receive and the count are two stores: one of a process that died in between counts where the receive is taken. */
@@ -110,7 +111,7 @@ static struct ve_outcome deliver(struct ve_qp *q, struct softib_qp *peer, struct
     return ve_done(error ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
 }
 
-static enum ibv_wc_status told(enum ibv_wc_status status)
+static enum ibv_wc_status requester_status(enum ibv_wc_status status)
 {
     return status == IBV_WC_SUCCESS ? status : status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR;
 }
@@ -157,7 +158,7 @@ enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_q
     ve_complete(q->e, srq->cq, &cqe, wr->flags & IBV_SEND_SOLICITED);
     if (outcome->status != IBV_WC_SUCCESS) {
         ve_break_receiver(q->e, peer);
-        *outcome = ve_done(told(outcome->status));
+        *outcome = ve_done(requester_status(outcome->status));
     }
     return VE_MATCHED;
 }

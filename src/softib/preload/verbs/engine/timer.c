@@ -1,11 +1,16 @@
 /* Work that waits: a list, and a thread that lives only while there is some. */
-#include "engine.h"
+#include "timer.h"
+#include "send.h"
+#include "sq_sched.h"
+#include "tag_matching.h"
+#include "../memory/peer_mappings.h"
+#include "../memory/wake.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
 
-#define IDLE_NS 1000000000u /* with nothing to wait for the thread stays so long, then ends */
-#define OWED_NS 50000000u   /* the senders of rendezvous are looked at so often, to see whether they live */
+#define IDLE_NS 1000000000u /* with nothing to wait for, the thread ends after this time */
+#define RNDV_LOOK_NS 50000000u   /* the senders of rendezvous are looked at so often, to see whether they live */
 #define PAUSE_NS 2000u      /* so many receives may come together meanwhile */
 #define SOON_NS 1000000u    /* what waits is looked at so often at least: a path may be back, a peer gone */
 
@@ -80,7 +85,7 @@ static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
             ve_go_on(q, now, woken);
         if (ve_modes)
             ve_looked_at(e, q);
-        if (q->head == q->tail && !q->owed && (!ve_modes || !ve_holds(q))) {
+        if (q->head == q->tail && !q->rendezvous && (!ve_modes || !ve_holds(q))) {
             __atomic_store_n(at, q->next, __ATOMIC_RELAXED);
             q->listed = false;
         } else {
@@ -119,7 +124,7 @@ void ve_before_event(struct ve_engine *e)
 static void *run(void *argument)
 {
     struct ve_engine *e = argument;
-    bool woken = true, idle = false, owed;
+    bool woken = true, idle = false, rndv_open;
     uint64_t nap;
 
     if (ve_modes)
@@ -136,7 +141,7 @@ static void *run(void *argument)
             continue;
         }
         pthread_mutex_lock(&e->lock);
-        owed = e->tagged && ve_rndv_log_look(e);
+        rndv_open = e->tagged && ve_rndv_log_look(e);
         if (__atomic_load_n(&e->stop, __ATOMIC_RELAXED) || (!go_on(e, ve_now_ns(), woken, false) && idle && !e->tagged)) {
             e->timer_runs = false;
             pthread_mutex_unlock(&e->lock);
@@ -147,7 +152,7 @@ static void *run(void *argument)
         nap = ve_modes ? ve_nap(e, idle) : 0;
         if (ve_modes && !idle && ve_waits_awake(e))
             continue;
-        vm_sleep(&e->w, before, nap ? nap : !idle ? SOON_NS : owed ? OWED_NS : IDLE_NS, &e->stop);
+        vm_sleep(&e->w, before, nap ? nap : !idle ? SOON_NS : rndv_open ? RNDV_LOOK_NS : IDLE_NS, &e->stop);
         woken = vm_wakes(&e->w) != before;
     }
 }

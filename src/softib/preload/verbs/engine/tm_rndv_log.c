@@ -2,7 +2,13 @@
  * What the senders of matched rendezvous owe, written down with the list of tags: a sender may be killed between the match and
  * the FIN, and then the receiver completes the request itself, as its HCA would when the READ is answered no more.
  */
-#include "engine.h"
+#include "complete.h"
+#include "receive.h"
+#include "tag_matching.h"
+#include "timer.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +21,7 @@ struct ve_tagged_srq { /* of this process */
 
 static struct softib_rndv_record *record(struct ve_engine *e, const struct softib_tags *tags, uint32_t i)
 {
-    return (struct softib_rndv_record *)vm_at(&e->w, tags->owed) + i;
+    return (struct softib_rndv_record *)vm_at(&e->w, tags->rndv_log) + i;
 }
 
 /* -- the sender: it holds the SRQ's lock when it opens, and its process is held when it closes -- */
@@ -27,8 +33,8 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
     for (uint32_t i = 0; i < tags->size; i++) {
         struct softib_rndv_record *o = record(e, tags, i);
 
-        if (i >= tags->owed_high)
-            tags->owed_high = i + 1; /* first: it must be found when we are killed */
+        if (i >= tags->rndv_log_high)
+            tags->rndv_log_high = i + 1; /* first: it must be found when we are killed */
         if (__atomic_load_n(&o->owner, __ATOMIC_ACQUIRE))
             continue;
         memcpy((char *)o + sizeof o->owner, (const char *)what + sizeof o->owner, sizeof *o - sizeof o->owner);
@@ -114,7 +120,7 @@ static bool look_at(struct ve_engine *e, struct softib_srq *srq)
     struct softib_tags *tags = vm_at(&e->w, srq->tags);
     bool open = false;
 
-    for (uint32_t i = 0; i < __atomic_load_n(&tags->owed_high, __ATOMIC_ACQUIRE) && i < tags->size; i++) {
+    for (uint32_t i = 0; i < __atomic_load_n(&tags->rndv_log_high, __ATOMIC_ACQUIRE) && i < tags->size; i++) {
         struct softib_rndv_record *o = record(e, tags, i);
         uint32_t owner = __atomic_load_n(&o->owner, __ATOMIC_ACQUIRE);
         bool came;

@@ -1,11 +1,17 @@
 /*
  * A small write to where the last one went (RC, inline, one packet): most that wait for a word in memory are written to so.
- * What the last one proved is remembered, with what must be unchanged for it to hold: the way (its epoch), the responder's QP
+ * What the last one proved is remembered, with what must be unchanged for it to hold: the path (its epoch), the responder's QP
  * (its entry in the table of numbers), the key (its version, which moves whenever it is published anew or unbound). What can
  * change without these is looked at again, under the same hazard and lock as in request.c. Where anything is different nothing
- * has happened yet, and the request goes the long way.
+ * has happened yet, and request.c executes the request.
  */
+#include "write_fastpath.h"
+#include "loss.h"
 #include "message.h"
+#include "../memory/hazards.h"
+#include "../memory/key_table.h"
+#include "../memory/locks.h"
+#include "../memory/number_table.h"
 
 /* The part of key `k` that is mapped here with `part`; from and to are remote addresses. */
 static void whole(struct ve_engine *e, const struct softib_key *k, const struct ve_part *part, struct ve_write_target *a)
@@ -29,7 +35,7 @@ void ve_write_target_keep(struct message *m, const struct ve_part *part)
     struct ve_write_target *a = &q->write_target;
     const struct softib_key *k = vm_key(&q->e->w, m->wr->rkey);
     uint64_t named = __atomic_load_n(vm_number(&q->e->w, q->s->dest_qpn), __ATOMIC_RELAXED);
-    unsigned flags = q->way.is_global ? SV_WIRE_GRH : 0;
+    unsigned flags = q->route.is_global ? SV_WIRE_GRH : 0;
 
     if (a->rkey == m->wr->rkey && a->version == part->version && a->named == named && a->epoch == q->flow.epoch)
         return;
@@ -42,9 +48,9 @@ void ve_write_target_keep(struct message *m, const struct ve_part *part)
     a->epoch = q->flow.epoch;
     a->domain = m->domain;
     a->qpn = m->peer->qpn;
-    a->mtu = 128u << q->way.mtu;
-    a->request = sv_wire_size_of(SV_MSG_WRITE, flags, 0, a->mtu).words;
-    a->answer = sv_wire_size_of(SV_MSG_ACK, flags, 0, a->mtu).words;
+    a->mtu = 128u << q->route.mtu;
+    a->request = sv_wire_size_of(SV_MSG_WRITE, flags, 0, a->mtu).dwords;
+    a->answer = sv_wire_size_of(SV_MSG_ACK, flags, 0, a->mtu).dwords;
     /* A window may have been unbound meanwhile: then this is not what `version` says. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&k->version, __ATOMIC_RELAXED) == a->version && a->length)
@@ -79,7 +85,7 @@ bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)
     bool right;
 
     if (!length || length > a->mtu || at >= a->length || length > a->length - at || a->epoch != q->flow.epoch ||
-        sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->owed)
+        sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->rendezvous)
         return false;
     vm_soon((uintptr_t)a->here + at); /* measured: before ibv_wr_set_inline_data the reader takes it back, behind the lock is late */
     peer = vm_number_hold(w, q->s->dest_qpn, &hazard);

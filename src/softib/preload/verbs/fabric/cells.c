@@ -1,8 +1,4 @@
 /* Claims chunks and takes cells. No lock: a state and an owner change by compare-and-swap alone. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "cells.h"
 
 #include <errno.h>
@@ -22,7 +18,7 @@ struct sv_cells {
     uint32_t process;
     int fd;
     uint32_t cursor;    /* where the next free cell is looked for */
-    uint32_t tried;     /* cells looked at in vain since the last chunk was claimed */
+    uint32_t tried;     /* cells that were not free, since the last chunk was claimed */
     uint32_t mine_n;
     uint32_t *mine;     /* chunks of this process; room for all, touched as needed */
 };
@@ -60,7 +56,7 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
         head = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (head == MAP_FAILED || memcmp(head->magic, MAGIC, sizeof head->magic) || head->size != size ||
         head->chunks > size / SOFTIB_CHUNK_OCTETS - 1 || head->link_clocks_at > size ||
-        head->lanes > (size - head->link_clocks_at) / sizeof(struct softib_link_clock)) {
+        head->link_clocks > (size - head->link_clocks_at) / sizeof(struct softib_link_clock)) {
         snprintf(why, room, "%s is no traffic file", path);
         goto fail;
     }
@@ -142,17 +138,17 @@ static bool claim(struct sv_cells *c)
 static struct softib_cell *take_at(struct sv_cells *c, uint32_t at)
 {
     uint32_t chunk = __atomic_load_n(&c->mine[at / SOFTIB_CHUNK_CELLS], __ATOMIC_ACQUIRE);
-    uint32_t place = at % SOFTIB_CHUNK_CELLS, is_free = SOFTIB_CELL_FREE;
+    uint32_t index = at % SOFTIB_CHUNK_CELLS, is_free = SOFTIB_CELL_FREE;
 
-    if (!place || !chunk) /* the chunk's own head; a chunk that another thread is just entering */
+    if (!index || !chunk) /* the chunk's own head; a chunk that another thread is just entering */
         return NULL;
-    struct softib_cell *cell = cell_at(c, (chunk - 1) * SOFTIB_CHUNK_CELLS + place);
+    struct softib_cell *cell = cell_at(c, (chunk - 1) * SOFTIB_CHUNK_CELLS + index);
 
     if (__atomic_load_n(&cell->state, __ATOMIC_RELAXED) != SOFTIB_CELL_FREE ||
         !__atomic_compare_exchange_n(&cell->state, &is_free, SOFTIB_CELL_TAKEN, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return NULL;
-    cell->place = place;
+    cell->index = index;
     cell->more = 0;
     return cell;
 }
@@ -195,14 +191,14 @@ static void give_back(struct sv_cells *c, struct softib_cell *cell)
     }
 }
 
-static uint32_t egress_of(const struct sv_direction legs[2], uint32_t i)
+static uint32_t egress_of(const struct sv_direction directions[2], uint32_t i)
 {
-    return i < legs[0].links ? legs[0].egress[i] : legs[1].egress[i - legs[0].links];
+    return i < directions[0].links ? directions[0].egress[i] : directions[1].egress[i - directions[0].links];
 }
 
-struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_direction legs[2], const struct sv_label *label)
+struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_direction directions[2], const struct sv_label *label)
 {
-    uint32_t n = legs[0].links + legs[1].links;
+    uint32_t n = directions[0].links + directions[1].links;
     struct softib_cell *first = take(c), *cell = first;
 
     if (!first)
@@ -219,15 +215,15 @@ struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_direction le
             cell = next;
             __atomic_store_n(&cell->state, SOFTIB_CELL_MORE, __ATOMIC_RELEASE);
         }
-        cell->egress[i % SOFTIB_CELL_LINKS] = egress_of(legs, i);
+        cell->egress[i % SOFTIB_CELL_LINKS] = egress_of(directions, i);
     }
-    for (int way = 0; way < 2; way++) {
-        first->links[way] = legs[way].links;
-        first->drop[way] = legs[way].drop;
-        first->counter[way] = legs[way].counter;
-        first->qp[way] = label->qp[way];
-        first->packets[way] = first->words[way] = 0;
-        first->corrupted[way] = 0;
+    for (int direction = 0; direction < 2; direction++) {
+        first->links[direction] = directions[direction].links;
+        first->drop[direction] = directions[direction].drop;
+        first->counter[direction] = directions[direction].counter;
+        first->qp[direction] = label->qp[direction];
+        first->packets[direction] = first->dwords[direction] = 0;
+        first->corrupted[direction] = 0;
     }
     first->key = label->key;
     first->slid = label->slid;
@@ -238,16 +234,16 @@ struct softib_cell *sv_cell_new(struct sv_cells *c, const struct sv_direction le
     return first;
 }
 
-bool sv_cell_is_on(struct sv_cells *c, const struct softib_cell *cell, const struct sv_direction legs[2])
+bool sv_cell_is_on(struct sv_cells *c, const struct softib_cell *cell, const struct sv_direction directions[2])
 {
-    for (int way = 0; way < 2; way++)
-        if (cell->links[way] != legs[way].links || cell->drop[way] != legs[way].drop ||
-            cell->counter[way] != legs[way].counter)
+    for (int direction = 0; direction < 2; direction++)
+        if (cell->links[direction] != directions[direction].links || cell->drop[direction] != directions[direction].drop ||
+            cell->counter[direction] != directions[direction].counter)
             return false;
-    for (uint32_t i = 0, n = legs[0].links + legs[1].links; i < n; i++) {
+    for (uint32_t i = 0, n = directions[0].links + directions[1].links; i < n; i++) {
         if (i && i % SOFTIB_CELL_LINKS == 0)
             cell = cell_at(c, cell->more);
-        if (cell->egress[i % SOFTIB_CELL_LINKS] != egress_of(legs, i))
+        if (cell->egress[i % SOFTIB_CELL_LINKS] != egress_of(directions, i))
             return false;
     }
     return true;

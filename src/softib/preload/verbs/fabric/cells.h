@@ -8,7 +8,7 @@
 #include "traffic.h"
 
 _Static_assert(sizeof(struct softib_cell) == SOFTIB_CELL_OCTETS, "a cell has its size");
-_Static_assert(sizeof(struct softib_link_clock) == 64, "a lane fills a cache line");
+_Static_assert(sizeof(struct softib_link_clock) == 64, "a link clock fills a cache line");
 _Static_assert(SOFTIB_CELL_OCTETS * SOFTIB_CHUNK_CELLS == SOFTIB_CHUNK_OCTETS, "a chunk is full of cells");
 
 struct sv_cells; /* the mapping, and which chunks are this process's */
@@ -18,7 +18,7 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
 /* After a fork the parent's cells are the parent's: the child claims chunks under its own number. */
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);
-/* The lanes of all ports; from now on the daemon looks at them. */
+/* The link clocks of all ports; from now on the daemon looks at them. */
 struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *cells);
 
 /* What a cell is made of: the ports of a direction, and what becomes of its packets. */
@@ -36,40 +36,40 @@ struct sv_label { /* for traps */
 };
 
 /* A LIVE cell with counts of 0. NULL: the file, or its file system, is full (errno ENOSPC). Threads may call it. */
-struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction legs[2], const struct sv_label *label);
+struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction directions[2], const struct sv_label *label);
 /* Says whether `cell` counts on just these ways. */
-bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction legs[2]);
+bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction directions[2]);
 /* The owner counts no more; what it counted stays. */
 void sv_cell_retire(struct softib_cell *cell);
 
 static inline void sv_cell_touch(struct softib_cell *cell)
 {
-    struct softib_chunk *chunk = (void *)((char *)cell - (size_t)cell->place * SOFTIB_CELL_OCTETS);
+    struct softib_chunk *chunk = (void *)((char *)cell - (size_t)cell->index * SOFTIB_CELL_OCTETS);
 
     if (!__atomic_load_n(&chunk->dirty, __ATOMIC_RELAXED))
         __atomic_store_n(&chunk->dirty, 1, __ATOMIC_RELEASE);
 }
 
-/* Counts in direction `way` (0 forward, 1 back). One thread at a time: who holds the QP's lock. */
-static inline void sv_cell_count(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
+/* Counts in direction `direction` (0 forward, 1 back). One thread at a time: who holds the QP's lock. */
+static inline void sv_cell_count(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
-    __atomic_store_n(&cell->words[way], cell->words[way] + words, __ATOMIC_RELAXED);
-    __atomic_store_n(&cell->packets[way], cell->packets[way] + packets, __ATOMIC_RELEASE);
+    __atomic_store_n(&cell->dwords[direction], cell->dwords[direction] + dwords, __ATOMIC_RELAXED);
+    __atomic_store_n(&cell->packets[direction], cell->packets[direction] + packets, __ATOMIC_RELEASE);
     sv_cell_touch(cell);
 }
 
-/* `packets` in direction `way` arrived with bit errors. One thread at a time. */
-static inline void sv_cell_corrupt(struct softib_cell *cell, unsigned way, uint32_t packets)
+/* `packets` in direction `direction` arrived with bit errors. One thread at a time. */
+static inline void sv_cell_corrupt(struct softib_cell *cell, unsigned direction, uint32_t packets)
 {
-    __atomic_store_n(&cell->corrupted[way], cell->corrupted[way] + packets, __ATOMIC_RELEASE);
+    __atomic_store_n(&cell->corrupted[direction], cell->corrupted[direction] + packets, __ATOMIC_RELEASE);
     sv_cell_touch(cell);
 }
 
 /* As sv_cell_count, where several threads share the cell (an address handle used by several QPs). */
-static inline void sv_cell_count_shared(struct softib_cell *cell, unsigned way, uint64_t packets, uint64_t words)
+static inline void sv_cell_count_shared(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
-    __atomic_fetch_add(&cell->words[way], words, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&cell->packets[way], packets, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&cell->dwords[direction], dwords, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&cell->packets[direction], packets, __ATOMIC_RELEASE);
     sv_cell_touch(cell);
 }
 

@@ -1,4 +1,4 @@
-/* The HCAs that this program sees: the file `devices` of its view, which the daemon writes, and the board. */
+/* The HCAs that this program sees: the file `devices` of its view, which the daemon writes, and the shared fabric. */
 #include "internal.h"
 
 #include <errno.h>

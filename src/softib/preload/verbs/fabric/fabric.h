@@ -1,6 +1,6 @@
 /*
- * The fabric as the engine and the ABI see it: the devices of this program's node, their ports, the way of a QP, and what
- * passes on it. Everything is read from the board of the running fabric at the moment of the call.
+ * The fabric as the engine and the ABI see it: the devices of this program's node, their ports, the path of a QP, and
+ * what passes on it. Everything is read from the shared fabric of the running daemon at the moment of the call.
  *
  * Functions that can fail return 0 or -errno. All may be called by any thread; a sv_flow is guarded by its QP's lock.
  */
@@ -25,7 +25,7 @@
  * none; then, and at another version, one line on stderr says why (SOFTIB_QUIET=1: it does not).
  */
 int sv_fabric_join(void);
-/* The board, NULL before sv_fabric_join. */
+/* The fabric's arrays; not mapped before sv_fabric_join. */
 extern struct sv_shared_fabric sv_shared_fabric;
 /* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
@@ -79,7 +79,7 @@ int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey);
 uint32_t sv_addr_of_port(uint32_t port);
 uint32_t sv_port_of_addr(uint32_t address); /* SV_NO_PORT: none's */
 
-/* -- the way of a QP, or of an address handle, and back -- */
+/* -- the path of a QP, or of an address handle, and back -- */
 
 struct sv_flow {
     uint64_t epoch;
@@ -88,17 +88,17 @@ struct sv_flow {
     uint8_t mtu, vl;
     uint16_t links[2];
     struct softib_cell *cell;   /* NULL: never looked up, or the traffic file is full */
-    /* Bit errors on the way: n packets with w words in all arrive with probability exp(-(n loss[way][0] + 4 w loss[way][1])). */
+    /* Bit errors: n packets of w dwords in all arrive with probability exp(-(n loss[direction][0] + 4 w loss[direction][1])). */
     double loss[2][2];
 };
 
 /*
- * Walks again. `back` is NULL for datagrams. The cell is kept where the way is the same; else the old one is retired and
+ * Walks again. `back` is NULL for datagrams. The cell is kept where the path is the same; else the old one is retired and
  * a new one counts. 0, or -ENOSPC: the flow works, but is not counted.
  */
 int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2]);
 /* Multicast: the flow counts on every link of `tree`. */
-int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *way, const uint32_t qp[2]);
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *route, const uint32_t qp[2]);
 /* The flow is not used any more. */
 void sv_flow_end(struct sv_flow *flow);
 
@@ -109,24 +109,24 @@ static inline bool sv_flow_is_stale(const struct sv_flow *flow)
 }
 
 /* A message passes (or is lost on the way, where the flow says so): direction 0 forward, 1 back. */
-static inline void sv_flow_count(struct sv_flow *flow, unsigned way, struct sv_wire_size words)
+static inline void sv_flow_count(struct sv_flow *flow, unsigned direction, struct sv_wire_size size)
 {
     if (flow->cell)
-        sv_cell_count(flow->cell, way, words.packets, words.words);
+        sv_cell_count(flow->cell, direction, size.packets, size.dwords);
 }
 
 /* Bit errors corrupted `packets` of what was counted. */
-static inline void sv_flow_corrupt(const struct sv_flow *flow, unsigned way, uint32_t packets)
+static inline void sv_flow_corrupt(const struct sv_flow *flow, unsigned direction, uint32_t packets)
 {
     if (flow->cell)
-        sv_cell_corrupt(flow->cell, way, packets);
+        sv_cell_corrupt(flow->cell, direction, packets);
 }
 
 /* -- violation.c: packets that reached `port`, and that no QP of it may take -- */
 
 /* With a Q_Key that the QP does not have: QKeyViolations and trap 258 (IBA 10.2.5, 14.2.5.9). */
-void sv_qkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t qkey, const uint32_t qp[2]);
+void sv_qkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t qkey, const uint32_t qp[2]);
 /* With a P_Key that matches some entry of the port's table, but not the QP's: PKeyViolations and trap 257 (10.9.4). */
-void sv_pkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t pkey, const uint32_t qp[2]);
+void sv_pkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t pkey, const uint32_t qp[2]);
 
 #endif

@@ -4,18 +4,18 @@
 #include <errno.h>
 #include <string.h>
 
-static struct sv_direction leg_of(const struct sv_path *path)
+static struct sv_direction direction_of(const struct sv_path *path)
 {
     return (struct sv_direction){ path->egress, path->links, path->drop, path->counter };
 }
 
-/* Puts the flow on a cell that counts on `legs`. */
-static int settle(struct sv_flow *flow, const struct sv_direction legs[2], const struct sv_label *label)
+/* Puts the flow on a cell that counts on `directions`. */
+static int settle(struct sv_flow *flow, const struct sv_direction directions[2], const struct sv_label *label)
 {
-    if (flow->cell && sv_cell_is_on(sv_fabric_cells, flow->cell, legs))
+    if (flow->cell && sv_cell_is_on(sv_fabric_cells, flow->cell, directions))
         return 0;
     sv_flow_end(flow);
-    flow->cell = sv_cell_new(sv_fabric_cells, legs, label);
+    flow->cell = sv_cell_new(sv_fabric_cells, directions, label);
     return flow->cell ? 0 : -ENOSPC;
 }
 
@@ -36,7 +36,7 @@ static void add_losses(const struct sv_path *path, double loss[2])
 int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const struct sv_route_key *back, const uint32_t qp[2])
 {
     struct sv_path paths[2];
-    struct sv_direction legs[2] = { 0 };
+    struct sv_direction directions[2] = { 0 };
     struct sv_label label = {
         .key = forward->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, forward->port), .dlid = forward->dlid,
         .sl = forward->sl,
@@ -47,29 +47,29 @@ int sv_flow_walk(struct sv_flow *flow, const struct sv_route_key *forward, const
     flow->dest = paths[0].dest;
     flow->mtu = paths[0].mtu;
     flow->vl = paths[0].vl;
-    legs[0] = leg_of(&paths[0]);
+    directions[0] = direction_of(&paths[0]);
     if (back) {
         sv_path_walk(&sv_shared_fabric, back, &paths[1]);
-        legs[1] = leg_of(&paths[1]);
+        directions[1] = direction_of(&paths[1]);
     } else {
-        legs[1].drop = SV_NO_PORT;
+        directions[1].drop = SV_NO_PORT;
     }
-    for (int way = 0; way < 2; way++) {
-        flow->reason[way] = way && !back ? SV_OK : (uint8_t)paths[way].reason;
-        flow->links[way] = (uint16_t)legs[way].links;
-        if (!way || back)
-            add_losses(&paths[way], flow->loss[way]);
+    for (int direction = 0; direction < 2; direction++) {
+        flow->reason[direction] = direction && !back ? SV_OK : (uint8_t)paths[direction].reason;
+        flow->links[direction] = (uint16_t)directions[direction].links;
+        if (!direction || back)
+            add_losses(&paths[direction], flow->loss[direction]);
     }
-    return settle(flow, legs, &label);
+    return settle(flow, directions, &label);
 }
 
-int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *way, const uint32_t qp[2])
+int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct sv_route_key *route, const uint32_t qp[2])
 {
-    struct sv_direction legs[2] = { { tree->egress, tree->links_n, SV_NO_PORT, SOFTIB_DROP_NONE },
+    struct sv_direction directions[2] = { { tree->egress, tree->links_n, SV_NO_PORT, SOFTIB_DROP_NONE },
                               { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
     struct sv_label label = {
-        .key = way->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, way->port), .dlid = way->dlid,
-        .sl = way->sl, .multicast = true,
+        .key = route->pkey, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, route->port), .dlid = route->dlid,
+        .sl = route->sl, .multicast = true,
     };
 
     flow->epoch = tree->epoch;
@@ -80,7 +80,7 @@ int sv_flow_tree(struct sv_flow *flow, const struct sv_tree *tree, const struct 
     flow->links[1] = 0;
     flow->mtu = 5;
     flow->vl = 0;
-    return settle(flow, legs, &label);
+    return settle(flow, directions, &label);
 }
 
 void sv_flow_end(struct sv_flow *flow)

@@ -2,10 +2,6 @@
 #ifndef SOFTIB_VERBS_FABRIC_INNER_H
 #define SOFTIB_VERBS_FABRIC_INNER_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "fabric.h"
 
 #define SV_PATH_ROOM 4096
@@ -18,7 +14,7 @@ int sv_devices_read(const char *view, char *why, size_t room);
 
 /* link.c: the connection. */
 int sv_link_open(const char *path, const char *view, uint32_t *process, char *why, size_t room); /* -errno or the socket */
-/* One question, `with` (a descriptor, or -1) travels beside it. Returns -errno of the daemon or of the way to it. */
+/* One request; `with` (a descriptor, or -1) goes with it. Returns -errno of the daemon or of the connection. */
 int sv_link_ask(int socket, const struct softib_server_ask *ask, int with);
 
 #endif

@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int link_fd = -1;
 static uint32_t process;
 static char folder[SV_PATH_ROOM];
-static bool watched, told;
+static bool watched, reported;
 static void (*forget)(void);
 
 static void before_fork(void)
@@ -94,13 +94,13 @@ static int join(char *why, size_t room)
     return 0;
 }
 
-static void tell(const char *why)
+static void explain(const char *why)
 {
     const char *quiet = getenv("SOFTIB_QUIET");
 
-    if (!told && !(quiet && *quiet && strcmp(quiet, "0")))
+    if (!reported && !(quiet && *quiet && strcmp(quiet, "0")))
         fprintf(stderr, "softib: no InfiniBand devices: %s\n", why);
-    told = true;
+    reported = true;
 }
 
 int sv_fabric_join(void)
@@ -114,7 +114,7 @@ int sv_fabric_join(void)
     if (link_fd < 0) {
         error = join(why, sizeof why);
         if (error)
-            tell(why);
+            explain(why);
     }
     pthread_mutex_unlock(&lock);
     return error ? -ENODEV : 0;

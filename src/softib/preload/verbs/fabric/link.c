@@ -1,4 +1,4 @@
-/* Talks to the daemon's door. */
+/* Connects to the daemon's verbs socket. */
 #include "internal.h"
 
 #include <errno.h>
@@ -31,43 +31,43 @@ static uint64_t started(void)
     return ticks;
 }
 
-static int hear(int socket, struct softib_server_reply *told)
+static int receive_reply(int socket, struct softib_server_reply *reply)
 {
     ssize_t n;
 
     do
-        n = recv(socket, told, sizeof *told, 0);
+        n = recv(socket, reply, sizeof *reply, 0);
     while (n < 0 && errno == EINTR);
-    if (n != sizeof *told)
+    if (n != sizeof *reply)
         return n < 0 ? -errno : -ENODEV;
-    return told->magic == SOFTIB_SERVER_MAGIC ? 0 : -EPROTO;
+    return reply->magic == SOFTIB_SERVER_MAGIC ? 0 : -EPROTO;
 }
 
-static int greet(int fd, const char *view, uint32_t *process, char *why, size_t room)
+static int say_hello(int fd, const char *view, uint32_t *process, char *why, size_t room)
 {
     struct softib_server_hello hello = {
-        .magic = SOFTIB_SERVER_MAGIC, .version = SOFTIB_SERVER_VERSION, .board = SOFTIB_SHARED_FABRIC_VERSION,
+        .magic = SOFTIB_SERVER_MAGIC, .version = SOFTIB_SERVER_VERSION, .shared_fabric = SOFTIB_SHARED_FABRIC_VERSION,
         .pid = (uint32_t)getpid(), .started = started(),
     };
-    struct softib_server_reply told;
+    struct softib_server_reply reply;
     int error;
 
     snprintf(hello.view, sizeof hello.view, "%s", view);
     if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) < 0)
         error = -errno;
     else
-        error = hear(fd, &told);
-    if (!error && told.version != SOFTIB_SERVER_VERSION) {
+        error = receive_reply(fd, &reply);
+    if (!error && reply.version != SOFTIB_SERVER_VERSION) {
         snprintf(why, room, "the fabric's daemon speaks version %u, this library version %u; use the library of the "
-                 "softib that runs the fabric", told.version, SOFTIB_SERVER_VERSION);
+                 "softib that runs the fabric", reply.version, SOFTIB_SERVER_VERSION);
         return -EPROTO;
     }
     if (!error)
-        error = -(int)told.error;
+        error = -(int)reply.error;
     if (error)
         snprintf(why, room, "the fabric's daemon refuses: %s", strerror(-error));
     else
-        *process = told.number;
+        *process = reply.number;
     return error;
 }
 
@@ -85,7 +85,7 @@ int sv_link_open(const char *path, const char *view, uint32_t *process, char *wh
         error = -errno;
         snprintf(why, room, "no fabric runs at %s: %s", path, strerror(-error));
     } else {
-        error = greet(fd, view, process, why, room);
+        error = say_hello(fd, view, process, why, room);
     }
     if (!error)
         return fd;
@@ -96,15 +96,15 @@ int sv_link_open(const char *path, const char *view, uint32_t *process, char *wh
 
 int sv_link_ask(int socket, const struct softib_server_ask *ask, int with)
 {
-    union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } beside;
+    union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control;
     struct iovec part = { (void *)(uintptr_t)ask, sizeof *ask };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-    struct softib_server_reply told;
+    struct softib_server_reply reply;
 
     if (with >= 0) {
-        memset(&beside, 0, sizeof beside);
-        message.msg_control = beside.room;
-        message.msg_controllen = sizeof beside.room;
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.room;
+        message.msg_controllen = sizeof control.room;
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 
         head->cmsg_level = SOL_SOCKET;
@@ -114,7 +114,7 @@ int sv_link_ask(int socket, const struct softib_server_ask *ask, int with)
     }
     if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
         return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
-    int error = hear(socket, &told);
+    int error = receive_reply(socket, &reply);
 
-    return error ? error : -(int)told.error;
+    return error ? error : -(int)reply.error;
 }

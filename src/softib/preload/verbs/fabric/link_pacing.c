@@ -1,116 +1,95 @@
 /* Rates, latencies, and who waits for whom. */
 #include "internal.h"
 #include "link_pacing.h"
+#include "link_rates.h" /* softib/iba/link_speeds.py */
 
 #include <math.h>
 #include <stdlib.h>
 
-/*
- * One lane's data and signalling rate in Gb/s (softib.iba.rates; IBA 5.6), by the place of the active bit. What a switch adds
- * from port to port, by the speed of the link that it sends on (ns; figures of the trade: FDR about 170, EDR about 90, HDR below
- * 130, XDR below 100; for NDR sources say 150 to 400, here 200; older ones as FDR), and an adapter pair from memory to memory
- * (FDR 700, EDR 500, HDR and later at most 600).
- */
-struct generation {
-    double data, signal;
-    uint16_t switch_ns, adapter_ns;
-};
-
-static const struct generation plain[] = { { 2, 2.5, 170, 700 }, { 4, 5, 170, 700 }, { 8, 10, 170, 700 } };
-static const struct generation fdr10 = { 10, 10.3125, 170, 700 };
-static const struct generation extended[] = {
-    { 14.0625 * 64 / 66, 14.0625, 170, 700 }, { 25, 25.78125, 90, 500 }, { 50, 53.125, 130, 600 }, { 100, 106.25, 200, 600 },
-};
-static const struct generation extended_2[] = { { 200, 212.5, 100, 600 }, { 400, 425, 100, 600 } };
-
 #define NS_PER_METRE 5.0 /* of cable, copper or fibre */
 
-static unsigned top_bit(unsigned bits)
-{
-    return 31u - (unsigned)__builtin_clz(bits);
-}
-
-static const struct generation *generation_of(uint32_t port)
+/* The fastest speed that the port's active bits name; NULL: none. Mellanox's FDR10 has QDR's bit and one of its own. */
+static const struct link_speed *speed_of(uint32_t port)
 {
     const uint8_t *info = sv_port_info(&sv_shared_fabric, port);
     unsigned ext2 = info[SV_EXT2_AT] >> 5 & 3, ext = info[SV_SPEED_EXT_ACTIVE_AT] >> 4 & 15, old = info[SV_SPEED_ACTIVE_AT] >> 4 & 7;
+    unsigned mlnx = sv_shared_fabric.port_mlnx_speed[3 * (size_t)port + 2];
 
-    if (sv_shared_fabric.port_mlnx_speed[3 * (size_t)port + 2] & 1)
-        return &fdr10;
-    if (ext2)
-        return &extended_2[top_bit(ext2)];
-    if (ext)
-        return &extended[top_bit(ext)];
-    return old ? &plain[top_bit(old)] : NULL;
+    for (size_t i = sizeof link_speeds / sizeof *link_speeds; i--;) {
+        const struct link_speed *s = &link_speeds[i];
+
+        if (s->mlnx_bit & mlnx)
+            return s;
+        if (mlnx & 1 || s->mlnx_bit)
+            continue;
+        if (ext2 ? s->ext2_bit & ext2 : ext ? s->ext_bit & ext : s->speed_bit & old)
+            return s;
+    }
+    return NULL;
 }
 
 static unsigned width_of(uint32_t port)
 {
-    switch (sv_port_info(&sv_shared_fabric, port)[SV_LINK_WIDTH_ACTIVE_AT]) {
-    case 1: return 1;
-    case 2: return 4;
-    case 4: return 8;
-    case 8: return 12;
-    case 16: return 2;
-    default: return 0;
-    }
+    uint8_t active = sv_port_info(&sv_shared_fabric, port)[SV_LINK_WIDTH_ACTIVE_AT];
+
+    return active < sizeof lanes_of_width ? lanes_of_width[active] : 0;
 }
 
 double sv_link_gbps(uint32_t port, double *lane_gbps)
 {
-    const struct generation *g = generation_of(port);
+    const struct link_speed *s = speed_of(port);
 
-    *lane_gbps = g ? g->signal : 0;
-    return g ? g->data * width_of(port) : 0;
+    *lane_gbps = s ? s->signal_gbps : 0;
+    return s ? s->data_gbps * width_of(port) : 0;
 }
 
 static double latency_of(uint32_t port)
 {
     int32_t cable = sv_shared_fabric.port_cable[port];
-    const struct generation *g = generation_of(port);
+    const struct link_speed *s = speed_of(port);
     double metres = cable >= 0 && (uint64_t)cable < sv_shared_fabric.cables ? sv_shared_fabric.cable_length_m[cable] : 0;
     bool from_switch = sv_is_switch(&sv_shared_fabric, (uint32_t)sv_shared_fabric.port_node[port]);
 
-    return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (from_switch && g ? g->switch_ns : 0);
+    return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (from_switch && s ? s->switch_ns : 0);
 }
 
-bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links)
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
 {
-    struct softib_link_clock *lanes = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
-    const struct generation *first = links ? generation_of(egress[0]) : NULL;
+    struct softib_link_clock *clocks = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
+    const struct link_speed *first = links ? speed_of(egress[0]) : NULL;
     double latency = 0;
 
-    sv_timed_path_free(track);
-    if (!lanes || !(track->steps = malloc((links ? links : 1) * sizeof *track->steps)))
+    sv_timed_path_free(path);
+    if (!clocks || !(path->steps = malloc((links ? links : 1) * sizeof *path->steps)))
         return false;
     for (unsigned i = 0; i < links; i++) {
         double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
 
-        track->steps[i] = (struct sv_step){
-            .lane = &lanes[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
+        path->steps[i] = (struct sv_step){
+            .clock = &clocks[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
         };
         latency += latency_of(egress[i]);
     }
-    track->links = (uint16_t)links;
-    track->latency_ns = (uint64_t)(latency + (first ? first->adapter_ns : 0));
+    path->links = (uint16_t)links;
+    path->latency_ns = (uint64_t)(latency + (first ? first->adapter_ns : 0));
     return true;
 }
 
-void sv_timed_path_free(struct sv_timed_path *track)
+void sv_timed_path_free(struct sv_timed_path *path)
 {
-    free(track->steps);
-    *track = (struct sv_timed_path){ 0 };
+    free(path->steps);
+    *path = (struct sv_timed_path){ 0 };
 }
 
 /* Octets are added to what the link has to send; what comes back is when it will have. */
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
     uint64_t takes = (uint64_t)((double)octets * step->per_octet + 0.5);
-    uint64_t busy = __atomic_load_n(&step->lane->busy, __ATOMIC_RELAXED), end;
+    uint64_t busy = __atomic_load_n(&step->clock->busy, __ATOMIC_RELAXED), end;
 
     do
         end = (busy > now ? busy : now) + takes;
-    while (!__atomic_compare_exchange_n(&step->lane->busy, &busy, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    while (!__atomic_compare_exchange_n(&step->clock->busy, &busy, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return end;
 }
 
@@ -118,31 +97,31 @@ static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
  * A port whose own link is free earlier than one behind it has data and no credit: PortXmitWait (IBA 16.1.3.5). Within a busy
  * time the wait only grows, and counts what it grows by, however many messages are in it.
  */
-static void wait(const struct sv_step *step, uint64_t now, uint64_t own, uint64_t behind)
+static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uint64_t next_free_at)
 {
-    struct softib_link_clock *lane = step->lane;
-    uint64_t lag = behind > own ? behind - own : 0;
-    uint64_t until = __atomic_load_n(&lane->stalled_until, __ATOMIC_RELAXED);
-    uint64_t before = now > until ? 0 : __atomic_load_n(&lane->lag, __ATOMIC_RELAXED);
+    struct softib_link_clock *clock = step->clock;
+    uint64_t lag = next_free_at > free_at ? next_free_at - free_at : 0;
+    uint64_t until = __atomic_load_n(&clock->stalled_until, __ATOMIC_RELAXED);
+    uint64_t before = now > until ? 0 : __atomic_load_n(&clock->lag, __ATOMIC_RELAXED);
 
-    if (!lag || (lag <= before && behind <= until))
+    if (!lag || (lag <= before && next_free_at <= until))
         return;
-    __atomic_store_n(&lane->lag, lag > before ? lag : before, __ATOMIC_RELAXED);
-    if (behind > until)
-        __atomic_store_n(&lane->stalled_until, behind, __ATOMIC_RELAXED);
+    __atomic_store_n(&clock->lag, lag > before ? lag : before, __ATOMIC_RELAXED);
+    if (next_free_at > until)
+        __atomic_store_n(&clock->stalled_until, next_free_at, __ATOMIC_RELAXED);
     if (lag > before)
-        __atomic_fetch_add(&lane->wait, (uint64_t)((double)(lag - before) * step->ticks), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&clock->wait, (uint64_t)((double)(lag - before) * step->ticks), __ATOMIC_RELAXED);
 }
 
-uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets)
+uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets)
 {
     uint64_t ends[SV_PATH_LINKS], last = now <<= SV_LINK_CLOCK_SHIFT;
-    unsigned n = track->links < SV_PATH_LINKS ? track->links : SV_PATH_LINKS;
+    unsigned n = path->links < SV_PATH_LINKS ? path->links : SV_PATH_LINKS;
 
     for (unsigned i = 0; i < n; i++)
-        ends[i] = give(&track->steps[i], now, octets);
+        ends[i] = give(&path->steps[i], now, octets);
     for (unsigned i = n; i-- > 0;) {
-        wait(&track->steps[i], now, ends[i], last);
+        wait(&path->steps[i], now, ends[i], last);
         last = ends[i] > last ? ends[i] : last;
     }
     return last >> SV_LINK_CLOCK_SHIFT;

@@ -1,23 +1,23 @@
 /*
- * The wire's time (--pace): when the last octet of a message arrives that enters its way now.
+ * The wire's time (--pace): when the last octet of a message arrives that is sent now.
  *
- * Every port row has a lane in the file `traffic`: until when what was given to its link keeps it busy. A message adds its octets
- * to each link of its way and is there when the last of them is through with it, plus the latency of cables, switches and
+ * Every port row has a link clock in the file `traffic`: until when what was given to its link keeps it busy. A message adds its
+ * octets to each link of its path and is there when the last of them is through with it, plus the latency of cables, switches and
  * adapters. So all queue pairs of all processes that cross a link share its rate, in the order in which they posted.
  */
-#ifndef SOFTIB_VERBS_LANES_H
-#define SOFTIB_VERBS_LANES_H
+#ifndef SOFTIB_VERBS_LINK_PACING_H
+#define SOFTIB_VERBS_LINK_PACING_H
 
 #include "path.h"
 
-/* One link of a way, as it was when the way was laid. */
+/* One link of a path, as it was when the path was laid. */
 struct sv_step {
-    struct softib_link_clock *lane;
+    struct softib_link_clock *clock;
     double per_octet;       /* ns << SV_LINK_CLOCK_SHIFT */
     double ticks;           /* of PortXmitWait in ns / 64 */
 };
 
-#define SV_LINK_CLOCK_SHIFT 6     /* a lane's times are ns / 64: an ACK on a fast link takes less than a ns */
+#define SV_LINK_CLOCK_SHIFT 6     /* a link clock's times are ns / 64: an ACK on a fast link takes less than a ns */
 
 struct sv_timed_path {
     struct sv_step *steps;
@@ -25,13 +25,13 @@ struct sv_timed_path {
     uint64_t latency_ns;    /* of the first octet, from memory to memory */
 };
 
-/* The links behind `egress`; false: this fabric has no lanes, or no memory is left. */
-bool sv_timed_path_lay(struct sv_timed_path *track, const uint32_t *egress, unsigned links);
-void sv_timed_path_free(struct sv_timed_path *track);
+/* The links behind `egress`; false: this fabric has no link clocks, or no memory is left. */
+bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links);
+void sv_timed_path_free(struct sv_timed_path *path);
 /* When `octets` that are given to the links at `now` (ns) are through all of them, without the latency. Any thread. */
-uint64_t sv_timed_path_pass(const struct sv_timed_path *track, uint64_t now, uint64_t octets);
+uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets);
 
-/* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. softib.iba.rates has the same table. */
+/* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */
 double sv_link_gbps(uint32_t port, double *lane_gbps);
 
 #endif

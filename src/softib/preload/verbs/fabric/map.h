@@ -1,4 +1,4 @@
-/* The board in C: a running fabric's arrays, mapped read-only. What each array means: softib/fabric/columns.py. */
+/* A running fabric's arrays (the file `board`), mapped read-only. What each array means: softib/fabric/columns.py. */
 #ifndef SOFTIB_VERBS_MAP_H
 #define SOFTIB_VERBS_MAP_H
 
@@ -52,17 +52,17 @@ struct sv_shared_fabric {
 };
 
 /* Maps the file at `path`. Returns 0, or -errno with a line in `why` that says what is wrong (EPROTO: another version). */
-int sv_shared_fabric_map(struct sv_shared_fabric *board, const char *path, char *why, size_t room);
-void sv_shared_fabric_unmap(struct sv_shared_fabric *board);
+int sv_shared_fabric_map(struct sv_shared_fabric *fabric, const char *path, char *why, size_t room);
+void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
  * Changes of the configuration so far. Whoever caches a path keeps the epoch that he read BEFORE he walked it, and walks
- * again when it moved. The daemon writes tables first and the epoch behind them, in the same turn: what a walk sees in
- * between is what packets meet while tables are being written, old entries beside new ones, and it is walked again.
+ * again when it moved. The daemon writes tables first and the epoch behind them, in one step of its loop. What a
+ * walk sees in between is what packets meet while tables are written, old entries next to new ones, and it is walked again.
  */
-static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *board)
+static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)
 {
-    return __atomic_load_n(&board->head->epoch, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&fabric->head->epoch, __ATOMIC_ACQUIRE);
 }
 
 /* -- PortInfo, SwitchInfo: wire images, big endian -- */

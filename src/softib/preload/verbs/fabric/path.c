@@ -61,16 +61,16 @@ static unsigned vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigne
 }
 
 /*
- * Does a switch port that enforces partitions on `way` refuse `pkey`? Subnet managers copy a host's table to the switch
+ * Does a switch port that enforces partitions on `route` refuse `pkey`? Subnet managers copy a host's table to the switch
  * port before it: a limited member's packets come in with the very entry, limited, that stands there. So membership is
  * compared on the way out alone (as softib.agents.kernels.pkey does for MADs).
  */
-static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pkey, unsigned way)
+static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pkey, unsigned enforcement)
 {
-    if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & way) || !b->port_num[port] ||
+    if (!(sv_port_info(b, port)[SV_OPERATIONAL_VLS_AT] & enforcement) || !b->port_num[port] ||
         !sv_is_switch(b, (uint32_t)b->port_node[port]))
         return false;
-    if (way == SV_ENFORCE_IN) /* any entry of the partition: as if the packet were a full member's */
+    if (enforcement == SV_ENFORCE_IN) /* any entry of the partition: as if the packet were a full member's */
         return !sv_port_has_pkey(b, port, pkey | SV_PKEY_MEMBER);
     return !sv_port_has_pkey(b, port, pkey);
 }
@@ -104,7 +104,7 @@ static bool overruns(const struct sv_shared_fabric *b, uint32_t port)
     return isinf(b->port_drain[port]) && b->port_drain[port] < 0;
 }
 
-bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *way, uint32_t egress, uint32_t in, struct sv_path *path)
+bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t in, struct sv_path *path)
 {
     int64_t peer = b->port_peer[egress];
     bool from_switch = sv_is_switch(b, (uint32_t)b->port_node[egress]);
@@ -117,15 +117,15 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *way, 
         return lost(path, SV_LINK_DOWN, here, SOFTIB_DROP_INACTIVE);
     if ((info[SV_STATE_AT] & 15) < SV_PORT_ACTIVE || sv_state(b, (uint32_t)peer) < SV_PORT_ARMED)
         return lost(path, SV_PORT_NOT_ACTIVE, here, SOFTIB_DROP_INACTIVE);
-    unsigned vl = vl_of(b, egress, in == SV_NO_PORT ? 0 : b->port_num[in], way->sl);
+    unsigned vl = vl_of(b, egress, in == SV_NO_PORT ? 0 : b->port_num[in], route->sl);
     if (vl == 15 || vl >= data_vls(info))
         return lost(path, SV_NO_VL, in != SV_NO_PORT && from_switch ? in : SV_NO_PORT, SOFTIB_DROP_VL_MAPPING);
     unsigned mtu = info[SV_NEIGHBOR_MTU_AT] >> 4;
     if (mtu && mtu < path->mtu)
         path->mtu = (uint8_t)mtu;
-    if (way->mtu > path->mtu)
+    if (route->mtu > path->mtu)
         return lost(path, SV_MTU, here, SOFTIB_DROP_MTU);
-    if (refuses(b, egress, way->pkey, SV_ENFORCE_OUT))
+    if (refuses(b, egress, route->pkey, SV_ENFORCE_OUT))
         return lost(path, SV_PKEY_SWITCH, egress, SOFTIB_DROP_XMIT_CONSTRAINT);
     if (too_slow(b, egress, (uint32_t)peer, path))
         return false;
@@ -136,7 +136,7 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *way, 
     path->egress[path->links++] = egress;
     if (overruns(b, (uint32_t)peer))
         return lost(path, SV_OVERRUN, (uint32_t)peer, SOFTIB_DROP_OVERRUN);
-    if (refuses(b, (uint32_t)peer, way->pkey, SV_ENFORCE_IN))
+    if (refuses(b, (uint32_t)peer, route->pkey, SV_ENFORCE_IN))
         return lost(path, SV_PKEY_SWITCH, (uint32_t)peer, SOFTIB_DROP_RCV_CONSTRAINT);
     return true;
 }
@@ -153,37 +153,37 @@ static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, unsigned
     return out > b->node_nports[node] ? SV_NO_PORT : (uint32_t)(b->node_base[node] + (int32_t)out);
 }
 
-/* From `way->port` to the port that owns the DLID. */
-static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *way, struct sv_path *path)
+/* From `route->port` to the port that owns the DLID. */
+static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *route, struct sv_path *path)
 {
-    uint32_t at = way->port, node = (uint32_t)b->port_node[at], in = SV_NO_PORT, egress = at;
+    uint32_t at = route->port, node = (uint32_t)b->port_node[at], in = SV_NO_PORT, egress = at;
 
-    if (!way->dlid || way->dlid >= SV_LID_MCAST_MIN)
+    if (!route->dlid || route->dlid >= SV_LID_MCAST_MIN)
         return lost(path, SV_NO_ROUTE, SV_NO_PORT, SOFTIB_DROP_NONE);
     if (sv_state(b, at) < SV_PORT_ACTIVE)
         return lost(path, SV_PORT_NOT_ACTIVE, SV_NO_PORT, SOFTIB_DROP_NONE);
-    if (sv_owns(b, at, way->dlid)) {
+    if (sv_owns(b, at, route->dlid)) {
         path->dest = at;
         return true;
     }
     if (sv_is_switch(b, node))
-        egress = lookup(b, node, way->dlid);
+        egress = lookup(b, node, route->dlid);
     for (;;) {
         if (egress == SV_NO_PORT)
             return lost(path, SV_NO_ROUTE, in, SOFTIB_DROP_DLID_MAPPING);
-        if (!sv_cross(b, way, egress, in, path))
+        if (!sv_cross(b, route, egress, in, path))
             return false;
         in = (uint32_t)b->port_peer[egress];
         node = (uint32_t)b->port_node[in];
         if (!sv_is_switch(b, node)) {
-            if (!sv_owns(b, in, way->dlid))
+            if (!sv_owns(b, in, route->dlid))
                 return lost(path, SV_NO_ROUTE, SV_NO_PORT, SOFTIB_DROP_NONE);
             path->dest = in;
             return true;
         }
-        egress = lookup(b, node, way->dlid);
+        egress = lookup(b, node, route->dlid);
         if (egress == (uint32_t)b->node_base[node]) {
-            if (!sv_owns(b, egress, way->dlid))
+            if (!sv_owns(b, egress, route->dlid))
                 return lost(path, SV_NO_ROUTE, in, SOFTIB_DROP_DLID_MAPPING);
             path->dest = egress;
             return true;
@@ -191,7 +191,7 @@ static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *
     }
 }
 
-enum sv_reason sv_path_walk(const struct sv_shared_fabric *b, const struct sv_route_key *way, struct sv_path *path)
+enum sv_reason sv_path_walk(const struct sv_shared_fabric *b, const struct sv_route_key *route, struct sv_path *path)
 {
     path->epoch = sv_shared_fabric_epoch(b);
     path->reason = SV_OK;
@@ -200,11 +200,11 @@ enum sv_reason sv_path_walk(const struct sv_shared_fabric *b, const struct sv_ro
     path->mtu = 5;
     path->vl = 0;
     path->links = 0;
-    if (!travel(b, way, path))
+    if (!travel(b, route, path))
         return path->reason;
-    if (way->is_global && !sv_port_has_gid(b, path->dest, way->dgid))
+    if (route->is_global && !sv_port_has_gid(b, path->dest, route->dgid))
         lost(path, SV_GID, SV_NO_PORT, SOFTIB_DROP_NONE);
-    else if (way->dest_pkey ? !sv_pkeys_match(way->dest_pkey, way->pkey) : !sv_port_has_pkey(b, path->dest, way->pkey))
+    else if (route->dest_pkey ? !sv_pkeys_match(route->dest_pkey, route->pkey) : !sv_port_has_pkey(b, path->dest, route->pkey))
         lost(path, SV_PKEY, path->dest, SOFTIB_DROP_PKEY);
     return path->reason;
 }

@@ -43,7 +43,7 @@ struct sv_route_key {
 };
 
 struct sv_path {
-    uint64_t epoch;     /* of the board before the walk */
+    uint64_t epoch;     /* of the shared fabric, before the walk */
     enum sv_reason reason;
     uint32_t dest;      /* row of the end port, SV_NO_PORT when it is not reached */
     uint32_t drop;      /* row of the port at which packets are lost; SV_NO_PORT: they are not, or leave no trace */
@@ -55,7 +55,7 @@ struct sv_path {
 };
 
 /* Walks. Returns path->reason. A DLID of the port itself is a loopback without links. */
-enum sv_reason sv_path_walk(const struct sv_shared_fabric *board, const struct sv_route_key *way, struct sv_path *path);
+enum sv_reason sv_path_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_path *path);
 
 /* Both 15 bits equal and one of the two a full member (10.9.1.2); partition 0 matches nothing. */
 static inline bool sv_pkeys_match(unsigned a, unsigned b)
@@ -63,8 +63,8 @@ static inline bool sv_pkeys_match(unsigned a, unsigned b)
     return (a & SV_PKEY_PARTITION) && !((a ^ b) & SV_PKEY_PARTITION) && ((a | b) & SV_PKEY_MEMBER);
 }
 
-bool sv_port_has_pkey(const struct sv_shared_fabric *board, uint32_t port, unsigned pkey);
-bool sv_port_has_gid(const struct sv_shared_fabric *board, uint32_t port, const uint8_t gid[16]);
+bool sv_port_has_pkey(const struct sv_shared_fabric *fabric, uint32_t port, unsigned pkey);
+bool sv_port_has_gid(const struct sv_shared_fabric *fabric, uint32_t port, const uint8_t gid[16]);
 
 /* A multicast group's tree from one port: who gets a copy, and the links that carry one. */
 struct sv_tree {
@@ -75,12 +75,12 @@ struct sv_tree {
     uint32_t *egress;   /* rows of the ports that a copy leaves */
 };
 
-/* Walks the tree of `way->dlid` (a multicast LID; IBA 18.2.4.3.3). Returns 0 or -ENOMEM; free with sv_tree_free. */
-int sv_tree_walk(const struct sv_shared_fabric *board, const struct sv_route_key *way, struct sv_tree *tree);
+/* Walks the tree of `route->dlid` (a multicast LID; IBA 18.2.4.3.3). Returns 0 or -ENOMEM; free with sv_tree_free. */
+int sv_tree_walk(const struct sv_shared_fabric *fabric, const struct sv_route_key *route, struct sv_tree *tree);
 void sv_tree_free(struct sv_tree *tree);
 
-/* One link, used by both walks: may a packet of `way` cross from `egress`? Fills path->reason, drop and counter. */
-bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *way, uint32_t egress, uint32_t ingress_at_sender,
+/* One link, used by both walks: may a packet of `route` cross from `egress`? Fills path->reason, drop and counter. */
+bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t ingress_at_sender,
               struct sv_path *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a port is at this moment, read from the board. */
+/* What a port is at this moment, read from the shared fabric. */
 #include "internal.h"
 
 #include <errno.h>

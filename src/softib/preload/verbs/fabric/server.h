@@ -39,7 +39,7 @@
 struct softib_server_hello {
     uint32_t magic;         /* SOFTIB_SERVER_MAGIC */
     uint32_t version;       /* SOFTIB_SERVER_VERSION */
-    uint32_t board;         /* SOFTIB_SHARED_FABRIC_VERSION that the library reads */
+    uint32_t shared_fabric;         /* SOFTIB_SHARED_FABRIC_VERSION that the library reads */
     uint32_t pid;           /* the daemon believes the kernel (SO_PEERCRED), and remembers this one */
     uint64_t started;       /* of the process: field 22 of /proc/PID/stat */
     char view[64];          /* which HCAs the program sees */

@@ -1,8 +1,4 @@
-/* Maps a board and finds its columns by name. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
+/* Maps the file `board` and finds its columns by name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -122,12 +118,12 @@ static int check_head(const struct softib_shared_fabric *head, uint64_t size, co
     return 0;
 }
 
-int sv_shared_fabric_map(struct sv_shared_fabric *board, const char *path, char *why, size_t room)
+int sv_shared_fabric_map(struct sv_shared_fabric *fabric, const char *path, char *why, size_t room)
 {
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC), error;
 
-    memset(board, 0, sizeof *board);
+    memset(fabric, 0, sizeof *fabric);
     if (fd < 0 || fstat(fd, &info)) {
         error = errno;
         snprintf(why, room, "%s: %s", path, strerror(error));
@@ -145,19 +141,19 @@ int sv_shared_fabric_map(struct sv_shared_fabric *board, const char *path, char 
     }
     error = check_head(at, size, path, why, room);
     if (!error) {
-        board->head = at;
-        error = find_columns(board, why, room);
+        fabric->head = at;
+        error = find_columns(fabric, why, room);
     }
     if (error) {
         munmap(at, size);
-        memset(board, 0, sizeof *board);
+        memset(fabric, 0, sizeof *fabric);
     }
     return error;
 }
 
-void sv_shared_fabric_unmap(struct sv_shared_fabric *board)
+void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric)
 {
-    if (board->head)
-        munmap((void *)(uintptr_t)board->head, board->head->size);
-    memset(board, 0, sizeof *board);
+    if (fabric->head)
+        munmap((void *)(uintptr_t)fabric->head, fabric->head->size);
+    memset(fabric, 0, sizeof *fabric);
 }

@@ -9,10 +9,10 @@
  * A cell counts what passes one way in both directions: 0 forward, 1 back. Its life is a chain of single stores:
  * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
  * which has added the rest to the counters of the ports). So nothing is lost or counted twice when a process is killed.
- * `packets` and `words` only grow while LIVE. Who has counted sets the chunk's `dirty` when it reads 0; the daemon clears
+ * `packets` and `dwords` only grow while LIVE. Who has counted sets the chunk's `dirty` when it reads 0; the daemon clears
  * it, adds what is new, and looks once more at the next time: a count that was under way is found then at the latest.
  *
- * `egress` are the port rows that packets leave, forward ones first; each peer (port_peer of the board) receives. Where a
+ * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer) receives. Where a
  * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
  * none. Packets of a direction whose `counter` is not NONE pass `links` links and are lost at port `drop`, where that
  * counter moves too. `corrupted` of them arrived with bit errors, at links whose column port_loss says that there are any.
@@ -71,7 +71,7 @@ struct softib_traffic {
     uint32_t high;          /* chunks that were ever claimed, at least: those behind it are untouched */
     uint32_t pid;           /* process of the daemon */
     uint64_t link_clocks_at;      /* offset of the first softib_link_clock */
-    uint32_t lanes;         /* one for each port row */
+    uint32_t link_clocks;         /* one for each port row */
     uint32_t paced;         /* 1: a program moves them */
 };
 
@@ -92,7 +92,7 @@ struct softib_chunk {
 struct softib_cell {
     uint32_t state;         /* SOFTIB_CELL_* */
     uint32_t more;          /* cell with further ports, 0 = none */
-    uint32_t place;         /* of the cell in its chunk: 1 .. SOFTIB_CHUNK_CELLS - 1 */
+    uint32_t index;         /* of the cell in its chunk: 1 .. SOFTIB_CHUNK_CELLS - 1 */
     uint32_t links[2];      /* that packets pass, forward and back */
     uint32_t drop[2];       /* port row at which they are lost */
     uint8_t counter[2];     /* SOFTIB_DROP_* */
@@ -105,7 +105,7 @@ struct softib_cell {
     uint32_t reserved[2];
     uint32_t corrupted[2];    /* packets that bit errors corrupted on one of the links, modulo 2^32 */
     uint64_t packets[2];
-    uint64_t words[2];      /* of 4 octets, LRH to ICRC */
+    uint64_t dwords[2];      /* of 4 octets, LRH to ICRC */
     uint32_t egress[40];    /* SOFTIB_CELL_LINKS */
 };
 

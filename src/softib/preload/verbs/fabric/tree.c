@@ -27,7 +27,7 @@ static bool push(struct list *list, uint32_t row)
 
 struct walk {
     const struct sv_shared_fabric *b;
-    const struct sv_route_key *way;
+    const struct sv_route_key *route;
     struct sv_path *scratch;
     struct list dests, links, at; /* `at`: ports by which a copy entered a switch */
     uint8_t *seen;                /* a bit for each switch */
@@ -37,7 +37,7 @@ struct walk {
 static bool send(struct walk *w, uint32_t egress, uint32_t in)
 {
     w->scratch->links = 0;
-    if (!sv_cross(w->b, w->way, egress, in, w->scratch) && !w->scratch->links)
+    if (!sv_cross(w->b, w->route, egress, in, w->scratch) && !w->scratch->links)
         return true; /* nothing left the port */
     if (!push(&w->links, egress))
         return false;
@@ -62,12 +62,12 @@ static bool forward(struct walk *w, uint32_t in)
 {
     const struct sv_shared_fabric *b = w->b;
     uint32_t node = (uint32_t)b->port_node[in], row = (uint32_t)b->switch_of_node[node];
-    unsigned mlid = w->way->dlid - SV_LID_MCAST_MIN;
+    unsigned mlid = w->route->dlid - SV_LID_MCAST_MIN;
     const uint8_t *info = b->switch_info + 64 * (size_t)row;
 
     unsigned top = sv_get16(info + SV_MCAST_FDB_TOP_AT);
 
-    if (mlid >= b->mlids || mlid >= sv_get16(info + SV_MCAST_FDB_CAP_AT) || (top && w->way->dlid > top))
+    if (mlid >= b->mlids || mlid >= sv_get16(info + SV_MCAST_FDB_CAP_AT) || (top && w->route->dlid > top))
         return true;
     const uint16_t *masks = b->mft + ((size_t)row * b->mlids + mlid) * b->mft_positions;
 
@@ -85,20 +85,20 @@ static bool forward(struct walk *w, uint32_t in)
     return true;
 }
 
-int sv_tree_walk(const struct sv_shared_fabric *b, const struct sv_route_key *way, struct sv_tree *tree)
+int sv_tree_walk(const struct sv_shared_fabric *b, const struct sv_route_key *route, struct sv_tree *tree)
 {
     struct sv_path scratch = { .reason = SV_OK, .mtu = 5 };
-    struct walk w = { .b = b, .way = way, .scratch = &scratch };
+    struct walk w = { .b = b, .route = route, .scratch = &scratch };
     bool fine;
 
     memset(tree, 0, sizeof *tree);
     tree->epoch = sv_shared_fabric_epoch(b);
-    if (way->dlid < SV_LID_MCAST_MIN || way->dlid == SV_LID_PERMISSIVE) {
+    if (route->dlid < SV_LID_MCAST_MIN || route->dlid == SV_LID_PERMISSIVE) {
         tree->reason = SV_NO_ROUTE;
         return 0;
     }
     w.seen = calloc(1, b->switches / 8 + 1);
-    fine = w.seen && send(&w, way->port, SV_NO_PORT);
+    fine = w.seen && send(&w, route->port, SV_NO_PORT);
     if (!w.links.n)
         tree->reason = scratch.reason;
     for (uint32_t i = 0; fine && i < w.at.n; i++)

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#define PLACES 64
-#define NAMED_NS 10000000 /* a cell names the first violator; another one is named after so long (a trap is rarer) */
+#define VIOLATION_CELLS 64
+#define NAMED_NS 10000000 /* a cell names the first violator; another one is named after this time (traps are rarer) */
 
-struct place {
+struct violation_cell {
     struct softib_cell *cell;
     uint32_t port;
     uint8_t kind;           /* SOFTIB_DROP_* */
@@ -19,7 +19,7 @@ struct place {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place places[PLACES];
+static struct violation_cell violation_cells[VIOLATION_CELLS];
 static uint32_t owner;
 
 static uint64_t now_ns(void)
@@ -38,11 +38,11 @@ static bool names(const struct softib_cell *cell, const struct sv_label *label)
 
 static void count(uint8_t kind, uint32_t port, const struct sv_label *label)
 {
-    struct place *at = &places[(port * 2 + kind) % PLACES];
-    struct sv_direction legs[2] = { { NULL, 0, port, kind }, { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
+    struct violation_cell *at = &violation_cells[(port * 2 + kind) % VIOLATION_CELLS];
+    struct sv_direction directions[2] = { { NULL, 0, port, kind }, { NULL, 0, SV_NO_PORT, SOFTIB_DROP_NONE } };
 
     if (owner != sv_fabric_process()) /* a forked child does not write the parent's cells */
-        memset(places, 0, sizeof places);
+        memset(violation_cells, 0, sizeof violation_cells);
     owner = sv_fabric_process();
     if (at->cell && (at->port != port || at->kind != kind ||
                      (!names(at->cell, label) && now_ns() - at->since > NAMED_NS))) {
@@ -50,15 +50,15 @@ static void count(uint8_t kind, uint32_t port, const struct sv_label *label)
         at->cell = NULL;
     }
     if (!at->cell)
-        *at = (struct place){ sv_cell_new(sv_fabric_cells, legs, label), port, kind, now_ns() };
+        *at = (struct violation_cell){ sv_cell_new(sv_fabric_cells, directions, label), port, kind, now_ns() };
     if (at->cell)
         sv_cell_count(at->cell, 0, 1, 0);
 }
 
-static void violation(uint8_t kind, uint32_t port, const struct sv_route_key *way, uint32_t key, const uint32_t qp[2])
+static void violation(uint8_t kind, uint32_t port, const struct sv_route_key *route, uint32_t key, const uint32_t qp[2])
 {
     struct sv_label label = {
-        .key = key, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, way->port), .dlid = way->dlid, .sl = way->sl,
+        .key = key, .qp = { qp[0], qp[1] }, .slid = sv_lid(&sv_shared_fabric, route->port), .dlid = route->dlid, .sl = route->sl,
     };
 
     pthread_mutex_lock(&lock);
@@ -66,12 +66,12 @@ static void violation(uint8_t kind, uint32_t port, const struct sv_route_key *wa
     pthread_mutex_unlock(&lock);
 }
 
-void sv_qkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t qkey, const uint32_t qp[2])
+void sv_qkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t qkey, const uint32_t qp[2])
 {
-    violation(SOFTIB_DROP_QKEY, port, way, qkey, qp);
+    violation(SOFTIB_DROP_QKEY, port, route, qkey, qp);
 }
 
-void sv_pkey_violation(uint32_t port, const struct sv_route_key *way, uint32_t pkey, const uint32_t qp[2])
+void sv_pkey_violation(uint32_t port, const struct sv_route_key *route, uint32_t pkey, const uint32_t qp[2])
 {
-    violation(SOFTIB_DROP_PKEY, port, way, pkey, qp);
+    violation(SOFTIB_DROP_PKEY, port, route, pkey, qp);
 }

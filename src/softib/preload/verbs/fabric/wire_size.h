@@ -1,5 +1,5 @@
 /*
- * Packets and 4-octet words on the wire of one message, as PortXmitData counts them: from the LRH to the ICRC, padding in,
+ * Packets and dwords (4 octets) on the wire of one message, as PortXmitData counts them: from the LRH to the ICRC, padding in,
  * VCRC and link delimiters out (IBA 16.1.3.5; headers 7.7, 8.3, 9.2, 9.3, 9.6).
  *
  * Every packet has LRH 8, BTH 12 and ICRC 4 octets. What is sent when, and so what is counted (docs/verbs.md):
@@ -29,13 +29,13 @@ enum sv_message {
     SV_MESSAGES
 };
 
-/* What all packets of a message carry beside. */
+/* What all packets of a message carry besides. */
 #define SV_WIRE_GRH 1  /* 40 octets */
 #define SV_WIRE_UD 2   /* DETH, 8 octets */
 #define SV_WIRE_XRC 4  /* XRCETH, 4 octets, in requests */
 
 struct sv_wire_size {
-    uint64_t packets, words;
+    uint64_t packets, dwords;
 };
 
 /* `mtu` in octets: 256 .. 4096. */

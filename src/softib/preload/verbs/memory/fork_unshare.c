@@ -1,9 +1,5 @@
 /* In a forked child: what the parent moved to memory files becomes private memory again, with the parent's octets. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
-
 #include "vma.h"
 
 #include <fcntl.h>

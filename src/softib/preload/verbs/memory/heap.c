@@ -1,10 +1,10 @@
 /*
  * The heap: chunks of SOFTIB_VERBS_CHUNK octets, each of one process. What needs more than a chunk has some of its own. The rest
  * comes from slabs: a chunk with objects of one size, whose head says how many are in use. When the last one of a slab is freed
- * its chunk goes back, and its pages to the system, but for one slab of each size: who makes and destroys one object
- * by turns keeps its memory.
+ * its chunk goes back, and its pages to the system, but for one slab of each size: a program that makes and destroys one object
+ * alternately keeps its memory.
  */
-#include "memory.h"
+#include "shared_heap.h"
 
 #include <fcntl.h>
 #include <string.h>

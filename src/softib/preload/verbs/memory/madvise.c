@@ -2,11 +2,7 @@
  * madvise of memory that was moved. MADV_DONTNEED makes private memory zero, and allocators rely on it; a shared mapping
  * would keep its octets. So the pages are taken out of the file.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
-
 #include "vma.h"
 
 #include <string.h>
@@ -47,14 +43,14 @@ static bool was_moved(uint64_t from, uint64_t to)
     return false;
 }
 
-struct asked {
+struct advised {
     uint64_t from, to, done; /* behind `done` nobody was asked yet */
     int advice;
     long result;
     char path[64];
 };
 
-static void pass_on(struct asked *a, uint64_t to, int advice)
+static void pass_on(struct advised *a, uint64_t to, int advice)
 {
     if (a->done < to && !a->result)
         a->result = syscall(SYS_madvise, a->done, to - a->done, advice);
@@ -63,7 +59,7 @@ static void pass_on(struct asked *a, uint64_t to, int advice)
 
 static bool split(const struct vm_vma *g, void *of)
 {
-    struct asked *a = of;
+    struct advised *a = of;
 
     if (g->end <= a->done || strcmp(g->path, a->path) || g->rights[3] != 's')
         return g->start < a->to;
@@ -76,7 +72,7 @@ static bool split(const struct vm_vma *g, void *of)
 
 __attribute__((visibility("default"))) int madvise(void *address, size_t length, int advice)
 {
-    struct asked a = { .from = (uintptr_t)address, .to = (uintptr_t)address + length, .done = (uintptr_t)address,
+    struct advised a = { .from = (uintptr_t)address, .to = (uintptr_t)address + length, .done = (uintptr_t)address,
                        .advice = advice };
 
     if ((advice != MADV_DONTNEED && advice != MADV_FREE) || !was_moved(a.from, a.to))

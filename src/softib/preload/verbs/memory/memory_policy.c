@@ -2,11 +2,7 @@
  * What a program asked for private memory, and a file mapped in its place would not have: that it stays in memory (mlock(2)), and on
  * which NUMA nodes (mbind(2)). Both are asked of the system, and cost little where there is neither.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "memory_policy.h"
-
 #include "vma.h"
 
 #include <errno.h>
@@ -143,7 +139,7 @@ void vm_keep_locks(struct vm_locks *l, uint64_t from, uint64_t to)
         lines("/proc/self/smaps", smaps_line, &look);
 }
 
-void vm_lock_again(const struct vm_locks *l, uint64_t to)
+void vm_relock(const struct vm_locks *l, uint64_t to)
 {
     for (unsigned i = 0; i < l->n; i++) {
         uint64_t end = l->at[i].to < to ? l->at[i].to : to;

@@ -19,7 +19,7 @@ struct vm_locks {
 /* What is locked of [from, to). */
 void vm_keep_locks(struct vm_locks *locks, uint64_t from, uint64_t to);
 /* The same is locked again, up to `to`. */
-void vm_lock_again(const struct vm_locks *locks, uint64_t to);
+void vm_relock(const struct vm_locks *locks, uint64_t to);
 
 /* The memory there has a policy of its own (mbind), not only its process's. */
 bool vm_has_policy(uint64_t address);

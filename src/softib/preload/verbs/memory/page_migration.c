@@ -1,7 +1,4 @@
 /* Moves pages of private memory to a file, such that no write to them is lost. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
 
 #include <errno.h>
@@ -117,7 +114,17 @@ static unsigned threads(void)
     return stat("/proc/self/task", &info) || info.st_nlink < 3 ? 2 : (unsigned)info.st_nlink - 2;
 }
 
-uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helpers)
+static bool is_held(int fd, bool threads, bool despite_io, enum vm_holder *holder)
+{
+    struct stat info;
+    enum vm_holder found = fstat(fd, &info) ? VM_HELD_BY_DEVICE : vm_page_holder(info.st_dev, threads);
+
+    if (found == VM_HELD_BY_DEVICE || (found == VM_HELD_BY_IO && !despite_io))
+        *holder = found;
+    return *holder != VM_NO_HOLDER;
+}
+
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder)
 {
     bool alone = threads() <= 1 + helpers, right = true;
     int guard_fd = alone ? -1 : guard(), pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -130,7 +137,7 @@ uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helper
         uint64_t n = to - done < PIECE ? to - done : PIECE;
 
         right = alone || protect(guard_fd, done, n);
-        right = right && replace(pagemap, fd, done, done + n, done - from, again && vm_may_swap());
+        right = right && !is_held(fd, !alone, despite_io, holder) && replace(pagemap, fd, done, done + n, done - from, moved_before && vm_may_swap());
         if (!alone)
             release(guard_fd, done, n, right);
         if (right)

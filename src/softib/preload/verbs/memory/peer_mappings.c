@@ -2,7 +2,8 @@
  * Files behind keys of other processes, mapped here. A mapping whose key is gone is unmapped when nobody copies there any
  * more, for memory that its owner gave back is not free before.
  */
-#include "memory.h"
+#include "peer_mappings.h"
+#include "key_table.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void unmap_old(struct vm_heap *w)
     }
 }
 
-static bool is_gone(struct vm_heap *w, uint32_t key)
+static bool is_closed(struct vm_heap *w, uint32_t key)
 {
     return __atomic_load_n(&vm_key(w, key)->key, __ATOMIC_ACQUIRE) != key;
 }
@@ -101,7 +102,7 @@ void vm_maps_tidy_slow(struct vm_heap *w)
     if (pthread_mutex_trylock(&w->lock))
         return; /* somebody maps one, or tidies */
     for (unsigned i = 0; drops != w->drops && w->maps_n && i < VM_MAPS; i++)
-        if (w->maps[i].key && is_gone(w, w->maps[i].key))
+        if (w->maps[i].key && is_closed(w, w->maps[i].key))
             retire(w, &w->maps[i]);
     w->drops = (uint32_t)drops;
     unmap_old(w);
@@ -127,7 +128,7 @@ static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib
     char *address;
 
     pthread_mutex_lock(&w->lock);
-    if (map->key && (map->key != key ? is_gone(w, map->key) : !is_of(map, file)))
+    if (map->key && (map->key != key ? is_closed(w, map->key) : !is_of(map, file)))
         retire(w, map); /* the place of a key that lives stays: the other is copied to by the kernel */
     if (!map->key)
         fill(w, map, file, key);

@@ -1,11 +1,7 @@
 /* Registered regions of this process, and the memory files that their pages were moved to. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "remap.h"
-
-#include "vma.h"
 #include "memory_policy.h"
+#include "vma.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +43,7 @@ void vm_memory_path(char path[64], int pid)
 struct run { /* of pages that are one file's, or can become one */
     uint64_t from, to;
     struct vm_moved *moved;
-    bool again; /* part of it was moved before, to a file that has no name any more */
+    bool moved_before; /* part of it was moved before, to a file that has no name any more */
 };
 
 struct search {
@@ -74,7 +70,7 @@ static void add(struct search *s, uint64_t from, uint64_t to, struct vm_moved *m
 }
 
 /* Private pages of a region that is registered already stay so: peers may be copying to them by the kernel. */
-static void add_private(struct search *s, uint64_t from, uint64_t to, bool again)
+static void add_private(struct search *s, uint64_t from, uint64_t to, bool moved_before)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -84,13 +80,13 @@ static void add_private(struct search *s, uint64_t from, uint64_t to, bool again
         if (!r->writes || behind <= from || first >= to)
             continue;
         if (from < first)
-            add_private(s, from, first, again);
+            add_private(s, from, first, moved_before);
         if (behind < to)
-            add_private(s, behind, to, again);
+            add_private(s, behind, to, moved_before);
         return;
     }
     add(s, from, to, NULL);
-    s->now.again = s->now.again || again;
+    s->now.moved_before = s->now.moved_before || moved_before;
 }
 
 static struct vm_moved *file_of(const struct vm_vma *g)
@@ -99,24 +95,6 @@ static struct vm_moved *file_of(const struct vm_vma *g)
         if (m->device == g->device && m->inode == g->inode && m->from + g->offset == g->start)
             return m;
     return NULL;
-}
-
-/* Who maps these moves data by itself, to pages that it holds, whatever is mapped later. */
-static bool pins(const struct vm_vma *g, void *found)
-{
-    static const char *const known[] = { "anon_inode:[io_uring]", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/vfio/" };
-
-    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strncmp(g->path, known[i], strlen(known[i])))
-            *(bool *)found = true;
-    return !*(bool *)found;
-}
-
-static bool is_pinned(void)
-{
-    bool found = false;
-
-    return !vm_shared_files(files ? files->device : 0, pins, &found) || found;
 }
 
 static bool classify(const struct vm_vma *g, void *of)
@@ -149,7 +127,7 @@ static bool few_files(void)
 }
 
 /* A descriptor above those that a program numbers its own by. */
-static int out_of_the_way(int fd)
+static int high_descriptor(int fd)
 {
     struct rlimit most;
     int high = fd < 0 || getrlimit(RLIMIT_NOFILE, &most) ? -1
@@ -170,7 +148,7 @@ static int make_file(uint64_t length)
     if (getrlimit(RLIMIT_FSIZE, &longest) || longest.rlim_cur < length + ROOM)
         return -1;
     snprintf(name, sizeof name, VM_MEMORY_NAME, (int)getpid());
-    fd = out_of_the_way(memfd_create(name, MFD_CLOEXEC));
+    fd = high_descriptor(memfd_create(name, MFD_CLOEXEC));
     if (fd >= 0 && ftruncate(fd, (off_t)(length + ROOM))) {
         close(fd);
         return -1;
@@ -241,9 +219,9 @@ static bool on_this_stack(const struct run *run)
 }
 
 /* Makes a file of `run`, or of the first part of it. NULL: it stays as it is. */
-static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
+static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies, unsigned helpers)
 {
-    struct vm_moved *m = on_this_stack(run) || !few_files() || is_pinned() ? NULL : calloc(1, sizeof *m);
+    struct vm_moved *m = on_this_stack(run) || !few_files() ? NULL : calloc(1, sizeof *m);
     struct stat info;
     struct vm_locks locks;
     uint64_t end = run->from;
@@ -255,7 +233,7 @@ static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
         vm_keep_policies(run->from, run->to, m->fd);
     vm_keep_locks(&locks, run->from, run->to);
     if (m->fd >= 0 && !fstat(m->fd, &info))
-        end = vm_move(run->from, run->to, m->fd, run->again, helpers);
+        end = vm_move(run->from, run->to, m->fd, run->moved_before, helpers, r->moves == VM_MOVES_ALWAYS, &r->holder);
     if (end == run->from) {
         if (m->fd >= 0)
             close(m->fd);
@@ -263,7 +241,7 @@ static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
         return NULL;
     }
     run->to = end;
-    vm_lock_again(&locks, end);
+    vm_relock(&locks, end);
     vm_span_add(run->from, end);
     m->from = run->from;
     m->device = info.st_dev;
@@ -279,7 +257,7 @@ static struct vm_moved *move(struct run *run, bool policies, unsigned helpers)
 
 /* -- regions -- */
 
-static void share(struct vm_region *r, bool may_move, unsigned helpers)
+static void share(struct vm_region *r, unsigned helpers)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct search s = { .from = (r->from + page - 1) / page * page, .to = r->to / page * page };
@@ -290,8 +268,8 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     end_run(&s);
     if (s.best.from == s.best.to)
         return;
-    if (!s.best.moved && may_move)
-        s.best.moved = move(&s.best, s.policies, helpers);
+    if (!s.best.moved && r->moves != VM_STAYS)
+        s.best.moved = move(r, &s.best, s.policies, helpers);
     r->moved = s.best.moved;
     if (!r->moved)
         return;
@@ -304,12 +282,12 @@ static void share(struct vm_region *r, bool may_move, unsigned helpers)
     r->fd = r->moved->fd;
 }
 
-void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, bool may_move, unsigned helpers)
+void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, enum vm_moves moves, unsigned helpers)
 {
-    *r = (struct vm_region){ .from = from, .to = to, .fd = -1, .writes = writes };
+    *r = (struct vm_region){ .from = from, .to = to, .fd = -1, .writes = writes, .moves = moves };
     pthread_mutex_lock(&lock);
     if (from < to)
-        share(r, may_move, helpers);
+        share(r, helpers);
     r->next = regions;
     regions = r;
     pthread_mutex_unlock(&lock);

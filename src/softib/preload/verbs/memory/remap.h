@@ -8,7 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "page_holders.h"
+
 struct vm_moved;
+
+enum vm_moves {
+    VM_STAYS,               /* private memory stays private */
+    VM_MOVES,               /* … unless it may be held */
+    VM_MOVES_ALWAYS,        /* … unless a device may hold it: the program registers nothing that I/O is in flight to */
+};
 
 /* A registered region, kept in a list while it is one. */
 struct vm_region {
@@ -18,15 +26,17 @@ struct vm_region {
     uint64_t device, inode;
     int fd;                         /* the file's, in this process */
     bool writes;                    /* others may write to it */
+    enum vm_moves moves;
+    enum vm_holder holder;          /* for whose sake it did not move */
     struct vm_moved *moved;
     struct vm_region *next;
 };
 
 /*
- * Lists a region; with `may_move` the whole pages of private memory in it become shared. `helpers` threads of this process
+ * Lists a region; the whole pages of private memory in it become shared as `moves` says. `helpers` threads of this process
  * write to no memory meanwhile.
  */
-void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, bool may_move, unsigned helpers);
+void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, enum vm_moves moves, unsigned helpers);
 /* Its right changes. */
 void vm_region_writes(struct vm_region *r, bool writes);
 /* It is no region any more: nobody copies there. Its pages stay what they are. */
@@ -39,10 +49,10 @@ void vm_region_drop(struct vm_region *r);
 /* The same as the files are called in /proc/self/maps. */
 void vm_memory_path(char path[64], int pid);
 /*
- * Moves [from, to) to file `fd`, which begins at `from`; `again`: part of it is in files that have no name any more. Returns
- * the end of what was moved: all, or less.
+ * Moves [from, to) to file `fd`, which begins at `from`; `moved_before`: part of it is in files that have no name any more. Returns
+ * the end of what was moved: all, or less, `*holder` where somebody may hold the rest; `despite_io`: I/O does not count.
  */
-uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool again, unsigned helpers);
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder);
 /* The system has swap space: a file's page that is not in memory may have octets all the same. */
 bool vm_may_swap(void);
 /* Memory was moved there: madvise treats it as private. */

@@ -2,7 +2,7 @@
  * The file `verbs` of a running fabric: queue pairs, completion queues and memory keys of every program on it, mapped whole
  * by each. This header is the only declaration of its layout; softib.live.verbs.shared_heap reads it into NumPy dtypes.
  *
- * The file is sparse. A softib_verbs fills its first octets; the tables stand at fixed places; behind SOFTIB_VERBS_HEAP
+ * The file is sparse. A softib_verbs fills its first octets; the tables have fixed offsets; behind SOFTIB_VERBS_HEAP
  * lie chunks of SOFTIB_VERBS_CHUNK octets, each of one process (`owner`), with the objects of this process. Objects name
  * each other by offset from the start of the file. QPNs and keys are unique in the fabric.
  *
@@ -55,7 +55,7 @@ struct softib_verbs {
     uint32_t member_high;   /* multicast memberships behind it are free */
     uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
-    uint64_t block_turn;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
+    uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
 };
 
 struct softib_process {
@@ -78,7 +78,7 @@ struct softib_events {      /* asynchronous events that found a context's socket
     uint32_t lost;          /* found this full, too */
 };
 
-struct softib_late_event {
+struct softib_pending_event {
     uint32_t socket;        /* number of the context's, 0: it was sent */
     uint32_t type;          /* enum ibv_event_type */
     uint64_t element;
@@ -90,7 +90,7 @@ struct softib_member {      /* of a multicast group */
     uint16_t mlid;
     uint16_t process;
     uint8_t gid[16];
-    uint32_t version;       /* another one each time the place is used */
+    uint32_t version;       /* another one each time the slot is used */
 };
 
 struct softib_key {
@@ -156,15 +156,15 @@ struct softib_cqe {
     uint32_t seq;           /* written last: its number in the queue, counted from 1, | SOFTIB_CQE_THERE */
 };
 
-#define SOFTIB_CQE_THERE 0x80000000 /* never 0, so that a completion that is half written is nobody's turn */
+#define SOFTIB_CQE_THERE 0x80000000 /* never 0: a completion that is half written has no sequence */
 
 /*
- * Who polls looks at the next completion alone: `turn` says that it is there. So the line of `producer`, which whoever adds
- * writes each time, stays with those. A process that is killed between both leaves a completion before `producer` was moved:
- * who takes its lock over moves it.
+ * The poller looks at the next completion alone: `seq` says that it is there. So the line of `producer`, which initiators write
+ * each time, stays with them. A process that is killed between both leaves a completion before `producer` was moved: the process
+ * that takes its lock over moves it.
  *
- * Queues are split by who writes: what stands still, what initiators write, what the owner writes. Each part fills cache lines of
- * its own, so that two processors do not take a line from each other for nothing.
+ * Queues are split by their writers: what stands still, what initiators write, what the owner writes. Each part fills whole cache
+ * lines, so that two processors do not take a line from each other for nothing.
  */
 struct softib_cq {
     uint32_t size;
@@ -229,8 +229,8 @@ struct softib_tags {
     uint32_t handled;       /* unexpected messages that the owner says it has seen, modulo 2^16 */
     uint64_t unexpected;    /* that came: count << 48 | 1 << 32 and the SRQ's head that one more waits for */
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
-    uint64_t owed;          /* softib_rndv_record[size] */
-    uint32_t owed_high;     /* those behind it were never used */
+    uint64_t rndv_log;          /* softib_rndv_record[size] */
+    uint32_t rndv_log_high;     /* those behind it were never used */
     uint32_t spare;
 };
 

@@ -1,7 +1,4 @@
 /* Reads /proc/self/maps, whole: others may map and unmap meanwhile, and a forked child has no malloc to rely on. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "vma.h"
 
 #include <errno.h>
@@ -64,7 +61,7 @@ static void parse(char *line, struct vm_vma *g)
     g->path = at + strspn(at, " ");
 }
 
-bool vm_vmas(bool (*each)(const struct vm_vma *ground, void *of), void *of)
+bool vm_vmas(bool (*each)(const struct vm_vma *vma, void *of), void *of)
 {
     size_t room;
     char *text = slurp(&room), *end;

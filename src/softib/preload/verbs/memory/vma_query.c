@@ -2,9 +2,6 @@
  * What lies in a part of this process: asked of the system by address (PROCMAP_QUERY, Linux 6.11; fs/proc/task_mmu.c), which takes no
  * longer where a program has many mappings. An older system tells all of them.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "vma.h"
 
 #include <errno.h>
@@ -29,7 +26,7 @@ _Static_assert(sizeof(struct query) == 104, "as the system has it");
 /* Rights, and as flags of a query: only such mappings. */
 enum { READS = 1, WRITES = 2, EXECUTES = 4, IS_SHARED = 8, OR_THE_NEXT = 16, OF_FILES = 32 };
 
-static struct vm_vma told(const struct query *q, const char *name)
+static struct vm_vma vma_of(const struct query *q, const char *name)
 {
     return (struct vm_vma){
         .start = q->start, .end = q->end, .offset = q->offset, .device = makedev(q->major, q->minor), .inode = q->inode,
@@ -47,11 +44,11 @@ static int ask(int fd, uint64_t from, uint64_t flags, char *name, struct vm_vma 
 
     if (ioctl(fd, QUERY, &q))
         return errno;
-    *g = told(&q, name);
+    *g = vma_of(&q, name);
     return 0;
 }
 
-bool vm_vmas_between(uint64_t from, uint64_t to, bool (*each)(const struct vm_vma *ground, void *of), void *of)
+bool vm_vmas_between(uint64_t from, uint64_t to, bool (*each)(const struct vm_vma *vma, void *of), void *of)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), error = 0;
     bool more = true;
@@ -73,7 +70,7 @@ bool vm_vmas_between(uint64_t from, uint64_t to, bool (*each)(const struct vm_vm
     return true;
 }
 
-bool vm_shared_files(uint64_t but, bool (*each)(const struct vm_vma *ground, void *of), void *of)
+bool vm_shared_files(uint64_t but, bool (*each)(const struct vm_vma *vma, void *of), void *of)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), error = fd < 0 ? EBADF : 0;
     struct vm_vma g = { .end = 0 };

@@ -1,20 +1,22 @@
 /*
- * "tries FOLDER SEED COUNT": random requests with right and wrong keys, addresses, rights, protection domains, P_Keys and
- * Q_Keys. tries_oracle.c says what the specification lets each do, from its own notes of what was registered; after each
+ * "random_requests FOLDER SEED COUNT": random requests with right and wrong keys, addresses, rights, protection domains, P_Keys and
+ * Q_Keys. random_requests_oracle.c says what the specification lets each do, from its own notes of what was registered; after each
  * request every octet of everybody's memory is as it says, and so is the status. Around the memory no page can be touched.
  */
-#include "tries.h"
+#include "key_table.h"
+#include "modify.h"
+#include "random_requests.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct world one, two;
+static struct rig one, two;
 static uint64_t random_, tries_n, by_status[64], refused_n, by_keys;
 static struct arena arenas[2];          /* of worlds one and two */
 static char shadow[2][ARENA];
 static struct key keys[KEYS];
-static struct lane lanes[LANES];
+static struct pair pairs[PAIRS];
 static struct ve_ah ah;
 
 static uint64_t any(void)
@@ -41,7 +43,7 @@ static void arena_make(struct arena *a)
 
 /* -- keys: some stand, some are gone, some are windows -- */
 
-static struct world *world_of(unsigned w)
+static struct rig *rig_of(unsigned w)
 {
     return w ? &two : &one;
 }
@@ -49,8 +51,8 @@ static struct world *world_of(unsigned w)
 static void forget(struct key *k)
 {
     if (k->key)
-        world_dereg(world_of(k->world), k->key);
-    k->gone = k->key ? k->key : k->gone;
+        rig_dereg(rig_of(k->rig), k->key);
+    k->removed = k->key ? k->key : k->removed;
     k->key = 0;
 }
 
@@ -60,17 +62,17 @@ static void remember(struct key *k)
         ALL_ACCESS, ALL_ACCESS, IBV_ACCESS_LOCAL_WRITE, 0, IBV_ACCESS_REMOTE_READ,
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
     };
-    struct world *w = world_of(k->world);
+    struct rig *w = rig_of(k->rig);
     struct softib_key *s;
     uint32_t from = some(ARENA), length = 1 + some(some(4) ? 300 : ARENA);
 
     if (length > ARENA - from)
         length = ARENA - from;
-    k->at = (uint64_t)(uintptr_t)arenas[k->world].at + from;
+    k->at = (uint64_t)(uintptr_t)arenas[k->rig].at + from;
     k->length = length;
     k->access = rights[some(sizeof rights / sizeof *rights)];
     k->domain = some(4) ? DOMAIN : DOMAIN + 1;
-    k->key = world_mr(w, (void *)(uintptr_t)k->at, length, k->access, k->domain);
+    k->key = rig_mr(w, (void *)(uintptr_t)k->at, length, k->access, k->domain);
     s = vm_key(&w->e.w, k->key);
     k->iova = some(3) ? k->at : some(2) ? 0 : (uint64_t)-(int64_t)length; /* up to the very end of the addresses */
     s->iova = k->iova;
@@ -79,7 +81,7 @@ static void remember(struct key *k)
     if (k->window && some(2)) {
         s->kind = SOFTIB_KEY_WINDOW;
     } else if (k->window) { /* of type 2: bound to one QP */
-        k->qpn = lanes[some(LANES)].b->s->qpn;
+        k->qpn = pairs[some(PAIRS)].b->s->qpn;
         s->kind = SOFTIB_KEY_WINDOW_2;
         s->qpn = k->qpn;
     }
@@ -87,18 +89,18 @@ static void remember(struct key *k)
 
 /* -- QPs -- */
 
-static void connect_lane(struct lane *l)
+static void connect_pair(struct pair *l)
 {
     struct options o = {
         .timeout = 1, .retry_cnt = 0, .rnr_retry = 0, .min_rnr = 1, .psn = 100, .access = l->access, .no_reads = l->no_reads,
     };
 
     if (l->type == IBV_QPT_UD) {
-        world_datagrams(l->a);
-        world_datagrams(l->b);
+        rig_datagrams(l->a);
+        rig_datagrams(l->b);
         return;
     }
-    world_connect(l->a, l->b, &o);
+    rig_connect(l->a, l->b, &o);
     MUST(l->b->s->access == l->access); /* 0 is meant, too */
 }
 
@@ -109,7 +111,7 @@ static void reset(struct ve_qp *q)
     MUST(!ve_modify(q, &a, IBV_QP_STATE));
 }
 
-static void again(struct lane *l)
+static void reset_pair(struct pair *l)
 {
     static const unsigned rights[] = {
         ALL_ACCESS, ALL_ACCESS, ALL_ACCESS, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE,
@@ -120,11 +122,11 @@ static void again(struct lane *l)
     reset(l->b);
     l->access = rights[some(sizeof rights / sizeof *rights)];
     l->no_reads = !some(8);
-    connect_lane(l);
+    connect_pair(l);
     l->received = 0;
 }
 
-static void lane_make(struct lane *l, unsigned i)
+static void pair_make(struct pair *l, unsigned i)
 {
     static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 
@@ -133,37 +135,37 @@ static void lane_make(struct lane *l, unsigned i)
     l->type = types[i % 5];
     l->domain = i % 3 ? DOMAIN : DOMAIN + 1;
     l->access = ALL_ACCESS;
-    l->send = world_cq(&one, 64);
-    l->recv = world_cq(world_of(l->wb), 64);
-    l->a = world_qp(&one, l->type, &l->send, &l->send, NULL, 8, 0);
-    l->b = world_qp(world_of(l->wb), l->type, &l->recv, &l->recv, NULL, 8, 0);
+    l->send = rig_cq(&one, 64);
+    l->recv = rig_cq(rig_of(l->wb), 64);
+    l->a = rig_qp(&one, l->type, &l->send, &l->send, NULL, 8, 0);
+    l->b = rig_qp(rig_of(l->wb), l->type, &l->recv, &l->recv, NULL, 8, 0);
     l->a->s->domain = l->domain;
     l->b->s->domain = l->domain;
-    connect_lane(l);
+    connect_pair(l);
 }
 
 /* -- one try -- */
 
-/* Mostly one of `world` and `domain` that may be written, `local` or with `access`. */
-static uint32_t some_key(unsigned world, uint32_t domain, unsigned access, bool local, const struct key **named)
+/* Mostly one of `rig` and `domain` that may be written, `local` or with `access`. */
+static uint32_t some_key(unsigned rig, uint32_t domain, unsigned access, bool local, const struct key **named)
 {
     struct key *k = &keys[some(KEYS)];
-    uint32_t way = some(local ? 128 : 24);
+    uint32_t choice = some(local ? 128 : 24);
 
     *named = NULL;
-    if (way < 12 || way > 15) {
-        for (unsigned i = 0; i < 100 && way && (k->world != world || !k->key || k->domain != domain || (local && k->window) ||
+    if (choice < 12 || choice > 15) {
+        for (unsigned i = 0; i < 100 && choice && (k->rig != rig || !k->key || k->domain != domain || (local && k->window) ||
                                                 (k->access & access) != access); i++)
             k = &keys[some(KEYS)];
         if (k->key)
             *named = k;
         return k->key;
     }
-    if (way == 12)
-        return k->gone;
-    if (way == 13)
+    if (choice == 12)
+        return k->removed;
+    if (choice == 13)
         return k->key ^ 1u << some(32);
-    return way == 14 ? some(1u << 20) : (uint32_t)any();
+    return choice == 14 ? some(1u << 20) : (uint32_t)any();
 }
 
 /* Mostly near the bounds of the region. */
@@ -182,7 +184,7 @@ static void some_place(const struct key *k, uint64_t *address, uint32_t *length)
         *address = k->iova + some((uint32_t)(k->length - *length) + 1);
 }
 
-static void some_request(struct lane *l, struct try *t)
+static void some_request(struct pair *l, struct try *t)
 {
     static const uint8_t opcodes[] = {
         IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -223,7 +225,7 @@ static void some_request(struct lane *l, struct try *t)
     t->wr.qkey = some(4) ? 0x11 : some(2) ? 0x12 : (uint32_t)any() & 0x7FFFFFFF;
 }
 
-static void some_receive(struct lane *l, struct try *t)
+static void some_receive(struct pair *l, struct try *t)
 {
     const struct key *k;
     uint32_t length;
@@ -241,14 +243,14 @@ static void some_receive(struct lane *l, struct try *t)
     if (!some(10))
         return; /* none is there: not ready */
     t->posted = true;
-    MUST(!world_recv(l->b, tries_n, (void *)(uintptr_t)t->receive.addr, length, t->receive.lkey));
+    MUST(!rig_recv(l->b, tries_n, (void *)(uintptr_t)t->receive.addr, length, t->receive.lkey));
 }
 
 static void same_octets(const struct try *t, const struct verdict *v)
 {
     for (int i = 0; i < 2; i++)
         if (v->loose[i])
-            memcpy(shadow[v->world] + v->at[i], arenas[v->world].at + v->at[i], (size_t)v->n[i]);
+            memcpy(shadow[v->rig] + v->at[i], arenas[v->rig].at + v->at[i], (size_t)v->n[i]);
     for (int w = 0; w < 2; w++) {
         if (!memcmp(arenas[w].at, shadow[w], ARENA))
             continue;
@@ -266,7 +268,7 @@ static void same_octets(const struct try *t, const struct verdict *v)
 
 static void one_try(void)
 {
-    struct lane *l = &lanes[some(LANES)];
+    struct pair *l = &pairs[some(PAIRS)];
     struct try t;
     struct verdict v;
     struct softib_cqe cqe;
@@ -286,8 +288,8 @@ static void one_try(void)
         l->b->s->pkey = 0x8001;
     }
     v = oracle(l, &t, keys, arenas, shadow);
-    MUST(!world_post(l->a, &t.wr));
-    cqe = world_next(&l->send);
+    MUST(!rig_post(l->a, &t.wr));
+    cqe = rig_next(&l->send);
     if (cqe.status != v.status) {
         fprintf(stderr, "try %llu: status %u, should be %u (opcode %u, type %d, rkey %x, address %llx)\n",
                 (unsigned long long)tries_n, cqe.status, v.status, t.wr.opcode, l->type, t.wr.rkey,
@@ -303,7 +305,7 @@ static void one_try(void)
         l->b->s->pkey = 0xFFFF;
     }
     if (cqe.status || l->type != IBV_QPT_RC || t.posted || !some(64))
-        again(l);
+        reset_pair(l);
     tries_n++;
 }
 
@@ -313,18 +315,18 @@ int main(int argc, char **argv)
 
     MUST(argc == 4);
     random_ = strtoull(argv[2], NULL, 10) * 0x9E3779B97F4A7C15ull | 1;
-    world_open(&one, argv[1], 1, 0);
-    world_open(&two, argv[1], 2, 1);
+    rig_open(&one, argv[1], 1, 0);
+    rig_open(&two, argv[1], 2, 1);
     for (int w = 0; w < 2; w++) {
         arena_make(&arenas[w]);
         for (unsigned i = 0; i < ARENA; i++)
             shadow[w][i] = arenas[w].at[i] = (char)any();
     }
-    for (unsigned i = 0; i < LANES; i++)
-        lane_make(&lanes[i], i);
+    for (unsigned i = 0; i < PAIRS; i++)
+        pair_make(&pairs[i], i);
     pthread_mutex_init(&ah.lock, NULL);
     for (unsigned i = 0; i < KEYS; i++) {
-        keys[i].world = i % 2;
+        keys[i].rig = i % 2;
         remember(&keys[i]);
     }
     while (tries_n < count) {

@@ -1,7 +1,7 @@
 /*
- * What libibverbs says to an application beside the data: the QP's state in its structure, flags of completions, errno, limits.
- * "says states", "says flags", "says errors", "says limits", "says windows",
- * "says forks".
+ * What libibverbs reports to an application besides the data: the QP's state in its structure, flags of completions, errno, limits.
+ * "reports states", "reports flags", "reports errors", "reports limits", "reports windows",
+ * "reports forks".
  */
 #include "rig.h"
 

@@ -1,5 +1,6 @@
 /* One process of the crowd: legal and illegal requests at random, and what may come of them. */
-#include "crowd.h"
+#include "timer.h"
+#include "many_processes.h"
 #include "rng.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ struct link {
     uint32_t first, last;
 };
 
-static struct world w;
+static struct rig w;
 static struct cq cq;
 static uint32_t me;
 static uint64_t serial;
@@ -72,7 +73,7 @@ static void make_region(struct region *r)
     r->length = r->length > ARENA - r->from ? ARENA - r->from : r->length;
     r->access = rights[some(6)];
     r->serial = ++serial;
-    r->key = world_mr(&w, arena + r->from, r->length, r->access, DOMAIN);
+    r->key = rig_mr(&w, arena + r->from, r->length, r->access, DOMAIN);
     s->published[n % HISTORY] = (struct published){ r->key, r->access, (uintptr_t)arena + r->from, r->length };
     __atomic_store_n(&s->published_n, n + 1, __ATOMIC_RELEASE);
 }
@@ -80,7 +81,7 @@ static void make_region(struct region *r)
 /* When it has returned nobody writes there: the canaries stand again. */
 static void drop_region(struct region *r)
 {
-    world_dereg(&w, r->key);
+    rig_dereg(&w, r->key);
     r->serial = 0;
     for (uint32_t i = r->from; i < r->from + r->length; i++)
         if (!may_change(i))
@@ -103,7 +104,7 @@ static void make_link(uint32_t i)
 
     l->peer = i / KINDS;
     l->connected = l->first = l->last = 0;
-    l->q = world_qp(&w, i % KINDS ? IBV_QPT_UC : IBV_QPT_RC, &cq, &cq, NULL, DEPTH, 0);
+    l->q = rig_qp(&w, i % KINDS ? IBV_QPT_UC : IBV_QPT_RC, &cq, &cq, NULL, DEPTH, 0);
     __atomic_store_n(&slots[me].qpn[l->peer][i % KINDS], l->q->s->qpn, __ATOMIC_RELEASE);
 }
 
@@ -112,13 +113,13 @@ static void connect_link(uint32_t i)
     struct link *l = &links[i];
     uint32_t peer = __atomic_load_n(&slots[l->peer].qpn[me][i % KINDS], __ATOMIC_ACQUIRE);
 
-    if (world_state(l->q) == IBV_QPS_RESET && peer) {
+    if (rig_state(l->q) == IBV_QPS_RESET && peer) {
         l->connected = peer;
-        MUST(!world_init(l->q, some(8) ? ALL_ACCESS : IBV_ACCESS_REMOTE_READ));
-        MUST(!world_rtr(l->q, peer, (uint16_t)(l->peer % 2 + 1), &options));
-        MUST(!world_rts(l->q, &options) || world_state(l->q) == IBV_QPS_ERR); /* a request was faster, and wrong */
-    } else if (world_state(l->q) == IBV_QPS_ERR || (l->connected && l->connected != peer && !some(4)) || !some(2000)) {
-        world_destroy(l->q);
+        MUST(!rig_init(l->q, some(8) ? ALL_ACCESS : IBV_ACCESS_REMOTE_READ));
+        MUST(!rig_rtr(l->q, peer, (uint16_t)(l->peer % 2 + 1), &options));
+        MUST(!rig_rts(l->q, &options) || rig_state(l->q) == IBV_QPS_ERR); /* a request was faster, and wrong */
+    } else if (rig_state(l->q) == IBV_QPS_ERR || (l->connected && l->connected != peer && !some(4)) || !some(2000)) {
+        rig_destroy(l->q);
         make_link(i);
     }
 }
@@ -164,7 +165,7 @@ static void post(uint32_t i)
     struct ibv_sge sge = { .lkey = NO_KEY };
     struct ve_wr wr = { .wr_id = r.id, .opcode = kinds[kind].op, .flags = IBV_SEND_SIGNALED, .sges = 1, .sge = &sge };
 
-    if (world_state(l->q) != IBV_QPS_RTS || l->last - l->first >= DEPTH)
+    if (rig_state(l->q) != IBV_QPS_RTS || l->last - l->first >= DEPTH)
         return;
     r.length = kinds[kind].needs == IBV_ACCESS_REMOTE_ATOMIC ? 8 : 1 + some(some(4) ? 200 : 4096);
     aim(&r, l->peer);
@@ -185,7 +186,7 @@ static void post(uint32_t i)
     wr.rkey = r.rkey;
     wr.compare = 1;
     l->requests[l->last++ % (2 * DEPTH)] = r;
-    MUST(!world_post(l->q, &wr));
+    MUST(!rig_post(l->q, &wr));
     slots[me].posted++;
 }
 
@@ -193,8 +194,8 @@ static void post_receive(uint32_t i)
 {
     const struct region *mine = &regions[some(REGIONS)];
 
-    if (mine->serial && world_state(links[i].q) == IBV_QPS_RTS)
-        (void)world_recv(links[i].q, 1ull << 63 | i, arena + mine->from, mine->length, some(32) ? mine->key : NO_KEY);
+    if (mine->serial && rig_state(links[i].q) == IBV_QPS_RTS)
+        (void)rig_recv(links[i].q, 1ull << 63 | i, arena + mine->from, mine->length, some(32) ? mine->key : NO_KEY);
 }
 
 /* Did the peer, or those before it in its place, ever open this? */
@@ -244,7 +245,7 @@ static void poll(void)
 {
     struct softib_cqe cqe;
 
-    for (int n = 0; n < 16 && world_poll(&cq, &cqe, 0); n++) {
+    for (int n = 0; n < 16 && rig_poll(&cq, &cqe, 0); n++) {
         struct link *l = &links[cqe.wr_id & 0xFF];
 
         if (cqe.wr_id >> 63) {
@@ -289,8 +290,8 @@ void member(const char *folder, uint32_t slot, uint32_t number, uint64_t seed)
     MUST(arena != MAP_FAILED);
     for (uint32_t i = 0; i < ARENA; i++)
         arena[i] = canary(i);
-    world_open(&w, folder, number, me % 2);
-    cq = world_cq(&w, 512);
+    rig_open(&w, folder, number, me % 2);
+    cq = rig_cq(&w, 512);
     for (uint32_t i = 0; i < LINKS; i++)
         if (i / KINDS != me)
             make_link(i);
@@ -304,6 +305,6 @@ void member(const char *folder, uint32_t slot, uint32_t number, uint64_t seed)
     look_at_arena();
     for (uint32_t i = 0; i < LINKS; i++)
         if (links[i].q)
-            world_destroy(links[i].q);
+            rig_destroy(links[i].q);
     look_at_arena();
 }

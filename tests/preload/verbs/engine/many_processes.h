@@ -2,7 +2,7 @@
 #ifndef CROWD_H
 #define CROWD_H
 
-#include "world.h"
+#include "rig.h"
 
 #define SLOTS 4
 #define KINDS 2        /* of connections between two: RC, UC */

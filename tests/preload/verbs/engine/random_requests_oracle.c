@@ -2,12 +2,12 @@
  * What the specification says of one request, in the words of its tables and without the library: IBA 9.7.4, 9.7.5 (which
  * side errs, table 10.7.3), 10.6 (keys), 9.8 (UC), 9.8.4 (UD). Only what was registered is believed.
  */
-#include "tries.h"
+#include "random_requests.h"
 
 #include <string.h>
 
-/* Where `length` octets at `address` behind `name` lie in the memory of `world`; -1: not there. */
-static long place(const struct key *keys, const struct arena *arenas, unsigned world, uint32_t name, uint64_t address,
+/* Where `length` octets at `address` behind `name` lie in the memory of `rig`; -1: not there. */
+static long place(const struct key *keys, const struct arena *arenas, unsigned rig, uint32_t name, uint64_t address,
                   uint64_t length, unsigned access, uint32_t domain, uint32_t qpn)
 {
     for (unsigned i = 0; i < KEYS; i++) {
@@ -16,11 +16,11 @@ static long place(const struct key *keys, const struct arena *arenas, unsigned w
 
         if (!name || k->key != name)
             continue;
-        if (k->world != world || k->domain != domain || (k->access & access) != access || (k->window && !qpn) || (k->qpn && k->qpn != qpn))
+        if (k->rig != rig || k->domain != domain || (k->access & access) != access || (k->window && !qpn) || (k->qpn && k->qpn != qpn))
             return -1;
         if (from < first || to > last)
             return -1;
-        return (long)(k->at - (uint64_t)(uintptr_t)arenas[world].at + (address - k->iova));
+        return (long)(k->at - (uint64_t)(uintptr_t)arenas[rig].at + (address - k->iova));
     }
     return -1;
 }
@@ -31,13 +31,13 @@ static struct verdict says(enum ibv_wc_status status)
 }
 
 /* The responder refuses: UC and UD senders are not told. */
-static struct verdict refuses(const struct lane *l, enum ibv_wc_status status, bool by_key)
+static struct verdict refuses(const struct pair *l, enum ibv_wc_status status, bool by_key)
 {
     return (struct verdict){ .status = l->type == IBV_QPT_RC ? status : IBV_WC_SUCCESS, .refused = true, .by_key = by_key };
 }
 
 /* The message: octets of the requester's own memory, in order. -1: a local key is wrong (`at` of that part is -1). */
-static long gather(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
+static long gather(const struct pair *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                    unsigned access, long at[2])
 {
     long length = 0;
@@ -56,25 +56,25 @@ static long gather(const struct lane *l, const struct try *t, const struct key *
 }
 
 /* Octet by octet, ascending, as the sender's list and then the receiver's say. */
-static struct verdict move_to(const struct try *t, char shadow[2][ARENA], const long from[2], unsigned world, long to)
+static struct verdict move_to(const struct try *t, char shadow[2][ARENA], const long from[2], unsigned rig, long to)
 {
     static char message[4 * ARENA];
-    struct verdict v = { .status = IBV_WC_SUCCESS, .world = world };
+    struct verdict v = { .status = IBV_WC_SUCCESS, .rig = rig };
     long n = 0;
 
     for (uint32_t i = 0; i < t->wr.sges; i++) {
         memcpy(message + n, shadow[0] + from[i], t->sge[i].length);
         n += t->sge[i].length;
     }
-    memcpy(shadow[world] + to, message, (size_t)n);
+    memcpy(shadow[rig] + to, message, (size_t)n);
     for (uint32_t i = 0; i < t->wr.sges; i++)
-        v.loose[0] |= !world && from[i] < to + n && to < from[i] + (long)t->sge[i].length;
+        v.loose[0] |= !rig && from[i] < to + n && to < from[i] + (long)t->sge[i].length;
     v.at[0] = to;
     v.n[0] = n;
     return v;
 }
 
-static struct verdict move_from(const struct try *t, char shadow[2][ARENA], unsigned world, long from, const long to[2])
+static struct verdict move_from(const struct try *t, char shadow[2][ARENA], unsigned rig, long from, const long to[2])
 {
     static char message[4 * ARENA];
     struct verdict v = { .status = IBV_WC_SUCCESS };
@@ -82,13 +82,13 @@ static struct verdict move_from(const struct try *t, char shadow[2][ARENA], unsi
 
     for (uint32_t i = 0; i < t->wr.sges; i++)
         n += t->sge[i].length;
-    memcpy(message, shadow[world] + from, (size_t)n);
+    memcpy(message, shadow[rig] + from, (size_t)n);
     all = n;
     n = 0;
     for (uint32_t i = 0; i < t->wr.sges; i++) {
         memcpy(shadow[0] + to[i], message + n, t->sge[i].length);
         n += t->sge[i].length;
-        v.loose[i] = !world && to[i] < from + all && from < to[i] + (long)t->sge[i].length;
+        v.loose[i] = !rig && to[i] < from + all && from < to[i] + (long)t->sge[i].length;
         v.at[i] = to[i];
         v.n[i] = t->sge[i].length;
     }
@@ -97,7 +97,7 @@ static struct verdict move_from(const struct try *t, char shadow[2][ARENA], unsi
     return v;
 }
 
-static struct verdict send(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
+static struct verdict send(const struct pair *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                            char shadow[2][ARENA], const long from[2], long length)
 {
     long room = t->receive.length, header = l->type == IBV_QPT_UD ? 40 : 0, to = 0;
@@ -122,7 +122,7 @@ static struct verdict send(const struct lane *l, const struct try *t, const stru
     return v;
 }
 
-static struct verdict atomic(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
+static struct verdict atomic(const struct pair *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                              char shadow[2][ARENA], const long mine[2])
 {
     uint64_t old, new;
@@ -145,7 +145,7 @@ static struct verdict atomic(const struct lane *l, const struct try *t, const st
     return says(IBV_WC_SUCCESS);
 }
 
-static struct verdict datagram(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
+static struct verdict datagram(const struct pair *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                                char shadow[2][ARENA], const long from[2], long length)
 {
     if (length > 4096)
@@ -155,7 +155,7 @@ static struct verdict datagram(const struct lane *l, const struct try *t, const 
     return send(l, t, keys, arenas, shadow, from, length);
 }
 
-struct verdict oracle(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
+struct verdict oracle(const struct pair *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                       char shadow[2][ARENA])
 {
     bool reads = t->wr.opcode == IBV_WR_RDMA_READ;

@@ -1,10 +1,21 @@
-#include "world.h"
+#include "complete.h"
+#include "hazards.h"
+#include "key_table.h"
+#include "locks.h"
+#include "modify.h"
+#include "number_table.h"
+#include "quiesce.h"
+#include "receive.h"
+#include "send.h"
+#include "timer.h"
+#include "wake.h"
+#include "rig.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-void world_open(struct world *w, const char *folder, uint32_t number, uint32_t row)
+void rig_open(struct rig *w, const char *folder, uint32_t number, uint32_t row)
 {
     memset(w, 0, sizeof *w);
     MUST(!vm_open(&w->e.w, folder, number, 0));
@@ -14,7 +25,7 @@ void world_open(struct world *w, const char *folder, uint32_t number, uint32_t r
     w->device.ports = 1;
 }
 
-void world_close(struct world *w)
+void rig_close(struct rig *w)
 {
     bool runs = true;
 
@@ -32,7 +43,7 @@ void world_close(struct world *w)
     vm_close(&w->e.w);
 }
 
-struct cq world_cq(struct world *w, uint32_t size)
+struct cq rig_cq(struct rig *w, uint32_t size)
 {
     struct cq c = { .w = w, .at = vm_alloc(&w->e.w, sizeof(struct softib_cq)) };
     struct softib_cq *s = ve_cq(&w->e, c.at);
@@ -50,7 +61,7 @@ static size_t ring(uint32_t size, uint32_t sges)
     return size * (sizeof(struct softib_receive) + sges * sizeof(struct softib_sge));
 }
 
-struct srq world_srq(struct world *w, uint32_t size, uint32_t xrcd, const struct cq *cq)
+struct srq rig_srq(struct rig *w, uint32_t size, uint32_t xrcd, const struct cq *cq)
 {
     struct srq q = { .w = w, .at = vm_alloc(&w->e.w, sizeof(struct softib_srq)) };
 
@@ -65,7 +76,7 @@ struct srq world_srq(struct world *w, uint32_t size, uint32_t xrcd, const struct
     return q;
 }
 
-uint32_t world_mr(struct world *w, void *address, uint64_t length, uint32_t access, uint32_t domain)
+uint32_t rig_mr(struct rig *w, void *address, uint64_t length, uint32_t access, uint32_t domain)
 {
     uint32_t key;
     struct softib_key *k = vm_key_take(&w->e.w, &key);
@@ -82,7 +93,7 @@ uint32_t world_mr(struct world *w, void *address, uint64_t length, uint32_t acce
     return key;
 }
 
-void world_dereg(struct world *w, uint32_t key)
+void rig_dereg(struct rig *w, uint32_t key)
 {
     struct softib_key *k = vm_key(&w->e.w, key);
 
@@ -91,7 +102,7 @@ void world_dereg(struct world *w, uint32_t key)
     __atomic_store_n(&k->process, 0, __ATOMIC_RELEASE);
 }
 
-struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *send, const struct cq *recv,
+struct ve_qp *rig_qp(struct rig *w, enum ibv_qp_type type, const struct cq *send, const struct cq *recv,
                        const struct srq *srq, uint32_t depth, uint32_t xrcd)
 {
     struct ve_qp *q = calloc(1, sizeof *q);
@@ -119,7 +130,7 @@ struct ve_qp *world_qp(struct world *w, enum ibv_qp_type type, const struct cq *
     return q;
 }
 
-void world_destroy(struct ve_qp *q)
+void rig_destroy(struct ve_qp *q)
 {
     struct vm_heap *w = &q->e->w;
     struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
@@ -145,7 +156,7 @@ void world_destroy(struct ve_qp *q)
     free(q);
 }
 
-int world_init(struct ve_qp *q, uint32_t access)
+int rig_init(struct ve_qp *q, uint32_t access)
 {
     struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11, .qp_access_flags = access };
 
@@ -158,7 +169,7 @@ static bool has(const struct ve_qp *q, enum ibv_qp_type one, enum ibv_qp_type tw
     return q->s->type == one || q->s->type == two;
 }
 
-int world_rtr(struct ve_qp *q, uint32_t dest, uint16_t dlid, const struct options *o)
+int rig_rtr(struct ve_qp *q, uint32_t dest, uint16_t dlid, const struct options *o)
 {
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = dest, .rq_psn = o->psn,
@@ -169,7 +180,7 @@ int world_rtr(struct ve_qp *q, uint32_t dest, uint16_t dlid, const struct option
                                 (has(q, IBV_QPT_RC, IBV_QPT_XRC_RECV) ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
 }
 
-int world_rts(struct ve_qp *q, const struct options *o)
+int rig_rts(struct ve_qp *q, const struct options *o)
 {
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_RTS, .sq_psn = o->psn, .timeout = o->timeout, .retry_cnt = o->retry_cnt,
@@ -181,21 +192,21 @@ int world_rts(struct ve_qp *q, const struct options *o)
     return ve_modify(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (q->s->type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : more));
 }
 
-void world_connect(struct ve_qp *a, struct ve_qp *b, const struct options *o)
+void rig_connect(struct ve_qp *a, struct ve_qp *b, const struct options *o)
 {
     uint32_t access = o->access ? o->access : ALL_ACCESS;
 
-    MUST(!world_init(a, access) && !world_init(b, access));
-    MUST(!world_rtr(a, b->s->qpn, (uint16_t)(b->device->node + 1), o));
-    MUST(!world_rtr(b, a->s->qpn, (uint16_t)(a->device->node + 1), o));
-    MUST(!world_rts(a, o) && !world_rts(b, o));
+    MUST(!rig_init(a, access) && !rig_init(b, access));
+    MUST(!rig_rtr(a, b->s->qpn, (uint16_t)(b->device->node + 1), o));
+    MUST(!rig_rtr(b, a->s->qpn, (uint16_t)(a->device->node + 1), o));
+    MUST(!rig_rts(a, o) && !rig_rts(b, o));
 }
 
-void world_datagrams(struct ve_qp *q)
+void rig_datagrams(struct ve_qp *q)
 {
     struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTR };
 
-    MUST(!world_init(q, 0) && !ve_modify(q, &a, IBV_QP_STATE));
+    MUST(!rig_init(q, 0) && !ve_modify(q, &a, IBV_QP_STATE));
     a.qp_state = IBV_QPS_RTS;
     MUST(!ve_modify(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN));
 }
@@ -218,7 +229,7 @@ static void wake(struct vm_heap *w, uint16_t *waiter)
         vm_wake(w, who);
 }
 
-int world_recv(struct ve_qp *q, uint64_t id, void *to, uint32_t length, uint32_t lkey)
+int rig_recv(struct ve_qp *q, uint64_t id, void *to, uint32_t length, uint32_t lkey)
 {
     struct softib_qp *s = q->s;
 
@@ -239,7 +250,7 @@ int world_recv(struct ve_qp *q, uint64_t id, void *to, uint32_t length, uint32_t
     return 0;
 }
 
-int world_srq_recv(struct srq *q, uint64_t id, void *to, uint32_t length, uint32_t lkey)
+int rig_srq_recv(struct srq *q, uint64_t id, void *to, uint32_t length, uint32_t lkey)
 {
     struct softib_srq *s = q->s;
     int error = ENOMEM;
@@ -255,7 +266,7 @@ int world_srq_recv(struct srq *q, uint64_t id, void *to, uint32_t length, uint32
     return error;
 }
 
-int world_post(struct ve_qp *q, const struct ve_wr *wr)
+int rig_post(struct ve_qp *q, const struct ve_wr *wr)
 {
     int error;
 
@@ -281,7 +292,7 @@ static bool take(const struct cq *c, struct softib_cqe *cqe)
     return there;
 }
 
-bool world_poll(const struct cq *c, struct softib_cqe *cqe, int ms)
+bool rig_poll(const struct cq *c, struct softib_cqe *cqe, int ms)
 {
     uint64_t end = ve_now_ns() + (uint64_t)ms * 1000000;
     bool got;
@@ -296,7 +307,7 @@ bool world_poll(const struct cq *c, struct softib_cqe *cqe, int ms)
     }
 }
 
-enum ibv_qp_state world_state(struct ve_qp *q)
+enum ibv_qp_state rig_state(struct ve_qp *q)
 {
     return __atomic_load_n(&q->s->state, __ATOMIC_ACQUIRE);
 }

@@ -1,20 +1,21 @@
-/* What tries.c does and what tries_oracle.c knows of it. */
+/* What tries.c does and what random_requests_oracle.c knows of it. */
 #ifndef TRIES_H
 #define TRIES_H
 
-#include "world.h"
+#include "qp.h"
+#include "rig.h"
 
 #define ARENA 4096      /* octets of a world's memory that can be touched at all */
 #define KEYS 48
-#define LANES 20
+#define PAIRS 20
 
 struct arena {
     char *at;
 };
 
 struct key {            /* what was registered; never read back from the library */
-    unsigned world;
-    uint32_t key, gone; /* 0: it is not registered; `gone` was its name before */
+    unsigned rig;
+    uint32_t key, removed; /* 0: it is not registered; `removed` was its name before */
     uint64_t at, iova, length;
     unsigned access;
     uint32_t domain;
@@ -22,7 +23,7 @@ struct key {            /* what was registered; never read back from the library
     uint32_t qpn;       /* a window of type 2: of the only QP that may use it */
 };
 
-struct lane {           /* a pair of QPs: `a` asks, `b` answers */
+struct pair {           /* a pair of QPs: `a` asks, `b` answers */
     unsigned wa, wb;    /* worlds */
     enum ibv_qp_type type;
     uint32_t domain;
@@ -44,12 +45,12 @@ struct verdict {
     enum ibv_wc_status status;
     bool refused, by_key;
     bool loose[2];      /* source and destination overlap: what is in [at, at + n) of the world then is not defined */
-    unsigned world;
+    unsigned rig;
     long at[2], n[2];
 };
 
 /* What must come of `t`: the requester's status; `shadow` is changed where memory may change. */
-struct verdict oracle(const struct lane *l, const struct try *t, const struct key *keys, const struct arena *arenas,
+struct verdict oracle(const struct pair *l, const struct try *t, const struct key *keys, const struct arena *arenas,
                       char shadow[2][ARENA]);
 
 #endif

@@ -1,9 +1,12 @@
 /*
- * "crowd FOLDER SEED SECONDS": four processes post legal and illegal requests to each other at random, register and deregister,
+ * "many_processes FOLDER SEED SECONDS": four processes post legal and illegal requests to each other at random, register and deregister,
  * make and destroy QPs, and are killed at random; others take their places. Nobody crashes, nobody hangs, no octet changes
  * that no writable region holds, and every status is one that the request may get (IBA table 10.7.3).
  */
-#include "crowd.h"
+#include "key_table.h"
+#include "number_table.h"
+#include "timer.h"
+#include "many_processes.h"
 
 #include <signal.h>
 #include <string.h>

@@ -1,0 +1,27 @@
+/* Copies between memory of this process and of others. */
+#ifndef SOFTIB_VERBS_ENGINE_COPY_H
+#define SOFTIB_VERBS_ENGINE_COPY_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "engine.h"
+
+struct ve_part { /* of a process's memory */
+    uint64_t address;               /* there */
+    char *here;                     /* the same, in this process; NULL where it is not mapped */
+    uint64_t length;
+    uint32_t process;               /* whose: another than asked for where the key was imported */
+    uint32_t key;                   /* imported, so nobody holds its owner yet; 0: not so */
+    uint64_t version;               /* of that key */
+};
+
+/* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
+int ve_put(struct ve_engine *e, uint32_t process, const struct ve_part *to, unsigned to_n, const struct iovec *from,
+           unsigned from_n);
+int ve_get(struct ve_engine *e, uint32_t process, const struct ve_part *from, unsigned from_n, const struct iovec *to,
+           unsigned to_n);
+/* Placement: ascending, the last 8 octets by one release store. */
+void ve_place(char *to, const char *from, uint64_t n);
+
+#endif

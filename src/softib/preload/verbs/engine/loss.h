@@ -1,0 +1,29 @@
+/* Packets that bit errors destroy, and what RC does about it. */
+#ifndef SOFTIB_VERBS_ENGINE_LOSS_H
+#define SOFTIB_VERBS_ENGINE_LOSS_H
+
+#include "outcome.h"
+#include "qp.h"
+
+enum ve_arrival { VE_ARRIVED, VE_TIMES_OUT };
+
+/* Most paths have none. */
+static inline bool ve_may_lose(const struct sv_flow *flow, unsigned direction)
+{
+    return flow->loss[direction][0] != 0 || flow->loss[direction][1] != 0;
+}
+
+/* Is one of the packets lost for good (UC, UD)? */
+bool ve_corrupted(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, struct sv_wire_size size);
+/* RC: sends what is lost again, and counts it. */
+enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct sv_wire_size size);
+
+/*
+ * A request was executed: `answer` goes back, and may be lost. Then the requester's timer expires, and ve_resend sends the
+ * request again: the responder sees by its PSN that it is a duplicate, does not execute it again, and answers as before
+ * (9.7.5.1.1; atomics from what it remembers).
+ */
+struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct sv_wire_size sent, struct sv_wire_size answer);
+struct ve_outcome ve_resend(struct ve_qp *q);
+
+#endif

@@ -1,0 +1,24 @@
+/* What became of a request. */
+#ifndef SOFTIB_VERBS_ENGINE_OUTCOME_H
+#define SOFTIB_VERBS_ENGINE_OUTCOME_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ve_wait { VE_NONE, VE_RNR, VE_LOST };
+
+struct ve_outcome {
+    enum ve_wait wait;
+    enum ibv_wc_status status;
+    uint32_t byte_len;
+    uint8_t rnr_timer;              /* VE_RNR: the responder's code */
+    bool corrupted;                   /* VE_LOST: a bit error; the timer must expire first */
+};
+
+static inline struct ve_outcome ve_done(enum ibv_wc_status status)
+{
+    return (struct ve_outcome){ .status = status };
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* L_Keys and R_Keys, unique in the fabric. What they open: engine/keys.h. */
+#ifndef SOFTIB_VERBS_MEMORY_KEY_TABLE_H
+#define SOFTIB_VERBS_MEMORY_KEY_TABLE_H
+
+#include "shared_heap.h"
+
+static inline struct softib_key *vm_key(const struct vm_heap *w, uint32_t key)
+{
+    return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
+}
+
+/* Was its place ever anybody's? Behind that a look alone would take memory: the file is sparse. */
+static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
+{
+    return (key >> 8) / SOFTIB_VERBS_BLOCK_KEYS < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED);
+}
+
+/* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */
+struct softib_key *vm_key_take(struct vm_heap *w, uint32_t *key);
+void vm_key_publish(struct softib_key *entry, uint32_t key);
+/* From now on nobody finds it; see vm_quiesce. */
+void vm_key_give(struct softib_key *entry);
+/* One of this process's own is free again: now and then blocks of free keys go back, and their pages to the system. */
+void vm_key_left(struct vm_heap *w, struct softib_key *entry);
+
+#endif

@@ -1,0 +1,78 @@
+/* The shared memory of verbs, as one process has mapped it. A struct vm_heap is one process's: a test may have two in one. */
+#ifndef SOFTIB_VERBS_MEMORY_SHARED_HEAP_H
+#define SOFTIB_VERBS_MEMORY_SHARED_HEAP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared.h"
+
+#define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
+
+struct vm_map;
+struct vm_old;
+
+struct vm_heap {
+    char *base;
+    int fd;
+    uint32_t process;
+    uint32_t owner;            /* of a lock that this process holds */
+    char folder[256];
+    pthread_mutex_t lock;
+    uint64_t slabs[VM_CLASSES]; /* heap.c: chunks with room for an object of a size */
+    uint32_t *blocks;          /* of keys: its own */
+    uint32_t blocks_n, blocks_room, key_cursor;
+    uint32_t keys_left;        /* since it was last looked which blocks are empty */
+    struct vm_map *maps;       /* by key index modulo VM_MAPS */
+    uint32_t maps_n, drops;    /* those in use; what of the head's `drops` they know */
+    struct vm_old *old;        /* mappings of keys that are gone */
+};
+
+static inline void *vm_at(const struct vm_heap *w, uint64_t offset)
+{
+    return w->base + offset;
+}
+
+static inline struct softib_verbs *vm_head(const struct vm_heap *w)
+{
+    return (struct softib_verbs *)w->base;
+}
+
+static inline struct softib_process *vm_process(const struct vm_heap *w, uint32_t number)
+{
+    return (struct softib_process *)(w->base + SOFTIB_VERBS_PROCESSES) + number;
+}
+
+static inline struct softib_member *vm_members(const struct vm_heap *w)
+{
+    return (struct softib_member *)(w->base + SOFTIB_VERBS_MEMBERS);
+}
+
+/* Raises a count of `high` to `to`; others may raise it meanwhile. */
+static inline void vm_raise(uint32_t *high, uint32_t to)
+{
+    uint32_t now = __atomic_load_n(high, __ATOMIC_RELAXED);
+
+    while (now < to && !__atomic_compare_exchange_n(high, &now, to, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+}
+
+/* -- mapping.c -- */
+
+/* Maps `folder`/verbs, making it where it is not, as process `number`. 0 or -errno. */
+int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t started);
+/* The version that the head of `folder`/verbs names; 0: it cannot be read. */
+uint32_t vm_version(const char *folder);
+/* After a fork: the child is `number` and owns nothing of what is there. */
+void vm_renumber(struct vm_heap *w, uint32_t number, uint64_t started);
+void vm_close(struct vm_heap *w);
+
+/* -- heap.c -- */
+
+/* Zeroed memory in the heap; 0: none left. */
+uint64_t vm_alloc(struct vm_heap *w, size_t octets);
+void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
+
+#endif
