@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from softib.report.glossary import GLOSSARY
-from tests.docs.test_vocabulary import SOURCES, c_names, retired_in
+from tests.docs.names import SOURCES, c_names, retired_in
 
 PAGE = (SOURCES.parents[1] / "docs" / "glossary.md").read_text("utf-8")
 

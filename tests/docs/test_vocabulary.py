@@ -2,78 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.docs.vocabulary import ALLOWED, RETIRED, UNFINISHED
-
-SOURCES = Path(__file__).resolve().parents[2] / "src" / "softib"
-C_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\n", re.DOTALL)
-
-STORE = ast.Store()
-
-Name = tuple[int, str]
-"""(line, name)"""
-
-
-def words_of(name: str) -> list[str]:
-    """``ConfirmRoute`` and ``confirm_route`` alike: confirm, route."""
-    return [w.lower() for w in re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).split("_") if w]
-
-
-def retired_in(name: str) -> list[str]:
-    return [w for w in words_of(name) if w in RETIRED]
-
-
-NAMED = {
-    ast.FunctionDef: "name",
-    ast.AsyncFunctionDef: "name",
-    ast.ClassDef: "name",
-    ast.ExceptHandler: "name",
-    ast.arg: "arg",
-    ast.Name: "id",
-    ast.Attribute: "attr",
-    ast.alias: "asname",
-}
-"""Nodes that may define a name, and the field that has it."""
-
-
-def python_names(text: str) -> Iterator[Name]:
-    """Every name that the code defines: functions, classes, parameters, variables, attributes, imported names."""
-    for node in ast.walk(ast.parse(text)):
-        field = NAMED.get(type(node))
-        if field is not None and isinstance(getattr(node, "ctx", STORE), ast.Store):
-            name = getattr(node, field)
-            if name is not None:
-                yield node.lineno, name
-
-
-def c_names(text: str) -> Iterator[Name]:
-    """The first use of every identifier; comments and strings are none."""
-    line, seen = 1, set[str]()
-    for match in C_TOKEN.finditer(text):
-        token = match[0]
-        if (token[0].isalpha() or token[0] == "_") and token not in seen:
-            seen.add(token)
-            yield line, token
-        line += token.count("\n")
-
-
-def files(root: Path) -> Iterator[tuple[Path, str]]:
-    """Sources below ``root`` and their paths from there."""
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".c", ".h") and path.is_file():
-            yield path, path.relative_to(root).as_posix()
-
-
-def judged(relative: str) -> bool:
-    return not any(relative.startswith(f"{x}/") or fnmatch(relative, x) for x in UNFINISHED)
+from tests.docs.names import SOURCES, Name, c_names, files, python_names, retired_in
+from tests.docs.vocabulary import ALLOWED, RETIRED
 
 
 def allowed(relative: str, name: str) -> list[str]:
@@ -90,8 +26,6 @@ def complaints(root: Path) -> list[str]:
     """``file:line: name: say …`` of each name with a retired word."""
     found = []
     for path, relative in files(root):
-        if not judged(relative):
-            continue
         for line, name in [*((0, part) for part in Path(relative).with_suffix("").parts), *names_in(path)]:
             if not allowed(relative, name):
                 found += [f"{relative}:{line}: {name}: not {w!r}; say {RETIRED[w]}" for w in retired_in(name)]
@@ -110,11 +44,6 @@ def test_every_allowed_name_is_used_and_has_a_retired_word():
         assert name in used, f"{name} is nowhere"
         assert retired_in(name.rpartition(":")[2]), f"{name} needs no excuse"
         assert len(reason) > 10
-
-
-def test_unfinished_files_exist():
-    for name in UNFINISHED:
-        assert any(SOURCES.glob(name)), name
 
 
 @pytest.mark.parametrize(

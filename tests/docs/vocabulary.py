@@ -67,18 +67,3 @@ ALLOWED = {
     "fabric/formats/topo/ibnl_expand.py:_board": _BOARDS,
 }
 """Name, or ``file pattern:name``, → why it stays."""
-
-UNFINISHED = (
-    "agents",
-    "cm",
-    "iba",
-    "jit",
-    "live",
-    "mad",
-    "preload",
-    "routing/*_kernels.py",
-    "sim/*_kernels.py",
-    "diags/*_kernels.py",
-    "sm/sa/path_kernels.py",
-)
-"""Packages and files that are not judged yet."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.run import softib
-from tests.live.test_daemon import softib as running  # noqa: F401
+from tests.live.lab import softib as running  # noqa: F401
 
 FLAWED = """\
 topology: {kind: fat-tree, radix: 8, levels: 3}

@@ -103,7 +103,7 @@ class UmadFile:
         self.answered: list[int] | None = None
         """While this file's requests are handled: TIDs of those that were answered at once."""
         self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
-        self._words = self._out.view(np.uint32)
+        self._dwords = self._out.view(np.uint32)
         self._views = [row.data for row in self._out]
 
     @property
@@ -151,7 +151,7 @@ class UmadFile:
         if not n:
             return
         columns = batch.slid, batch.sqp, batch.sl, batch.pkey_index, batch.status
-        write_messages(batch.mad, *columns, self.table.kernel_rmpp, self._out, self._words)
+        write_messages(batch.mad, *columns, self.table.kernel_rmpp, self._out, self._dwords)
         ancillary = self.ancillary()
         to_requester = self.answered is not None
         route = ancillary.return_route if to_requester else ancillary.forward_route
@@ -160,7 +160,7 @@ class UmadFile:
         for i in range(n):
             mad = batch.mad[i]
             if _answers(mad):
-                if self._words[i, 0] not in self.table.agents:
+                if self._dwords[i, 0] not in self.table.agents:
                     continue  # unregistered meanwhile
                 if self.answered is None:
                     self._forget(tid_of(mad))
@@ -168,14 +168,14 @@ class UmadFile:
                 taker = self.table.taker(mad)
                 if taker is None:
                     continue
-                self._words[i, 0] = taker
+                self._dwords[i, 0] = taker
             if not to_requester and ancillary.port is not None:
                 index = pkey_index_at(self.fabric, ancillary.port, int(batch.pkey_index[i]), self.port)
-                self._words[i, PKEY_INDEX_AT // 4] = index
+                self._dwords[i, PKEY_INDEX_AT // 4] = index
             if route is not None:
                 self._out[i, ROUTE] = np.frombuffer(route, np.uint8)
             if payload is not None:
-                self._words[i, 4] = HEAD_SIZE + payload.octets
+                self._dwords[i, 4] = HEAD_SIZE + payload.octets
                 self.queue.send(self._views[i])  # the announcement: see umad.h
                 self.queue.send(self._views[i], payload.fd)
             else:

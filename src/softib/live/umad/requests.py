@@ -46,7 +46,7 @@ class UmadRequests:
         self._timers: list[tuple[int, int, int, int]] = []
         self._order = itertools.count()
         self._buffers = buffers_of()
-        self._in, self._in_words = self._buffers.messages, self._buffers.dwords
+        self._in, self._in_dwords = self._buffers.messages, self._buffers.dwords
         self._sizes, self._awaits = self._buffers.sizes, self._buffers.awaits
         self._rows = [row.data for row in self._in]
         self._warm()
@@ -55,12 +55,12 @@ class UmadRequests:
         """Compile now, not while the first program waits."""
         agents, a = np.zeros((3, AGENTS), np.uint8), self.router.answers
         self._read_messages(0, agents[0])
-        write_messages(a.mad[:0], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[0], self._in, self._in_words)
+        write_messages(a.mad[:0], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[0], self._in, self._in_dwords)
         if self.router.pumps:
             self._umad_pump(agents, np.zeros(256, np.uint8), 0, 0)
 
     def _read_messages(self, n: int, agent_qp: np.ndarray) -> None:
-        read_messages(self._in, self._in_words, self._sizes, n, agent_qp, self.router.requests, self._awaits)
+        read_messages(self._in, self._in_dwords, self._sizes, n, agent_qp, self.router.requests, self._awaits)
 
     def _umad_pump(self, agents: np.ndarray, classes: np.ndarray, now_ps: int, rounds: int) -> int:
         r = self.router
@@ -87,7 +87,7 @@ class UmadRequests:
                     break
                 if self._special(file, n, size, payload):
                     n = 0
-                elif size >= LEAST_MESSAGE and self._in_words[n, 4] <= MESSAGE_SIZE:
+                elif size >= LEAST_MESSAGE and self._in_dwords[n, 4] <= MESSAGE_SIZE:
                     self._sizes[n] = size
                     n += 1
             self._handle(file, n)
@@ -117,7 +117,7 @@ class UmadRequests:
 
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
         """Handle the message in ``row`` if it is one that goes alone, and before it those in the rows before."""
-        if payload is None and self._in_words[row, 4] > MESSAGE_SIZE:
+        if payload is None and self._in_dwords[row, 4] > MESSAGE_SIZE:
             file.announced += 1  # the next one has the whole message beside it: see umad.h
             return False
         if payload is None and (size < LEAST_MESSAGE or not self._in[row, GRH_PRESENT]):
@@ -144,11 +144,11 @@ class UmadRequests:
             file.hung_up = True
             return -1, None
         fds = descriptors(control)
-        octets = int(self._in_words[row, 4]) - HEAD_SIZE
+        octets = int(self._in_dwords[row, 4]) - HEAD_SIZE
         wanted = 1 if size == MESSAGE_SIZE and 256 < octets <= constant("LONGEST") else 0
         for fd in fds[wanted:]:
             os.close(fd)
-        if not file.table.known[self._in_words[row, 0] & 31] or self._in_words[row, 0] > 31:
+        if not file.table.known[self._in_dwords[row, 0] & 31] or self._in_dwords[row, 0] > 31:
             for fd in fds[:wanted]:
                 os.close(fd)
             return 0, None  # nobody registered that agent: the library would have said so

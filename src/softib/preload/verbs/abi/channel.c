@@ -58,13 +58,13 @@ void va_channel_leave(struct va_cq *c)
 {
     struct va_channel *ch = c->channel;
     uint32_t sent;
-    char octet;
+    char byte;
 
     if (!ch)
         return;
     pthread_mutex_lock(&ch->lock);
     sent = c->s->pending - c->s->unsent; /* events that nobody fetched go with it */
-    while (sent-- && recv(ch->channel.fd, &octet, 1, MSG_DONTWAIT) > 0)
+    while (sent-- && recv(ch->channel.fd, &byte, 1, MSG_DONTWAIT) > 0)
         ;
     for (struct va_cq **at = &ch->cqs; *at; at = &(*at)->next) {
         if (*at == c) {
@@ -104,9 +104,9 @@ static struct va_cq *take(struct va_channel *ch)
 
 static bool is_empty(int fd)
 {
-    char octet;
+    char byte;
 
-    return recv(fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
 /* `ch->lock` is held. */
@@ -124,11 +124,11 @@ VA_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 {
     struct va_channel *ch = (struct va_channel *)channel;
     struct va_cq *c;
-    char octet;
+    char byte;
 
     for (;;) {
         ve_will_sleep(&va_engine);
-        if (recv(channel->fd, &octet, 1, 0) < 0)
+        if (recv(channel->fd, &byte, 1, 0) < 0)
             return -1;
         if (ve_modes)
             ve_before_event(&va_engine);

@@ -48,7 +48,7 @@ static struct ve_sq_sched *sched_of(struct ve_qp *q)
         free(l);
         return NULL;
     }
-    l->octet_ns = 0.1; /* until some were copied */
+    l->byte_ns = 0.1; /* until some were copied */
     l->base_ns = 100;
     l->epoch = UINT64_MAX;
     return q->sched = l;
@@ -84,7 +84,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
 /* How long before its time a request begins, so that its data is there in time. */
 static uint64_t lead(const struct ve_sq_sched *l, const struct ve_when *when)
 {
-    double takes = l->base_ns + l->octet_ns * (double)when->octets, most = (double)(when->run - when->posted);
+    double takes = l->base_ns + l->byte_ns * (double)when->octets, most = (double)(when->run - when->posted);
 
     return (uint64_t)(takes < most ? takes : most);
 }
@@ -131,7 +131,7 @@ void ve_ran(struct ve_qp *q, uint64_t began, bool done)
     if (l->octets < 4096)
         learn(&l->base_ns, took < BASE_MOST ? took : BASE_MOST);
     else if (took > l->base_ns)
-        learn(&l->octet_ns, (took - l->base_ns) / l->octets);
+        learn(&l->byte_ns, (took - l->base_ns) / l->octets);
 }
 
 bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)

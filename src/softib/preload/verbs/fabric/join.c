@@ -137,9 +137,9 @@ void sv_fabric_at_fork(void (*call)(void))
 
 bool sv_fabric_lives(void)
 {
-    char octet;
+    char byte;
 
-    return link_fd >= 0 && recv(link_fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    return link_fd >= 0 && recv(link_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 static int ask(const struct softib_server_ask *question, int with)

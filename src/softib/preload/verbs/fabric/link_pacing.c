@@ -66,7 +66,7 @@ bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsig
         double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
 
         path->steps[i] = (struct sv_step){
-            .clock = &clocks[egress[i]], .per_octet = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
+            .clock = &clocks[egress[i]], .per_byte = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
         };
         latency += latency_of(egress[i]);
     }
@@ -84,7 +84,7 @@ void sv_timed_path_free(struct sv_timed_path *path)
 /* Octets are added to what the link has to send; what comes back is when it will have. */
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
-    uint64_t takes = (uint64_t)((double)octets * step->per_octet + 0.5);
+    uint64_t takes = (uint64_t)((double)octets * step->per_byte + 0.5);
     uint64_t busy = __atomic_load_n(&step->clock->busy, __ATOMIC_RELAXED), end;
 
     do

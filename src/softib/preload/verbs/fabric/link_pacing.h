@@ -13,7 +13,7 @@
 /* One link of a path, as it was when the path was laid. */
 struct sv_step {
     struct softib_link_clock *clock;
-    double per_octet;       /* ns << SV_LINK_CLOCK_SHIFT */
+    double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */
     double ticks;           /* of PortXmitWait in ns / 64 */
 };
 

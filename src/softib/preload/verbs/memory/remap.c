@@ -181,11 +181,11 @@ static void before_fork(void)
 /* The child says that it is ready, or is no more. */
 static void in_parent(void)
 {
-    char octet;
+    char byte;
 
     if (gate[0] >= 0) {
         close(gate[1]);
-        while (read(gate[0], &octet, 1) < 0 && errno == EINTR)
+        while (read(gate[0], &byte, 1) < 0 && errno == EINTR)
             ;
         close(gate[0]);
     }
