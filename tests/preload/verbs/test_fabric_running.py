@@ -266,8 +266,8 @@ def test_more_events_of_a_port_than_its_socket_takes(up):
     program = running.start("events")
     assert program.stdout.readline() == "listening\n"
     program.send_signal(signal.SIGSTOP)
-    ((_, sock),) = next(iter(running.daemon.verbs.processes.values())).events
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    ((_, queue),) = next(iter(running.daemon.verbs.processes.values())).events
+    queue.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
 
     def renumber() -> None:
         for lid in range(1, 61):
@@ -275,11 +275,11 @@ def test_more_events_of_a_port_than_its_socket_takes(up):
             running.daemon.verbs.tick()
 
     running.do(renumber)
-    running.wait(lambda: sum(map(len, running.daemon.verbs.unsent.values())) > 20)
+    running.wait(lambda: len(queue) > 20)
     program.send_signal(signal.SIGCONT)
     heard = [next_event(program)[0] for _ in range(61)]
     assert heard.count("LID_CHANGE") == 60 and heard.count("SM_CHANGE") == 1
-    running.wait(lambda: not running.daemon.verbs.unsent)
+    running.wait(lambda: not len(queue))
 
 
 def test_a_forked_child_is_its_own_process(up):
@@ -318,12 +318,12 @@ def test_another_version_is_refused_with_both_named(up):
     out, err = running.start("fail").communicate(timeout=240)
     assert "version 7" in err and f"version {now}" in err and err.count("\n") == 1 and out == "no devices\n"
     header["version"] = now
-    known = server.told
-    server.told = lambda error=0, number=0: known(71)[:4] + struct.pack("<I", 9) + known(71)[8:]
+    known = server.reply
+    server.reply = lambda error=0, number=0: known(71)[:4] + struct.pack("<I", 9) + known(71)[8:]
     try:
         out, err = running.start("fail").communicate(timeout=240)
     finally:
-        server.told = known
+        server.reply = known
     assert "speaks version 9, this library version 1" in err
 
 
