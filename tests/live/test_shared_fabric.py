@@ -111,9 +111,9 @@ def test_labels_and_systems_are_shared(tmp_path):
 def test_a_shared_fabric_without_its_daemon_is_one_line(mapped):
     shared, path = mapped
     shared.close()
-    with pytest.raises(UnreadableFile, match="is gone"):
+    with pytest.raises(UnreadableFile, match="has ended"):
         SharedFabric.open(path)
-    with pytest.raises(UnreadableFile, match="is gone"):
+    with pytest.raises(UnreadableFile, match="has ended"):
         SharedFabric.snapshot(path)
 
 
