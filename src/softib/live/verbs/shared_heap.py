@@ -24,7 +24,7 @@ __all__ = ["HEADER", "SharedHeap", "is_running"]
 HEADER = PRELOAD / "verbs" / "memory" / "shared.h"
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
-"""Bits above it in the table of numbers are the process, those below the object's place (``memory.c``)."""
+"""Bits above it in the table of numbers are the process, those below the offset of the object (``memory/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"), "member": ("MEMBERS", "softib_member"), "key": ("KEYS", "softib_key"),
 }  # fmt: skip
