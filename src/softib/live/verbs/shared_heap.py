@@ -25,7 +25,7 @@ HEADER = CHeader("verbs/memory/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
-"""Bits above it in the table of numbers are the process, those below the object's place (``memory.c``)."""
+"""Bits above it in the table of numbers are the process, those below the offset of the object (``memory/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"), "member": ("MEMBERS", "softib_member"), "key": ("KEYS", "softib_key"),
 }  # fmt: skip
