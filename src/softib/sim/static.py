@@ -35,7 +35,7 @@ __all__ = [
 
 PS_PER_S = 10**12
 SAMPLES = 50
-"""Random matchings of an effective bisection, wherever one is told: two tables with the same figure agree."""
+"""Random matchings of an effective bisection, wherever one is reported: two tables with the same figure agree."""
 MAX_BYTES = 8 << 30
 """Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts would take terabytes."""
 
@@ -213,7 +213,7 @@ def effective_bisection(
 def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
     """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower bound for the pattern.
 
-    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to tell.
+    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to report.
     """
     unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
     if unknown:

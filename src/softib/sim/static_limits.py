@@ -33,12 +33,12 @@ def _limit(network: Network, part: np.ndarray) -> float:
     room = np.bincount(part[network.link_owner[leaves]], network.rate[:links][leaves], parts).astype(np.float64)
     rates = np.unique(network.host_gbps)
     # Hosts of each part whose link carries at least each rate: a pair's rate is that of the slower of the two.
-    own = np.stack(
+    hosts = np.stack(
         [np.bincount(part[network.host_switch[network.host_gbps >= r]], minlength=parts) for r in rates], axis=1
     )
-    share = flows / (n * (n - 1))
-    inside = float((own[:, 0] * (own[:, 0] - 1)).sum()) * share
-    at_least = own * (own.sum(axis=0) - own) * share
+    pair_share = flows / (n * (n - 1))
+    inside = float((hosts[:, 0] * (hosts[:, 0] - 1)).sum()) * pair_share
+    at_least = hosts * (hosts.sum(axis=0) - hosts) * pair_share
     crossing = at_least - np.concatenate([at_least[:, 1:], np.zeros((parts, 1))], axis=1)
     carried = 0.0
     for k, rate in enumerate(rates):  # the slowest first: they fill their links with the fewest Gb/s
