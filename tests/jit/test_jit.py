@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 
+import numpy as np
 import pytest
 from numba import typeof
 
@@ -236,3 +237,13 @@ def test_a_file_that_is_read_is_young_again(tmp_path, monkeypatch):
     os.utime(path, (1, 1))
     assert kept.read("k") == b"code" and path.stat().st_mtime > time.time() - 3600
     assert kept.read("other") is None
+
+
+def test_tables_of_one_layout_share_a_type_and_others_do_not():
+    """Making a type costs more than many a kernel; a table is made for many calls."""
+    one = jit.table("One", "a b")
+    first, second = one(np.zeros(3), np.zeros((2, 2), np.uint8)), one(np.ones(9), np.ones((5, 1), np.uint8))
+    assert typeof(first) is typeof(second)
+    others = [one(np.zeros(3, np.float32), first.b), one(first.b, first.a), one(np.zeros(6)[::2], first.b),
+              jit.table("Two", "a b")(first.a, first.b)]  # fmt: skip
+    assert len({typeof(t) for t in (first, *others)}) == 5

@@ -91,16 +91,16 @@ def test_flow_rates_are_the_smallest_share_of_links_of_unequal_rate():
     network = Network.build(graph, lft, link_gbps=link, host_gbps=host)
     src, dst = patterns.bisection_pairs(np.arange(12), rng)
     expected, paths = brute(network, src, dst)
-    own = host[network.hosts]
+    host_rate = host[network.hosts]
     rate = {("link", e): link[e] for e in range(len(link))}
-    rate |= {(k, h): own[h] for k in ("in", "out") for h in range(12)}
+    rate |= {(k, h): host_rate[h] for k in ("in", "out") for h in range(12)}
     shares, _ = static.flow_rates(network, src, dst)
     assert shares == pytest.approx([min(rate[c] / expected[c] for c in p) for p in paths])
-    best = np.minimum(own[src], own[dst])
+    best = np.minimum(host_rate[src], host_rate[dst])
     one = static.effective_bisection(network, samples=1, seed=9)
     src, dst = patterns.bisection_pairs(np.arange(12), np.random.default_rng(9))
     shares, _ = static.flow_rates(network, src, dst)
-    assert one.relative == pytest.approx(np.mean(shares / np.minimum(own[src], own[dst])))
+    assert one.relative == pytest.approx(np.mean(shares / np.minimum(host_rate[src], host_rate[dst])))
     assert one.gbps == pytest.approx(shares.sum() / 2)
     assert (best > 0).all()
 

@@ -73,24 +73,27 @@ def _run(folder: Path, began: float) -> None:
         while running or any(rows):
             for i, row in enumerate(rows):
                 if row and i not in running and len(running) < most:
-                    verb = row.pop(0)
-                    running[i] = " ".join(verb), _start(verb, folder, env)
+                    args = row.pop(0)
+                    running[i] = " ".join(args), _start(args, folder, env)
             time.sleep(0.1)
             show_line(f"compiling kernels, once: {time.monotonic() - began:.0f} s")
             for i, (name, process) in list(running.items()):
                 if process.poll() is not None:
                     del running[i]
                     _finish(name, process)
-    finally:
+    except BaseException:
         for _, process in running.values():
             process.terminate()
             process.communicate()
+        _start(("down", NAME), folder, env).communicate()  # the fabric may run, and its folder goes
+        raise
+    finally:
         show_line("")
 
 
-def _start(verb: tuple[str, ...], folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+def _start(args: tuple[str, ...], folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "softib.cli.main", *verb],
+        [sys.executable, "-m", "softib.cli.main", *args],
         cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

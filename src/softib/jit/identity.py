@@ -68,7 +68,7 @@ def identity(k: Kernel) -> str:
     """Hex digest of all that the machine code of ``k`` depends on, but for the types of its arguments and the CPU."""
     digest = hashlib.sha256(environment().encode())
     for part in reached(k):
-        digest.update(_identity_of(part).encode())
+        digest.update(_frozen_text(part).encode())
     return digest.hexdigest()
 
 
@@ -77,7 +77,7 @@ def title(k: Kernel) -> str:
     return f"{k.python.__module__}.{k.python.__qualname__}"
 
 
-def _identity_of(k: Kernel) -> str:
+def _frozen_text(k: Kernel) -> str:
     """What ``k`` itself freezes; of the kernels that it calls only which they are."""
     parts = [title(k), repr(sorted(k.options.items())), *_code(k.python.__code__, k.python.__doc__)]
     parts += [_value(v, k) for v in (k.python.__defaults__ or ())]

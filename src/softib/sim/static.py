@@ -213,7 +213,7 @@ def effective_bisection(
 def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
     """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower bound for the pattern.
 
-    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to tell.
+    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to report.
     """
     unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
     if unknown:
