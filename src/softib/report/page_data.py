@@ -76,7 +76,7 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
         "tiers": [UNTIERED, *(tier_name(t) for t in range(1, top + 1))],
         "box": box.tolist(),
         "cable": _cables(report, load),
-        "places": finding_ports(f, findings),
+        "finding_ports": finding_ports(f, findings),
         "severity": [int(finding.severity) for finding in findings],
     }
 

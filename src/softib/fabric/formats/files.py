@@ -102,10 +102,8 @@ def shown_name(path: str | Path) -> str:
 
 
 def release(path: str | Path) -> None:
-    """Give back the memory of a stream that was read. It is empty from now on, as it was before it was kept."""
-    stream = _streams.pop(str(path), None)
-    if stream is not None:
-        _streams[str(path)] = (stream[0], b"")
+    """Give back the memory of a stream that was read. Standard input is at its end then; a FIFO waits for another writer."""
+    _streams.pop(str(path), None)
 
 
 def stem(path: str | Path) -> str:

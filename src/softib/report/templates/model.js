@@ -8,7 +8,7 @@ for (let c = 0; c < D.cable.a.length; c++) {
   if (D.cable.b[c] !== D.cable.a[c]) { cablesOf[D.cable.b[c]].push(c); }
 }
 const findingsOf = D.name.map(() => []);
-D.places.forEach((places, f) => {
+D.finding_ports.forEach((places, f) => {
   new Set(places.map((p) => p[0])).forEach((node) => { if (node >= 0) { findingsOf[node].push(f); } });
 });
 const byNames = new Intl.Collator("en", { numeric: true }).compare;
