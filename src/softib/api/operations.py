@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,11 +11,15 @@ from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.results import Changes, Findings, Prediction, Report, Routing
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from softib.analysis.routed import Routed
+    from softib.routing.graph import SwitchGraph
 
 __all__ = ["bring_up", "check", "diff", "predict", "report", "route", "verify"]
 
 Source: TypeAlias = Fabric | str | os.PathLike[str]
+Tables: TypeAlias = Callable[["SwitchGraph"], "np.ndarray"]
 Plan: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -50,17 +54,26 @@ def route(source: Source, engine: str | None = None, *, guid_files: Mapping[str,
     return _routing(routed(result_of(fabric), engine, None, _unwatched, guid_files), fabric)
 
 
-def verify(source: Source, lfts: str | os.PathLike[str] | None = None) -> Routing:
-    """Prove tables that are there: those of the dump ``lfts``, or those in the switches of a running fabric.
+def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None) -> Routing:
+    """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop form?
 
-    Does every packet arrive, over how many switches, and can a credit loop form? Raises :class:`InputError` for a dump that
-    is none, :class:`PeerError` where no manager wrote tables yet.
+    ``lfts`` is a dump of tables (a path); or a function of your own, from a :class:`~softib.routing.graph.SwitchGraph` to
+    ``uint8[switches, LIDs]`` (255 = no route), for which the subnet manager brings a copy of the fabric up so that ports have
+    LIDs. Without it, the tables in the switches of a running fabric are judged. Raises :class:`InputError` for a dump that is
+    none or an array of another shape, :class:`PeerError` where no manager wrote tables yet.
+
+    >>> import numpy as np, softib
+    >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
+    >>> softib.verify(softib.generate("fat-tree", radix=4, levels=2), nowhere).unreachable
+    104
     """
     from softib.analysis.routed import RUNNING, from_file, routed
     from softib.errors import InputError
 
     fabric = as_fabric(source)
     result = result_of(fabric)
+    if callable(lfts):
+        return _own(fabric, lfts)
     if lfts is not None:
         return _routing(from_file(result, os.fspath(lfts), _unwatched), fabric)
     if result.format != RUNNING:
@@ -69,6 +82,27 @@ def verify(source: Source, lfts: str | os.PathLike[str] | None = None) -> Routin
             "softib.route() makes some"
         )
     return _routing(routed(result, None, None, _unwatched), fabric)
+
+
+def _own(fabric: Fabric, tables: Tables) -> Routing:
+    """The tables that a user's function makes for a copy of ``fabric`` that was brought up."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from softib.analysis.routed import from_engine
+    from softib.analysis.routing import judge
+    from softib.errors import InputError
+
+    up = from_engine(result_of(fabric), None, _unwatched)
+    lft = np.asarray(tables(up.graph))
+    wanted = (up.graph.n_switches, up.graph.lft_size)
+    if lft.shape != wanted or lft.dtype != np.uint8:
+        raise InputError(
+            f"the function gave {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
+        )
+    part, proof, balance = judge(up.fabric, up.graph, lft, "own", "made by a function of the caller")
+    return _routing(replace(up, lft=lft, part=part, proof=proof, balance=balance, bring_up=None), fabric)
 
 
 def check(source: Source, *, plan: Plan = (), guid_files: Mapping[str, str] | None = None) -> Findings:

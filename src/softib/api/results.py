@@ -116,7 +116,7 @@ class Routing:
 
     @property
     def unreachable(self) -> int:
-        """Pairs (host, LID of another host) that no packet connects."""
+        """Pairs (host, address of another device) that no packet connects."""
         return self._found.part.unreachable
 
     @property

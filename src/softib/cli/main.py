@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "shell": "a shell on a node of a running fabric",
     "fault": "break and mend a running fabric",
     "sm": "the subnet manager of a running fabric: sweep, reload",
+    "doctor": "what of this machine can run what, and what would mend it",
 }
 """Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
 
