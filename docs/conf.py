@@ -26,6 +26,16 @@ add_module_names = False
 suppress_warnings = ["misc.highlighting_failure"]
 
 # What a release will say of its changes: gathered from changelog.d/, as the release itself will do.
-_news = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", f"after {release}", "--dir", str(HERE.parent)]
+_news = [
+    sys.executable,
+    "-m",
+    "towncrier",
+    "build",
+    "--draft",
+    "--version",
+    f"after {release}",
+    "--dir",
+    str(HERE.parent),
+]
 _text = subprocess.run(_news, capture_output=True, text=True, check=True).stdout
 (HERE / "changes.md").write_text(f"# Changes\n\n{_text.partition('##')[1]}{_text.partition('##')[2]}", encoding="utf-8")
