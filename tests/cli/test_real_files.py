@@ -31,7 +31,12 @@ def expected(row: dict[str, str]) -> dict[str, int]:
     return {k: int(row[k]) for k in keys if row[k]}
 
 
-@pytest.mark.parametrize("row", files(), ids=lambda r: r["file"])
+LARGE = 1000
+"""Files of more links are reported with the slow tests; all are read, and counted, in tests/fabric/formats/test_counts.py."""
+ROWS = [pytest.param(r, id=r["file"], marks=pytest.mark.slow if int(r["links"]) > LARGE else ()) for r in files()]
+
+
+@pytest.mark.parametrize("row", ROWS)
 def test_report_of_a_real_file(shared_data: Path, row: dict[str, str], tmp_path: Path):
     page = tmp_path / "report.html"
     ran = softib("report", shared_data / row["file"], "--json", "--html", page)

@@ -19,7 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changes.md" and "decisions" not in p.parts),
+]
 RUN = ("sh", "shell", "bash", "python", "yaml", "c")
 """Languages of blocks that are run."""
 SHOWN = ("", "text", "csv", "json", "mermaid")

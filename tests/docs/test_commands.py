@@ -97,7 +97,7 @@ def test_what_a_block_needs_is_here(block):
 
 
 def test_every_block_has_a_language_that_is_run_or_shown():
-    assert [b.name for b in EVERY if b.language not in (*RUN, *SHOWN)] == []
+    assert [b.name for b in EVERY if b.language not in (*RUN, *SHOWN) and b.language[:1] != "{"] == []
     assert [b.name for b in EVERY if b.language == "" and re.search(r"^(softib|make|\$ )", b.text, re.MULTILINE)] == []
 
 

@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "fault": "break and mend a running fabric",
     "sm": "the subnet manager of a running fabric: sweep, reload",
     "compile": "compile all kernels now, so that no command waits for them",
+    "doctor": "what of this machine can run what, and what would mend it",
 }
 """Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
 

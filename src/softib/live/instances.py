@@ -20,13 +20,18 @@ from pathlib import Path
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["Instance", "claim", "find", "free", "root", "running"]
+__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
 CLAIM_S = 0.5
 KEPT = ("lock", "log", "guid2lid")
 """What outlives a daemon: the internal manager gives ports the LIDs they had."""
+
+
+def name_of(source: str) -> str:
+    """The name that the fabric of the file ``source`` gets: the file's without suffix, as far as a name may have it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).name.split(".")[0])[:40].lstrip("._-") or "fabric"
 
 
 def root() -> Path:

@@ -28,7 +28,7 @@ from softib.report.phrases import engine_hint, headline, size_text, structure_fa
 from softib.report.plan_part import plan_facts
 from softib.sim.static_network import port_gbps
 
-__all__ = ["to_html"]
+__all__ = ["drawing_svg", "to_html"]
 
 MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
 
@@ -50,6 +50,17 @@ def to_html(report: Report) -> str:
         capitalize_first=lambda t: t[:1].upper() + t[1:],
     )
     return environment.get_template("report.html.j2").render(r=report, **_context(report))
+
+
+def drawing_svg(report: Report) -> str:
+    """The drawing alone, an SVG with the page's own styles in it; empty where no switch was routed."""
+    from importlib import resources
+
+    tiers = _tiers(report)
+    svg = _drawing(report, tiers, _lines(report, tiers, relative_load(report)))
+    css = resources.files("softib.report").joinpath("templates/report.css").read_text("utf-8")
+    head, sign, rest = svg.partition(">")
+    return f"{head}{sign}<style>{css}</style>{rest}" if svg else ""
 
 
 def term(text: str, key: str | None = None) -> Markup:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import Any
 
 from softib.errors import InputError, PeerError, SoftibBug
 from softib.live.instances import Instance
 
-__all__ = ["ask"]
+__all__ = ["ask", "stop"]
 
 PATIENCE_S = 30.0
 """A daemon that computes routes answers when it is done."""
@@ -41,3 +42,17 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
     if "error" in answer:
         raise InputError(answer["error"])
     return dict(answer)
+
+
+STOP_S = 15.0
+"""How long a daemon that was asked to stop may take."""
+
+
+def stop(instance: Instance) -> None:
+    """Ask the daemon to stop, and wait until it is gone. Raises :class:`PeerError` where it still runs after :data:`STOP_S`."""
+    ask(instance, "down", STOP_S)
+    until = time.monotonic() + STOP_S
+    while instance.held():
+        if time.monotonic() > until:
+            raise PeerError(f"the daemon of {instance.name!r} was asked to stop and still runs; see 'softib status'")
+        time.sleep(0.02)

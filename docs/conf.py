@@ -1,0 +1,41 @@
+"""Settings of the documentation's generator (Sphinx): ``make docs``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import softib
+
+HERE = Path(__file__).parent
+project = "softib"
+author = "the softib authors"
+release = softib.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx"]
+intersphinx_mapping: dict[str, tuple[str, None]] = {}
+exclude_patterns = ["decisions/README.md"]
+html_theme = "furo"
+html_title = "softib: InfiniBand in software"
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "deflist"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+add_module_names = False
+# Shell blocks hold placeholders that no lexer knows; they are shown as they stand.
+suppress_warnings = ["misc.highlighting_failure"]
+
+# What a release will say of its changes: gathered from changelog.d/, as the release itself will do.
+_news = [
+    sys.executable,
+    "-m",
+    "towncrier",
+    "build",
+    "--draft",
+    "--version",
+    f"after {release}",
+    "--dir",
+    str(HERE.parent),
+]
+_text = subprocess.run(_news, capture_output=True, text=True, check=True).stdout
+(HERE / "changes.md").write_text(f"# Changes\n\n{_text.partition('##')[1]}{_text.partition('##')[2]}", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What ``import softib`` offers: one module a concept. Take the names from :mod:`softib` itself, not from here."""

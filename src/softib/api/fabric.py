@@ -1,0 +1,199 @@
+"""A fabric as users hold it: read from a source or generated, never changed by what is asked of it."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from softib.api.frames import frame, library
+from softib.errors import UnknownName
+
+if TYPE_CHECKING:
+    import networkx
+    import polars
+
+    from softib.api.graph import Drawing
+    from softib.fabric import model
+    from softib.fabric.formats.base import Problem, ReadResult
+
+__all__ = ["Fabric", "as_fabric", "generate", "load", "running"]
+
+KINDS = ("nodes", "ports", "links")
+"""Tables that every fabric has."""
+
+
+class Fabric:
+    """One InfiniBand fabric: its devices, cables, and what its source records of them.
+
+    Made by :func:`load`, :func:`generate` and :func:`running`. Whatever is asked of it (``check``, ``route``, ``report``)
+    works on a copy: a fabric stays as it was read.
+
+    >>> import softib
+    >>> tree = softib.generate("fat-tree", radix=4, levels=2)
+    >>> tree
+    <Fabric 'fat-tree': 6 switches, 8 hosts, 16 cables>
+    >>> tree.switches, tree.hosts, tree.cables
+    (6, 8, 16)
+    """
+
+    def __init__(self, result: ReadResult, source: str):
+        self._result, self.source = result, source
+
+    @property
+    def name(self) -> str:
+        """The fabric's name, or its source where it has none."""
+        return self._result.fabric.name or self.source
+
+    @property
+    def format(self) -> str:
+        """Format of the source (``ibnetdiscover``, ``topo``, ``running`` …)."""
+        return self._result.format
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What in the source could not be read: file, line, reason."""
+        return tuple(self._result.problems)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What softib does not use of a source that is in order."""
+        return tuple(self._result.notes)
+
+    @property
+    def arrays(self) -> model.Fabric:
+        """The columns behind it (:mod:`softib.fabric.columns`), a copy that is yours to change."""
+        return self._result.fabric.copy()
+
+    @property
+    def switches(self) -> int:
+        """How many switches it has."""
+        return self._result.fabric.sizes.switches
+
+    @property
+    def hosts(self) -> int:
+        """How many channel adapters it has."""
+        return len(self._result.fabric.cas)
+
+    @property
+    def cables(self) -> int:
+        """How many cables it has."""
+        return self._result.fabric.sizes.cables
+
+    def table(self, kind: str = "nodes") -> polars.DataFrame:
+        """``nodes``, ``ports`` or ``links`` as a polars table (``.to_pandas()`` for pandas).
+
+        Raises :class:`UnknownName` for another kind.
+        """
+        from softib.api import columns
+
+        if kind not in KINDS:
+            raise UnknownName("table of a fabric", kind, KINDS)
+        return frame(getattr(columns, kind)(self._result.fabric))
+
+    @property
+    def nodes(self) -> polars.DataFrame:
+        """One row a device: name, type, GUIDs, ports, device and vendor, firmware and temperature where recorded."""
+        return self.table("nodes")
+
+    @property
+    def ports(self) -> polars.DataFrame:
+        """One row a port: node, number, label, GUID, LID, state, speed, width, Gb/s, and what its cable leads to."""
+        return self.table("ports")
+
+    @property
+    def links(self) -> polars.DataFrame:
+        """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit error rate."""
+        return self.table("links")
+
+    def to_networkx(self) -> networkx.MultiGraph:
+        """A multigraph: nodes by name with ``type`` and ``guid``, an edge a cable with ``ports``, ``gbps``, ``length_m``.
+
+        Two devices of one name are told apart by their GUID.
+        """
+        from softib.api.graph import multigraph
+
+        return multigraph(self._result.fabric, library("networkx", "notebook"))
+
+    def plot(self) -> Drawing:
+        """Its switches and cables as SVG, faults marked: a notebook shows it, ``.save(path)`` writes it."""
+        from softib.analysis.pipeline import checked
+        from softib.api.graph import drawing
+
+        return drawing(checked(self.source, self._result))
+
+    @cached_property
+    def _summary(self) -> dict[str, str]:
+        from softib.api import columns
+
+        rates = columns.rate_counts(self._result.fabric)
+        return {
+            "source": f"{self.source} ({self.format})",
+            "switches": f"{self.switches:,}",
+            "hosts": f"{self.hosts:,}",
+            "cables": f"{self.cables:,}",
+            "links": ", ".join(f"{n:,} × {rate}" for rate, n in rates.items()) or "speeds not recorded",
+            "not read": f"{len(self.problems):,} records" if self.problems else "",
+        }
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(k)}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
+            for k, v in self._summary.items() if v
+        )  # fmt: skip
+        return f"<table><caption><b>{html.escape(self.name)}</b></caption>{rows}</table>"
+
+    def __repr__(self) -> str:
+        return f"<Fabric {self.name!r}: {self.switches:,} switches, {self.hosts:,} hosts, {self.cables:,} cables>"
+
+
+def load(
+    source: str | os.PathLike[str], *, ibnl: Sequence[str | os.PathLike[str]] = (), node_name_map: str | None = None
+) -> Fabric:
+    """Read ``source``: a file of any known format (found by content), a fabric.yaml, or the name of a running fabric.
+
+    ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map`` is OpenSM's file of names.
+    Raises :class:`InputError` and its kin, one line each: what, where, what would be right.
+    """
+    from softib.source import load as read
+
+    name = os.fspath(source)
+    return Fabric(read(name, [os.fspath(d) for d in ibnl], node_name_map), name)
+
+
+def generate(kind: str, **parameters: Any) -> Fabric:
+    """The fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered on.
+
+    Raises :class:`UnknownName` for a kind or parameter that does not exist (with the near ones), :class:`TopologyError`
+    for an impossible one.
+    """
+    from softib.fabric.formats.base import ReadResult
+    from softib.fabric.topologies.registry import generate as build
+
+    made = build(kind, **parameters)
+    made.name = made.name or kind
+    return Fabric(ReadResult(made, [], "generated"), f"generate {kind}")
+
+
+def running(name: str | None = None) -> Fabric:
+    """A copy of the running fabric ``name`` (default: the only one) as it stands now, tables and counters with it.
+
+    Raises :class:`UnknownName` where none of that name runs.
+    """
+    from softib.live.instances import find
+    from softib.live.snapshot import read
+
+    instance = find(name)
+    return Fabric(read(instance), instance.name)
+
+
+def as_fabric(source: Fabric | str | os.PathLike[str]) -> Fabric:
+    """``source`` itself, or what :func:`load` makes of it."""
+    return source if isinstance(source, Fabric) else load(source)
+
+
+def result_of(fabric: Fabric) -> ReadResult:
+    """The reader's result behind ``fabric``, for the modules of this package: nothing may change it."""
+    return fabric._result

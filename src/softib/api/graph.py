@@ -1,0 +1,60 @@
+"""A fabric as a graph of networkx, and as a drawing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softib.api import columns
+from softib.fabric.model import Fabric
+
+if TYPE_CHECKING:
+    from softib.analysis.model import Report
+
+__all__ = ["Drawing", "drawing", "multigraph"]
+
+
+def multigraph(fabric: Fabric, networkx: Any) -> Any:
+    """Nodes by name (with the GUID behind it where two have one name), an edge a cable."""
+    table, links = columns.nodes(fabric), columns.links(fabric)
+    names = table["name"]
+    twice = {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else set()
+    label = [f"{n} {g}" if n in twice else n for n, g in zip(names, table["guid"], strict=True)]
+    graph = networkx.MultiGraph(name=fabric.name)
+    graph.add_nodes_from(
+        (n, {"type": t, "guid": g}) for n, t, g in zip(label, table["type"], table["guid"], strict=True)
+    )
+    ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
+    a, b = fabric.port_node[ends].T.tolist()
+    rows = zip(a, b, links["port_a"].tolist(), links["port_b"].tolist(), links["gbps"].tolist(),
+               links["length_m"].tolist(), strict=True)  # fmt: skip
+    graph.add_edges_from(
+        (label[i], label[j], {"ports": (p, q), "gbps": gbps, "length_m": length}) for i, j, p, q, gbps, length in rows
+    )
+    return graph
+
+
+class Drawing:
+    """A drawing as SVG: a notebook shows it, ``str()`` gives its text, :meth:`save` writes it."""
+
+    def __init__(self, svg: str):
+        self._svg = svg
+
+    def __str__(self) -> str:
+        return self._svg
+
+    def _repr_svg_(self) -> str:
+        return self._svg
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to ``path``, and say where."""
+        Path(path).write_text(self._svg, encoding="utf-8")
+        return Path(path)
+
+
+def drawing(report: Report) -> Drawing:
+    """The switches of ``report`` by tier, their cables coloured by load or by what is wrong with them."""
+    from softib.report.html import drawing_svg
+
+    return Drawing(drawing_svg(report))

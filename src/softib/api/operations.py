@@ -1,0 +1,180 @@
+"""What can be asked of a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and changes neither."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, TypeAlias
+
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.results import Changes, Findings, Prediction, Report, Routing
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from softib.analysis.routed import Routed
+    from softib.routing.graph import SwitchGraph
+
+__all__ = ["bring_up", "check", "diff", "predict", "report", "route", "verify"]
+
+Source: TypeAlias = Fabric | str | os.PathLike[str]
+Tables: TypeAlias = Callable[["SwitchGraph"], "np.ndarray"]
+Plan: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def bring_up(source: Source, *, engine: str | None = None, guid_files: Mapping[str, str] | None = None) -> Routing:
+    """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables, every port ACTIVE.
+
+    ``engine`` is an OpenSM name or a list of them (default ``ftree,updn``); ``guid_files`` are OpenSM's files by option
+    (``{"root_guid_file": path}``). The result's ``fabric`` has what the manager wrote, ``mads`` what that took. Raises
+    :class:`UnknownName` for an engine, :class:`LimitError` for more LIDs than InfiniBand has.
+
+    >>> import softib
+    >>> up = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2))
+    >>> up
+    <Routing of 'fat-tree' by ftree: every pair arrives, no credit loop>
+    >>> up.mads["lids"]
+    14
+    """
+    from softib.analysis.routed import check_choice, from_engine
+
+    check_choice(engine, None, guid_files)
+    fabric = as_fabric(source)
+    return _routing(from_engine(result_of(fabric), engine, _unwatched, guid_files), fabric)
+
+
+def route(source: Source, engine: str | None = None, *, guid_files: Mapping[str, str] | None = None) -> Routing:
+    """Tables for the fabric, and their proof: those a running fabric has, or new ones where ``engine`` is given or none are
+    there (see :func:`bring_up`)."""
+    from softib.analysis.routed import check_choice, routed
+
+    check_choice(engine, None, guid_files)
+    fabric = as_fabric(source)
+    return _routing(routed(result_of(fabric), engine, None, _unwatched, guid_files), fabric)
+
+
+def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None) -> Routing:
+    """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop form?
+
+    ``lfts`` is a dump of tables (a path); or a function of your own, from a :class:`~softib.routing.graph.SwitchGraph` to
+    ``uint8[switches, LIDs]`` (255 = no route), for which the subnet manager brings a copy of the fabric up so that ports have
+    LIDs. Without it, the tables in the switches of a running fabric are judged. Raises :class:`InputError` for a dump that is
+    none or an array of another shape, :class:`PeerError` where no manager wrote tables yet.
+
+    >>> import numpy as np, softib
+    >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
+    >>> softib.verify(softib.generate("fat-tree", radix=4, levels=2), nowhere).unreachable
+    104
+    """
+    from softib.analysis.routed import RUNNING, from_file, routed
+    from softib.errors import InputError
+
+    fabric = as_fabric(source)
+    result = result_of(fabric)
+    if callable(lfts):
+        return _own(fabric, lfts)
+    if lfts is not None:
+        return _routing(from_file(result, os.fspath(lfts), _unwatched), fabric)
+    if result.format != RUNNING:
+        raise InputError(
+            f"{fabric.source}: a file of this format ({result.format}) holds no forwarding tables; give lfts=FILE, or "
+            "softib.route() makes some"
+        )
+    return _routing(routed(result, None, None, _unwatched), fabric)
+
+
+def _own(fabric: Fabric, tables: Tables) -> Routing:
+    """The tables that a user's function makes for a copy of ``fabric`` that was brought up."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from softib.analysis.routed import from_engine
+    from softib.analysis.routing import judge
+    from softib.errors import InputError
+
+    up = from_engine(result_of(fabric), None, _unwatched)
+    lft = np.asarray(tables(up.graph))
+    wanted = (up.graph.n_switches, up.graph.lft_size)
+    if lft.shape != wanted or lft.dtype != np.uint8:
+        raise InputError(
+            f"the function gave {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
+        )
+    part, proof, balance = judge(up.fabric, up.graph, lft, "own", "made by a function of the caller")
+    return _routing(replace(up, lft=lft, part=part, proof=proof, balance=balance, bring_up=None), fabric)
+
+
+def check(source: Source, *, plan: Plan = (), guid_files: Mapping[str, str] | None = None) -> Findings:
+    """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml), identities, speeds,
+    addresses, counters, routing.
+
+    >>> import softib
+    >>> softib.check(softib.generate("fat-tree", radix=4, levels=2)).good
+    True
+    """
+    from softib.analysis.pipeline import checked
+
+    fabric = as_fabric(source)
+    found = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files)
+    return Findings(found.findings)
+
+
+def predict(source: Source, *, engine: str | None = None, seed: int = 0) -> Prediction:
+    """What traffic reaches on the fabric as ``engine`` (default: as :func:`route`) routes it: effective bisection bandwidth,
+    shifts, all-to-all, incast. Raises :class:`InputError` with fewer than two hosts."""
+    from softib.errors import InputError
+
+    made = report(source, engine=engine, seed=seed)
+    if made.prediction is None:
+        why = "; ".join(made.notes) or "fewer than two host ports have an address"
+        raise InputError(f"{made.fabric.name}: no traffic to predict: {why}")
+    return made.prediction
+
+
+def report(
+    source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
+    guid_files: Mapping[str, str] | None = None, traffic: str | os.PathLike[str] | None = None, seed: int = 0,
+) -> Report:  # fmt: skip
+    """All of it: bring-up, proof, checks, prediction, also of the traffic matrix in the file ``traffic``."""
+    from softib.analysis.pipeline import build
+    from softib.analysis.routed import check_choice
+
+    path = None if lfts is None else os.fspath(lfts)
+    check_choice(engine, path, guid_files)
+    fabric = as_fabric(source)
+    found = build(
+        fabric.source, result_of(fabric), plan=_paths(plan), engine=engine, lfts=path, guid_files=guid_files, seed=seed,
+        traffic=None if traffic is None else os.fspath(traffic),
+    )  # fmt: skip
+    return Report(found, fabric)
+
+
+def diff(before: Source, after: Source) -> Changes:
+    """What leads from one fabric to the other: nodes, cables, speeds, LIDs.
+
+    >>> import softib
+    >>> tree = softib.generate("fat-tree", radix=4, levels=2)
+    >>> softib.diff(tree, tree)
+    <Changes: none>
+    """
+    from softib.fabric.diff import diff as compare
+
+    a, b = as_fabric(before), as_fabric(after)
+    return Changes(compare(result_of(a).fabric, result_of(b).fabric))
+
+
+def _routing(found: Routed, fabric: Fabric) -> Routing:
+    from dataclasses import replace
+
+    result = result_of(fabric)
+    return Routing(found, Fabric(replace(result, fabric=found.fabric), fabric.source))
+
+
+def _paths(plan: Plan) -> tuple[str, ...]:
+    return tuple(os.fspath(p) for p in ((plan,) if isinstance(plan, str | os.PathLike) else plan))
+
+
+def _unwatched(step: str) -> AbstractContextManager[None]:
+    """Steps of which nobody shows the progress."""
+    return nullcontext()

@@ -1,0 +1,179 @@
+"""What of this machine can run what: one line each, and what would mend it. Looks, changes nothing, needs no root."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["Check", "checks"]
+
+STOCK = {
+    "OpenSM": (("opensm",), "opensm"),
+    "infiniband-diags": (
+        ("ibnetdiscover", "iblinkinfo", "ibstat", "perfquery", "smpquery", "saquery"),
+        "infiniband-diags",
+    ),
+    "ibdiagnet": (("ibdiagnet",), "ibutils"),
+    "ibsim": (("ibsim",), "ibsim-utils"),
+    "verbs tools": (("ibv_devinfo", "ibv_rc_pingpong"), "ibverbs-utils"),
+    "perftest": (("ib_write_bw", "ib_send_lat"), "perftest"),
+    "rdma_cm tools": (("rping", "ucmatose"), "rdmacm-utils"),
+    "UCX": (("ucx_info", "ucx_perftest"), "ucx-utils"),
+    "libfabric": (("fi_info",), "libfabric-bin"),
+    "MPI": (("mpirun", "mpicc"), "openmpi-bin libopenmpi-dev"),
+    "tshark": (("tshark",), "tshark"),
+}
+"""Stock programs by what they are for, and the Debian packages that bring them."""
+SYSTEM_LIBRARIES = {
+    "libibumad.so.3": "libibumad3", "libibmad.so.5": "libibmad5", "libibverbs.so.1": "libibverbs1",
+    "librdmacm.so.1": "librdmacm1",
+}  # fmt: skip
+"""What stock programs are linked against."""
+LIBRARIES = {"polars": "tables", "networkx": "notebook", "torch": "torch"}
+"""Optional Python libraries, and the extra that installs each."""
+ROOM = 256 << 20
+"""Bytes of /dev/shm below which a running fabric of some hundred hosts finds no room for its programs' memory."""
+FILES = 1024
+HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
+
+
+@dataclass(frozen=True)
+class Check:
+    """``state`` is ``ok``, ``missing`` (softib cannot run what it is for) or ``absent`` (one thing less); ``mend`` says what to do."""
+
+    name: str
+    state: str
+    what: str
+    mend: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """As ``softib doctor --json`` prints it."""
+        return {"name": self.name, "state": self.state, "what": self.what, "mend": self.mend}
+
+
+def checks() -> Iterator[Check]:
+    """Every check, what softib cannot do without first."""
+    for one in (
+        _libraries,
+        _kernels,
+        _runtime,
+        _shared_memory,
+        _files,
+        _namespaces,
+        _huge_pages,
+        _system_libraries,
+        _stock,
+        _optional,
+    ):
+        yield from one()
+
+
+def _made(name: str, good: bool, what: str, mend: str, *, needed: bool = False) -> Check:
+    return Check(name, "ok" if good else "missing" if needed else "absent", what, "" if good else mend)
+
+
+def _libraries() -> Iterator[Check]:
+    from softib.preload import build
+
+    umad = build.LIBRARY.is_file()
+    cc = build.compiler()
+    how = f"install {build.INSTALL}, then run 'python -m softib.preload.build'"
+    yield _made("umad library", umad, "stock OpenSM and infiniband-diags on a running fabric", how, needed=True)
+    yield _made("verbs library", build.VERBS_LIBRARY.is_file(), "RDMA programs: perftest, UCX, MPI", how, needed=True)
+    for path in (p for p in (build.LIBRARY, build.VERBS_LIBRARY) if p.is_file()):
+        fault = _loads(path)
+        if fault:
+            yield Check(path.name, "missing", f"does not load: {fault}", "python -m softib.preload.build")
+    yield _made(
+        "C compiler", cc is not None, "compiling them again after an edit", f"install {build.INSTALL.split()[0]}"
+    )
+
+
+def _loads(path: Path) -> str:
+    """Why the library does not load, in a process of its own (it defines calls of libc); empty where it does."""
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
+
+
+def _kernels() -> Iterator[Check]:
+    from softib.jit.store import cache_dir
+
+    place = cache_dir()
+    some = place.is_dir() and any(place.iterdir())
+    yield _made(
+        "compiled kernels", some, "the first report or 'softib up' need not compile for half a minute", "softib compile"
+    )
+
+
+def _runtime() -> Iterator[Check]:
+    from softib.errors import InputError
+    from softib.live.instances import root
+
+    try:
+        place, fault = str(root()), ""
+    except InputError as error:
+        place, fault = "", str(error)
+    yield _made(
+        "runtime directory", not fault, place or fault, "set XDG_RUNTIME_DIR to a directory of yours", needed=True
+    )
+
+
+def _shared_memory() -> Iterator[Check]:
+    shm = Path("/dev/shm")
+    good = shm.is_dir() and os.access(shm, os.W_OK)
+    free = shutil.disk_usage(shm).free if good else 0
+    yield _made("/dev/shm", good and free >= ROOM, f"{free >> 20} MiB free for running fabrics and registered memory",
+                f"give it {ROOM >> 20} MiB or more (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)")  # fmt: skip
+
+
+def _files() -> Iterator[Check]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield _made("open files", soft >= FILES, f"{soft} a process (at most {hard})", f"ulimit -n {FILES}")
+
+
+def _namespaces() -> Iterator[Check]:
+    unshare = shutil.which("unshare")
+    done = unshare and subprocess.run([unshare, "-Urm", "true"], capture_output=True).returncode == 0
+    yield _made("user namespaces", bool(done), "softib run --ns: static and Go programs such as node_exporter",
+                "sysctl kernel.unprivileged_userns_clone=1 (or user.max_user_namespaces > 0), or run as root")  # fmt: skip
+
+
+def _huge_pages() -> Iterator[Check]:
+    try:
+        count = int(HUGE.read_text())
+    except (OSError, ValueError):
+        count = 0
+    yield _made("huge pages", count > 0, f"{count} of 2 MiB, for programs that set MLX_QP_ALLOC_TYPE=HUGE and its kin",
+                "sysctl vm.nr_hugepages=256")  # fmt: skip
+
+
+def _system_libraries() -> Iterator[Check]:
+    for name, package in SYSTEM_LIBRARIES.items():
+        try:
+            ctypes.CDLL(name)
+            good = True
+        except OSError:
+            good = False
+        yield _made(name, good, "what stock programs are linked against", f"apt install {package}")
+
+
+def _stock() -> Iterator[Check]:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    find: Callable[[str], str | None] = lambda program: shutil.which(program, path=path)
+    for name, (programs, packages) in STOCK.items():
+        lacking = [p for p in programs if find(p) is None]
+        yield _made(name, not lacking, ", ".join(lacking or programs), f"apt install {packages}")
+
+
+def _optional() -> Iterator[Check]:
+    for name, extra in LIBRARIES.items():
+        yield _made(name, find_spec(name) is not None, "an optional Python library", f"pip install 'softib[{extra}]'")

@@ -1,0 +1,61 @@
+"""The notebooks run from top to bottom, and every result shows itself."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.scratch import scratch
+
+pytest.importorskip("polars")
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+NEEDS = {"rdma-and-counters": "ib_write_bw"}
+
+
+def cells(notebook: Path) -> list[str]:
+    """The texts of its code cells."""
+    return ["".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
+
+
+def run_cell(text: str, names: dict) -> object:
+    """Run a cell as a notebook does; the value of an expression in its last line."""
+    tree = ast.parse(text)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.timeout(300)
+def test_a_notebook_runs(notebook, monkeypatch):
+    if shutil.which(NEEDS.get(notebook.stem, "sh")) is None:
+        pytest.skip(f"{NEEDS[notebook.stem]} is not installed")
+    folder = scratch("sn-")
+    folder.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.chdir(ROOT)
+    names: dict = {}
+    try:
+        for text in cells(notebook):
+            shown = run_cell(text, names)
+            for form in ("_repr_html_", "_repr_svg_"):
+                if hasattr(shown, form):
+                    assert "<" in getattr(shown, form)()
+    finally:
+        import softib
+        from softib.live.instances import running
+
+        for one in running():
+            softib.RunningFabric(one.name).down()
+
+
+def test_there_are_four_without_outputs():
+    assert len(NOTEBOOKS) == 4
+    for notebook in NOTEBOOKS:
+        loaded = json.loads(notebook.read_text())
+        assert all(not c.get("outputs") for c in loaded["cells"]), notebook

@@ -1,0 +1,58 @@
+"""docs/schemas says what the readers check. Oracle: the library jsonschema, on every fabric.yaml of the project."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from softib.errors import SoftibError
+from softib.fabric.topologies.registry import KINDS
+from softib.fabric.topologies.schema import fabric_schema
+from softib.fabric.topologies.spec import load_fabric_yaml
+
+jsonschema = pytest.importorskip("jsonschema")
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+
+
+def test_the_files_are_the_codes():
+    spec = importlib.util.spec_from_file_location("make_schemas", ROOT / "docs" / "make_schemas.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name, text in module.texts().items():
+        assert (ROOT / "docs" / "schemas" / name).read_text("utf-8") == text, "run python docs/make_schemas.py"
+        jsonschema.Draft202012Validator.check_schema(json.loads(text))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_examples_are_valid(path):
+    jsonschema.validate(yaml.safe_load(path.read_text()), fabric_schema())
+
+
+WRONG = (
+    "topology: {kind: fat-tree, radx: 4}", "topology: {kind: fat-tre}", "topology: {kind: fat-tree, radix: 1}",
+    "topology: {kind: fat-tree, radix: four}", "name: x", "topology: {kind: torus}",
+    "topology: {kind: fat-tree}\nsm: {lmc: 8}", "topology: {kind: fat-tree}\nsm: {engin: updn}",
+    "topology: {kind: fat-tree}\ncables: {length_m: -1}", "topology: {kind: fat-tree}\nnodes: 3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_the_schema_refuses_the_reader_refuses(text, tmp_path):
+    assert not jsonschema.Draft202012Validator(fabric_schema()).is_valid(yaml.safe_load(text))
+    file = tmp_path / "fabric.yaml"
+    file.write_text(text)
+    with pytest.raises(SoftibError):
+        load_fabric_yaml(file)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_is_described(kind):
+    (found,) = (k for k in fabric_schema()["properties"]["topology"]["oneOf"] if k.get("title") == kind)
+    names = {p.name for p in KINDS[kind].all_parameters} - {"name", "generation"}
+    assert set(found["properties"]) == names | {"kind"} and all(found["properties"][n]["description"] for n in names)
