@@ -278,6 +278,7 @@ def codec() -> None:
 def wire_packets() -> None:
     """1,000 MADs as packets with CRCs: columns against one at a time."""
     from softib.iba.frames import mad_packet
+
     from softib.iba.mad_packets import packets
 
     mads = np.random.default_rng(1).integers(0, 256, (1000, 256), np.uint8)

@@ -87,8 +87,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         from softib.errors import nearest
 
-        near = nearest(name, __all__)
-        hint = f"; did you mean {', '.join(near)}?" if near and not name.startswith("_") else ""
+        similar = nearest(name, __all__)
+        hint = f"; did you mean {', '.join(similar)}?" if similar and not name.startswith("_") else ""
         raise AttributeError(f"module 'softib' has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(f"softib.api.{_LAZY[name]}"), name)
 

@@ -27,7 +27,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.routing.engine import route
 from tests.fabric.topologies.graphs import flow_gbps
-from tests.report.samples import with_lids
+from tests.render.samples import with_lids
 
 SPEEDS = ("SDR", "QDR", "EDR", "HDR")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from softib.report.glossary import GLOSSARY
+from softib.render.glossary import GLOSSARY
 from tests.docs.names import SOURCES, c_names, retired_in
 
 PAGE = (SOURCES.parents[1] / "docs" / "glossary.md").read_text("utf-8")

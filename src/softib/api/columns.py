@@ -38,7 +38,7 @@ def ports(f: Fabric) -> dict[str, Any]:
     """One row a port; a switch's management port has number 0."""
     names = np.array(f.node_names(), object)
     peer = np.where(f.linked, f.port_peer, 0)
-    far = [p if linked else None for p, linked in zip(_place(f, peer, names), f.linked.tolist(), strict=True)]
+    peers = [p if linked else None for p, linked in zip(_place(f, peer, names), f.linked.tolist(), strict=True)]
     states = {s.value: s.name for s in PortState}
     trained = {s.value: s.name for s in PhysState}
     return {
@@ -51,7 +51,7 @@ def ports(f: Fabric) -> dict[str, Any]:
         "state": [states.get(s, "") for s in f.port_state.tolist()],
         "phys_state": [trained.get(s, "") for s in PortInfo.port_phys_state.get(f.port_info).tolist()],
         **_rates(f, np.arange(f.sizes.ports)),
-        "peer": far,
+        "peer": peers,
     }
 
 

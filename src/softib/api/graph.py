@@ -55,6 +55,6 @@ class Drawing:
 
 def drawing(report: Report) -> Drawing:
     """The switches of ``report`` by tier, their cables coloured by load or by what is wrong with them."""
-    from softib.report.html import drawing_svg
+    from softib.render.html import drawing_svg
 
     return Drawing(drawing_svg(report))

@@ -73,7 +73,7 @@ def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None) 
     fabric = as_fabric(source)
     result = result_of(fabric)
     if callable(lfts):
-        return _own(fabric, lfts)
+        return _from_function(fabric, lfts)
     if lfts is not None:
         return _routing(from_file(result, os.fspath(lfts), _unwatched), fabric)
     if result.format != RUNNING:
@@ -84,7 +84,7 @@ def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None) 
     return _routing(routed(result, None, None, _unwatched), fabric)
 
 
-def _own(fabric: Fabric, tables: Tables) -> Routing:
+def _from_function(fabric: Fabric, tables: Tables) -> Routing:
     """The tables that a user's function makes for a copy of ``fabric`` that was brought up."""
     from dataclasses import replace
 

@@ -234,14 +234,14 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib report --json`` prints it."""
-        from softib.report.as_json import to_json
+        from softib.render.as_json import to_json
 
         return to_json(self._found)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`."""
         from softib.errors import InputError
-        from softib.report.html import to_html
+        from softib.render.html import to_html
 
         page = to_html(self._found)
         if path is not None:

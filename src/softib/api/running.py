@@ -110,11 +110,11 @@ def up(
     ``sm``: ``internal`` (ours brings it up), ``external`` (a stock one will attach) or ``none``. ``options`` are further ones of
     ``softib up``. Raises :class:`InputError` with that command's own line where it refuses.
     """
-    words = [f"--sm={sm}", *(["--pace"] if pace else []), *([f"--engine={engine}"] if engine else []), *options]
+    arguments = [f"--sm={sm}", *(["--pace"] if pace else []), *([f"--engine={engine}"] if engine else []), *options]
     with tempfile.TemporaryDirectory(prefix="softib-") as folder:
         path = _file_of(source, Path(folder))
         named = name or _name_for(source)
-        command = [sys.executable, "-m", "softib", "up", path, "--detach", "--name", named, *words]
+        command = [sys.executable, "-m", "softib", "up", path, "--detach", "--name", named, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"softib up ended with {done.returncode}"]

@@ -105,13 +105,13 @@ def _leave_known(report: Report, known: Counter[str], path: str) -> None:
 
 def _print(report: Report, form: str, every: bool) -> None:
     if form == "json":
-        from softib.report.as_json import findings_json
+        from softib.render.as_json import findings_json
 
         print_json(findings_json(report))
         return
     print_problems(report.problems)
     if form != "text":
-        from softib.report.findings_out import FORMATS as WRITERS
+        from softib.render.findings_out import FORMATS as WRITERS
 
         for note in report.notes:
             click.echo(printable(f"softib: {note}"), err=True)
@@ -119,6 +119,6 @@ def _print(report: Report, form: str, every: bool) -> None:
         return
     from rich.console import Console
 
-    from softib.report.terminal import print_check
+    from softib.render.terminal import print_check
 
     print_check(report, Console(), every)

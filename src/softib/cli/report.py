@@ -84,13 +84,13 @@ def command(
             _write(report, html)
     report.seconds.update(steps.seconds)
     if as_json:
-        from softib.report.as_json import to_json
+        from softib.render.as_json import to_json
 
         print_json(to_json(report))
         return 0
     from rich.console import Console
 
-    from softib.report.terminal import to_terminal
+    from softib.render.terminal import to_terminal
 
     print_problems(report.problems)
     to_terminal(report, Console())
@@ -134,7 +134,7 @@ def _check_target(html: str) -> None:
 def _write(report: object, html: str) -> None:
     from softib.analysis.model import Report
     from softib.errors import InputError
-    from softib.report.html import to_html
+    from softib.render.html import to_html
 
     assert isinstance(report, Report)
     try:

@@ -42,7 +42,7 @@ def command(
     pair has no path or a credit loop can form.
     """
     from softib.analysis import routed as routing
-    from softib.report.as_json import routing_json
+    from softib.render.as_json import routing_json
     from softib.source import load
 
     routing.check_choice(engine, lfts, guid_files)
@@ -90,7 +90,7 @@ def _with_remedy(found: Routed, result: ReadResult, folder: str, steps: Steps) -
 def _print(found: Routed) -> None:
     from rich.console import Console
 
-    from softib.report.terminal import print_routing, text
+    from softib.render.terminal import print_routing, text
 
     console: Console = Console()
     part = found.part

@@ -33,13 +33,13 @@ def fabric_schema() -> dict[str, Any]:
 
 
 def _kind(kind: Kind) -> dict[str, Any]:
-    own = [p for p in kind.all_parameters if p.name not in OF_THE_FILE]
+    named = [p for p in kind.all_parameters if p.name not in OF_THE_FILE]
     return {
         "type": "object",
         "title": kind.name,
         "description": kind.doc,
-        "properties": {"kind": {"const": kind.name}, **{p.name: _parameter(p) for p in own}},
-        "required": ["kind", *(p.name for p in own if p.required)],
+        "properties": {"kind": {"const": kind.name}, **{p.name: _parameter(p) for p in named}},
+        "required": ["kind", *(p.name for p in named if p.required)],
         "additionalProperties": False,
     }
 

@@ -25,12 +25,12 @@ def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
         raise InputError(f"{fabric.name or 'this fabric'} was read, not generated; write it with softib convert")
     kind, params = KINDS[made["kind"]], made["params"]
     chosen = params if given is None else given
-    own = {
+    named = {
         p.name: chosen[p.name]
         for p in kind.all_parameters
         if p.name in chosen and chosen[p.name] is not None and p.name not in ("name", "generation")
     }
-    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **own}}
+    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **named}}
     size = fabric.sizes
     lines = [f"# {size.switches} switches, {size.nodes - size.switches} adapters, {size.cables} cables"]
     for key, value in data.items():

@@ -15,8 +15,8 @@ from softib.analysis.labels import short_name
 from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.report.boxes import LETTER, MARGIN, WIDTH, Box, place_boxes, who
-from softib.report.bundles import MAX_LINES, Bundle, load_class, node_severity
+from softib.render.boxes import LETTER, MARGIN, WIDTH, Box, place_boxes, who
+from softib.render.bundles import MAX_LINES, Bundle, load_class, node_severity
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["draw"]

@@ -11,9 +11,9 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
-from softib.report.html import _tiers
-from softib.report.phrases import structure_facts
-from tests.report.samples import report_of
+from softib.render.html import _tiers
+from softib.render.phrases import structure_facts
+from tests.render.samples import report_of
 
 
 def uneven() -> Fabric:

@@ -9,9 +9,9 @@ from softib.analysis.engines import compare_engines
 from softib.analysis.model import Report
 from softib.analysis.routing import judge
 from softib.fabric.topologies.registry import generate
-from softib.report.phrases import engine_hint
+from softib.render.phrases import engine_hint
 from softib.routing.engine import ENGINES, route
-from tests.report.samples import report_of, with_lids
+from tests.render.samples import report_of, with_lids
 
 
 def rows_of(report: Report, used: str = "minhop"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from softib.diags.plan_compare import PlanComparison
-from softib.report.phrases import percent
+from softib.render.phrases import percent
 
 __all__ = ["plan_facts"]
 

@@ -19,13 +19,13 @@ from softib.diags.finding import Severity
 from softib.diags.registry import Code
 from softib.diags.structure import recognise
 from softib.diags.tiers import TREES
-from softib.report import charts
-from softib.report.bundles import LOAD_STEPS, Bundle, bundles, ghosts
-from softib.report.drawing import draw
-from softib.report.glossary import GLOSSARY
-from softib.report.page_data import finding_ports, page_data, script_json
-from softib.report.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
-from softib.report.plan_part import plan_facts
+from softib.render import charts
+from softib.render.bundles import LOAD_STEPS, Bundle, bundles, ghosts
+from softib.render.drawing import draw
+from softib.render.glossary import GLOSSARY
+from softib.render.page_data import finding_ports, page_data, script_json
+from softib.render.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
+from softib.render.plan_part import plan_facts
 from softib.sim.static_network import port_gbps
 
 __all__ = ["drawing_svg", "to_html"]
@@ -38,7 +38,7 @@ def to_html(report: Report) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("softib.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("softib.render"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters.update(
@@ -58,7 +58,7 @@ def drawing_svg(report: Report) -> str:
 
     tiers = _tiers(report)
     svg = _drawing(report, tiers, _lines(report, tiers, relative_load(report)))
-    css = resources.files("softib.report").joinpath("templates/report.css").read_text("utf-8")
+    css = resources.files("softib.render").joinpath("templates/report.css").read_text("utf-8")
     head, sign, rest = svg.partition(">")
     return f"{head}{sign}<style>{css}</style>{rest}" if svg else ""
 

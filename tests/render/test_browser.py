@@ -13,9 +13,9 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
-from softib.report.html import to_html
-from tests.report.browser import CHROMIUM, Browser
-from tests.report.samples import finding, report_of, tree
+from softib.render.html import to_html
+from tests.render.browser import CHROMIUM, Browser
+from tests.render.samples import finding, report_of, tree
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 

@@ -18,10 +18,10 @@ from softib.cli.output import plain
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
-from softib.report.as_json import routing_json, to_json
-from softib.report.phrases import headline, size_text, tiles, time_text
-from softib.report.terminal import to_terminal
-from tests.report.samples import finding, report_of, tree, with_lids
+from softib.render.as_json import routing_json, to_json
+from softib.render.phrases import headline, size_text, tiles, time_text
+from softib.render.terminal import to_terminal
+from tests.render.samples import finding, report_of, tree, with_lids
 
 
 def shown(report) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from softib.analysis.model import Report, RoutingPart
 from softib.diags.finding import Severity
-from softib.report.phrases import (
+from softib.render.phrases import (
     bytes_text,
     engine_hint,
     headline,
@@ -20,7 +20,7 @@ from softib.report.phrases import (
     tiles,
     time_text,
 )
-from softib.report.plan_part import plan_facts
+from softib.render.plan_part import plan_facts
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import escape
 
-from softib.report.bundles import load_class
+from softib.render.bundles import load_class
 
 __all__ = ["heat_map", "hop_bars", "load_curves"]
 
