@@ -95,6 +95,8 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
     """
     n = mads.shape[0]
     k, back = 0, n
+    dlids, sls, pkey_indices = q.dlid, q.sl, q.pkey_index
+    rows, tids, answer_slids, answer_dlids = o.row, a.tid, a.slid, a.dlid
     if t.samplers[0, 0]:
         advance(t, now)
     self_port = end_port(t, port)
@@ -108,10 +110,10 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
             answers64[k, i] = mads[r, i]
         if m[BASE_VERSION_AT] != 1:
             continue
-        dlid = np.int64(q.dlid[r])
+        dlid = np.int64(dlids[r])
         is_directed = m[CLASS_AT] == SUBN_DR
         is_smp = is_directed or m[CLASS_AT] == SUBN_LID
-        level = np.int64(-1) if is_smp else np.int64(q.sl[r] & 15)
+        level = np.int64(-1) if is_smp else np.int64(sls[r] & 15)
         t.progress[HOPS] = 0
         t.progress[REQUEST_HOPS] = -1
         t.progress[LOSS] = NO_LOSS
@@ -127,7 +129,7 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
         if faulty and lost_on_cables(t, 0, t.progress[REQUEST_HOPS], level, now):
             continue
         if at >= 0 and not is_smp:
-            refused = partitioned(t, port, at, np.int64(q.pkey_index[r]), level, dlid, now)
+            refused = partitioned(t, port, at, np.int64(pkey_indices[r]), level, dlid, now)
             if refused >= 0:
                 at = np.int64(-1)
                 t.progress[REQUEST_HOPS] = refused
@@ -150,10 +152,10 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
         if not arrives:
             continue
         if fate == ANSWERED:
-            o.row[k] = r
-            a.tid[k] = get64(m, TID_AT)
-            a.slid[k] = q.dlid[r]
-            a.dlid[k] = PERMISSIVE if is_directed else get16(t.port_info[self_port], LID_AT)
+            rows[k] = r
+            tids[k] = get64(m, TID_AT)
+            answer_slids[k] = dlid
+            answer_dlids[k] = PERMISSIVE if is_directed else get16(t.port_info[self_port], LID_AT)
             k += 1
         elif fate == FOR_CLIENT:
             back -= 1

@@ -18,7 +18,6 @@ import selectors
 import socket
 import struct
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from softib.live.clock import clock_ps
 from softib.live.ibsim.buffers import buffers_of
 from softib.live.ibsim.client import PAUSE_AT, Client
 from softib.live.ibsim.control import IbsimControl
-from softib.live.ibsim.kernels import pump, read_frames
+from softib.live.ibsim.kernels import FD, NUMBER, PORT, pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
 from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
 from softib.live.mad_router import BATCH, MadRouter
@@ -61,6 +60,7 @@ class IbsimServer:
         self.finder.prepare()
         self.clients: dict[int, Client] = {}
         self.buffers = buffers_of()
+        self._tables = router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers
         self._warm()
         self.control = sockets.control()
         self.selector.register(self.control, selectors.EVENT_READ, self._control_ready)
@@ -120,7 +120,8 @@ class IbsimServer:
     def serve(self, client: Client) -> None:
         """Handle what ``client`` has sent, as far as others need not wait too long."""
         if self.router.pumps and not client.queue:
-            client.received += self.router.pumped(client, partial(self._pump, client, clock_ps()), clock_ps())
+            now_ps = clock_ps()
+            client.received += self.router.pumped(client, lambda rounds: self._pump(client, now_ps, rounds), now_ps)
             return
         for _ in range(ROUNDS):
             n = client.receive(self.buffers.frames)
@@ -131,18 +132,15 @@ class IbsimServer:
                 return
 
     def _pump(self, client: Client, now_ps: int, rounds: int) -> None:
-        router, port_number_fd = self.router, self.buffers.client
-        port_number_fd[:] = client.port, client.number, client.sock.fileno()
-        pump(router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers,
-             client.classes, now_ps, int(router.alone), rounds)  # fmt: skip
+        sender = self.buffers.client
+        sender[PORT], sender[NUMBER], sender[FD] = client.port, client.number, client.sock.fileno()
+        pump(*self._tables, client.classes, now_ps, int(self.router.alone), rounds)
 
     def _warm(self) -> None:
         """Compile now, not while the first client waits."""
-        router = self.router
-        read_frames(self.buffers.frames, 0, router.requests)
-        if router.pumps:
-            pump(router.plane.tables, router.cells, router.requests, router.answers, router.exchange, self.buffers,
-                 np.zeros(256, np.uint8), 0, 0, 0)  # fmt: skip
+        read_frames(self.buffers.frames, 0, self.router.requests)
+        if self.router.pumps:
+            pump(*self._tables, np.zeros(256, np.uint8), 0, 0, 0)
 
     # -- control --
 
