@@ -30,7 +30,7 @@ def trained(tmp_path_factory):
             for rank in range(SIZE):
                 words = [sys.executable, PROGRAM, backend, str(rank), str(SIZE), port, str(folder / f"{backend}{rank}")]
                 if backend == "softib":
-                    words = fabric.words("run", "--node", (A, B)[rank % 2], "--", *words)
+                    words = fabric.arguments("run", "--node", (A, B)[rank % 2], "--", *words)
                 ranks.append(subprocess.Popen(words, env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                               text=True))  # fmt: skip
             said = [one.communicate(timeout=240)[0] for one in ranks]
@@ -72,7 +72,7 @@ def torchrun(fabric: Applications, ranks: int, *words: str) -> list[subprocess.P
     port = str(next(fabric.ports))
     return [
         subprocess.Popen(
-            fabric.words("run", "--node", node, "--", sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
+            fabric.arguments("run", "--node", node, "--", sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
                          "--nproc-per-node", str(ranks), "--node-rank", str(i), "--master-addr", "127.0.0.1",
                          "--master-port", port, FSDP, *words),
             env=fabric.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

@@ -38,7 +38,7 @@ class Manager:
         guids = [one.stdout.split()[0].removeprefix("0x") for one in told]
         (folder / "partitions.conf").write_text(RULES.format(*guids))
         self.log = folder / "opensm.log"
-        words = fabric.words(
+        words = fabric.arguments(
             "run", "--node", A, "--stock-preload", "--", opensm, "-f", str(self.log), "-D", "0x7", "-d2", "-Z", enforce,
             "-P", str(folder / "partitions.conf"),
         )  # fmt: skip

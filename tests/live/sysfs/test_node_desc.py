@@ -94,7 +94,7 @@ def test_a_program_in_a_namespace_writes_it_too():
     fabric = Applications("name: apps\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n")
     try:
         script = f"echo renamed > {FILE} && ! echo 7 2>&- > {FILE.replace('node_desc', 'ports/1/lid')}"
-        words = fabric.words("run", "--node", "host-0002", "--ns", "--", "sh", "-c", script)
+        words = fabric.arguments("run", "--node", "host-0002", "--ns", "--", "sh", "-c", script)
         subprocess.run(words, env=fabric.env, check=True)
         names = lambda: (
             subprocess.run(
