@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -10,8 +9,6 @@ import click
 if TYPE_CHECKING:
     from softib.errors import SoftibError
     from softib.live.instances import Instance
-
-PATIENCE_S = 15.0
 
 
 @click.command()
@@ -36,17 +33,12 @@ def command(name: str | None, every: bool) -> int:
 
 def _stopped(instance: Instance) -> SoftibError | None:
     """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all`` stop nevertheless."""
-    from softib.errors import PeerError, SoftibError
-    from softib.live.control.client import ask
+    from softib.errors import SoftibError
+    from softib.live.control.client import stop
 
     try:
-        ask(instance, "down", PATIENCE_S)
+        stop(instance)
     except SoftibError as problem:
         return problem
-    until = time.monotonic() + PATIENCE_S
-    while instance.held():
-        if time.monotonic() > until:
-            return PeerError(f"the daemon of {instance.name!r} was asked to stop and still runs; see 'softib status'")
-        time.sleep(0.02)
     click.echo(f"softib: {instance.name} is down", err=True)
     return None

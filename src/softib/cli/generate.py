@@ -100,19 +100,7 @@ def _value(parameter: Parameter, word: str) -> Any:
 
 def _file(kind: Kind, given: dict[str, Any]) -> str:
     """The fabric file, once the fabric of it could be built. Raises what :func:`registry.generate` raises."""
-    import yaml
-
     from softib.fabric.topologies.registry import generate
+    from softib.fabric.topologies.spec_writer import spec_text
 
-    fabric = generate(kind.name, **given)
-    params = fabric.source.generator["params"]
-    parameters = {
-        p.name: given[p.name] for p in kind.all_parameters if p.name in given and p.name not in ("name", "generation")
-    }
-    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **parameters}}
-    size = fabric.sizes
-    lines = [f"# {size.switches} switches, {size.nodes - size.switches} adapters, {size.cables} cables"]
-    for key, value in data.items():  # one line each, as people write it
-        text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000)
-        lines.append(f"{key}: {text.removesuffix('...' + chr(10)).strip()}")
-    return "\n".join(lines) + "\n"
+    return spec_text(generate(kind.name, **given), given)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -72,21 +70,22 @@ def command(
         raise InputError(
             f"GUID files are for the internal manager; give them to the manager that you start (--sm {sm})"
         )
+    from softib.live.instances import claim, free, name_of
+
     if detach:
-        return _detached(sys.argv[1:], _name_of(source) if name is None else name, source)
+        return _detached(sys.argv[1:], name_of(source) if name is None else name, source)
     began = time.monotonic()
     from softib.fabric.lids import common_lmc
     from softib.fabric.node_finder import port_named
     from softib.jit import on_compiling
     from softib.live.daemon import Daemon, Settings
-    from softib.live.instances import claim, free
     from softib.live.internal_sm.settings import ManagerSettings
     from softib.sm.config import SmConfig
     from softib.source import load
 
     starter = Starter(os.environ.pop(READY_FD, ""))
     on_compiling(Compiling(starter.announce))
-    instance = free(_name_of(source) if name is None else name)  # fail before the work
+    instance = free(name_of(source) if name is None else name)  # fail before the work
     result = load(source, ibnl, node_name_map, notice=print_notice)
     print_problems(result.problems)
     instance = claim(instance.name)
@@ -114,11 +113,6 @@ def command(
     daemon.run(Line(starter))
     click.echo(f"softib: {instance.name} is down", err=True)
     return 0
-
-
-def _name_of(source: str) -> str:
-    """The file's name without suffix, as far as a name may have its characters."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).name.split(".")[0])[:40].lstrip("._-") or "fabric"
 
 
 class Starter:
