@@ -12,7 +12,7 @@ STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibu
 FABRICS := tests/live tests/preload tests/ulp
 # Files in those folders that only compute. ibsim/test_hostile.py also compiles the largest kernels while the other worker computes.
 APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
-	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py model.py wrong_keys.py)
+	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py)
 # What computes runs two at a time, a file each (kernels that both need are compiled once, see softib.jit).
 PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
 

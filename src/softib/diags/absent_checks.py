@@ -28,7 +28,7 @@ MISSING_ADAPTER = code(
 MANY = 8
 """From so many absent hosts on, one finding with the count."""
 MAX_LOCATIONS = 128
-"""NodeFinder that one finding names."""
+"""Places that one finding names."""
 SAME = 0.9
 """Share of the hosts of a kind that must have one number of adapters."""
 MIN_HOSTS = 5

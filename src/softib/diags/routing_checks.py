@@ -88,7 +88,7 @@ def credit_loops(c: Context) -> Iterator[Finding]:
 
 
 def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
-    """NodeFinder, text and evidence of a cycle."""
+    """Places, text and evidence of a cycle."""
     cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
     shown = " → ".join(str(location) for location, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
     return [p for p, _ in cycle], shown, {"cycle": [[location.node, location.portnum, vl] for location, vl in cycle]}
