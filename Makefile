@@ -75,15 +75,16 @@ contracts: setup
 # Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. Tests leave nothing
 # behind: what is found in their temporary folder afterwards fails the run too.
 test: setup stock-tools preload lint types contracts
-	@code=0; export TMPDIR=$$(mktemp -d /tmp/softib-test.XXXXXX); \
-	echo "== tests that compute"; $(BIN)/pytest -q $(PURE) || code=1; \
-	echo "== tests on running fabrics"; $(BIN)/pytest -q -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || code=1; \
-	rm -rf $$TMPDIR/pytest-of-*; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
+	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; \
+	echo "== tests that compute"; $(BIN)/pytest -q --basetemp=$$TMPDIR/p $(PURE) || code=1; \
+	echo "== tests on running fabrics"; \
+	$(BIN)/pytest -q --basetemp=$$TMPDIR/p -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || code=1; \
+	rm -rf $$TMPDIR/p; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 
 test-all: setup stock-tools preload lint types contracts
-	$(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
+	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools

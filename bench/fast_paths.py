@@ -275,26 +275,6 @@ def codec() -> None:
     compare("a CM REQ packed and unpacked", columns, integer, 100)
 
 
-def wire_packets() -> None:
-    """1,000 MADs as packets with CRCs: columns against one at a time."""
-    from softib.iba.frames import mad_packet
-
-    from softib.iba.mad_packets import packets
-
-    mads = np.random.default_rng(1).integers(0, 256, (1000, 256), np.uint8)
-    mads[:, 1] = 4
-    one, n = np.ones(1000, np.int64), 1000
-
-    def single() -> Any:
-        return [mad_packet(mads[i], 2, 1, 1, psn=i) for i in range(n)]
-
-    def columns() -> Any:
-        return packets(mads, one, 2 * one, 0 * one, np.full(n, 0xFFFF), one, one)
-
-    same(np.frombuffer(b"".join(single()), np.uint8), columns().ravel())
-    compare("1,000 MADs as packets", single, columns, 1)
-
-
 PATHS: dict[str, Work] = {
     "one_path": one_path,
     "lft_lines": lft_lines,
@@ -303,7 +283,6 @@ PATHS: dict[str, Work] = {
     "one_vl": one_vl,
     "loads": loads,
     "codec": codec,
-    "wire_packets": wire_packets,
 }
 
 

@@ -12,6 +12,7 @@ from softib.agents.plane import AgentPlane
 from softib.iba import notice
 from softib.iba.smp import PortInfo, SwitchInfo
 from tests.agents.lab import program
+from tests.extent import examples
 
 from .smps import ask, line, requests
 
@@ -188,7 +189,7 @@ def test_a_hundred_flapping_links_are_one_trap_in_a_subnet_timeout():
     assert min(np.diff(told)) >= INTERVAL
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3 * S), st.integers(0, 5)), max_size=60))
 def test_laws_under_any_history(history):
     """No port sends twice within its interval, no trap more than ten copies, a number belongs to one trap, and all

@@ -26,6 +26,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.routing.engine import route
+from tests.extent import examples
 from tests.fabric.topologies.graphs import flow_gbps
 from tests.render.samples import with_lids
 
@@ -233,7 +234,7 @@ def test_traffic_gets_at_most_what_the_wiring_allows(kind: str, parameters: dict
         laws(damaged, "updn", seed=i)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(2, 40), st.integers(0, 40), st.booleans())
 def test_the_law_on_random_fabrics(seed: int, switches: int, hosts: int, extra: int, mixed: bool) -> None:
     rng = np.random.default_rng(seed)

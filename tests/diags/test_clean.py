@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from softib.diags.check import check
 from softib.errors import TopologyError
 from softib.fabric.topologies.registry import generate
+from tests.extent import examples
 
 small = st.integers(2, 7)
 GENERATIONS = st.sampled_from(["QDR", "FDR", "EDR", "HDR", "NDR", "XDR"])
@@ -30,7 +31,9 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("kind", PARAMETERS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(st.data())
 def test_clean_fabrics_show_nothing(kind: str, data: st.DataObject) -> None:
     parameters = data.draw(PARAMETERS[kind])

@@ -12,6 +12,7 @@ from softib.errors import InputError
 from softib.fabric.faults.inject import random_swap, swap_cables
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
+from tests.extent import examples
 
 SWAP_CODES = {"swapped-cables", "crossed-rails"}
 
@@ -55,7 +56,7 @@ def draw_swap(fabric: Fabric, seed: int, **how: object) -> frozenset[str]:
     return frozenset(planted.where)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(TREES, DIRECT), st.integers(0, 10_000))
 def test_a_swapped_pair_is_named_and_nothing_else(case: tuple[str, dict], seed: int) -> None:
     fabric = generate(case[0], **case[1])
@@ -74,7 +75,7 @@ def test_a_swap_that_leaves_one_step_without_a_majority(seed: int) -> None:
     assert swaps_found(fabric) == [planted]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["fat-tree", "rail-optimized", "torus", "dragonfly+", "hyperx"]))
 def test_exchanged_parallel_cables_show_nothing(seed: int, kind: str) -> None:
     fabric = {
@@ -92,7 +93,7 @@ def test_exchanged_parallel_cables_show_nothing(seed: int, kind: str) -> None:
     assert check(fabric) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10_000))
 def test_exchanged_ports_of_one_node_show_nothing(seed: int) -> None:
     """Two plugs exchanged on one switch: every switch still meets the same switches and hosts."""

@@ -24,7 +24,7 @@ WRONG = re.compile(r"Traceback|command not found|this is a bug in softib|No such
 
 EVERY = [b for page in PAGES for b in blocks_of(page)]
 RUNNABLE = [b for b in EVERY if b.language in RUN and not b.not_run]
-FIRST = ("README.md", "docs/start.md")
+FIRST = ("README.md",)
 """What a newcomer reads. The other pages run with the slow tests: each begins fabrics of its own."""
 FAST = sorted({b.page for b in RUNNABLE if not b.slow and str(b.page.relative_to(ROOT)) in FIRST})
 SLOW = sorted({b.page for b in RUNNABLE if b.slow or str(b.page.relative_to(ROOT)) not in FIRST})

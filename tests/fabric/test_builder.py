@@ -17,6 +17,7 @@ from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.devices import MELLANOX
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo
+from tests.extent import examples
 
 
 def star(hosts=3, speed="EDR", **link):
@@ -27,7 +28,7 @@ def star(hosts=3, speed="EDR", **link):
     return b.build()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 9)), min_size=1, max_size=12), st.randoms())
 def test_port_rows_peers_and_tables_are_consistent(nodes, random):
     b = FabricBuilder()

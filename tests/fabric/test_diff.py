@@ -15,6 +15,7 @@ from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
+from tests.extent import examples
 
 LEAVES, HOSTS, SPINES = 3, 4, 2
 
@@ -147,7 +148,7 @@ def test_two_real_scans_of_one_cluster(shared_data: Path) -> None:
     assert kinds.count("cable-removed") == 2752 - 2480 and "cable-added" not in kinds and "cable-moved" not in kinds
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=examples(60), derandomize=True, deadline=None)
 @given(st.permutations(range(12)), st.permutations(range(12)), st.integers(0, 12), st.integers(0, 12))
 def test_every_cable_that_differs_is_told_once(first: list[int], second: list[int], cut: int, cut2: int) -> None:
     """On any two cablings of the same nodes: removed + moved = cables only in a; added + moved = cables only in b."""

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from softib.iba import headers, notice, perf, smp
 from softib.iba.structure import Structure
+from tests.extent import examples
 
 STRUCTURES = [
     c
@@ -40,7 +41,7 @@ def test_a_value_too_large_is_refused():
         smp.PortInfo.lmc.set(smp.PortInfo.zeros(), 8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_any_values_survive_pack_and_unpack(data):
     struct = data.draw(st.sampled_from(STRUCTURES))

@@ -9,7 +9,8 @@ import stat
 
 import pytest
 
-from softib.live.unix_server import SendQueue, SeqpacketServer, peer_pid, receive, receive_fds
+from softib.errors import InputError
+from softib.live.unix_server import SendQueue, SeqpacketServer, UnixServer, peer_pid, receive, receive_fds
 
 
 class Echo(SeqpacketServer):
@@ -162,3 +163,11 @@ def test_a_reader_that_is_gone(pair, selector):
     assert queue.broken and not len(queue)
     queue.send(message(1))
     assert not len(queue)
+
+
+def test_a_path_that_no_socket_can_have_is_one_line(tmp_path):
+    """sun_path holds 108 bytes (unix(7)): a long XDG_RUNTIME_DIR is the user's to shorten."""
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    with pytest.raises(InputError, match="set XDG_RUNTIME_DIR to a shorter directory"):
+        UnixServer(folder / "control", selectors.DefaultSelector())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from softib.iba.sa import RMPP_HEADER, SA_DATA, RmppFlag, RmppHeader, RmppType, SaHeader
 from softib.mad.rmpp import RESP_TIMEOUT_PS, Receiver, RmppState, RmppStatus, Sender, is_rmpp
+from tests.extent import examples
 
 H = RmppHeader
 
@@ -58,7 +59,7 @@ def test_every_length_arrives_whole_and_segments_are_as_the_specification_counts
     assert int(H.flags.get(last)) & RmppFlag.LAST
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(octets=st.integers(0, 40_000), seed=st.integers(0, 2**32), loss=st.floats(0, 0.15), mix=st.booleans())
 def test_lossy_reordering_wires(octets, seed, loss, mix):
     """Whatever is lost or reordered: the message arrives octet by octet, or both sides know that it did not."""
@@ -119,7 +120,7 @@ def test_a_receiver_believes_no_lengths():
     assert receiver.status == RmppStatus.INCONSISTENT_LAST_AND_LENGTH and receiver.message == b""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.binary(min_size=12, max_size=12), max_size=12), st.integers(0, 5000))
 def test_hostile_headers_raise_nothing(headers, octets):
     sender, receiver = Sender(message(octets)), Receiver()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from softib.iba.constants import SmpAttr
 from softib.iba.smp import MadHeader, Smp
 from softib.mad.smp_requests import RequestQueue, Routes, SmpRequests, build
+from tests.extent import examples
 
 H = MadHeader
 
@@ -24,7 +25,7 @@ def some_routes(paths: list[list[int]]) -> Routes:
     return routes
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     paths=st.lists(st.lists(st.integers(1, 254), min_size=1, max_size=6), min_size=1, max_size=5),
     method=st.sampled_from([1, 2]),

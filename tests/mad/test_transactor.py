@@ -11,6 +11,7 @@ from softib.iba.constants import MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
+from tests.extent import examples
 
 MS = 1_000_000_000
 H = MadHeader
@@ -176,7 +177,7 @@ def test_answers_before_the_question_are_strays():
     assert finished(t) == ([0], []) and t.strays == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     window=st.integers(1, 9),
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6),

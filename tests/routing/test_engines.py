@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from softib.errors import UnknownName
 from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.verify import verify
+from tests.extent import examples
 from tests.routing.brute import bfs, cas, dependencies, has_cycle, judge, lids, neighbours, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
 from tests.routing.lab import graphs
@@ -17,7 +18,7 @@ def connected(g, a, b):
     return int(g.end_switch[b]) in bfs(g, int(g.end_switch[a]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(graphs())
 def test_minhop_is_minimal(g):
     lft = route(g, "minhop").lft
@@ -32,7 +33,7 @@ def test_minhop_is_minimal(g):
                 assert (got, path) == ("dead", []), "a LID in another part has no route"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(graphs(), st.sampled_from(["updn", "dnup"]))
 def test_updown_reaches_everything_and_never_turns_up_again(g, name):
     r = route(g, name)
@@ -56,7 +57,7 @@ def test_updown_reaches_everything_and_never_turns_up_again(g, name):
             assert turns == sorted(turns, reverse=True), "up after down"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graphs(lmc=2), st.sampled_from(["minhop", "updn", "dnup"]))
 def test_all_lids_of_a_port_arrive(g, name):
     lft = route(g, name).lft
@@ -213,8 +214,11 @@ def test_rings_and_tori_deadlock_under_minhop_and_not_under_updn(g):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("g", [clos(4, 2, 3), clos(3, 2, 4, 2), kary_tree(2, 3), kary_tree(3, 3, True), kary_tree(2, 4)],
-                         ids=["clos", "parallel", "2-ary 3", "3-ary 3 doubled", "2-ary 4"])  # fmt: skip
+@pytest.mark.parametrize("g", [
+    pytest.param(clos(4, 2, 3), id="clos"), pytest.param(clos(3, 2, 4, 2), id="parallel"),
+    pytest.param(kary_tree(2, 3), id="2-ary 3"), pytest.param(kary_tree(3, 3, True), id="3-ary 3 doubled", marks=pytest.mark.slow),
+    pytest.param(kary_tree(2, 4), id="2-ary 4"),
+])  # fmt: skip
 def test_trees_are_free_of_loops_under_every_engine(name, g):
     r = route(g, name)
     assert r.engine == name

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from softib.routing.engine import route
 from softib.routing.verify import NO_PATH, verify
+from tests.extent import examples
 from tests.routing.brute import cas, dependencies, has_cycle, judge, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
 from tests.routing.lab import graphs
@@ -28,7 +29,7 @@ def check_cycle(edges, cycle):
     assert len(set(cycle)) == len(cycle)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(graphs(), st.integers(0, 9), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_any_table_is_judged_as_plain_walks_judge_it(g, seed, wrong):
     lft = garbage(g, seed, wrong)
@@ -61,7 +62,7 @@ def shortest(edges):
     return best
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(graphs(), st.integers(0, 9), st.sampled_from([0.0, 0.2]), st.sampled_from([1, 2, 4]), st.booleans())
 def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed, wrong, data_vls, full):
     rng = np.random.default_rng(seed)
@@ -136,7 +137,7 @@ def test_an_sl_without_a_vl_loses_the_packets():
     assert verify(g, lft, path_sl, np.tile(sl2vl, (3, 1)), 4).ca_ca.dropped == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(graphs(), st.integers(0, 9), st.sampled_from([1, 2]))
 def test_pairs_that_an_sl2vl_entry_drops_do_not_arrive_wherever_it_is(g, seed, data_vls):
     """Some entries name no VL: on the way, on the last link to a CA, or on a way that ends nowhere anyway."""

@@ -12,6 +12,7 @@ from softib.iba.smp import NodeInfo, PortInfo
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.lid_mgr import assign
+from tests.extent import examples
 
 
 def database(cas: int, switches: int, lids: list[int] | None = None) -> Database:
@@ -46,7 +47,7 @@ def blocks(db: Database) -> list[int]:
     return out
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(cas=st.integers(1, 40), switches=st.integers(0, 12), lmc=st.integers(0, 7), data=st.data())
 def test_lids_are_unique_aligned_and_kept(cas, switches, lmc, data):
     had = data.draw(st.lists(st.integers(0, 0xFFFF), min_size=cas + switches, max_size=cas + switches))

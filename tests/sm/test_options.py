@@ -19,6 +19,7 @@ from softib.sm import link_mgr
 from softib.sm.config import SmConfig
 from softib.sm.options import OPTIONS, read_options
 from softib.sm.subnet_manager import SubnetManager
+from tests.extent import examples
 from tests.sm.asking import Asked, hosts
 from tests.sm.wire import settle
 
@@ -60,7 +61,7 @@ def test_an_impossible_value_is_named(text, says):
     assert says in str(error.value) and "\n" not in str(error.value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=80))
 def test_no_text_raises_anything_else(text):
     for key in (*OPTIONS, ""):
@@ -91,7 +92,7 @@ def test_lids_are_given_again_and_those_of_absent_ports_to_nobody(tmp_path):
     assert len(set(found.values())) == len(found)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(lines=st.lists(st.one_of(st.text(max_size=40), st.tuples(st.integers(0, 9), st.integers(-2, 0x1FFFF), st.integers(-2, 0x1FFFF)).map(
     lambda t: f"{t[0]:#x} {t[1]:#x} {t[2]:#x}")), max_size=8))  # fmt: skip
 def test_a_spoilt_file_of_lids_gives_what_can_be_used(tmp_path_factory, lines):

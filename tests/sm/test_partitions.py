@@ -15,6 +15,7 @@ from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.sm.partitions import parse_partitions
 from softib.sm.sa.members import FULL, LIMITED
+from tests.extent import examples
 from tests.sm.asking import Asked, hosts
 
 FILE = """
@@ -110,7 +111,7 @@ def test_what_is_wrong_is_said_with_its_line(text, says):
     assert says in str(error.value) and "\n" not in str(error.value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(alphabet="x=0f7,:;# \nALipobmgdsl", max_size=60))
 def test_no_text_raises_anything_else(text):
     try:

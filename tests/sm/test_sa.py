@@ -13,6 +13,7 @@ from softib.iba.constants import MgmtClass
 from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.sm.sa.match import matching
+from tests.extent import examples
 from tests.sm.asking import Asked, H, hosts
 
 M, E = SaMethod, SaStatus
@@ -58,7 +59,7 @@ def test_tables_are_the_fabric(tree):
                 assert (f.lft[s, 64 * block : 64 * block + 64] == entries).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     kind=st.sampled_from([sa.NodeRecord, sa.PortInfoRecord, sa.LinkRecord, sa.PathRecord, sa.ServiceRecord]),
@@ -187,7 +188,7 @@ def test_multi_path(tree):
     assert tree.ask(sa.MultiPathRecord, M.GET_MULTI, sgid_count=200, dgid_count=3, extra=gids)[0] == E.REQ_INVALID
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(data=st.data())
 def test_fuzzed_requests_get_answers_and_raise_nothing(data, tree):
     """Any octets behind a plausible head: a status the specification knows, an answer whose sizes agree, or silence."""

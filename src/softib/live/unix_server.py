@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from softib.errors import InputError
+
 __all__ = [
     "ANCILLARY_SIZE",
     "SendQueue",
@@ -150,7 +152,15 @@ class UnixServer:
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, self.kind)
         self._listener.setblocking(False)
-        self._listener.bind(str(path))
+        try:
+            self._listener.bind(str(path))
+        except OSError as error:
+            self._listener.close()
+            if error.errno is None:  # Python's own check of the address's length
+                raise InputError(
+                    f"{path}: longer than a socket's path may be (107 bytes); set XDG_RUNTIME_DIR to a shorter directory"
+                ) from None
+            raise
         os.chmod(path, 0o600)
         self._listener.listen(BACKLOG)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)

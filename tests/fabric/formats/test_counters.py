@@ -17,6 +17,7 @@ from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.counters_text import read_counters
 from softib.fabric.topologies.registry import generate
+from tests.extent import examples
 from tests.fabric.formats.lab import FILE, PAIR, rows
 from tests.live.ibsim.tool_lab import Lab
 
@@ -229,7 +230,7 @@ def test_counters_are_no_fabric_and_belong_to_one(shared_data: Path, tmp_path: P
         registry.read(shared_data / "fdr10-stage/topo", counters=[tmp_path / "x"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(lines=st.lists(st.sampled_from([
     "Port=1 Lid=0x0007 GUID=0x2c90300000010 Device=1", "# Port counters: Lid 9 port 2 (", "   GUID 0x2c90300000020 port 2: [PortRcvErrors == 3",
     "   GUID 0x2c90300000020 port ALL: [PortRcvErrors == 3]", "# Port counters: Lid 9 port 255", "# Port counters: Lid 65535 port 300",

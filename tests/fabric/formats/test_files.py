@@ -24,6 +24,7 @@ from softib.fabric.formats import files, node_name_map, registry
 from softib.fabric.formats.cabling.plan import read_plan
 from softib.fabric.formats.lft import dump
 from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
+from tests.extent import examples
 from tests.fabric.formats.lab import PAIR, SMALL, mutated, read_or_refuse, real
 
 PACK = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -120,7 +121,7 @@ def test_zstd_and_other_kinds_of_file_are_named(tmp_path: Path) -> None:
         registry.read("/dev/zero")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     name=st.sampled_from(SMALL),
     packer=st.sampled_from(sorted(PACK)),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from softib.errors import SoftibError, UnknownFormat, UnreadableFile
 from softib.fabric.formats import registry
+from tests.extent import examples, extent
 from tests.fabric.formats.lab import PAIR, PORTS, SMALL, SW, mutated, read_or_refuse, real
 
 
@@ -23,26 +24,26 @@ def path(tmp_path: Path) -> Path:
 LST, DB = "ibutils-clusters/subnet.lst", "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(name=st.sampled_from(SMALL), seed=st.integers(0, 2**32 - 1), edits=st.integers(1, 12))
 def test_mutated_real_files(name: str, seed: int, edits: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     read_or_refuse(tmp_path_factory.mktemp("m") / "f", mutated(real(name), random.Random(seed), edits))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(name=st.sampled_from([LST, DB]), seed=st.integers(0, 2**32 - 1), edits=st.integers(1, 40))
 def test_mutated_ibdiagnet_files(name: str, seed: int, edits: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     raw = real(name)[:120_000] if name == DB else real(name)[:40_000]
     read_or_refuse(tmp_path_factory.mktemp("m") / "f", mutated(raw, random.Random(seed), edits))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(content=st.binary(max_size=4000))
 def test_random_bytes(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     read_or_refuse(tmp_path_factory.mktemp("r") / "f", content)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(pieces=st.lists(st.sampled_from([*"[]()\"#= \t-:{},'0123456789abcdefx\nlp?", "Switch 3 ", "Ca 2 ", '"S-1"', f'"S-{SW}"', "[1]", "lid ",
                                         "4xHDR", "# ", "lmc 0", "(2c9)", "switchguid=0x7\n", "CA 1 2 0x3 4x EDR - "]), max_size=120))  # fmt: skip
 def test_lines_of_the_right_pieces(pieces: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -94,7 +95,7 @@ def test_cut_lst_and_db_csv_are_problems(step: int, path: Path) -> None:
 
 def test_every_cut_of_a_real_dump_is_survived(path: Path) -> None:
     raw = real("superbench-logs/ib_traffic_topo_aware_ibnetdiscover.txt")
-    seen = [read_or_refuse(path, raw[:at]) for at in range(0, len(raw), 29)]
+    seen = [read_or_refuse(path, raw[:at]) for at in range(0, len(raw), extent(145, 29))]
     nodes = [r.fabric.sizes.nodes for r in seen if r is not None]
     assert nodes == sorted(nodes) and nodes[-1] == 18  # each longer cut knows at least as much
     assert sum(r is None for r in seen) < 15  # only before the first node record

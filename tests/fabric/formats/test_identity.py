@@ -16,6 +16,7 @@ from softib.fabric.formats import registry
 from softib.fabric.identity import GENERIC_PART, GUID_BASE, Stated
 from softib.fabric.topologies.registry import generate
 from softib.iba.devices import DEVICES, MELLANOX
+from tests.extent import examples
 from tests.fabric.formats.lab import PAIR
 from tests.live.lab import Softib, softib  # noqa: F401
 
@@ -63,7 +64,7 @@ def test_guid_zero_is_no_guid(tmp_path: Path) -> None:
     assert any("NodeGUID 0" in p.reason for p in result.problems)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(taken=st.lists(st.integers(0, 5), max_size=4), beyond=st.booleans())
 def test_generated_guids_are_nobodys(taken, beyond, tmp_path_factory) -> None:
     """Files that softib wrote hold generated GUIDs; a node without one among them gets yet another."""

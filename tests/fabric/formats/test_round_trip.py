@@ -16,6 +16,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
+from tests.extent import examples
 from tests.fabric.formats.real import names
 
 NODE_COLUMNS = ("node_type", "node_nports", "node_guid", "sys_guid", "vendor_id", "device_id", "node_desc", "port_guid")
@@ -80,7 +81,7 @@ def fabrics(draw) -> Fabric:
     return f
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(f=fabrics())
 def test_any_fabric(f: Fabric, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("rt") / "f.ibnetdiscover"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from softib.errors import SoftibError
 from softib.fabric.topologies.registry import generate
+from tests.extent import examples
 
 from .graphs import adjacency, check_wiring, degrees, level, switch_distances, tier_count
 
@@ -45,7 +46,7 @@ def test_dragonfly_of_64_ports_scales_as_published():
     assert v["p"] + v["a"] + v["h"] - 1 <= 64
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(p=st.integers(1, 3), a=st.integers(1, 5), h=st.integers(1, 3), data=st.data())
 def test_dragonfly_laws(p, a, h, data):
     g = data.draw(st.integers(1, a * h + 1))
@@ -61,7 +62,7 @@ def test_dragonfly_laws(p, a, h, data):
     assert hops.max() <= 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     l=st.integers(1, 4),
     s=st.integers(1, 4),
@@ -98,7 +99,7 @@ def test_dragonfly_plus_of_full_size():
 dims = st.lists(st.integers(2, 5), min_size=1, max_size=3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(dims=dims, hosts=st.integers(0, 2), cables=st.integers(1, 2), kind=st.sampled_from(["torus", "mesh"]))
 def test_grid_laws(dims, hosts, cables, kind):
     """Dally and Towles: torus diameter sum(floor(d/2)), mesh sum(d - 1); N d/d cables a torus dimension, N (d-1)/d a mesh's."""
@@ -119,7 +120,7 @@ def test_grid_laws(dims, hosts, cables, kind):
     assert (hops == gap.sum(-1)).all(), "hops are the distance of the coordinates"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(dims=dims, data=st.data(), hosts=st.integers(1, 3))
 def test_hyperx_laws(dims, data, hosts):
     """Ahn 2009: radix T + sum((S-1) K), diameter L, hops = coordinates that differ."""

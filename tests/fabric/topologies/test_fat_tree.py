@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from softib.errors import LimitError, SoftibError, TopologyError, UnknownName
 from softib.fabric.formats import registry as formats
 from softib.fabric.topologies.registry import generate
+from tests.extent import examples
 
 from .graphs import adjacency, check_wiring, degrees, fingerprint, level, switch_distances, tier_count
 
@@ -138,7 +139,7 @@ def test_parallel_cables():
     assert (adjacency(g)[np.ix_(level(g, 2), level(g, 3))].max(), len(level(g, 3))) == (2, 8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     half=st.integers(1, 8), levels=st.sampled_from([None, 1, 2, 3]), hosts=st.integers(1, 400),
     ratio=st.sampled_from([1, 2, 3, 1.5]), parallel=st.sampled_from([None, 1, 2]),

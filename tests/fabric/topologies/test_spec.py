@@ -14,6 +14,7 @@ from softib.fabric.columns import CableMedium
 from softib.fabric.topologies.cables import medium_for_length
 from softib.fabric.topologies.registry import generate
 from softib.fabric.topologies.spec import load_fabric_yaml
+from tests.extent import examples
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -177,7 +178,7 @@ def test_the_file_to_be_damaged_is_good(tmp_path):
     assert len(load(tmp_path, GOOD).extra["faults"]) == 3
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(at=st.integers(0, len(GOOD)), cut=st.integers(0, 12), new=st.binary(max_size=6))
 def test_any_damage_is_either_read_or_one_line(tmp_path_factory, at, cut, new):
     path = tmp_path_factory.mktemp("fuzz") / "f.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 
 import numpy as np
@@ -105,7 +106,10 @@ def test_umad_programs() -> None:
     readers = []
     for one in both:
         requests: list[UmadRequests] = []
-        file = UmadFile(one.fabric, 1, one.port, one.ours, "test", 0, lambda requests=requests: requests[0].beside)
+        file = UmadFile(
+            one.fabric, 1, one.port, one.ours, "test", 0, selectors.DefaultSelector(),
+            lambda requests=requests: requests[0].ancillary,
+        )  # fmt: skip
         requests.append(UmadRequests(one.router, {1: file}))
         assert file.table.add(Agent(0, 0, 0, 0, 0, False), 0, ()) == (0, 0)
         one.router.join(file)

@@ -24,6 +24,7 @@ from softib.fabric.formats.topo.ibnl_expand import expand
 from softib.fabric.formats.topo.reader import read as read_topo
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
+from tests.extent import examples, extent
 
 IBNL = """SYSTEM LEAF,LEAF:4x
 NODE SW 4 MT43132 U1
@@ -160,7 +161,7 @@ def test_the_unharmed_text_reads(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_truncated_at_any_byte(name: str, tmp_path: Path) -> None:
     data = READERS[name][0].encode()
-    for end in range(len(data)):
+    for end in range(0, len(data), extent(7, 1)):
         outcome(name, data[:end], tmp_path)
 
 
@@ -173,7 +174,12 @@ mutations = st.lists(
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=80, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(80),
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(changes=mutations)
 def test_mutated_anywhere(name: str, changes: list[tuple[int, bytes]], tmp_path: Path) -> None:
     data = bytearray(READERS[name][0].encode())
@@ -185,7 +191,12 @@ def test_mutated_anywhere(name: str, changes: list[tuple[int, bytes]], tmp_path:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40),
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(order=st.lists(st.integers(0, 30), max_size=40))
 def test_lines_shuffled_and_repeated(name: str, order: list[int], tmp_path: Path) -> None:
     lines = READERS[name][0].splitlines()
