@@ -29,6 +29,7 @@ def test_a_running_fabric_is_reported_as_it_is(softib):  # noqa: F811
     assert sorted(lines("running.lfts")) == sorted(lines("planned.lfts")) != []
 
 
+@pytest.mark.slow
 def test_a_pulled_link_is_found(softib):  # noqa: F811
     softib.start("one.yaml")
     assert said(softib, "diff", "one", "one.yaml")["equal"]

@@ -66,6 +66,7 @@ def test_files_stand_for_an_engine_not_beside_tables(flawed, tmp_path):
     assert json.loads(softib("check", flawed, "--json", "-u", tmp_path / "absent").out or "{}") == {}
 
 
+@pytest.mark.slow
 def test_a_running_manager_takes_the_files(flawed, tmp_path, running):  # noqa: F811
     """``up`` has the options of report, check and route; its manager writes the tables that route makes with the files."""
     softib("route", flawed, "--guid-files", tmp_path / "guids")

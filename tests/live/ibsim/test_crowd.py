@@ -206,6 +206,7 @@ def victim(s: Crowd, folder: Path, rng: random.Random, node: list[str], ping: st
     return Program(s, folder, rng.choice(KINDS), node[20 + rng.randrange(12)], *command)
 
 
+@pytest.mark.slow
 def test_clients_that_are_killed_disturb_nobody(crowd, stock, tmp_path):
     plays(crowd, stock, tmp_path, times=3, kills=30)
     assert wait_for(lambda: not crowd.server.clients and not crowd.umads.files), "the dead are forgotten"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,30 +69,45 @@ def text_of(record: np.ndarray) -> tuple[str, int, int, int, int]:
 
 @pytest.mark.parametrize("which", FILES)
 def test_tables_and_groups_are_opensms(which, stock, own_library, tmp_path):  # noqa: F811
+    """OpenSM numbers partitions without a P_Key anew at each sweep (osm_prtn_config.c: a counter that goes on), so only a bring-up
+    of one sweep can be compared; on a slow machine it sometimes takes two."""
+    assert any(are_opensms(which, stock, own_library, made) for made in folders(tmp_path))
+
+
+def folders(parent: Path) -> Iterator[Path]:
+    for name in "abcd":
+        (parent / name).mkdir()
+        yield parent / name
+
+
+def are_opensms(which: str, stock, own_library, folder: Path) -> bool:  # noqa: F811
+    """False: OpenSM swept more than once."""
     fabric = generate("fat-tree", radix=4, levels=2)
     cas = fabric.node_base[fabric.cas] + 1
     text = FILES[which].format(*(hex(int(fabric.port_guid[p])) for p in cas[1:]))
-    path = tmp_path / "partitions.conf"
+    path = folder / "partitions.conf"
     path.write_text(text)
     ours = Asked(generate("fat-tree", radix=4, levels=2), partitions=tuple(parse_partitions(text)))
     s = UmadServing(fabric, own_library)
     try:
         env = {
             **s.environment(fabric.node_name(int(fabric.cas[0]))),
-            "OSM_CACHE_DIR": str(tmp_path),
-            "OSM_TMP_DIR": str(tmp_path),
+            "OSM_CACHE_DIR": str(folder),
+            "OSM_TMP_DIR": str(folder),
         }
-        log = tmp_path / "log"
+        log = folder / "log"
         words = [stock("opensm"), "-P", str(path), "-f", str(log), "-d2"]
         manager = subprocess.Popen(
-            words, env=env, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            words, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 60)
-            _, said = run(tmp_path, env, stock("saquery"), "-g")
+            _, said = run(folder, env, stock("saquery"), "-g")
         finally:
             manager.kill()
             manager.wait()
+        if len(re.findall("SUBNET UP|Errors during init", log.read_text(errors="replace"))) > 1:
+            return False
         for port in cas.tolist():
             theirs = table(fabric, port)
             assert theirs and table(ours.fabric, port) == theirs, fabric.port_name(port)
@@ -99,5 +116,6 @@ def test_tables_and_groups_are_opensms(which, stock, own_library, tmp_path):  # 
             assert {k & 0x7FFF for k in table(ours.fabric, leaf)} == {k & 0x7FFF for k in table(fabric, leaf)}
         _, records = ours.ask(sa.MCMemberRecord, trusted=False)
         assert {text_of(r) for r in records} == groups_of(said)
+        return True
     finally:
         s.stop()

@@ -95,7 +95,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("sm", ["internal", "external"])
+@pytest.mark.parametrize("sm", ["internal", pytest.param("external", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["small", pytest.param("big", marks=pytest.mark.slow)])
 def test_every_record_of_every_kind(kind, sm, softib, stock):
     a = Attached(softib, kind, sm, stock)
@@ -127,7 +127,7 @@ def test_every_record_of_every_kind(kind, sm, softib, stock):
     assert records(a.ask("SMIR"), "SMInfoRecord") == 1 and "IsSM ports" in a.ask("-s")
 
 
-@pytest.mark.parametrize("sm", ["internal", "external"])
+@pytest.mark.parametrize("sm", ["internal", pytest.param("external", marks=pytest.mark.slow)])
 def test_what_programs_told_the_administrator(sm, softib, stock):
     """A member, a subscription and a service of a program are listed, and the multicast tables lead to it."""
     a = Attached(softib, "small", sm, stock)

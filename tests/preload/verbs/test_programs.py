@@ -89,6 +89,7 @@ def test_perftest_over_rdma_cm(apps, stock, line):
     perftest(apps, stock, line, "-R", address=apps.address(A), tcp=False)
 
 
+@pytest.mark.slow
 def test_rping_and_the_like(apps, stock):
     ip = apps.address(A)
     server, client = apps.pair((stock("rping"), "-s", "-a", ip, "-C", "5", "-V"), (stock("rping"), "-c", "-a", ip, "-C", "5",
@@ -107,6 +108,7 @@ def test_rping_and_the_like(apps, stock):
     assert "64k_lat" in client, "sizes with the data verified"
 
 
+@pytest.mark.slow
 def test_mckey(apps, stock):
     """Multicast: joined at the SA, forwarded by the switches, replicated."""
     group = ("-m", "239.1.2.3")

@@ -22,6 +22,7 @@ import pytest
 
 from softib.preload import build
 from tests.preload.verbs.engine_programs import HERE, VERBS, compiled
+from tests.scratch import scratch
 
 EXPLORED = ("-include", str(HERE / "explore.h"), "-ffunction-sections")
 LIBRARY = (
@@ -51,7 +52,7 @@ def objects() -> list[Path]:
 
 
 def linked(parts: list[Path]) -> Path:
-    to = Path(tempfile.mkdtemp(prefix="softib-engine-")) / "protocols"
+    to = scratch("softib-engine-") / "protocols"
     cc = build.compiler()
     assert cc is not None
     done = subprocess.run([*cc.split(), "-Wl,--gc-sections", "-o", str(to), *map(str, parts), "-lpthread", "-lm"],

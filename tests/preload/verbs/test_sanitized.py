@@ -60,6 +60,7 @@ def pair(apps, sanitized, stock, line: str) -> None:
     assert not sanitized.output()
 
 
+@pytest.mark.slow
 def test_it_would_speak(apps, sanitized):
     """The sanitizer is in the program: it answers."""
     done = subprocess.run(apps.on(A, *sanitized.arguments("ibv_devices", ASAN_OPTIONS="help=1")), env=apps.env,
@@ -67,16 +68,19 @@ def test_it_would_speak(apps, sanitized):
     assert "Available flags for AddressSanitizer" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_perftest(apps, sanitized, stock):
     pair(apps, sanitized, stock, PAIRS[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", PAIRS[1:])
+@pytest.mark.slow
 def test_perftest_all(apps, sanitized, stock, line):
     pair(apps, sanitized, stock, line)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_rdma_cm(apps, sanitized, stock):
     ip = apps.address(A)
@@ -90,6 +94,7 @@ def test_rdma_cm(apps, sanitized, stock):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+@pytest.mark.slow
 def test_the_suite(apps, sanitized, tmp_path):
     """All of rdma-core's own tests."""
     folder = suite_in(tmp_path)

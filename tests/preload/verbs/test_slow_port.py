@@ -129,6 +129,7 @@ def test_packets_for_a_blocked_port_die_at_the_head_of_the_queue(slow, stock):
     slow("fault", "clear")
 
 
+@pytest.mark.slow
 def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     """Who grants credits that it does not have (``--overrun``) lets everything come, and loses it: the switch sends and waits for
     nothing, the host counts (IBA 16.1.3.5, 16.1.4), each OverrunErrors update periods in a row once more (14.2.5.6)."""
@@ -148,6 +149,7 @@ def test_packets_for_a_buffer_that_overruns_are_lost_in_it(slow, stock):
     slow("fault", "clear")
 
 
+@pytest.mark.slow
 def test_packets_that_bit_errors_corrupt_are_counted_where_they_arrive(slow, stock):
     """PortRcvErrors and PortLocalPhysicalErrors of the two ends of the bad cable (IBA 16.1.3.5, 16.1.4.1), as many as the column
     ``port_loss`` makes expect, and nowhere else; what LocalPhyErrors of them in a row are, is not reached at this rate."""

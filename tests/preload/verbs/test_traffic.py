@@ -103,6 +103,7 @@ def running(fabric, stock, seconds: int):
     return one, two
 
 
+@pytest.mark.slow
 def test_traffic_goes_on_when_the_manager_finds_another_path(cut, stock):
     route = subprocess.run(cut.on(B, "ibtracert", lid(cut, B), lid(cut, A)), env=cut.env, capture_output=True, text=True,
                            check=True).stdout  # fmt: skip
@@ -137,6 +138,7 @@ def test_a_pulled_cable_ends_the_connection_and_raises_events(cut, stock):
         stop(watch)
 
 
+@pytest.mark.slow
 def test_bit_errors_cost_retransmissions(cut, stock):
     """A cable beyond what RS-FEC corrects: everything arrives, but more packets leave than the data needs, and later."""
     topology = subprocess.run(cut.on(B, "iblinkinfo", "-l"), env=cut.env, capture_output=True, text=True).stdout
