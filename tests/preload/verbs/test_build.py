@@ -31,13 +31,17 @@ def complaints(cc: str, *flags: str) -> str:
         return "".join(done)
 
 
-@pytest.mark.parametrize("cc", [c for c in COMPILERS if shutil.which(c)])
+@pytest.mark.parametrize(
+    "cc", [pytest.param(c, marks=() if c == "gcc" else pytest.mark.slow) for c in COMPILERS if shutil.which(c)]
+)
 def test_no_compiler_warns(cc):
     assert complaints(cc, "-fsyntax-only") == ""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cc", [c for c in COMPILERS if shutil.which(c)])
+@pytest.mark.parametrize(
+    "cc", [pytest.param(c, marks=() if c == "gcc" else pytest.mark.slow) for c in COMPILERS if shutil.which(c)]
+)
 def test_no_compiler_warns_when_it_optimises(cc):
     assert complaints(cc, "-O3", "-c", "-o", "/dev/null") == ""
 
