@@ -94,6 +94,9 @@ def script_of(blocks: list[Block]) -> str:
     lines = [
         "set -o pipefail",
         "block=start",
+        # Each $! as it comes: bash forgets jobs that end before `jobs -p`, but `wait PID` still knows how they ended.
+        "background= newest=",
+        """trap '[ "${!:-}" = "$newest" ] || { newest=$!; background="$background $!"; }' DEBUG""",
         """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "$BASH_COMMAND" >> failed' ERR""",
     ]
     for block in blocks:
@@ -109,5 +112,5 @@ def script_of(blocks: list[Block]) -> str:
             lines += ["cc -x c -c -o /dev/null - << 'END OF BLOCK'", block.text.rstrip("\n"), "END OF BLOCK"]
         else:
             lines.append(block.text.rstrip("\n"))
-            lines.append("for job in $(jobs -p); do wait $job; done")
+            lines.append("for job in $background; do wait $job; done; background=")
     return "\n".join(lines) + "\n"
