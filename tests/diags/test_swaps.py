@@ -158,6 +158,7 @@ def irregular(rng: np.random.Generator, spines_too: bool) -> Fabric:
     return fabric
 
 
+@pytest.mark.slow
 def test_unnamed_leaves_without_regular_ports_show_a_swap_by_the_spines_ports() -> None:
     fabric = irregular(np.random.default_rng(1), spines_too=False)
     assert check(fabric) == []
@@ -171,6 +172,7 @@ def test_unnamed_leaves_without_regular_ports_show_a_swap_by_the_spines_ports() 
     }
 
 
+@pytest.mark.slow
 def test_unnamed_switches_without_regular_ports_show_uneven_spines() -> None:
     """Which of the two parallel cables is the wrong one, nothing tells."""
     fabric = irregular(np.random.default_rng(1), spines_too=True)

@@ -36,6 +36,7 @@ def test_an_edited_callee_in_another_file_gives_its_new_result(filled):
     edit(filled, "low_kernels.py", "x * 3", "x * 2")
 
 
+@pytest.mark.slow
 def test_damaged_files_cost_compile_time_only(filled):
     for path in (filled / "cache").rglob("*.nb[ic]"):
         path.write_bytes(b"junk")
@@ -59,7 +60,7 @@ def test_no_room_is_one_line(filled):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["tables", "units"])
+@pytest.mark.parametrize("setting", ["tables", pytest.param("units", marks=pytest.mark.slow)])
 def test_one_accelerator_alone_gives_the_same(filled, setting):
     alone = {"SOFTIB_JIT": setting, "SOFTIB_CACHE_DIR": str(filled / setting)}
     assert run(filled, **alone) == BOTH

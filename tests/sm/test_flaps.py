@@ -97,7 +97,9 @@ def steps_of(settings: dict, before: bool) -> int:
     return steps
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["first-sweep", "later-sweep"])
+@pytest.mark.parametrize(
+    "first", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["first-sweep", "later-sweep"]
+)
 def test_a_link_that_comes_up_at_any_moment_of_a_sweep_becomes_active(first):
     """The link is down when the sweep begins (it fell just before: PortStateChange is set), and comes up after step n."""
     for n in range(steps_of({}, first) + 2):

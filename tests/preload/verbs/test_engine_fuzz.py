@@ -13,7 +13,7 @@ def fuzz(folder, sanitizer, seed, seconds):
     assert posted > 500 and received > 100 and lives > 20, counts
 
 
-@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+@pytest.mark.parametrize("sanitizer", ["address", pytest.param("thread", marks=pytest.mark.slow)])
 def test_a_second(folder, sanitizer):
     fuzz(folder, sanitizer, 1, 1)
 
