@@ -23,8 +23,8 @@ def fabric(apps):
 
 def files(fabric: Applications) -> set[str]:
     """Everything of the fabric and of its programs, but what stays for each host as long as the fabric does: its tree of
-    ``/sys`` and its seat."""
-    return {str(p) for p in fabric.folder.rglob("*") if "/hosts" not in str(p) and "/seats" not in str(p)}
+    ``/sys`` and the locks of its ports."""
+    return {str(p) for p in fabric.folder.rglob("*") if "/hosts" not in str(p) and "/port_locks" not in str(p)}
 
 
 def kills(fabric: Applications, rounds: int, seed: int, limit_s: float) -> dict[str, int]:
