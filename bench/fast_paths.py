@@ -146,44 +146,50 @@ def rounds(name: str, general: Callable[[], float], fast: Callable[[], float]) -
     print(f"{name:44}{min(a):12.1f}{min(b):12.1f}{min(a) / min(b):8.1f}x", flush=True)
 
 
+def answered(router: Any, ready: selectors.BaseSelector, read: Callable[[], object], pumps: bool) -> Callable[[], int]:
+    """Serves what is there, by the pump or in Python, and says how many requests that were."""
+
+    def serve() -> int:
+        ready.select()
+        router.pumps = router.alone = pumps
+        before = router.answered
+        read()
+        return int(router.answered - before)
+
+    return serve
+
+
 def ibsim_pump() -> None:
     """A client of ibsim that asks, waits and asks again: one call for many requests against Python for each."""
-    from softib.live.clock import clock_ps
     from softib.live.ibsim.client import Client
+    from softib.live.ibsim.server import IbsimServer
+    from softib.live.ibsim.sockets import UnixSockets
 
     with routed() as (router, port, frame):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         client = Client(1, port, ours, None, None, "bench", 0)
         router.join(client)
         client.wait_up_to(50)
+        server = IbsimServer(router, UnixSockets(f"softib-fast-paths-{os.getpid()}"))
         ready = selectors.DefaultSelector()
         ready.register(ours, selectors.EVENT_READ)
-
-        def python() -> int:
-            ready.select()
-            n = client.receive(router.frames)
-            router.handle(client, n, clock_ps())
-            return n
-
-        def pump() -> int:
-            ready.select()
-            return router.pump(client, True, clock_ps())
-
+        general, fast = (answered(router, ready, lambda: server.serve(client), pumps) for pumps in (False, True))
         rounds(
-            "ibsim client, a request", lambda: ping_pong(theirs, frame, python), lambda: ping_pong(theirs, frame, pump)
+            "ibsim client, a request", lambda: ping_pong(theirs, frame, general), lambda: ping_pong(theirs, frame, fast)
         )
+        server.close()
 
 
 def umad_pump() -> None:
     """The same for a program under our own library."""
-    from softib.live.ibsim.kernels import RECEIVED
     from softib.live.umad.agents import Agent
     from softib.live.umad.file import UmadFile
     from softib.live.umad.requests import UmadRequests
 
     with routed() as (router, port, frame):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        file = UmadFile(router.fabric, 1, port, ours, "bench", 0, lambda: requests.beside)
+        selector = selectors.DefaultSelector()
+        file = UmadFile(router.fabric, 1, port, ours, "bench", 0, selector, lambda: requests.ancillary)
         requests = UmadRequests(router, {1: file})
         router.join(file)
         requests.adopt(file)
@@ -193,18 +199,9 @@ def umad_pump() -> None:
         message[28:30], message[64:] = 255, frame[32:]
         ready = selectors.DefaultSelector()
         ready.register(ours, selectors.EVENT_READ)
-
-        def serve(pumps: bool) -> Callable[[], int]:
-            def work() -> int:
-                ready.select()
-                router.pumps = router.alone = pumps
-                requests.read(file)
-                return int(router.counts[RECEIVED]) if pumps else 1
-
-            return work
-
-        rounds("umad program, a request", lambda: ping_pong(theirs, message, serve(False)),
-               lambda: ping_pong(theirs, message, serve(True)))  # fmt: skip
+        general, fast = (answered(router, ready, lambda: requests.read(file), pumps) for pumps in (False, True))
+        rounds("umad program, a request", lambda: ping_pong(theirs, message, general),
+               lambda: ping_pong(theirs, message, fast))  # fmt: skip
 
 
 def one_vl() -> None:
