@@ -1,0 +1,137 @@
+"""What traffic is, for every layer: messages as columns.
+
+A workload makes one :class:`Messages`; the static, the fluid and the packet layer take it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError
+
+__all__ = ["NO_LIMIT", "PATH_SL", "Messages", "Opcode", "Transport", "messages"]
+
+PATH_SL = -1
+"""Of ``sl``: the SL of the path record, where a manager gave one, else 0."""
+NO_LIMIT = 0.0
+"""Of ``rate_gbps``: as fast as the port sends."""
+MAX_MESSAGE = 1 << 31
+"""Largest message of RC, UC and UD queue pairs (IBA 9.4.4)."""
+
+
+class Opcode(IntEnum):
+    """What a work request asks for (IBA 10.8.3.1)."""
+
+    WRITE, SEND, READ, ATOMIC = range(4)
+
+
+class Transport(IntEnum):
+    """Service of the queue pair (IBA 9.2.1): reliable connection, unreliable connection, unreliable datagram."""
+
+    RC, UC, UD = range(3)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """``n`` messages. ``src`` and ``dst`` are rows of the end ports of :func:`softib.sim.ends.end_ports` (CA ports ascending by LID,
+    then port 0 of switches).
+
+    ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before this time. ``qp`` int32: messages
+    of one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows; all of them have its ``dst`` (UD: any).
+    ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15). ``path_bits``
+    uint8: added to the destination's base LID (LMC). ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
+    ``job`` int32: whose it is.
+
+    Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
+    waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
+    """
+
+    src: np.ndarray
+    dst: np.ndarray
+    size: np.ndarray
+    start_ps: np.ndarray
+    qp: np.ndarray
+    opcode: np.ndarray
+    transport: np.ndarray
+    sl: np.ndarray
+    path_bits: np.ndarray
+    rate_gbps: np.ndarray
+    job: np.ndarray
+    delay_ps: np.ndarray
+    first: np.ndarray
+    needs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def check(self, ends: int) -> None:
+        """Raise :class:`InputError`, one line, for the first message that cannot be: an end port that is not there, a size
+        below 1 or beyond 2 GiB, a time below 0, an SL over 15, a queue pair with two ends, a dependency on itself or on nothing."""
+        rules = (
+            ((self.src < 0) | (self.src >= ends), f"has a source that the fabric has not ({ends:,} end ports)"),
+            ((self.dst < 0) | (self.dst >= ends), f"has a destination that the fabric has not ({ends:,} end ports)"),
+            (self.size < 1, "has no octet; sizes are 1 and more"),
+            (self.size > MAX_MESSAGE, "is larger than 2 GiB, the most that a queue pair sends at once"),
+            ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
+            ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
+            (~(self.rate_gbps >= 0), "has a negative rate"),
+        )
+        for wrong, what in rules:
+            if wrong.any():
+                raise InputError(f"message {int(np.argmax(wrong))} {what}")
+        self._check_qps()
+        self._check_needs()
+
+    def _check_qps(self) -> None:
+        order = np.argsort(self.qp, kind="stable")
+        one = (self.qp[order][1:] == self.qp[order][:-1]) if len(order) else np.zeros(0, bool)
+        connected = self.transport[order][1:] != Transport.UD
+        for column, what in ((self.src, "two sources"), (self.dst, "two destinations")):
+            wrong = one & (column[order][1:] != column[order][:-1]) & (connected | (column is self.src))
+            if wrong.any():
+                raise InputError(f"queue pair {int(self.qp[order][1:][wrong][0])} has {what}")
+
+    def _check_needs(self) -> None:
+        n = len(self)
+        if len(self.first) != n + 1 or self.first[0] != 0 or self.first[-1] != len(self.needs):
+            raise InputError("the dependencies do not fit the messages: first has a row for each message and one more")
+        owner = np.repeat(np.arange(n), np.diff(self.first))
+        wrong = (self.needs < 0) | (self.needs >= n) | (self.needs == owner)
+        if wrong.any():
+            raise InputError(
+                f"message {int(owner[np.argmax(wrong)])} waits for itself or for a message that is not there"
+            )
+
+
+def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
+    """:class:`Messages` of arrays or numbers (each becomes a column); what is left out: WRITEs of RC from time 0 on, a queue
+    pair for each pair of ends, no dependencies."""
+    src, dst = np.broadcast_arrays(np.asarray(src, np.int32), np.asarray(dst, np.int32))
+    n = len(src)
+    if "qp" not in columns:
+        pairs = src.astype(np.int64) << 32 | dst.astype(np.int64)
+        columns["qp"] = np.unique(pairs, return_inverse=True)[1]
+    defaults = {"start_ps": 0, "opcode": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
+                "delay_ps": 0}  # fmt: skip
+    unknown = set(columns) - {f.name for f in fields(Messages)}
+    if unknown:
+        raise InputError(f"messages have no column {min(unknown)!r}")
+    made = {
+        name: np.ascontiguousarray(np.broadcast_to(np.asarray(columns.get(name, defaults.get(name, size))), n), dtype)
+        for name, dtype in _DTYPES.items()
+    }
+    first = columns.get("first", np.zeros(n + 1, np.int64))
+    needs = columns.get("needs", np.zeros(0, np.int64))
+    return Messages(
+        src.copy(), dst.copy(), **made, first=np.asarray(first, np.int64), needs=np.asarray(needs, np.int64)
+    )
+
+
+_DTYPES: dict[str, Any] = {
+    "size": np.int64, "start_ps": np.int64, "qp": np.int32, "opcode": np.uint8, "transport": np.uint8, "sl": np.int8,
+    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64,
+}  # fmt: skip
