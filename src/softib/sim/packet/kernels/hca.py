@@ -38,6 +38,7 @@ from softib.sim.packet.tables import (
     INLINE,
     LAST_OF_MESSAGE,
     LEVEL,
+    M_LID,
     M_OPCODE,
     M_PACKETS,
     M_POSTED,
@@ -74,7 +75,6 @@ from softib.sim.packet.tables import (
     TIMED,
     TIMEOUT,
     TIMER,
-    TO_LID,
     UNACKED,
     WAKE,
     WHAT,
@@ -170,7 +170,7 @@ def pass_turn(s, port, vl, row, stream, stays):
     last = s.vl[row, RING] - 1
     if last == stream:
         s.vl[row, RING] = 0
-        if s.vl[row, CONTROL] == 0:
+        if s.more[row, CONTROL] == 0:
             s.port[port, READY] &= ~(np.int64(1) << vl)
         return
     following = s.qp[q, RESPONSE_NEXT if stream & 1 else RING_NEXT]
@@ -247,7 +247,7 @@ def send_request(n, s, port, vl, row, stream, now):
     s.packet[k, QP] = stream
     s.packet[k, PSN] = psn
     s.packet[k, OCTETS] = octets
-    s.packet[k, DLID] = s.qp[q, TO_LID]
+    s.packet[k, DLID] = s.message[m, M_LID]
     s.packet[k, LEVEL] = s.qp[q, SL]
     s.packet[k, WHAT] = READ_REQUEST if asks else DATA
     flags = np.int64(0)

@@ -4,6 +4,7 @@
 import numpy as np
 
 from softib.jit import inner, kernel
+from softib.sim.packet.kernels.cache import touch
 from softib.sim.packet.kernels.congestion import slower_no_more
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import activate
@@ -120,11 +121,14 @@ def run(n, s, until, most):
             return np.int64(GROW)
         if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
             return np.int64(DONE)
+        fresh = s.reg[HEAP_N] == 0
         if not advance(s):
             if s.reg[IN_NETWORK] > 0:
                 return np.int64(STUCK)
             if s.reg[TIMER_N] == 0:
                 return np.int64(STUCK)
+        if fresh:
+            touch(n, s)
         heap = s.heap
         n_of = HEAP_N
         if s.reg[HEAP_N] == 0 or (

@@ -192,11 +192,11 @@ def control(n, s, port, q, what, psn, dlid, vl):
     s.packet[k, WHAT] = what
     s.packet[k, FLAGS] = 0
     row = port * n.opt[OPT_VLS] + vl
-    if s.vl[row, CONTROL]:
-        s.packet[s.vl[row, LAST_CONTROL], NEXT] = k
+    if s.more[row, CONTROL]:
+        s.packet[s.more[row, LAST_CONTROL], NEXT] = k
     else:
-        s.vl[row, CONTROL] = k
-    s.vl[row, LAST_CONTROL] = k
+        s.more[row, CONTROL] = k
+    s.more[row, LAST_CONTROL] = k
     s.port[port, READY] |= np.int64(1) << vl
     return port
 
