@@ -178,6 +178,17 @@ def pass_turn(s, port, vl, row, stream, stays):
 
 
 @inner
+def leave_ring(s, port, vl, row, stream):
+    """Take the stream out of the ring, wherever its turn is."""
+    last = s.vl[row, RING]
+    while first_stream(s, row) != stream:
+        s.vl[row, RING] = first_stream(s, row) + 1
+    pass_turn(s, port, vl, row, stream, False)
+    if s.vl[row, RING] and last != stream + 1:
+        s.vl[row, RING] = last
+
+
+@inner
 def not_before(n, s, q):
     """When the queue pair may send its next request, -1 while it must wait for something else: a message to be posted, a READ to
     end."""

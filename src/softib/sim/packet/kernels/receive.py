@@ -12,7 +12,7 @@ from softib.jit import inner
 from softib.sim.packet.kernels.congestion import backward, forward_notice
 from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, push_timer, word
-from softib.sim.packet.kernels.hca import ACK_OCTETS, READ_OP, activate, join_ring
+from softib.sim.packet.kernels.hca import ACK_OCTETS, READ_OP, activate, join_ring, leave_ring
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.pools import free_packet, new_packet
 from softib.sim.packet.kernels.work import arrived, completed
@@ -50,6 +50,7 @@ from softib.sim.packet.tables import (
     NEXT_PSN,
     OCTETS,
     OPT_VLS,
+    OUT_VL,
     PROGRESS,
     PSN,
     QP,
@@ -246,19 +247,30 @@ def go_back(n, s, q, now):
 
 
 @inner
+def give_up(n, s, port, q):
+    """The retries are exceeded: the queue pair is in error, and what it has not completed never will be."""
+    if s.qp[q, IN_RING]:
+        vl = s.qp[q, OUT_VL]
+        leave_ring(s, port, vl, port * n.opt[OPT_VLS] + vl, 2 * q)
+    s.reg[LEFT] -= s.qp[q, END_MESSAGE] - s.qp[q, DONE_MESSAGE]
+    s.qp[q, END_MESSAGE] = s.qp[q, DONE_MESSAGE]
+    s.qp[q, CURRENT_MESSAGE] = s.qp[q, DONE_MESSAGE]
+    s.qp[q, TIMED] = 0
+
+
+@inner
 def timeout(n, s, port, q, now):
     """Nothing was acknowledged for the ACK timeout: send again, a limited number of times (IBA 9.7.6.1.3). Returns a port to look at."""
-    if s.qp[q, ACKED] >= s.qp[q, NEXT_PSN] and s.qp[q, CURRENT_MESSAGE] == s.qp[q, DONE_MESSAGE]:
+    if s.qp[q, ACKED] >= s.qp[q, NEXT_PSN]:
         s.qp[q, TIMED] = 0
         return np.int64(-1)
     due = s.qp[q, PROGRESS] + n.opt[TIMEOUT]
-    if due > now or s.qp[q, IN_RING]:
-        push_timer(s, max(due, now + n.opt[TIMEOUT] // 4), word(port, TIMER, q))
+    if due > now:
+        push_timer(s, due, word(port, TIMER, q))
         return np.int64(-1)
     s.qp[q, TRIES] += 1
     if s.qp[q, TRIES] > n.opt[RETRIES]:
-        s.reg[LEFT] -= s.qp[q, END_MESSAGE] - s.qp[q, DONE_MESSAGE]
-        s.qp[q, END_MESSAGE] = s.qp[q, CURRENT_MESSAGE] = s.qp[q, DONE_MESSAGE]
+        give_up(n, s, port, q)
         return np.int64(-1)
     push_timer(s, now + n.opt[TIMEOUT], word(port, TIMER, q))
     return go_back(n, s, q, now)
