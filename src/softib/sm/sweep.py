@@ -21,18 +21,22 @@ from softib.sm.discovery import Discovery
 from softib.sm.election import Election
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
+from softib.sm.qos_mgr import QosManager, needs_qos
+from softib.sm.qos_options import QosConfig
 from softib.sm.report import SweepReport
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
+from softib.sm.stores import Stores
 
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
+    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "qos", "multicast", "ports", "arm",
+    "activate",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
 ``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
-``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
+``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``multicast``
 programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``activate`` take the links up."""
 
 
@@ -42,21 +46,24 @@ class Sweep:
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
-    ``store`` and ``groups`` outlive the sweep: what switches hold.
+    ``stores`` and ``groups`` outlive the sweep: what devices hold.
     """
 
     def __init__(
-        self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election,
+        self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
-        self.store = store
+        self.stores, self.store = stores, stores.lft
         self.database, self.report = Database(), SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
         self._pkeys: PkeyManager | None = None
+        self._qos: QosManager | None = None
+        self._reset = np.zeros(0, np.int64)
+        """Switches that hold nothing of what was written to them."""
         self.stale = False
         self._discovery = Discovery(self.database, self.queue, self.report, config, master)
         self._tables = np.zeros((0, 64), np.uint8)
@@ -65,7 +72,7 @@ class Sweep:
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self._discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
-            "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
+            "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
         }  # fmt: skip
 
     def enter(self, phase: str) -> None:
@@ -97,6 +104,9 @@ class Sweep:
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
         self._count_subnet()
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
+        if self.config.qos is not None:
+            self._qos = QosManager(db, self.config.qos, self._wanted)
+            self._qos.set_high_limit(self._wanted)
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
 
     def _reregister(self) -> np.ndarray:
@@ -114,9 +124,11 @@ class Sweep:
 
     def _send_tables(self) -> None:
         assert self.graph is not None and self.routing is not None
-        for node in self.graph.switch_node.tolist():
-            if self.store.known(self.database, node) is None:
-                self.groups.forget_switch(int(self.database.node_guid[node]))
+        self._reset = np.array(
+            [n for n in self.graph.switch_node if self.store.known(self.database, int(n)) is None], np.int64
+        )
+        for node in self._reset.tolist():
+            self.groups.forget_switch(int(self.database.node_guid[node]))
         self._tables = ucast_mgr.queue_blocks(self.database, self.queue, self.graph, self.routing.lft, self.store)
 
     def _tops(self) -> None:
@@ -136,6 +148,22 @@ class Sweep:
         if self._pkeys is not None:
             self._pkeys.queue_tables(self.queue)
             self.report.notes += self._pkeys.notes
+
+    def _program_qos(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        if self._qos is None and needs_qos(self.routing):
+            self._qos = QosManager(self.database, QosConfig(), self._wanted)
+            self.report.notes.append(
+                f"{self.routing.engine} gives paths SLs: SLtoVL and VL arbitration tables are programmed"
+            )
+        if self._qos is not None:
+            self._qos.queue(self.queue, self.stores.qos, self._fresh(), self.graph, self.routing)
+
+    def _fresh(self) -> np.ndarray:
+        """bool[ports]: ports that came up anew, and those of switches that were reset."""
+        db = self.database
+        fresh: np.ndarray = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
+        return fresh
 
     def _multicast(self) -> None:
         assert self.subnet is not None
@@ -196,6 +224,10 @@ class Sweep:
                 self.groups.forget_switch(int(db.node_guid[node]))
         elif attr == SmpAttr.PKEY_TABLE:
             tags = np.unique(db.port_node[tags])
+        elif phase == "qos":
+            tags = np.unique(db.port_node[tags])
+            for node in tags.tolist():
+                self.stores.qos.forget(int(db.node_guid[node]))
         self._discovery.lost(attr, tags, why)
 
     # -- the end --
