@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
+from softib.sm.ar_options import AR_OPTIONS
+from softib.sm.congestion_options import CC_OPTIONS
 from softib.sm.qos_options import QOS_OPTIONS
 
 __all__ = ["OPTIONS", "read_options", "read_value"]
@@ -71,6 +73,9 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "no_clients_rereg": ("no_clients_rereg", _truth),
     "qos": ("qos", _truth),
     **QOS_OPTIONS,
+    "congestion_control": ("congestion_control", _truth),
+    **CC_OPTIONS,
+    **AR_OPTIONS,
 }
 """OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
 PLAIN = ("(null)", "null", "")
@@ -93,7 +98,9 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
         if key not in OPTIONS:
             unused.append(key)
             continue
-        found[OPTIONS[key][0]] = read_value(key, value, f"{name}:{number}: {key}")
+        ours, new = OPTIONS[key][0], read_value(key, value, f"{name}:{number}: {key}")
+        # A line for each SL: they add up.
+        found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
     return found, unused
 
 

@@ -18,8 +18,9 @@ from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
 from softib.sm.qos_options import DROP, KINDS, QosConfig, QosTables
+from softib.sm.table_store import TableStore
 
-__all__ = ["QosManager", "QosStore", "needs_qos"]
+__all__ = ["QosManager", "needs_qos"]
 
 P = PortInfo
 BLOCK = 32
@@ -31,18 +32,6 @@ DATA = 64
 def needs_qos(routing: Routing) -> bool:
     """Does the engine give paths SLs, or SLs VLs?"""
     return routing.path_sl is not None or routing.sl2vl is not None
-
-
-class QosStore:
-    """What each device holds by what we wrote: (NodeGUID, portnum, attribute, modifier) → the attribute. It outlives a sweep."""
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[int, int, int, int], bytes] = {}
-
-    def forget(self, guid: int) -> None:
-        """Nothing is known of this device any more."""
-        for key in [k for k in self.held if k[0] == guid]:
-            del self.held[key]
 
 
 def image_of_vls(vls: np.ndarray) -> np.ndarray:
@@ -89,25 +78,13 @@ class QosManager:
     # -- requests --
 
     def queue(
-        self, queue: RequestQueue, store: QosStore, fresh: np.ndarray, graph: SwitchGraph, routing: Routing
+        self, queue: RequestQueue, store: TableStore, fresh: np.ndarray, graph: SwitchGraph, routing: Routing
     ) -> None:
         """Put a Set for each table that is not held yet; ``fresh`` bool[ports]: whatever was written there is lost. Tags are ports."""
         for attr, rows, modifier, data in (self._vl_arb(), self._sl2vl(graph, routing)):
-            keep = self._changed(int(attr), rows, modifier, data, store, fresh)
+            keep = store.changed(self.db, int(attr), rows, modifier, data, fresh)
             rows, modifier, data = rows[keep], modifier[keep], data[keep]
             queue.set(attr, self.db.port_route[rows], rows.astype(np.int64), modifier, data)
-
-    def _changed(
-        self, attr: int, rows: np.ndarray, modifier: np.ndarray, data: np.ndarray, store: QosStore, fresh: np.ndarray
-    ) -> np.ndarray:
-        guid = self.db.node_guid[self.db.port_node[rows]].tolist()
-        number, new = self.db.port_num[rows].tolist(), fresh[rows].tolist()
-        keep, held = np.zeros(len(rows), bool), store.held
-        for i, (g, n, m) in enumerate(zip(guid, number, modifier.tolist(), strict=True)):
-            key, image = (g, n, attr, m), data[i].tobytes()
-            if new[i] or held.get(key) != image:
-                keep[i], held[key] = True, image
-        return keep
 
     def _vl_arb(self) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
         """Blocks of the low and the high table, as far as the port has entries."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from softib.sm.qos_mgr import QosStore
+from softib.sm.ar_mgr import ArStore
+from softib.sm.table_store import TableStore
 from softib.sm.ucast_mgr import LftStore
 
 __all__ = ["Stores"]
@@ -15,9 +16,13 @@ class Stores:
     """One store a kind of table."""
 
     lft: LftStore = field(default_factory=LftStore)
-    qos: QosStore = field(default_factory=QosStore)
+    qos: TableStore = field(default_factory=TableStore)
+    congestion: TableStore = field(default_factory=TableStore)
+    ar: ArStore = field(default_factory=ArStore)
 
     def clear(self) -> None:
         """Another manager writes the tables from now on, or has written them."""
         self.lft.tables.clear()
-        self.qos.held.clear()
+        self.qos.clear()
+        self.congestion.clear()
+        self.ar.clear()

@@ -198,6 +198,7 @@ class SubnetManager:
 
     def _enter(self, now_ps: int, phase: str) -> None:
         self.phase, self._phase_since = phase, now_ps
+        self.transactor.window = self._sweep.window(phase)
         self._sweep.enter(phase)
         self.graph, self.routing = self._sweep.graph or self.graph, self._sweep.routing or self.routing
 
@@ -240,6 +241,7 @@ class SubnetManager:
 
     def _run(self, now_ps: int, task: str) -> None:
         self.phase, self._phase_since = task, now_ps
+        self.transactor.window = self.config.window
         db, work, sa_manager = self.database, self._light_sweep, self.sa_manager
         self._queue = queue = RequestQueue(db.routes, self.config.mkey)
         if task == "control":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
 
@@ -43,6 +43,8 @@ class _Sm(Part):
     data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = None
     seed: Annotated[StrictInt, Field(ge=0)] | None = None
     qos: StrictBool | None = None
+    congestion_control: StrictBool | None = None
+    adaptive_routing: Literal["free", "bounded", "off", False] | None = None
 
 
 QOS_KEYS = tuple(
@@ -51,8 +53,20 @@ QOS_KEYS = tuple(
     for name in ("high_limit", "vlarb_high", "vlarb_low", "sl2vl")
 )
 """OpenSM's names of QoS options; their values are written as in its options file."""
+CC_KEYS = (
+    "cc_key", "cc_max_outstanding_mads", "cc_cct",
+    *(f"cc_sw_cong_setting_{name}" for name in (
+        "control_map", "victim_mask", "credit_mask", "threshold", "packet_size", "credit_starvation_threshold",
+        "credit_starvation_return_delay", "marking_rate",
+    )),
+    *(f"cc_ca_cong_setting_{name}" for name in (
+        "port_control", "control_map", "ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min",
+    )),
+)  # fmt: skip
+"""Likewise, of congestion control."""
+AR_KEYS = ("ar_sl_mask", "ar_transport_mask")
 Written = StrictStr | StrictInt
-_OPTIONS: dict[str, Any] = dict.fromkeys(QOS_KEYS, (Written | None, None))
+_OPTIONS: dict[str, Any] = dict.fromkeys((*QOS_KEYS, *CC_KEYS, *AR_KEYS), (Written | None, None))
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 
 
