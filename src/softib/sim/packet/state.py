@@ -22,6 +22,8 @@ __all__ = ["build_state", "grow"]
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
 """Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
+FIRST_ROWS, ROWS_A_SENDER = 1024, 8
+"""Rows of each pool before it grows."""
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
 
@@ -157,7 +159,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     fs = net.port[:, t.FS]
     reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min(initial=1000)))
     reg[t.LEFT] = len(m)
-    start_rows = 1024 + 8 * len(np.unique(q[:, t.SRC]))
+    start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
     pools = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         rows = start_rows + (len(m) if name == "event" else 0)
@@ -186,7 +188,7 @@ def grow(s: Any) -> Any:
     changed: dict[str, np.ndarray] = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         pool = getattr(s, name)
-        if s.reg[spare] >= len(pool) // 4:
+        if s.reg[spare] >= max(len(pool) // 4, 2 * t.MARGIN):
             continue
         rows = 2 * len(pool)
         if rows > MOST_ROWS:

@@ -159,3 +159,5 @@ WRAP, WINDOW = 4095, 2048
 """FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""
 DONE, MORE, STUCK, GROW, LATE = range(5)
 """What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over."""
+MARGIN = 64
+"""Rows that one event may take of each pool."""

@@ -33,6 +33,7 @@ from softib.sim.packet.tables import (
     M_QP,
     M_SIZE,
     M_START,
+    MARGIN,
     MORE,
     NEXT_IN,
     NOW,
@@ -48,9 +49,6 @@ from softib.sim.packet.tables import (
     TIMER,
     TIMER_N,
 )  # fmt: skip
-
-MARGIN = 64
-"""Rows that one event may take of each pool."""
 
 
 @inner
