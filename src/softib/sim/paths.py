@@ -148,13 +148,13 @@ class Plane:
         source, target = (m.dst, m.src) if turned.all() else (m.src, m.dst)
         if turned.any() and not turned.all():
             source, target = np.where(turned, m.dst, m.src), np.where(turned, m.src, m.dst)
-        port, lid, mask = self._end_columns
+        port, lid, mask = self.end_columns
         dlid = lid[target] + (m.path_bits & mask[target]) if m.path_bits.any() else lid[target]
         return Sends(port[source], port[target], dlid, self.sl_of(m))
 
     @cached_property
-    def _end_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Port, base LID and mask of the path bits of each end port (int64)."""
+    def end_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Port row, base LID and mask of the path bits of each end port (int64)."""
         f, ends = self.fabric, self.ends.astype(np.int64)
         return ends, f.lid[ends].astype(np.int64), (1 << f.lmc[ends].astype(np.int64)) - 1
 

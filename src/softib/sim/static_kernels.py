@@ -155,3 +155,46 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
             for j in range(n):
                 loads[path[j]] += w
     return lost
+
+
+@kernel
+def step_of(first, to, left, step, ready):
+    """Longest chain of dependencies before each message in ``step``; ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]`` is how many i waits
+    for (0 at the end, but in circles). Returns how many messages are in no circle and behind none."""
+    n = 0
+    for i in range(len(left)):
+        if left[i] == 0:
+            ready[n] = i
+            n += 1
+    at = 0
+    while at < n:
+        i = ready[at]
+        at += 1
+        for e in range(first[i], first[i + 1]):
+            k = to[e]
+            step[k] = max(step[k], step[i] + 1)
+            left[k] -= 1
+            if left[k] == 0:
+                ready[n] = k
+                n += 1
+    return n
+
+
+@kernel
+def busiest_share(first, channel, link, order, bounds, octets, octet_ps, loads, took):
+    """``took[i]`` at least the ps that the busiest link of message i's path needs for the ``octets`` of all messages of its step. Messages of step
+    k are ``order[bounds[k]:bounds[k + 1]]``; ``loads`` are zeros by link, and so again afterwards."""
+    for k in range(len(bounds) - 1):
+        for r in range(bounds[k], bounds[k + 1]):
+            i = order[r]
+            for e in range(first[i], first[i + 1]):
+                loads[link[channel[e]]] += octets[i]
+        for r in range(bounds[k], bounds[k + 1]):
+            i = order[r]
+            for e in range(first[i], first[i + 1]):
+                c = link[channel[e]]
+                took[i] = max(took[i], loads[c] * octet_ps[c])
+        for r in range(bounds[k], bounds[k + 1]):
+            i = order[r]
+            for e in range(first[i], first[i + 1]):
+                loads[link[channel[e]]] = 0.0

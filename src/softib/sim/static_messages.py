@@ -1,0 +1,115 @@
+"""The static layer for messages: each takes as long as the fullest channel of its path needs for all that is put on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.outcome import NEVER, Outcome
+from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["run"]
+
+
+def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | None = None) -> Outcome:
+    """Times from bottleneck loads, without a clock.
+
+    Messages that wait for none are the first **step**, those that wait for messages of step k at most are step k + 1. All of a step are
+    there at once: a message ends when the busiest link of its path has sent the octets of all messages of its step, its own queue pair's
+    others among them. ``valid`` where all messages of each step begin at one time. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
+    :class:`InputError` where a message cannot be.
+    """
+    plane = fabric if isinstance(fabric, Plane) else Plane(fabric, path_sl)
+    messages.check(len(plane.ends))
+    laid = plane.lay(messages)
+    step, endless = _steps(messages)
+    able = (laid.why == 0) & ~endless
+    took = _times(plane, messages, laid, step, able)
+    began, arrived, completed = _clock(messages, laid, step, able, took)
+    together = all(len(np.unique(began[(step == k) & able])) <= 1 for k in range(int(step.max(initial=0)) + 1))
+    why = (
+        ()
+        if together
+        else ("messages of one step begin at several times: the static layer adds them up as if at once",)
+    )
+    notes = [f"{int((laid.why == w).sum())} messages have no path: {WHY[w]}" for w in np.unique(laid.why).tolist() if w]
+    if endless.any():
+        notes.append(f"{int(endless.sum())} messages never began: what they wait for never happened")
+    return Outcome(
+        "static", began, arrived, completed, int(np.maximum(arrived, completed).max(initial=0)),
+        plane.count(messages, laid, arrived >= 0), valid=together, why_not=why, notes=tuple(notes),
+        work={"flows": int(able.sum()), "steps": int(step.max(initial=-1)) + 1},
+    )  # fmt: skip
+
+
+def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
+    """``(step, endless)`` of each message; ``endless``: it waits for itself in a circle."""
+    from softib.sim.static_kernels import step_of
+
+    n = len(m)
+    waits = np.repeat(np.arange(n), np.diff(m.first))
+    order = np.argsort(m.needs, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(m.needs, minlength=n))])
+    step, left = np.zeros(n, np.int64), np.diff(m.first)
+    step_of(first, waits[order], left, step, np.empty(n, np.int64))
+    return step, left > 0
+
+
+def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray) -> np.ndarray:
+    """ps from the begin of each message to its last octet's departure (float64)."""
+    from softib.sim.static_kernels import busiest_share
+
+    octets = np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
+    link_of, link = np.unique(laid.port >> 4, return_inverse=True)  # VLs of one port share its rate
+    gbps = plane.gbps[link_of]
+    own = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
+    alone = np.diff(laid.first) == 0
+    own = np.where(alone, np.minimum(own, max(float(plane.gbps.max(initial=0.0)), 1.0)), own)
+    took = octets * 8000.0 / own
+    order = np.argsort(step, kind="stable")
+    bounds = np.searchsorted(step[order], np.arange(int(step.max(initial=0)) + 2))
+    busiest_share(
+        laid.first,
+        laid.channel,
+        link,
+        order,
+        bounds,
+        octets,
+        8000.0 / np.maximum(gbps, 1e-12),
+        np.zeros(len(gbps)),
+        took,
+    )
+    return took
+
+
+def _clock(
+    m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray, took: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """When messages begin, arrive and complete, step after step."""
+    n = len(m)
+    began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
+    owner = np.repeat(np.arange(n), np.diff(m.first))
+    own = m.src[owner] == m.src[m.needs]
+    read, connected = m.opcode == Opcode.READ, m.transport == Transport.RC
+    forth, back = laid.delay_ps + laid.adapter_ps, laid.back_ps + laid.adapter_ps // 2
+    request = np.where(read, laid.back_ps + laid.adapter_ps, 0)
+    alive = able.copy()
+    edge_step = step[owner]
+    for k in range(int(step.max(initial=-1)) + 1):
+        edges = np.flatnonzero(edge_step == k)
+        ready = np.zeros(n, np.int64)
+        when = np.where(own[edges], completed[m.needs[edges]], arrived[m.needs[edges]])
+        np.maximum.at(ready, owner[edges], when)
+        alive[owner[edges][when < 0]] = False
+        rows = np.flatnonzero((step == k) & alive)
+        began[rows] = np.maximum(m.start_ps[rows], ready[rows] + m.delay_ps[rows])
+        left = began[rows] + request[rows] + np.ceil(took[rows] - 1e-6).astype(np.int64)
+        arrived[rows] = left + forth[rows]
+        answered = np.where(connected[rows], arrived[rows] + back[rows], left)
+        completed[rows] = np.where(read[rows], arrived[rows], answered)
+    return began, arrived, completed
