@@ -181,7 +181,7 @@ def step_of(first, to, left, step, ready):
 
 
 @kernel
-def busiest_share(first, channel, link, order, bounds, octets, octet_ps, loads, took):
+def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
     """``took[i]`` at least the ps that the busiest link of message i's path needs for the ``octets`` of all messages of its step. Messages of step
     k are ``order[bounds[k]:bounds[k + 1]]``; ``loads`` are zeros by link, and so again afterwards."""
     for k in range(len(bounds) - 1):
@@ -193,7 +193,7 @@ def busiest_share(first, channel, link, order, bounds, octets, octet_ps, loads, 
             i = order[r]
             for e in range(first[i], first[i + 1]):
                 c = link[channel[e]]
-                took[i] = max(took[i], loads[c] * octet_ps[c])
+                took[i] = max(took[i], loads[c] * ps_per_byte[c])
         for r in range(bounds[k], bounds[k + 1]):
             i = order[r]
             for e in range(first[i], first[i + 1]):

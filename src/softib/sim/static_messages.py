@@ -67,10 +67,10 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
     octets = np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
     link_of, link = np.unique(laid.port >> 4, return_inverse=True)  # VLs of one port share its rate
     gbps = plane.gbps[link_of]
-    own = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
+    limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
     alone = np.diff(laid.first) == 0
-    own = np.where(alone, np.minimum(own, max(float(plane.gbps.max(initial=0.0)), 1.0)), own)
-    took = octets * 8000.0 / own
+    limit = np.where(alone, np.minimum(limit, max(float(plane.gbps.max(initial=0.0)), 1.0)), limit)
+    took = octets * 8000.0 / limit
     order = np.argsort(step, kind="stable")
     bounds = np.searchsorted(step[order], np.arange(int(step.max(initial=0)) + 2))
     busiest_share(
@@ -94,7 +94,7 @@ def _clock(
     n = len(m)
     began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
     owner = np.repeat(np.arange(n), np.diff(m.first))
-    own = m.src[owner] == m.src[m.needs]
+    of_sender = m.src[owner] == m.src[m.needs]
     read, connected = m.opcode == Opcode.READ, m.transport == Transport.RC
     forth, back = laid.delay_ps + laid.adapter_ps, laid.back_ps + laid.adapter_ps // 2
     request = np.where(read, laid.back_ps + laid.adapter_ps, 0)
@@ -103,7 +103,7 @@ def _clock(
     for k in range(int(step.max(initial=-1)) + 1):
         edges = np.flatnonzero(edge_step == k)
         ready = np.zeros(n, np.int64)
-        when = np.where(own[edges], completed[m.needs[edges]], arrived[m.needs[edges]])
+        when = np.where(of_sender[edges], completed[m.needs[edges]], arrived[m.needs[edges]])
         np.maximum.at(ready, owner[edges], when)
         alive[owner[edges][when < 0]] = False
         rows = np.flatnonzero((step == k) & alive)
