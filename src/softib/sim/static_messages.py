@@ -31,7 +31,7 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     able = (laid.why == 0) & ~endless
     took = _times(plane, messages, laid, step, able)
     began, arrived, completed = _clock(messages, laid, step, able, took)
-    together = all(len(np.unique(began[(step == k) & able])) <= 1 for k in range(int(step.max(initial=0)) + 1))
+    together = _together(step, began)
     why = (
         ()
         if together
@@ -91,25 +91,24 @@ def _clock(
     m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray, took: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """When messages begin, arrive and complete, step after step."""
+    from softib.sim.static_kernels import Delays, follow_steps
+
     n = len(m)
-    began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
-    owner = np.repeat(np.arange(n), np.diff(m.first))
-    of_sender = m.src[owner] == m.src[m.needs]
     read, connected = m.opcode == Opcode.READ, m.transport == Transport.RC
     forth, back = laid.delay_ps + laid.adapter_ps, laid.back_ps + laid.adapter_ps // 2
     request = np.where(read, laid.back_ps + laid.adapter_ps, 0)
-    alive = able.copy()
-    edge_step = step[owner]
-    for k in range(int(step.max(initial=-1)) + 1):
-        edges = np.flatnonzero(edge_step == k)
-        ready = np.zeros(n, np.int64)
-        when = np.where(of_sender[edges], completed[m.needs[edges]], arrived[m.needs[edges]])
-        np.maximum.at(ready, owner[edges], when)
-        alive[owner[edges][when < 0]] = False
-        rows = np.flatnonzero((step == k) & alive)
-        began[rows] = np.maximum(m.start_ps[rows], ready[rows] + m.delay_ps[rows])
-        left = began[rows] + request[rows] + np.ceil(took[rows] - 1e-6).astype(np.int64)
-        arrived[rows] = left + forth[rows]
-        answered = np.where(connected[rows], arrived[rows] + back[rows], left)
-        completed[rows] = np.where(read[rows], arrived[rows], answered)
+    answer = np.where(read, 0, np.where(connected, back, -forth))  # from arrival to completion
+    sends = np.where(able, np.ceil(took - 1e-6), NEVER).astype(np.int64)
+    began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
+    order = np.argsort(step, kind="stable")
+    delays = Delays(m.start_ps, m.delay_ps, request, sends, forth, answer)
+    follow_steps(order, m.first, m.needs, m.src, delays, began, arrived, completed)
     return began, arrived, completed
+
+
+def _together(step: np.ndarray, began: np.ndarray) -> bool:
+    """Do the messages of each step that begin at all begin at one time?"""
+    rows = np.flatnonzero(began >= 0)
+    order = rows[np.lexsort((began[rows], step[rows]))]
+    same = step[order][1:] == step[order][:-1]
+    return not (same & (began[order][1:] != began[order][:-1])).any()
