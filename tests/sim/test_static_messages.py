@@ -36,7 +36,8 @@ def test_a_link_sends_the_octets_of_all(tree):
     found = static.run(tree, m)
     rate = float(next(g for g in oracle.link_rates(tree).values() if g))
     total = sum(oracle.octets(int(s)) for s in m.size) * 8000 / rate
-    assert np.ptp(found.arrived_ps) == 0 and found.arrived_ps[0] > total
+    assert np.ptp(found.arrived_ps) < 100_000, "but for their last packets into memory"
+    assert (found.arrived_ps - total < 1_500_000).all() and (found.arrived_ps > total).all()
 
 
 def test_steps_follow_each_other(tree):
@@ -59,11 +60,8 @@ def test_messages_at_several_times_are_beyond_it(tree):
 
 def test_a_read_comes_back(tree):
     found = static.run(tree, messages([0], [9], 4096, opcode=Opcode.READ))
-    assert (
-        found.completed_ps[0]
-        == found.arrived_ps[0]
-        == fluid.run(tree, messages([0], [9], 4096, opcode=Opcode.READ)).arrived_ps[0]
-    )
+    other = fluid.run(tree, messages([0], [9], 4096, opcode=Opcode.READ))
+    assert found.arrived_ps[0] == other.arrived_ps[0] and found.completed_ps[0] == other.completed_ps[0]
 
 
 def _host(fabric, row):

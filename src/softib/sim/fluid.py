@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.messages import Messages, Opcode
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
 
@@ -74,15 +74,13 @@ class _State:
         self.round = Round(i4(n), i4(n), i4(channels), i8(4))
         octets = wire_octets(m, packets_of(m, laid.mtu))
         read = m.opcode == Opcode.READ
-        kind = np.where(read, 1, np.where(m.transport == Transport.RC, 0, 2))
-        forth = laid.delay_ps + laid.adapter_ps
-        back = np.where(read, laid.back_ps + laid.adapter_ps, laid.back_ps + laid.adapter_ps // 2)
+        timing = plane.timing(m, laid)
         awaited = np.diff(m.first) + (laid.why != 0) * (1 << 40)
         qp_next, follows = _queue_pairs(m)
         awaited[follows] += 1
         self.traffic = Traffic(
-            octets, i8(n), i4(n), m.start_ps.copy(), m.delay_ps, forth, back, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
-            awaited, i8(n), qp_next, kind.astype(np.int32), i4(n), i4(n, -1), i8(n),
+            octets, i8(n), i4(n), m.start_ps.copy(), m.delay_ps, timing.request_ps, timing.forth_ps, timing.answer_ps, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
+            awaited, i8(n), qp_next, read.astype(np.int32), i4(n), i4(n, -1), i8(n),
         )  # fmt: skip
         self.waits = Waits(*_dependents(m))
         self.clock = Clock(i8(6))
@@ -100,7 +98,7 @@ class _State:
         numbers[JUDGING] = judge
         ready = np.flatnonzero(t.awaited == 0)
         t.state[ready] = QUEUED_STATE
-        begin = np.maximum(t.start[ready], t.delay[ready]) + np.where(t.kind[ready] == 1, t.back[ready], 0)
+        begin = np.maximum(t.start[ready], t.delay[ready]) + t.request[ready]
         order = np.lexsort((ready, begin))
         numbers[QUEUED] = load_events(t, ready[order], begin[order])
         n = len(t.left)

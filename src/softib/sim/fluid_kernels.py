@@ -12,10 +12,10 @@ from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refil
 from softib.sim.validity_kernels import judge
 
 Traffic = table(
-    "Traffic", "left last state start delay forth back began ended arrived completed awaited ready qp_next kind queue position key"
+    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready qp_next kind queue position key"
 )  # fmt: skip
-"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``forth``: ps of the
-path there, ``back``: ps until the sender knows, the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
+"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
+``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
 waited for was there), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps."""
 Waits = table("Waits", "first to completion")
 """Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
@@ -24,8 +24,8 @@ Clock = table("Clock", "numbers")
 
 QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING = range(6)
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
-PLAIN, READ, UNCONNECTED = range(3)
-"""Kinds: the sender knows by an acknowledgement; by the data itself; as soon as it has sent."""
+PLAIN, READ = range(2)
+"""Kinds: the requester sends the data, or the responder."""
 FOREVER = np.int64(1) << np.int64(62)
 
 
@@ -110,7 +110,7 @@ def release(tr, ck, i, when):
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         begin = max(tr.start[i], tr.ready[i] + tr.delay[i])
-        schedule(tr, ck, i, begin + (tr.back[i] if tr.kind[i] == READ else 0))
+        schedule(tr, ck, i, begin + tr.request[i])
         tr.state[i] = QUEUED_STATE
 
 
@@ -126,7 +126,7 @@ def next_of_queue_pair(tr, ck, i, when):
             if tr.kind[k] == READ and tr.kind[i] == READ:  # its request went while the data of the one before came
                 schedule(tr, ck, k, max(begin, when))
             else:
-                schedule(tr, ck, k, begin + (tr.back[k] if tr.kind[k] == READ else 0))
+                schedule(tr, ck, k, begin + tr.request[k])
             tr.state[k] = QUEUED_STATE
 
 
@@ -139,7 +139,7 @@ def finish(fl, li, ro, tr, ws, ck, i, now):
     take(fl, li, ro, i)
     ck.numbers[FINISHED] += 1
     arrived = now + tr.forth[i]
-    completed = now if tr.kind[i] == UNCONNECTED else arrived if tr.kind[i] == READ else arrived + tr.back[i]
+    completed = arrived + tr.answer[i]
     tr.arrived[i] = arrived
     tr.completed[i] = completed
     k = tr.qp_next[i]
@@ -153,7 +153,7 @@ def finish(fl, li, ro, tr, ws, ck, i, now):
 def begin(fl, li, ro, tr, ck, i, now):
     """The flow of message i begins; a READ's request left one path earlier."""
     tr.state[i] = SENDS
-    tr.began[i] = now - (tr.back[i] if tr.kind[i] == READ else 0)
+    tr.began[i] = now - tr.request[i]
     tr.last[i] = now
     put(fl, li, ro, i)
     k = tr.qp_next[i]

@@ -71,7 +71,7 @@ def shift_phases(
     phase(n, 1, size).check(len(plane.ends))
     took, most = np.zeros(len(which), np.int64), np.ones(len(which), np.int64)
     unsure = np.ones(len(which), np.uint8)
-    routes = _routes(plane, n, which)
+    routes = _routes(plane, n, which, size)
     if routes is not None:
         _by_loads(plane, routes, size, which, (took, unsure, most), progress)
     rows = np.flatnonzero(unsure)
@@ -115,7 +115,7 @@ def _mtu(plane: Plane) -> int:
     return int(used[0]) if len(used) and (used == used[0]).all() else 0
 
 
-def _routes(plane: Plane, n: int, which: np.ndarray) -> Any:
+def _routes(plane: Plane, n: int, which: np.ndarray, size: int) -> Any:
     """The table of paths of the first ``n`` hosts, or None where loads do not tell: hosts without a switch, links of several MTUs or VLs, SLs
     by pair, pairs without a path, more paths than there is room for."""
     from softib.sim.phase_kernels import Filling, Routes, fill_all, fill_shifts
@@ -141,5 +141,14 @@ def _routes(plane: Plane, n: int, which: np.ndarray) -> Any:
         if info[2] <= hops:
             break
         hops = int(info[2])
-    adapter, link = plane.adapter_ps[port], plane.hop_ps[port]
-    return Routes(switch_of, channels, delay, link + adapter + adapter // 2, link, plane.gbps[port], plane.gbps)
+    link = plane.hop_ps[port]
+    return Routes(switch_of, channels, delay, link, link, plane.gbps[port], plane.gbps, _tail(plane, size))
+
+
+def _tail(plane: Plane, size: int) -> np.ndarray:
+    """``tail_ps`` of :data:`~softib.sim.phase_kernels.Routes` for WRITEs of ``size`` bytes: those of one whose path takes no time."""
+    from softib.sim.paths import Laid
+
+    zero, none = np.zeros(2, np.int64), np.zeros(0, np.int64)
+    timing = plane.timing(phase(2, 1, size), Laid(none, none, none, zero, zero, np.full(2, _mtu(plane)), zero, none))
+    return np.cumsum([timing.forth_ps[0], timing.answer_ps[0]])

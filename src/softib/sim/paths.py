@@ -14,9 +14,11 @@ from softib.iba.rates import MTU_BYTES
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
 from softib.sim.static_network import port_gbps
+from softib.sim.timing import Timing, profile_of, timing_of
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.sim.packet.profiles import DeviceProfile
 
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
@@ -43,7 +45,7 @@ WHY = {
 class Laid:
     """Paths of messages: ``channel[first[i]:first[i + 1]]``; ``port`` int64 (16 × egress port + VL) by channel.
 
-    ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters; ``adapter_ps`` what the two adapters take. ``mtu`` octets; ``why``:
+    ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu`` octets; ``why``:
     0, or a key of :data:`WHY`: no path, and no channel. ``answers`` int64[ports, 4]: what acknowledgements and READs' requests add to data out and in,
     packets out and in. READs go from the destination to the source: ``delay_ps`` is the response's.
     """
@@ -53,7 +55,6 @@ class Laid:
     port: np.ndarray
     delay_ps: np.ndarray
     back_ps: np.ndarray
-    adapter_ps: np.ndarray
     mtu: np.ndarray
     why: np.ndarray
     answers: np.ndarray
@@ -129,9 +130,13 @@ class Plane:
         return (np.where(of_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
 
     @cached_property
-    def adapter_ps(self) -> np.ndarray:
-        """What a pair of adapters takes from memory to memory, by the speed of the sender's port (int64[ports])."""
-        return np.array([700, *(s.adapter_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
+    def profile(self) -> DeviceProfile:
+        """Figures of the adapters."""
+        return profile_of(self.fabric)
+
+    def timing(self, m: Messages, laid: Laid) -> Timing:
+        """What messages take beside their octets."""
+        return timing_of(self.profile, m, laid)
 
     def sl_of(self, m: Messages) -> np.ndarray:
         """SL of each message (int64), the path record's where it states none."""
@@ -158,10 +163,6 @@ class Plane:
         """Port row, base LID and mask of the path bits of each end port (int64)."""
         f, ends = self.fabric, self.ends.astype(np.int64)
         return ends, f.lid[ends].astype(np.int64), (1 << f.lmc[ends].astype(np.int64)) - 1
-
-    @cached_property
-    def _end_adapter_ps(self) -> np.ndarray:
-        return self.adapter_ps[self.ends]
 
     def lay(self, m: Messages) -> Laid:
         """Paths of ``m``, which passed :meth:`~softib.sim.messages.Messages.check`; of the same messages once."""
@@ -191,8 +192,7 @@ class Plane:
         counted = np.zeros((self.fabric.sizes.ports, 4), np.int64)
         small = np.where(m.transport == Transport.RC, ACK_DWORDS[m.opcode], 0)
         follow_back(self.table, self.sends(m, back=True), small, path, info, back, why, counted)
-        adapter = self._end_adapter_ps[m.src]
-        return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, adapter, mtu, why, counted)
+        return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, mtu, why, counted)
 
     def count(self, m: Messages, laid: Laid, arrived: np.ndarray) -> np.ndarray:
         """Counters (:data:`softib.fabric.columns.COUNTERS`) by port of what ``arrived`` (bool by message) put on each link:

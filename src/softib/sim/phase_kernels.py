@@ -12,9 +12,9 @@ import numpy as np
 from softib.jit import kernel, table
 from softib.sim.path_kernels import follow
 
-Routes = table("Routes", "switch_of channels delay_ps head_ps link_ps head_gbps gbps")
-"""By host: ``switch_of`` (row of the tables of paths), ``head_ps`` (its adapters, there and for the acknowledgement, and its link), ``link_ps``,
-``head_gbps``. ``channels`` int32[switches, hosts, hops]: egress ports from a switch to a host, -1: no more; ``delay_ps`` int32[switches, hosts] of
+Routes = table("Routes", "switch_of channels delay_ps head_ps link_ps head_gbps gbps tail_ps")
+"""By host: ``switch_of`` (row of the tables of paths), ``head_ps`` (its adapter and its link), ``link_ps``,
+``head_gbps``. ``tail_ps``: from the last packet's coming until it is in memory, and until the sender knows, but for the path back. ``channels`` int32[switches, hosts, hops]: egress ports from a switch to a host, -1: no more; ``delay_ps`` int32[switches, hosts] of
 these. ``gbps`` by port."""
 
 
@@ -102,7 +102,7 @@ def add_shift(ro, k, loads, touched):
 
 @kernel
 def longest_delay(ro, k, loads, least, both):
-    """``both[0]``: the longest delay, there and back, of a flow of shift k; ``both[1]``: of one whose share is the ``least``."""
+    """``both[0]``: the longest delay, there and until all know, of a flow of shift k; ``both[1]``: of one whose share is the ``least``."""
     n, hops = len(ro.switch_of), ro.channels.shape[2]
     limit = least * (1 + 1e-12)
     both[0], both[1] = 0, 0
@@ -111,7 +111,8 @@ def longest_delay(ro, k, loads, least, both):
         if b >= n:
             b -= n
         s = ro.switch_of[i]
-        delay = ro.delay_ps[s, b] + ro.delay_ps[ro.switch_of[b], i] + ro.head_ps[i] + ro.link_ps[b]
+        back = ro.tail_ps[1] + ro.delay_ps[ro.switch_of[b], i] + ro.link_ps[b]
+        delay = ro.head_ps[i] + ro.delay_ps[s, b] + max(ro.tail_ps[0], back)
         both[0] = max(both[0], delay)
         if delay > both[1]:
             held = ro.head_gbps[i] <= limit

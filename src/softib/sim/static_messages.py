@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
 
@@ -30,7 +30,7 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     step, endless = _steps(messages)
     able = (laid.why == 0) & ~endless
     took = _times(plane, messages, laid, step, able)
-    began, arrived, completed = _clock(messages, laid, step, able, took)
+    began, arrived, completed = _clock(plane, messages, laid, step, able, took)
     together = _together(step, began)
     why = (
         ()
@@ -88,20 +88,16 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
 
 
 def _clock(
-    m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray, took: np.ndarray
+    plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray, took: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """When messages begin, arrive and complete, step after step."""
     from softib.sim.static_kernels import Delays, follow_steps
 
-    n = len(m)
-    read, connected = m.opcode == Opcode.READ, m.transport == Transport.RC
-    forth, back = laid.delay_ps + laid.adapter_ps, laid.back_ps + laid.adapter_ps // 2
-    request = np.where(read, laid.back_ps + laid.adapter_ps, 0)
-    answer = np.where(read, 0, np.where(connected, back, -forth))  # from arrival to completion
+    n, timing = len(m), plane.timing(m, laid)
     sends = np.where(able, np.ceil(took - 1e-6), NEVER).astype(np.int64)
     began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
     order = np.argsort(step, kind="stable")
-    delays = Delays(m.start_ps, m.delay_ps, request, sends, forth, answer)
+    delays = Delays(m.start_ps, m.delay_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
     follow_steps(order, m.first, m.needs, m.src, delays, began, arrived, completed)
     return began, arrived, completed
 
