@@ -9,14 +9,14 @@ import numpy as np
 
 from softib.jit import kernel, table
 from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refill, take, touch
-from softib.sim.validity_kernels import judge
+from softib.sim.validity_kernels import hand_on, judge, leave, meet
 
 Traffic = table(
-    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready qp_next kind queue position key"
+    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key"
 )  # fmt: skip
 """By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
 ``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
-waited for was there), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps."""
+waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps."""
 Waits = table("Waits", "first to completion")
 """Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
 Clock = table("Clock", "numbers")
@@ -104,34 +104,38 @@ def pop(tr, ck):
 
 
 @kernel
-def release(tr, ck, i, when):
-    """One thing that message i waited for is there at ``when``."""
-    tr.ready[i] = max(tr.ready[i], when)
+def posted_at(tr, i):
+    """When the program posts message i, all that it waits for being there."""
+    return max(tr.start[i], tr.ready[i] + tr.delay[i])
+
+
+@kernel
+def one_less(tr, ck, i):
+    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
-        begin = max(tr.start[i], tr.ready[i] + tr.delay[i])
-        schedule(tr, ck, i, begin + tr.request[i])
+        schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
         tr.state[i] = QUEUED_STATE
 
 
 @kernel
-def next_of_queue_pair(tr, ck, i, when):
-    """The queue pair of message i is free for the next one."""
-    k = tr.qp_next[i]
-    if k >= 0:
-        tr.start[k] = max(tr.start[k], when)
-        tr.awaited[k] -= 1
-        if tr.awaited[k] == 0:
-            begin = max(tr.start[k], tr.ready[k] + tr.delay[k])
-            if tr.kind[k] == READ and tr.kind[i] == READ:  # its request went while the data of the one before came
-                schedule(tr, ck, k, max(begin, when))
-            else:
-                schedule(tr, ck, k, begin + tr.request[k])
-            tr.state[k] = QUEUED_STATE
+def release(tr, ck, i, when):
+    """What message i waited for is there at ``when``."""
+    tr.ready[i] = max(tr.ready[i], when)
+    one_less(tr, ck, i)
 
 
 @kernel
-def finish(fl, li, ro, tr, ws, ck, i, now):
+def next_of_queue_pair(tr, ck, i, when):
+    """The queue pair of message i is free for the next one; the request of a READ behind a READ went while the data of that one came."""
+    k = tr.qp_next[i]
+    if k >= 0:
+        tr.free[k] = when - (tr.request[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
+        one_less(tr, ck, k)
+
+
+@kernel
+def finish(fl, li, ro, tr, ws, ck, do, i, now):
     """The last octet of message i left: when it arrives, when the sender knows, and who waited for either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
@@ -143,17 +147,20 @@ def finish(fl, li, ro, tr, ws, ck, i, now):
     tr.arrived[i] = arrived
     tr.completed[i] = completed
     k = tr.qp_next[i]
+    if k >= 0:
+        hand_on(do, i, k, False)
     if k >= 0 and not (tr.kind[i] == READ and tr.kind[k] != READ):
         next_of_queue_pair(tr, ck, i, now)
     for e in range(ws.first[i], ws.first[i + 1]):
+        hand_on(do, i, ws.to[e], ws.completion[e])
         release(tr, ck, ws.to[e], completed if ws.completion[e] else arrived)
 
 
 @kernel
 def begin(fl, li, ro, tr, ck, i, now):
-    """The flow of message i begins; a READ's request left one path earlier."""
+    """The flow of message i begins; it was posted before, where others of its queue pair came first."""
     tr.state[i] = SENDS
-    tr.began[i] = now - tr.request[i]
+    tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
     put(fl, li, ro, i)
     k = tr.qp_next[i]
@@ -196,13 +203,15 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
             i = pop(tr, ck)
             ck.numbers[EVENTS] += 1
             if tr.state[i] == SENDS:
-                finish(fl, li, ro, tr, ws, ck, i, now)
+                finish(fl, li, ro, tr, ws, ck, do, i, now)
+                leave(fl, do, i, tr.arrived[i])
                 tr.queue[len(tr.queue) - 1 - ended] = (
                     i  # the queue's other end is free: each message has one event at most
                 )
                 ended += 1
             else:
                 begin(fl, li, ro, tr, ck, i, now)
+                meet(fl, do, i, now + tr.forth[i])
                 enter(fl, ro, i)
         for k in range(ended):
             touch(fl, li, ro, tr.queue[len(tr.queue) - 1 - k])

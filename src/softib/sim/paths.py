@@ -136,7 +136,8 @@ class Plane:
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
         """What messages take beside their octets."""
-        return timing_of(self.profile, m, laid)
+        into = self.ends[np.where(m.opcode == Opcode.READ, m.src, m.dst)]
+        return timing_of(self.profile, m, laid, self.gbps[into])
 
     def sl_of(self, m: Messages) -> np.ndarray:
         """SL of each message (int64), the path record's where it states none."""

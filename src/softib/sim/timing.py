@@ -44,10 +44,11 @@ def profile_of(fabric: Fabric) -> DeviceProfile:
         return PROFILES["EDR"]
 
 
-def timing_of(profile: DeviceProfile, m: Messages, laid: Laid) -> Timing:
-    """:class:`Timing` of messages on their paths.
+def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray) -> Timing:
+    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data comes in.
 
-    A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half, the last packet into memory; the
+    A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half, the last packet into memory (behind the one before
+    it, if that is longer on its way into memory than the last is on the wire); the
     acknowledgement leaves ``ack_ns`` after the last packet came, takes the path back, and the program sees it ``cqe_ns`` later. A READ's
     request takes the path to the responder, an ATOMIC's response comes back.
     """
@@ -56,6 +57,8 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid) -> Timing:
     ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
     first = np.round((np.minimum(m.size, mtu) + HEADER) * ps_per_byte).astype(np.int64)
     last = np.round(((m.size - 1) % mtu + 1 + HEADER) * ps_per_byte).astype(np.int64)
+    short = ((m.size - 1) % mtu + 1 + HEADER) * 8000.0 / np.maximum(gbps, 1e-9)
+    last += np.where(m.size > mtu, np.maximum((mtu + HEADER) * ps_per_byte - short, 0), 0).astype(np.int64)
     read, atomic = m.opcode == Opcode.READ, m.opcode == Opcode.ATOMIC
     fetched = np.where(m.size > profile.inline_bytes, profile.fetch_ns * 1000 + first, 0)
     before = np.where(read, first, np.where(atomic, half, half + fetched))

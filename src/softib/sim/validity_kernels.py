@@ -1,12 +1,14 @@
 # mypy: ignore-errors
 """Where rates of flows cannot be what a lossless network with credits gives: docs/simulate.md has the rule.
 
-A flow whose bottleneck is an output port inside fills the buffers of every link before it (its **back-pressured** links). Fluid rates
-hold as long as
+A flow whose bottleneck is an output port of a switch fills the buffers of every link before it: these links are **back-pressured**. Fluid
+rates hold as long as
 
-* no other flow shares a back-pressured link, unless it has the same bottleneck (it would wait behind packets that wait: head-of-line
-  blocking), and
-* the links that meet at a back-pressured one, or at the bottleneck, bring equal rates: switches serve input ports in turn, not flows.
+* on a back-pressured link no flow is faster than one that waits there for a bottleneck further on: it would wait behind packets that wait
+  (head-of-line blocking);
+* the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal rates: switches serve input ports in turn,
+  not flows;
+* a message that comes behind another one over the same link finds that one's octets gone from it: fluid flows need no time along their path.
 """
 
 import numpy as np
@@ -14,14 +16,18 @@ import numpy as np
 from softib.jit import kernel, table
 from softib.sim.maxmin_kernels import MEMBERS, STAMP
 
-Doubt = table("Doubt", "found inside stamp tag held brings met least most shared")
-"""``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By channel: ``inside`` (1: a switch sends on it), the bottleneck ``tag`` of the flows that
-wait on it and how many these are (``held``), Gb/s that it ``brings``, the ``least`` and ``most`` that one of its inputs brings. By message:
-``shared``: it had others beside it at its bottleneck."""
+Doubt = table(
+    "Doubt", "found inside stamp slowest visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps"
+)
+"""``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By channel: ``inside`` (1: a switch sends on it), the
+``slowest`` Gb/s of a flow that waits on it for another, ``visited``, Gb/s that it ``brings`` to the port that is looked at, ``waits`` (whether a flow that it
+brings waits), ``tail_ps`` when the last octet of the last message came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had
+others with it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it, ``vague_ps``: how far its begin is unsure, because acknowledgements that it
+waited for, and those waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every second hop)."""
 
 BLOCKED, UNEVEN = 1, 2
 EVEN = 0.01
-"""Inputs that differ by less count as even."""
+"""Rates that differ by less count as even."""
 
 
 @kernel
@@ -32,93 +38,120 @@ def doubt_at(found, now, i, c, reason):
 
 
 @kernel
-def bottleneck_at(fl, i):
-    """Position of flow i's bottleneck on its path; 0 is its own link."""
+def bottleneck_entry(fl, i):
+    """Entry of flow i's path at which its bottleneck is; the first is its own link."""
     for e in range(fl.first[i], fl.first[i + 1]):
         if fl.channel[e] == fl.bottleneck[i]:
-            return e - fl.first[i]
-    return 0
+            return e
+    return fl.first[i]
 
 
 @kernel
 def judge(fl, li, ro, do, now):
     """Look at the flows that have new rates; ``do.found`` gets the first doubt."""
+    stamp = ro.numbers[STAMP]
     for k in range(ro.numbers[MEMBERS]):
         i = ro.members[k]
         if li.flows[fl.bottleneck[i]] > 1:
             do.shared[i] = 1
-    if hold(fl, li, ro, do, now):
-        for k in range(ro.numbers[MEMBERS]):
-            if not others_hold(fl, li, do, ro.members[k], now):
-                return
-        for k in range(ro.numbers[MEMBERS]):
-            if not even(fl, do, ro.members[k], ro.numbers[STAMP], now):
-                return
-
-
-@kernel
-def hold(fl, li, ro, do, now):
-    """Tag the back-pressured links of the round's flows; False where two bottlenecks press on one."""
-    stamp = ro.numbers[STAMP]
+        if do.inside[fl.bottleneck[i]]:
+            for e in range(fl.first[i], bottleneck_entry(fl, i)):
+                press(fl, li, do, fl.channel[e], stamp)
     for k in range(ro.numbers[MEMBERS]):
         i = ro.members[k]
-        b = fl.bottleneck[i]
-        if not do.inside[b]:
-            continue
-        for e in range(fl.first[i], fl.first[i] + bottleneck_at(fl, i)):
+        for e in range(fl.first[i], fl.first[i + 1]):
             u = fl.channel[e]
-            if do.stamp[u] != stamp:
-                do.stamp[u] = stamp
-                do.tag[u] = b
-                do.held[u] = 0
-                do.brings[u] = 0.0
-            if do.tag[u] != b:
+            if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
                 doubt_at(do.found, now, i, u, BLOCKED)
-                return False
-            do.held[u] += 1
-            do.brings[u] += fl.rate[i]
+                return
+    for k in range(ro.numbers[MEMBERS]):
+        i = ro.members[k]
+        if do.inside[fl.bottleneck[i]]:
+            for e in range(fl.first[i] + 1, bottleneck_entry(fl, i) + 1):
+                if not even(fl, li, do, fl.channel[e], i, stamp, now):
+                    return
+
+
+@kernel
+def press(fl, li, do, u, stamp):
+    """Link u is back-pressured: the slowest of the flows that wait on it for a bottleneck further on."""
+    if do.stamp[u] == stamp:
+        return
+    do.stamp[u] = stamp
+    do.slowest[u] = np.inf
+    at = li.head[u]
+    while at >= 0:
+        if waits_beyond(fl, do, at):
+            do.slowest[u] = min(do.slowest[u], fl.rate[fl.owner[at]])
+        at = fl.next[at]
+
+
+@kernel
+def waits_beyond(fl, do, entry):
+    """Has the flow of this entry its bottleneck at a port further on?"""
+    i = fl.owner[entry]
+    return do.inside[fl.bottleneck[i]] and bottleneck_entry(fl, i) > entry
+
+
+@kernel
+def even(fl, li, do, x, i, stamp, now):
+    """Do the inputs of port x that are back-pressured by it bring it equal rates? Each port is looked at once a round."""
+    if not do.inside[x] or do.visited[x] == stamp:
+        return True
+    do.visited[x] = stamp
+    at = li.head[x]
+    while at >= 0:
+        if at > fl.first[fl.owner[at]]:
+            u = fl.channel[at - 1]
+            do.brings[u] = 0.0
+            do.waits[u] = 0
+        at = fl.next[at]
+    at = li.head[x]
+    while at >= 0:
+        if at > fl.first[fl.owner[at]]:
+            u = fl.channel[at - 1]
+            do.brings[u] += fl.rate[fl.owner[at]]
+            if waits_beyond(fl, do, at - 1):
+                do.waits[u] = 1
+        at = fl.next[at]
+    least, most = np.inf, 0.0
+    at = li.head[x]
+    while at >= 0:
+        if at > fl.first[fl.owner[at]]:
+            u = fl.channel[at - 1]
+            if do.waits[u]:
+                least = min(least, do.brings[u])
+            most = max(most, do.brings[u])
+        at = fl.next[at]
+    if most > least * (1 + EVEN):
+        doubt_at(do.found, now, i, x, UNEVEN)
+        return False
     return True
 
 
 @kernel
-def others_hold(fl, li, do, i, now):
-    """Do all flows on the back-pressured links of flow i have its bottleneck?"""
-    b = fl.bottleneck[i]
-    if not do.inside[b]:
-        return True
-    for e in range(fl.first[i], fl.first[i] + bottleneck_at(fl, i)):
-        u = fl.channel[e]
-        if do.held[u] == li.flows[u]:
-            continue
-        do.held[u] = li.flows[u]
-        do.brings[u] = 0.0
-        at = li.head[u]
-        while at >= 0:
-            k = fl.owner[at]
-            do.brings[u] += fl.rate[k]
-            if fl.bottleneck[k] != b:
-                doubt_at(do.found, now, k, u, BLOCKED)
-                return False
-            at = fl.next[at]
-    return True
+def meet(fl, do, i, head_ps):
+    """Flow i begins, and its first octet comes to the end of its path at ``head_ps``: is the tail of another sender's message still on its
+    links?"""
+    first = fl.channel[fl.first[i]]
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        if do.inside[c] and do.tail_of[c] >= 0 and do.tail_of[c] != first:
+            do.overlap_ps[i] = max(do.overlap_ps[i], do.tail_ps[c] + do.vague_ps[i] - head_ps)
 
 
 @kernel
-def even(fl, do, i, stamp, now):
-    """Do the inputs that meet flow i's back-pressured links and its bottleneck bring equal rates?"""
-    if not do.inside[fl.bottleneck[i]]:
-        return True
-    for e in range(fl.first[i], fl.first[i] + bottleneck_at(fl, i)):
-        u, x = fl.channel[e], fl.channel[e + 1]
-        if not do.inside[x]:
-            continue
-        if do.met[x] != stamp:
-            do.met[x] = stamp
-            do.least[x] = np.inf
-            do.most[x] = 0.0
-        do.least[x] = min(do.least[x], do.brings[u])
-        do.most[x] = max(do.most[x], do.brings[u])
-        if do.most[x] - do.least[x] > EVEN * do.most[x]:
-            doubt_at(do.found, now, i, x, UNEVEN)
-            return False
-    return True
+def hand_on(do, i, k, by_completion):
+    """Message k begins because of message i: what is unsure of the one is of the other, and more where an acknowledgement stands between."""
+    do.vague_ps[k] = max(do.vague_ps[k], do.vague_ps[i] + (do.ack_ps[i] if by_completion else 0))
+
+
+@kernel
+def leave(fl, do, i, tail_ps):
+    """The last octet of flow i comes to the end of its path at ``tail_ps``."""
+    first = fl.channel[fl.first[i]]
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        if tail_ps >= do.tail_ps[c]:
+            do.tail_ps[c] = tail_ps
+            do.tail_of[c] = first
