@@ -22,8 +22,9 @@ __all__ = ["run"]
 
 FEW_PACKETS = 20
 """A message of fewer packets that shares its bottleneck ends when its last packet's turn comes: up to 1/20 earlier than the fluid says."""
-MEETING = 0.04
-"""Share of a message's latency for which it may meet the tail of the message before it on a link: such meetings are no part of the model."""
+MEETING = 0.05
+"""Share of a message's latency (or size) up to which what the model leaves out may be: the tail of the message before on a link, other
+delays of paths, octets in buffers."""
 STEP = 1 << 17
 """Messages between two calls of ``progress``."""
 Progress = Callable[[int, int, int], None]
@@ -87,9 +88,11 @@ class _State:
         self.waits = Waits(*_dependents(m))
         self.clock = Clock(i8(6))
         inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
+        by_channel = (i8(channels, -1), f8(channels), i8(channels, -1), i8(channels, -1), f8(channels), i4(channels), i8(channels),
+                      i8(channels, -1))  # fmt: skip
         self.doubt = Doubt(
-            i8(4, -1), inside.astype(np.uint8), i8(channels, -1), f8(channels), i8(channels, -1), f8(channels), i4(channels),
-            i8(channels), i8(channels, -1), np.zeros(n, np.uint8), i8(n), i8(n), _ack_ps(plane, m, laid),
+            i8(4, -1), inside.astype(np.uint8), *by_channel, np.zeros(n, np.uint8), i8(n), i8(n), _ack_ps(plane, m, laid), i8(n, -1), i8(n),
+            timing.forth_ps, i8(channels), i8(channels), i8(n),
         )  # fmt: skip
 
     def run(self, progress: Progress | None, judge: bool) -> None:
@@ -212,10 +215,16 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
         else:
             what = "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows"
         lines.append(f"message {found[1]} {what.format(place)} (at {found[0] / 1e6:.3f} us)")
-    took = np.maximum(s.traffic.arrived - s.traffic.began, 1)
-    met = (s.doubt.overlap_ps > MEETING * took) & (s.traffic.arrived >= 0)
-    if met.any():
-        lines.append(f"{int(met.sum())} messages come to a link while the message before is still on its path there")
+    t, doubt = s.traffic, s.doubt
+    took = MEETING * np.maximum(t.arrived - t.began, 1)
+    buffers = doubt.moved * plane.profile.vl_blocks * 64
+    for wrong, what in (
+        (doubt.overlap_ps > took, "come to a link while the message before is still on its path there"),
+        ((doubt.shared > 0) & (doubt.spread_ps > took), "share a link with others whose paths take longer or less long, and are short for that"),
+        (buffers > MEETING * m.size, "may have much in buffers when their sender's side becomes the limit"),
+    ):  # fmt: skip
+        if (wrong & (t.arrived >= 0)).any():
+            lines.append(f"{int((wrong & (t.arrived >= 0)).sum())} messages {what}")
     few = (s.doubt.shared > 0) & (packets_of(m, laid.mtu) < FEW_PACKETS)
     if few.any():
         lines.append(f"{int(few.sum())} messages of fewer than {FEW_PACKETS} packets share a link: packets go in turn")

@@ -17,13 +17,15 @@ from softib.jit import kernel, table
 from softib.sim.maxmin_kernels import MEMBERS, STAMP
 
 Doubt = table(
-    "Doubt", "found inside stamp slowest visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps"
+    "Doubt", "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps was moved forth_ps nearest furthest spread_ps"
 )
 """``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By channel: ``inside`` (1: a switch sends on it), the
-``slowest`` Gb/s of a flow that waits on it for another, ``visited``, Gb/s that it ``brings`` to the port that is looked at, ``waits`` (whether a flow that it
+``slowest`` Gb/s of a flow that waits on it for another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at, ``waits`` (whether a flow that it
 brings waits), ``tail_ps`` when the last octet of the last message came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had
 others with it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it, ``vague_ps``: how far its begin is unsure, because acknowledgements that it
-waited for, and those waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every second hop)."""
+waited for, and those waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came
+nearer to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that share its bottleneck differ (``nearest`` and
+``furthest`` by channel)."""
 
 BLOCKED, UNEVEN = 1, 2
 EVEN = 0.01
@@ -53,12 +55,16 @@ def judge(fl, li, ro, do, now):
     for k in range(ro.numbers[MEMBERS]):
         i = ro.members[k]
         if li.flows[fl.bottleneck[i]] > 1:
-            do.shared[i] = 1
+            share(fl, do, i, stamp)
+        do.was[i] = fl.bottleneck[i]
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i], bottleneck_entry(fl, i)):
                 press(fl, li, do, fl.channel[e], stamp)
     for k in range(ro.numbers[MEMBERS]):
         i = ro.members[k]
+        b = fl.bottleneck[i]
+        if do.inside[b] and li.flows[b] > 1:
+            do.spread_ps[i] = max(do.spread_ps[i], do.furthest[b] - do.nearest[b])
         for e in range(fl.first[i], fl.first[i + 1]):
             u = fl.channel[e]
             if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
@@ -70,6 +76,27 @@ def judge(fl, li, ro, do, now):
             for e in range(fl.first[i] + 1, bottleneck_entry(fl, i) + 1):
                 if not even(fl, li, do, fl.channel[e], i, stamp, now):
                     return
+
+
+@kernel
+def share(fl, do, i, stamp):
+    """Flow i shares its bottleneck: with flows of what paths, and had it one further on before, so that its octets wait in buffers between?"""
+    b, before = fl.bottleneck[i], do.was[i]
+    do.shared[i] = 1
+    if do.met[b] != stamp:
+        do.met[b] = stamp
+        do.nearest[b] = do.forth_ps[i]
+        do.furthest[b] = do.forth_ps[i]
+    do.nearest[b] = min(do.nearest[b], do.forth_ps[i])
+    do.furthest[b] = max(do.furthest[b], do.forth_ps[i])
+    if before >= 0 and before != b and do.inside[before]:
+        here, there = 0, 0
+        for e in range(fl.first[i], fl.first[i + 1]):
+            if fl.channel[e] == b:
+                here = e
+            if fl.channel[e] == before:
+                there = e
+        do.moved[i] = max(do.moved[i], there - here)
 
 
 @kernel
