@@ -14,6 +14,8 @@ SHOWN_PAIRS = 3
 UNEVEN = 1.5
 """A link that is this much busier than its siblings on the switch is busier by the tables' choice."""
 FULL = 0.95
+CROWD = 1.5
+"""Messages under way at a time, on average, from which on senders are in each other's way."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     pairs = tuple((str(run.names[a[k]]), str(run.names[b[k]]), float(size[k] / size.sum())) for k in top)
     first = rows[int(np.argmax(which == top[0]))]
     hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
-    cause, remedy = _cause(run, port, len(np.unique(a)), len(np.unique(b)), m.job[rows])
+    at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
+    cause, remedy = _cause(run, port, len(np.unique(a)), len(np.unique(b)), (at_once, m.job[rows]))
     return BusyPort(
         port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.plane.gbps[port]), float(run.load[port]),
         float(run.octets[port]), len(unique), pairs, hop, int(laid.first[first + 1] - laid.first[first]),
@@ -74,19 +77,27 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     )  # fmt: skip
 
 
-def _cause(run: Simulated, port: int, sources: int, targets: int, job: np.ndarray) -> tuple[str, str]:
+def _cause(
+    run: Simulated, port: int, sources: int, targets: int, messages: tuple[float, np.ndarray]
+) -> tuple[str, str]:
+    """Why the port is busy, and what would help. ``messages``: how many are under way at a time on average, and their jobs."""
+    at_once, job = messages
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     if switch < 0:
         return "its own link limits what the host sends", "nothing in the fabric: a second adapter or a faster link"
     if peer < 0:
-        shared = f"{sources} hosts send to one" if sources > 1 else "one host sends to it as fast as the link takes it"
-        jobs = len(np.unique(job))
-        apart = ", an SL of its own for each job that meets here" if jobs > 1 else ""
-        return f"the receiver's own link: {shared}", (
-            f"fewer senders at once, or congestion control so that others do not wait behind them{apart}" if sources > 1
-            else "nothing in the fabric: a faster link"
-        )  # fmt: skip
+        if sources == 1:
+            return "the receiver's own link: one host sends to it", "nothing in the fabric: a faster link"
+        if at_once < CROWD:
+            return (
+                f"the receiver's own link: {sources} hosts send to it, hardly ever two at once",
+                "nothing in the fabric: a faster link",
+            )
+        apart = ", an SL of its own for each job that meets here" if len(np.unique(job)) > 1 else ""
+        return f"the receiver's own link: {sources} hosts send to one", (
+            f"fewer senders at once, or congestion control so that others do not wait behind them{apart}"
+        )
     whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
     if targets == 1 and sources > 1:
         return f"{whose}: it leads to one receiver, whose own link is the limit", "what helps at the receiver"

@@ -68,7 +68,7 @@ def shift_phases(
     if not 2 <= n <= there:
         raise InputError(f"an all-to-all of {n} hosts: the fabric has {there} with an address, so 2 to {there}")
     which = np.arange(1, n) if shifts is None else np.asarray(shifts, np.int64)
-    phase(n, 1, size).check(len(plane.ends))
+    phase(2, 1, size).check(len(plane.ends))
     took, most = np.zeros(len(which), np.int64), np.ones(len(which), np.int64)
     unsure = np.ones(len(which), np.uint8)
     routes = _routes(plane, n, which, size)
