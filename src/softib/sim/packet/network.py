@@ -11,6 +11,7 @@ from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.packet import tables as t
+from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.sim.static_network import port_gbps
@@ -18,16 +19,25 @@ from softib.sim.static_network import port_gbps
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_net", "main_profile", "usable_peer"]
+__all__ = ["aligned", "build_net", "main_profile", "usable_peer"]
 
-LIFE_UNIT_PS, FOREVER = 4_096_000, 19
-"""HOQLife and LifeTimeValue: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.4, 14.2.5.6)."""
+FOREVER = 31
+"""HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 DATA_VLS = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.int64)
 """Data VLs by OperationalVLs; a port that nobody configured limits nothing."""
 HEADROOM = 128
 """Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
 FS_PER_S = 10**15
+
+
+def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """Zeros whose first row begins a cache line (64 octets)."""
+    rows, columns = shape
+    size = np.dtype(dtype).itemsize
+    raw = np.zeros(rows * columns + 64 // size, dtype)
+    skip = -raw.ctypes.data % 64 // size
+    return raw[skip : skip + rows * columns].reshape(rows, columns)
 
 
 def usable_peer(fabric: Fabric) -> np.ndarray:
@@ -53,12 +63,7 @@ def main_profile(fabric: Fabric) -> DeviceProfile:
     return PROFILES[SPEEDS[int(np.bincount(codes).argmax()) - 1].name]
 
 
-def _life_ps(code: np.ndarray) -> np.ndarray:
-    code = np.asarray(code, np.int64)
-    return np.where(code > FOREVER, 0, LIFE_UNIT_PS << np.minimum(code, FOREVER))
-
-
-def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, Any]) -> np.ndarray:
+def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     from softib.fabric.power_up import active_speed_codes
 
     f, info = fabric, fabric.port_info
@@ -74,7 +79,7 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
             changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
         for name in ("vl_blocks", "switch_ns")
     }  # fmt: skip
-    p = np.zeros((n, t.P_COLUMNS), np.int64)
+    p, rare = aligned((n, t.P_COLUMNS), np.int32), np.zeros((n, t.RARE_COLUMNS), np.int64)
     rows = np.arange(n)
     p[:, t.PEER] = np.where(port0, rows, peer)
     p[:, t.KIND] = np.where(on_switch & ~port0, t.SWITCH_PORT, np.where(port0 | (peer >= 0), t.END_PORT, t.NOTHING))
@@ -92,16 +97,17 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
     p[:, t.PORTS] = ports
     queues = np.where(on_switch, ports * vls, 0)
     p[:, t.VOQ] = np.cumsum(queues) - queues
-    p[:, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
+    rare[:, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
     p[:, t.VLS] = DATA_VLS[PortInfo.operational_vls.get(info) & 7]
     external = on_switch & ~port0
-    p[:, t.HOQ] = np.where(external, _life_ps(PortInfo.hoq_life.get(info)), 0)
+    p[:, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
+    p[:, t.LIFE] = FOREVER
     if f.sizes.switches:
-        life = _life_ps(SwitchInfo.life_time_value.get(f.switch_info))
-        p[:, t.LIFE] = np.where(external, life[np.maximum(f.switch_of_node[node], 0)], 0)
-    p[:, t.STALL] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
+        life = SwitchInfo.life_time_value.get(f.switch_info)
+        p[:, t.LIFE] = np.where(external, life[np.maximum(f.switch_of_node[node], 0)], FOREVER)
+    rare[:, t.STALL] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
     limit = PortInfo.vl_high_limit.get(info).astype(np.int64)
-    p[:, t.HIGH_LIMIT] = np.where(limit == NO_LIMIT, -1, limit * 4096)
+    rare[:, t.HIGH_LIMIT] = np.where(limit == NO_LIMIT, -1, limit * 4096)
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     p[:, t.MTU] = mtus[PortInfo.neighbor_mtu.get(info)] + HEADROOM
     weights = f.vl_arb[:, :, 1::2]
@@ -113,8 +119,8 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
     p[:, t.LOW_CAP], p[:, t.HIGH_CAP] = low * low_any, high * high_any
     p[:, t.BASE] = f.node_base[node]
     lane_symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
-    p[:, t.TICK] = np.maximum(np.rint(lane_symbol_fs[codes] / 1000), 1).astype(np.int64)
-    return p
+    rare[:, t.TICK] = np.maximum(np.rint(lane_symbol_fs[codes] / 1000), 1).astype(np.int64)
+    return p, rare
 
 
 def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int]:
@@ -147,12 +153,13 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     lids = int(fabric.lid.max(initial=0)) + (1 << int(fabric.lmc.max(initial=0)))
     lft = fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
     lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
-    port = _ports(fabric, vls, profile, changed)
+    port, rare = _ports(fabric, vls, profile, changed)
+    opt = _options(options, profile, vls)
+    congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
+    adaptive = adaptive_tables(fabric, options, opt)
     net = t.Net(
-        port=port, lft=lft, lids=np.zeros(1, np.int64), sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
-        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=_options(options, profile, vls),
-        cc_switch=fabric.cc_switch_setting, cc_port=fabric.cc_port_setting, cc_ca=fabric.cc_ca_setting, cc_table=fabric.cc_table,
-        ar_group=np.zeros((1, 1), np.uint16), ar_lft=np.zeros((1, 1), np.uint8), ar_ports=np.zeros((1, 1), np.uint64),
+        port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
+        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive,
     )  # fmt: skip
     return net, profile
 

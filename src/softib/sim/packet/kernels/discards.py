@@ -15,6 +15,7 @@ from softib.sim.packet.tables import (
     HOQ,
     HOQ_DISCARDS,
     IN,
+    IS_STALLED,
     LIFE,
     LIFE_DISCARDS,
     OCTETS,
@@ -23,11 +24,13 @@ from softib.sim.packet.tables import (
     STALLS,
     TAIL,
     VL,
+    WAITS,
 )  # fmt: skip
 
+LIFE_UNIT_PS, FOREVER = 4_096_000, 19
+"""HOQLife and LifeTimeValue: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.4, 14.2.5.6)."""
 STALLED_TIMES_HOQ = 8
 """A VL that is stalled discards what comes for eight times HOQLife (IBA 18.2.5.4)."""
-KEPT, TOO_OLD_AT_HEAD, TOO_OLD_IN_SWITCH = 0, 1, 2
 
 
 @inner
@@ -43,7 +46,7 @@ def corrupted(n, s, port, octets):
 def discard(n, s, k, port, column, now):
     """Packet ``k`` is lost and ``port`` counts it in ``column``; its buffer is free when it has come in whole. Returns -1."""
     s.count[port, column] += 1
-    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], max(now, s.packet[k, TAIL]))
+    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], max(now, s.when[k, TAIL]))
     free_packet(s, k)
     return np.int64(-1)
 
@@ -51,18 +54,22 @@ def discard(n, s, k, port, column, now):
 @inner
 def overdue(n, s, port, row, k, now):
     """Is packet ``k``, at the head of port VL ``row`` of a switch, to be discarded? Counts it."""
-    hoq, life = n.port[port, HOQ], n.port[port, LIFE]
-    if s.vl[row, STALLED] > now:
+    if s.vl[row, WAITS] & IS_STALLED:
+        if s.more[row, STALLED] > now:
+            s.count[port, HOQ_DISCARDS] += 1
+            return True
+        s.vl[row, WAITS] &= ~IS_STALLED
+    hoq = np.int64(n.port[port, HOQ])
+    if hoq <= FOREVER and now - s.vl[row, HEAD_SINCE] >= LIFE_UNIT_PS << hoq:
         s.count[port, HOQ_DISCARDS] += 1
+        s.more[row, STALLS] += 1
+        if n.rare[port, STALL] and s.more[row, STALLS] >= n.rare[port, STALL]:
+            s.more[row, STALLS] = 0
+            s.more[row, STALLED] = now + STALLED_TIMES_HOQ * (LIFE_UNIT_PS << hoq)
+            s.vl[row, WAITS] |= IS_STALLED
         return True
-    if hoq and now - s.vl[row, HEAD_SINCE] >= hoq:
-        s.count[port, HOQ_DISCARDS] += 1
-        s.vl[row, STALLS] += 1
-        if n.port[port, STALL] and s.vl[row, STALLS] >= n.port[port, STALL]:
-            s.vl[row, STALLS] = 0
-            s.vl[row, STALLED] = now + STALLED_TIMES_HOQ * hoq
-        return True
-    if life and now - s.packet[k, ENTERED] >= life:
+    life = np.int64(n.port[port, LIFE])
+    if life <= FOREVER and now - s.when[k, ENTERED] >= LIFE_UNIT_PS << life:
         s.count[port, LIFE_DISCARDS] += 1
         return True
     return False
@@ -71,7 +78,8 @@ def overdue(n, s, port, row, k, now):
 @inner
 def await_deadline(n, s, port, row, k):
     """Let ``port`` look again when the packet at the head of port VL ``row`` is overdue."""
-    if n.port[port, HOQ]:
-        arm(s, port, s.vl[row, HEAD_SINCE] + n.port[port, HOQ])
-    if n.port[port, LIFE]:
-        arm(s, port, s.packet[k, ENTERED] + n.port[port, LIFE])
+    hoq, life = np.int64(n.port[port, HOQ]), np.int64(n.port[port, LIFE])
+    if hoq <= FOREVER:
+        arm(s, port, s.vl[row, HEAD_SINCE] + (LIFE_UNIT_PS << hoq))
+    if life <= FOREVER:
+        arm(s, port, s.when[k, ENTERED] + (LIFE_UNIT_PS << life))

@@ -31,13 +31,15 @@ from softib.sim.packet.tables import (
     DONE_MESSAGE,
     DST,
     END_MESSAGE,
+    F_DELAY,
+    F_ROW,
     FLAGS,
-    FLOW,
     GATE,
     IN_RING,
     INLINE,
     LAST_OF_MESSAGE,
     LEVEL,
+    M_LID,
     M_OPCODE,
     M_PACKETS,
     M_POSTED,
@@ -74,7 +76,6 @@ from softib.sim.packet.tables import (
     TIMED,
     TIMEOUT,
     TIMER,
-    TO_LID,
     UNACKED,
     WAKE,
     WHAT,
@@ -83,7 +84,6 @@ from softib.sim.packet.tables import (
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
 RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH = 16, 8, 4, 28, 8
-ACK_OCTETS = HEADERS + AETH
 WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP = 0, 1, 2, 3
 RC, UC, UD = 0, 1, 2
 
@@ -170,11 +170,22 @@ def pass_turn(s, port, vl, row, stream, stays):
     last = s.vl[row, RING] - 1
     if last == stream:
         s.vl[row, RING] = 0
-        if s.vl[row, CONTROL] == 0:
+        if s.more[row, CONTROL] == 0:
             s.port[port, READY] &= ~(np.int64(1) << vl)
         return
     following = s.qp[q, RESPONSE_NEXT if stream & 1 else RING_NEXT]
     s.qp[last >> 1, RESPONSE_NEXT if last & 1 else RING_NEXT] = following
+
+
+@inner
+def leave_ring(s, port, vl, row, stream):
+    """Take the stream out of the ring, wherever its turn is."""
+    last = s.vl[row, RING]
+    while first_stream(s, row) != stream:
+        s.vl[row, RING] = first_stream(s, row) + 1
+    pass_turn(s, port, vl, row, stream, False)
+    if s.vl[row, RING] and last != stream + 1:
+        s.vl[row, RING] = last
 
 
 @inner
@@ -247,7 +258,7 @@ def send_request(n, s, port, vl, row, stream, now):
     s.packet[k, QP] = stream
     s.packet[k, PSN] = psn
     s.packet[k, OCTETS] = octets
-    s.packet[k, DLID] = s.qp[q, TO_LID]
+    s.packet[k, DLID] = s.message[m, M_LID]
     s.packet[k, LEVEL] = s.qp[q, SL]
     s.packet[k, WHAT] = READ_REQUEST if asks else DATA
     flags = np.int64(0)
@@ -287,7 +298,7 @@ def pace(n, s, q, start, end):
     if gap:
         s.qp[q, NOT_BEFORE] = start + (end - start) * gap // 1000
     if n.opt[CC]:
-        delay = s.cc[s.qp[q, FLOW], 1]
+        delay = s.throttle[s.flow[2 * q, F_ROW], F_DELAY]
         if delay:
             s.qp[q, NOT_BEFORE] = max(s.qp[q, NOT_BEFORE], end + (end - start) * delay // 1000)
 

@@ -40,6 +40,7 @@ from softib.sim.packet.tables import (
     TICK,
     WAIT_TICKS,
     WAITING,
+    WAITS,
     WHAT,
     WINDOW,
     WRAP,
@@ -98,7 +99,7 @@ def starve(s, port, row):
     if c:
         arm(s, port, s.credit[c, C_TIME])
     else:
-        s.vl[row, STARVED] = 1
+        s.vl[row, WAITS] |= STARVED
 
 
 @inner
@@ -124,8 +125,8 @@ def grant(n, s, port, vl, octets, t):
         insert(s, row, c, t)
     s.port[port, DEBT] += n.opt[FCP]
     s.count[port, FLOW_PACKETS] += 1
-    if s.vl[row, STARVED]:
-        s.vl[row, STARVED] = 0
+    if s.vl[row, WAITS] & STARVED:
+        s.vl[row, WAITS] &= ~STARVED
         arm(s, sender, s.credit[s.vl[row, CREDITS], C_TIME])
 
 
@@ -151,7 +152,7 @@ def put_on_wire(n, s, port, row, k, start):
     s.port[port, DEBT] = 0
     s.port[port, FREE] = end
     s.vl[row, FCTBS] = (s.vl[row, FCTBS] + blocks_of(octets)) & WRAP
-    s.packet[k, TAIL] = end + n.port[port, DELAY]
+    s.when[k, TAIL] = end + n.port[port, DELAY]
     s.count[port, XMIT_OCTETS] += octets
     s.count[port, XMIT_PACKETS] += 1
     what = s.packet[k, WHAT]
@@ -174,4 +175,4 @@ def waits_no_more(n, s, port, now):
     since = s.port[port, WAITING]
     if since:
         s.port[port, WAITING] = 0
-        s.count[port, WAIT_TICKS] += max(now - since + 1, np.int64(0)) // n.port[port, TICK]
+        s.count[port, WAIT_TICKS] += max(now - since + 1, np.int64(0)) // n.rare[port, TICK]

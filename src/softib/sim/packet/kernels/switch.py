@@ -33,6 +33,7 @@ from softib.sim.packet.tables import (
     KIND,
     LAST_IN,
     LATENCY,
+    LEAVING,
     LEVEL,
     MTU,
     NEXT,
@@ -47,7 +48,6 @@ from softib.sim.packet.tables import (
     Q_NEXT,
     Q_TAIL,
     QUEUED,
-    RANDOM,
     RCV_ERRORS,
     RCV_OCTETS,
     RCV_PACKETS,
@@ -76,7 +76,7 @@ def vl_of(n, came_in, out, sl):
 
 
 @inner
-def egress(n, s, k, came_in):
+def egress(n, s, k, came_in, now):
     """The output port of packet ``k``; -1: the tables have none for it."""
     dlid = s.packet[k, DLID]
     switch = n.port[came_in, SWITCH]
@@ -84,10 +84,10 @@ def egress(n, s, k, came_in):
         return np.int64(-1)
     num = np.int64(n.lft[switch, dlid])
     base = n.port[came_in, BASE]
-    if n.opt[AR] and num:
-        num = choose(n, s, k, switch, base, num)
     if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
         return np.int64(-1)
+    if n.opt[AR] and num:
+        num = choose(n, s, k, switch, base, num, vl_of(n, came_in, base + num, s.packet[k, LEVEL]), now)
     return base + num
 
 
@@ -100,9 +100,9 @@ def arrive(n, s, port, k, now):
         return discard(n, s, k, port, RCV_ERRORS, now)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
-    out = egress(n, s, k, port)
+    out = egress(n, s, k, port, now)
     if out == n.port[port, BASE]:  # for the switch itself
-        push(s, max(s.packet[k, TAIL], now), word(out, RECEIVE, k))
+        push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
         return np.int64(-1)
     if out < 0 or out == port:
         return discard(n, s, k, port, RELAY_ERRORS, now)
@@ -113,7 +113,7 @@ def arrive(n, s, port, k, now):
     vl = vl_of(n, port, out, s.packet[k, LEVEL])
     if vl >= n.port[out, VLS] or vl == NO_VL:
         return discard(n, s, k, port, RELAY_ERRORS, now)
-    s.packet[k, ENTERED] = now
+    s.when[k, ENTERED] = now
     if n.opt[FIFO]:
         return behind_others(n, s, port, out, vl, k, now)
     return offer(n, s, port, out, vl, k, now)
@@ -125,12 +125,14 @@ def behind_others(n, s, port, out, vl, k, now):
     row = port * n.opt[OPT_VLS] + s.packet[k, VL]
     s.packet[k, OUT] = out * 16 + vl
     s.packet[k, BEHIND] = 0
-    if s.vl[row, FIRST]:
-        s.packet[s.vl[row, LAST_IN], BEHIND] = k
-        s.vl[row, LAST_IN] = k
+    if s.more[row, FIRST]:
+        s.packet[s.more[row, LAST_IN], BEHIND] = k
+        s.more[row, LAST_IN] = k
         return np.int64(-1)
-    s.vl[row, FIRST] = k
-    s.vl[row, LAST_IN] = k
+    s.more[row, FIRST] = k
+    s.more[row, LAST_IN] = k
+    if s.more[row, LEAVING]:
+        return np.int64(-1)
     return offer(n, s, port, out, vl, k, now)
 
 
@@ -138,7 +140,8 @@ def behind_others(n, s, port, out, vl, k, now):
 def next_in(n, s, port, vl, now):
     """FIFO mode: the first packet of the input has left; offer the next. Returns its output port, -1 without one."""
     row = port * n.opt[OPT_VLS] + vl
-    k = s.vl[row, FIRST]
+    s.more[row, LEAVING] = 0
+    k = s.more[row, FIRST]
     if k == 0:
         return np.int64(-1)
     return offer(n, s, port, s.packet[k, OUT] >> 4, s.packet[k, OUT] & 15, k, now)
@@ -153,7 +156,7 @@ def offer(n, s, port, out, vl, k, now):
     octets = s.packet[k, OCTETS]
     s.vl[row, QUEUED] += blocks_of(octets)
     if n.opt[CC]:
-        mark(n, s, k, port, out, row)
+        mark(n, s, k, out, row)
     if s.voq[voq, Q_HEAD]:
         s.packet[s.voq[voq, Q_TAIL], NEXT] = k
         s.voq[voq, Q_TAIL] = k
@@ -173,18 +176,22 @@ def offer(n, s, port, out, vl, k, now):
 
 
 @inner
-def first_voq(n, s, row):
-    """The queue whose turn it is at port VL ``row`` (in RANDOM mode: one drawn, made the first)."""
+def draw_turn(s, row):
+    """RANDOM mode: a drawn input is next at port VL ``row``."""
     last = s.vl[row, RING]
-    if n.opt[RANDOM]:
-        many, at = 1, s.voq[last - 1, Q_NEXT]
-        while at != last:
-            many += 1
-            at = s.voq[at - 1, Q_NEXT]
-        for _ in range(np.int64(draw(s) * many)):
-            last = s.voq[last - 1, Q_NEXT]
-        s.vl[row, RING] = last
-    return np.int64(s.voq[last - 1, Q_NEXT] - 1)
+    many, at = 1, s.voq[last - 1, Q_NEXT]
+    while at != last:
+        many += 1
+        at = s.voq[at - 1, Q_NEXT]
+    for _ in range(np.int64(draw(s) * many)):
+        last = s.voq[last - 1, Q_NEXT]
+    s.vl[row, RING] = last
+
+
+@inner
+def first_voq(s, row):
+    """The queue whose turn it is at port VL ``row``."""
+    return np.int64(s.voq[s.vl[row, RING] - 1, Q_NEXT]) - 1
 
 
 @inner
@@ -214,7 +221,8 @@ def leaves_input(n, s, k, t):
     grant(n, s, port, vl, s.packet[k, OCTETS], t)
     if n.opt[FIFO]:
         row = port * n.opt[OPT_VLS] + vl
-        s.vl[row, FIRST] = s.packet[k, BEHIND]
+        s.more[row, FIRST] = s.packet[k, BEHIND]
+        s.more[row, LEAVING] = 1
         push(s, t, word(port, NEXT_IN, vl))
 
 
@@ -222,7 +230,7 @@ def leaves_input(n, s, k, t):
 def forward(n, s, out, vl, row, voq, now):
     """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not faster than it comes in."""
     k = take_first(n, s, out, vl, row, voq, now)
-    octets, came_in = s.packet[k, OCTETS], s.packet[k, TAIL]
+    octets, came_in = s.packet[k, OCTETS], s.when[k, TAIL]
     start = max(now, came_in - wire_ps(n, out, octets))
     leaves_input(n, s, k, put_on_wire(n, s, out, row, k, start))
     s.packet[k, NEXT] = 0
@@ -239,7 +247,7 @@ def cross(n, s, out, vl, k, start):
     if peer == out:  # port 0 of a switch sends into it
         push(s, start, word(peer, ARRIVE, k))
     elif n.port[peer, KIND] == END_PORT:
-        push(s, s.packet[k, TAIL], word(peer, RECEIVE, k))
+        push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
-        s.packet[k, TAIL] += n.port[peer, LATENCY]
+        s.when[k, TAIL] += n.port[peer, LATENCY]
         push(s, start + n.port[out, DELAY] + n.port[peer, LATENCY], word(peer, ARRIVE, k))

@@ -8,7 +8,7 @@ from softib.sim.packet.kernels.discards import await_deadline, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
 from softib.sim.packet.kernels.pools import free_packet
-from softib.sim.packet.kernels.switch import cross, first_voq, forward, leaves_input, take_first
+from softib.sim.packet.kernels.switch import cross, draw_turn, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (
     ARMED,
@@ -20,9 +20,9 @@ from softib.sim.packet.tables import (
     OCTETS,
     OPT_VLS,
     Q_HEAD,
+    RANDOM,
     READY,
     RING,
-    STALLS,
     TAIL,
 )  # fmt: skip
 
@@ -31,12 +31,12 @@ from softib.sim.packet.tables import (
 def clear_overdue(n, s, port, vl, row, now):
     """Discard what is overdue at the head of port VL ``row`` of a switch; the VOQ whose turn it is then, -1 when it is empty."""
     while s.vl[row, RING]:
-        voq = first_voq(n, s, row)
+        voq = first_voq(s, row)
         k = np.int64(s.voq[voq, Q_HEAD])
         if not overdue(n, s, port, row, k, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
-        leaves_input(n, s, k, max(now, s.packet[k, TAIL]))
+        leaves_input(n, s, k, max(now, s.when[k, TAIL]))
         free_packet(s, k)
     return np.int64(-1)
 
@@ -44,9 +44,9 @@ def clear_overdue(n, s, port, vl, row, now):
 @inner
 def send_control(n, s, port, vl, row, now):
     """Send the first of the port's own acknowledgements."""
-    k = s.vl[row, CONTROL]
+    k = s.more[row, CONTROL]
     following = s.packet[k, NEXT]
-    s.vl[row, CONTROL] = following
+    s.more[row, CONTROL] = following
     if following == 0 and s.vl[row, RING] == 0:
         s.port[port, READY] &= ~(np.int64(1) << vl)
     s.packet[k, NEXT] = 0
@@ -59,9 +59,11 @@ def send_control(n, s, port, vl, row, now):
 def next_octets(n, s, port, vl, row, now):
     """Octets of the packet that VL ``vl`` of ``port`` would send, 0 for none."""
     if n.port[port, KIND] == END_PORT:
-        if s.vl[row, CONTROL]:
-            return s.packet[s.vl[row, CONTROL], OCTETS]
+        if s.more[row, CONTROL]:
+            return s.packet[s.more[row, CONTROL], OCTETS]
         return stream_octets(s, first_stream(s, row))
+    if n.opt[RANDOM]:
+        draw_turn(s, row)
     voq = clear_overdue(n, s, port, vl, row, now)
     if voq < 0:
         return np.int64(0)
@@ -84,7 +86,7 @@ def able_vls(n, s, port, now):
                 else:
                     starve(s, port, row)
                     if n.port[port, KIND] != END_PORT:
-                        await_deadline(n, s, port, row, np.int64(s.voq[first_voq(n, s, row), Q_HEAD]))
+                        await_deadline(n, s, port, row, np.int64(s.voq[first_voq(s, row), Q_HEAD]))
         vl += 1
     return able
 
@@ -94,11 +96,10 @@ def send_of(n, s, port, vl, now):
     """Send a packet of ``vl``; returns its octets."""
     row = port * n.opt[OPT_VLS] + vl
     if n.port[port, KIND] == END_PORT:
-        if s.vl[row, CONTROL]:
+        if s.more[row, CONTROL]:
             return send_control(n, s, port, vl, row, now)
         return send_stream(n, s, port, vl, row, now)
-    s.vl[row, STALLS] = 0
-    return forward(n, s, port, vl, row, first_voq(n, s, row), now)
+    return forward(n, s, port, vl, row, first_voq(s, row), now)
 
 
 @inner
@@ -110,18 +111,17 @@ def look(n, s, port, now):
         arm(s, port, s.port[port, FREE])
         return
     able = able_vls(n, s, port, now)
+    vl = np.int64(-1)
     if able:
-        if n.opt[OPT_VLS] == 1:
-            send_of(n, s, port, np.int64(0), now)
-        else:
-            vl = arbitrate(n, s, port, able)
-            if vl >= 0:
-                account(n, s, port, send_of(n, s, port, vl, now))
-    if s.port[port, READY]:
-        if s.port[port, FREE] > now:
+        vl = np.int64(0) if n.opt[OPT_VLS] == 1 else arbitrate(n, s, port, able)
+    if vl >= 0:
+        octets = send_of(n, s, port, vl, now)
+        if n.opt[OPT_VLS] > 1:
+            account(n, s, port, octets)
+        if s.port[port, READY]:
             arm(s, port, s.port[port, FREE])
-        else:
-            waits_from(s, port, now)
+    elif s.port[port, READY]:
+        waits_from(s, port, now)
 
 
 @inner

@@ -42,15 +42,15 @@ def entry_weight(n, port, block, i):
 def next_of_table(n, s, port, block, cap, at, left, able):
     """The VL of ``able`` (bits) that is next by a table, -1 where it names none of them. ``at`` and ``left`` are columns of the
     port's state."""
-    i = s.port[port, at]
-    if s.port[port, left] > 0 and able >> entry_vl(n, port, block, i) & 1:
+    i = s.arb[port, at]
+    if s.arb[port, left] > 0 and able >> entry_vl(n, port, block, i) & 1:
         return entry_vl(n, port, block, i)
     for step in range(1, cap + 1):
         j = (i + step) % cap
         weight = entry_weight(n, port, block, j)
         if weight > 0 and able >> entry_vl(n, port, block, j) & 1:
-            s.port[port, at] = j
-            s.port[port, left] = weight
+            s.arb[port, at] = j
+            s.arb[port, left] = weight
             return entry_vl(n, port, block, j)
     return np.int64(-1)
 
@@ -59,9 +59,9 @@ def next_of_table(n, s, port, block, cap, at, left, able):
 def any_of(s, port, able):
     """The next of ``able`` in turn: of a port whose tables were never written."""
     for step in range(1, 17):
-        vl = (s.port[port, LOW_AT] + step) & 15
+        vl = (s.arb[port, LOW_AT] + step) & 15
         if able >> vl & 1:
-            s.port[port, LOW_AT] = vl
+            s.arb[port, LOW_AT] = vl
             return vl
     return np.int64(-1)
 
@@ -69,22 +69,22 @@ def any_of(s, port, able):
 @inner
 def arbitrate(n, s, port, able):
     """The VL that sends next, of those with a packet and the credits for it (bits, at least one); -1: no table has one of them."""
-    high_cap, low_cap, limit = n.port[port, HIGH_CAP], n.port[port, LOW_CAP], n.port[port, HIGH_LIMIT]
+    high_cap, low_cap, limit = n.port[port, HIGH_CAP], n.port[port, LOW_CAP], n.rare[port, HIGH_LIMIT]
     if high_cap == 0 and low_cap == 0:
         return any_of(s, port, able)
-    s.port[port, CHOSEN] = 1
+    s.arb[port, CHOSEN] = 1
     high = np.int64(-1)
     if high_cap > 0:
         high = next_of_table(n, s, port, HIGH_BLOCK, high_cap, HIGH_AT, HIGH_LEFT, able)
-    if high >= 0 and (limit < 0 or s.port[port, HIGH_SENT] <= limit):
+    if high >= 0 and (limit < 0 or s.arb[port, HIGH_SENT] <= limit):
         return high
     low = np.int64(-1)
     if low_cap > 0:
         low = next_of_table(n, s, port, LOW_BLOCK, low_cap, LOW_AT, LOW_LEFT, able)
     if low >= 0:
-        s.port[port, CHOSEN] = 0
+        s.arb[port, CHOSEN] = 0
         return low
-    s.port[port, HIGH_SENT] = 0
+    s.arb[port, HIGH_SENT] = 0
     return high
 
 
@@ -92,9 +92,9 @@ def arbitrate(n, s, port, able):
 def account(n, s, port, octets):
     """The VL that :func:`arbitrate` chose sent a packet."""
     blocks = (octets + BLOCK - 1) // BLOCK * BLOCK
-    if s.port[port, CHOSEN]:
-        s.port[port, HIGH_LEFT] -= blocks
-        s.port[port, HIGH_SENT] += blocks
+    if s.arb[port, CHOSEN]:
+        s.arb[port, HIGH_LEFT] -= blocks
+        s.arb[port, HIGH_SENT] += blocks
     else:
-        s.port[port, LOW_LEFT] -= blocks
-        s.port[port, HIGH_SENT] = 0
+        s.arb[port, LOW_LEFT] -= blocks
+        s.arb[port, HIGH_SENT] = 0
