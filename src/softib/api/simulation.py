@@ -207,7 +207,7 @@ def simulate(
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
     >>> softib.simulate(tree, "shift:1MB")
-    <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.228 us>
+    <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
     from softib.analysis.routed import check_choice
     from softib.analysis.simulated import run_layer
