@@ -15,10 +15,11 @@ import numpy as np
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["AdaptivePorts", "adaptive_ports", "goes_up_after_down"]
+__all__ = ["AdaptivePorts", "adaptive_ports", "could_deadlock"]
 
 FAR = np.int16(16384)
 LIDS_AT_ONCE = 4096
+MOST_TURNS = 4096
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,45 @@ def _distances(graph: SwitchGraph, place: np.ndarray, targets: np.ndarray) -> tu
     return down, whole
 
 
-def goes_up_after_down(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
-    """Does any route of ``lft`` go up after a down in the order of ``ranks``? (Then it and adaptive choices could wait in a cycle.)"""
-    n, place = graph.n_switches, _places(graph, ranks)
+def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
+    """Could routes of ``lft`` and adaptive choices wait for each other in a cycle?
+
+    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has such turns of ``lft`` (ftree makes
+    one where a leaf has lost its cable to a top switch), joined by ways up*/down*. Every way there is counts as one that is used: the
+    answer errs on the safe side only.
+    """
+    place = _places(graph, ranks)
+    turns = _turns(graph, place, lft)
+    if not len(turns):
+        return False
+    if len(turns) > MOST_TURNS:
+        return True
+    before, after = turns[:, 0], turns[:, 2]
+    targets, column = np.unique(before, return_inverse=True)
+    whole = _distances(graph, place, targets)[1]
+    leads = whole[after][:, column.reshape(-1)] < FAR  # from the end of a turn to the beginning of another
+    alive = np.ones(len(turns), bool)
+    while alive.any():  # what leads nowhere, or is led to from nowhere, is on no cycle
+        kept = alive & leads[:, alive].any(axis=1) & leads[alive].any(axis=0)
+        if (kept == alive).all():
+            return True
+        alive = kept
+    return False
+
+
+def _turns(graph: SwitchGraph, place: np.ndarray, lft: np.ndarray) -> np.ndarray:
+    """int64[n, 3]: switches a, b, c where a route of ``lft`` goes down from a to b and then up to c."""
+    n = graph.n_switches
     peer_of = np.full((n, 256), -1, np.int32)
     owner = np.repeat(np.arange(n), np.diff(graph.first))
     peer_of[owner, graph.out_port] = graph.peer
-    rows = np.arange(n)[:, None]
+    rows, found = np.arange(n)[:, None], []
     for first in range(0, min(lft.shape[1], graph.max_lid + 1), LIDS_AT_ONCE):
         egress = lft[:, first : min(first + LIDS_AT_ONCE, graph.max_lid + 1)]
         after = np.where(egress == LFT_NO_ROUTE, -1, peer_of[rows, egress])
-        here = place[:, None]
-        falls = (after >= 0) & (place[np.maximum(after, 0)] > here)
+        falls = (after >= 0) & (place[np.maximum(after, 0)] > place[:, None])
         rises = (after >= 0) & ~falls
-        column = np.arange(egress.shape[1])[None, :]
-        if (falls & rises[np.maximum(after, 0), column]).any():
-            return True
-    return False
+        a, lid = np.nonzero(falls & rises[np.maximum(after, 0), np.arange(egress.shape[1])[None, :]])
+        b = after[a, lid]
+        found.append(np.unique(np.stack([a, b, after[b, lid]], axis=1), axis=0))
+    return np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 3), np.int64)

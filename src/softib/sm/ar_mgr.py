@@ -1,8 +1,8 @@
 """The manager of adaptive routing: groups of ports for the destinations of every switch that can, the forwarding table as what is
 taken where a group has no port up.
 
-Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must give ranks, and its own tables must
-keep them. What a group number means never changes while a table may still name it: a set of ports that is new gets a number that no
+Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must give ranks, and where its own tables
+go up after a down no cycle of waiting may come of it. What a group number means never changes while a table may still name it: a set of ports that is new gets a number that no
 table of the sweep before names. Groups are written first, then the LIDs that use them, and ``ar_enabled`` last.
 """
 
@@ -14,7 +14,7 @@ from softib.iba import ar
 from softib.iba.constants import SmpAttr
 from softib.iba.devices import AR_SWITCHES
 from softib.mad.smp_requests import RequestQueue
-from softib.routing.adaptive import AdaptivePorts, adaptive_ports, goes_up_after_down
+from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadlock
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.ar_options import ArConfig
@@ -77,9 +77,9 @@ class ArManager:
         if ranks is None:
             self.notes.append(f"adaptive routing: {self.routing.engine} ranks no switches; updn, dnup and ftree do")
             return False
-        if self.routing.path_sl is not None or goes_up_after_down(self.graph, ranks, self.routing.lft):
+        if self.routing.path_sl is not None or could_deadlock(self.graph, ranks, self.routing.lft):
             self.notes.append(
-                f"adaptive routing: the routes of {self.routing.engine} go up after a down; beside adaptive ones they could deadlock"
+                f"adaptive routing: {self.routing.engine} routes up after a down; beside adaptive choices that could deadlock"
             )
             return False
         return True
