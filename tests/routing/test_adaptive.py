@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 import pytest
 
-from softib.routing.adaptive import _places, _turns, adaptive_ports, could_deadlock
+from softib.routing.adaptive import _bends, _positions, adaptive_ports, could_deadlock
 from softib.routing.engine import RouteOptions, route
 from softib.routing.tables import min_hops
 from tests.routing.fabrics import clos, kary_tree, ring, wire
@@ -99,7 +99,7 @@ def test_a_lost_cable_of_a_tree_takes_no_choice_away_though_ftree_then_goes_up_a
     g = wire(whole.n_switches, cables[1:], hosts)
     known = route(whole, "ftree", RouteOptions())
     routing = route(g, "ftree", RouteOptions(past_roots=known.roots))
-    assert len(_turns(g, _places(g, routing.ranks), routing.lft)), "the case that is meant"
+    assert len(_bends(g, _positions(g, routing.ranks), routing.lft)), "the case that is meant"
     assert not could_deadlock(g, routing.ranks, routing.lft) and acyclic(g, choices(g, routing))
 
 

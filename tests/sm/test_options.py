@@ -16,6 +16,7 @@ from softib.iba.smp import PortInfo
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm import link_mgr
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.config import SmConfig
 from softib.sm.congestion_options import CC_OPTIONS, congestion_config
@@ -34,7 +35,7 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     text = path.read_text()
     found, unused = read_options(text, "opensm.conf")
     said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
-    assert set(OPTIONS) - said == set(AR_OPTIONS), "stock OpenSM has no adaptive routing"
+    assert set(OPTIONS) - said == {*AR_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, "stock OpenSM has neither"
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
     assert congestion_config(found) is None

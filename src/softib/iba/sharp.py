@@ -69,7 +69,7 @@ class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
 class QPAllocation(Structure, size=16, attr=0x21, section="softib's own"):
     """Reserve QPs. A Get tells the QPs in use."""
 
-    release = field(8, "Set: 1 = all QPs of the node are free before; no tree may be enabled then")
+    release = field(8, "Set: 1 = before, all trees of the node are disabled and all its QPs are free")
     _reserved0 = reserved(8)
     count = field(16, "QPs to reserve; answer to a Get: QPs in use")
     first_qpn = field(32, "answer to a Set: the first of them; they follow each other")

@@ -152,11 +152,11 @@ class ArManager:
 
     def _holds(self, s: int, group: np.ndarray, port: np.ndarray) -> np.ndarray:
         """bool[LIDs]: the port of the forwarding table is one of the group."""
-        words = np.zeros((int(self.caps[s]), 4), np.uint64)
+        masks64 = np.zeros((int(self.caps[s]), 4), np.uint64)
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
-            words[number] = np.frombuffer(mask, ">u8")[::-1]
+            masks64[number] = np.frombuffer(mask, ">u8")[::-1]
         bit = np.uint64(1) << (port % 64).astype(np.uint64)
-        found: np.ndarray = (words[group, port // 64] & bit) > 0
+        found: np.ndarray = (masks64[group, port // 64] & bit) > 0
         return found
 
     def _switch_of_lid(self) -> np.ndarray:
@@ -182,10 +182,12 @@ class ArManager:
                 by_transport_disable=0xF & ~self.config.transport_mask, group_top=np.array(top, np.int64).reshape(-1),
             )  # fmt: skip
             self._set(queue, INFO, on, np.zeros(len(on), np.int64), info)
-        told = {key[0] for key in self.store.tables.held if key[2] == INFO} - set(self.graph.switch_guid[on].tolist())
-        off = np.array([s for s, guid in enumerate(self.graph.switch_guid.tolist()) if guid in told], np.int64)
+        running = {key[0] for key in self.store.tables.held if key[2] == INFO} - set(
+            self.graph.switch_guid[on].tolist()
+        )
+        off = np.array([s for s, guid in enumerate(self.graph.switch_guid.tolist()) if guid in running], np.int64)
         self._set(queue, INFO, off, np.zeros(len(off), np.int64), np.zeros((len(off), 64), np.uint8))
-        for guid in told:
+        for guid in running:
             self.store.forget(guid)
 
     # -- requests --

@@ -11,6 +11,7 @@ from typing import Any
 
 from softib.errors import InputError, UnreadableFile
 from softib.routing.engine import RouteOptions
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
 from softib.sm.ar_options import AR_OPTIONS, check_ar
 from softib.sm.congestion_options import CC_OPTIONS, check_cc
 from softib.sm.options import read_value
@@ -21,8 +22,8 @@ __all__ = ["GUID_FILES", "check_keys", "read_guids", "route_options", "settings_
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
-PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control")
-VALUES = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS)
+PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
+VALUES = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS)
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", *GUID_FILES)
 WITHOUT_EFFECT = {
@@ -42,6 +43,7 @@ def check_keys(section: Mapping[str, Any]) -> None:
             raise InputError(f"sm.{key}: has no effect without qos: true")
     check_cc(section)
     check_ar(section)
+    check_aggregation(section)
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.congestion_options import CC_OPTIONS
 from softib.sm.qos_options import QOS_OPTIONS
@@ -76,6 +77,8 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "congestion_control": ("congestion_control", _truth),
     **CC_OPTIONS,
     **AR_OPTIONS,
+    "aggregation": ("aggregation", _truth),
+    **AGGREGATION_OPTIONS,
 }
 """OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
 PLAIN = ("(null)", "null", "")
