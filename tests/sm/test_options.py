@@ -39,7 +39,15 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
     assert congestion_config(found) is None
-    apart = ("sweep_interval_ps", "partition_config_file", "qos", "congestion_control", *QOS_OPTIONS, *CC_OPTIONS)
+    apart = (
+        "sweep_interval_ps",
+        "partition_config_file",
+        "qos_policy_file",
+        "qos",
+        "congestion_control",
+        *QOS_OPTIONS,
+        *CC_OPTIONS,
+    )
     ours = {k: getattr(SmConfig(), k) for k in found if k not in apart}
     # Ours by decision: SMPs wait less long in process (docs/decisions/0005).
     differ = {k for k, v in ours.items() if found[k] != v}

@@ -15,6 +15,7 @@ from softib.sm.ar_options import AR_OPTIONS, ArConfig, ar_config
 from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 from softib.sm.qos_options import QOS_OPTIONS, QosConfig, qos_config
+from softib.sm.qos_policy import QosPolicy
 
 __all__ = ["SmConfig", "config_of"]
 
@@ -39,6 +40,7 @@ class SmConfig:
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
 
     ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them as devices have them, where the engine can do with that.
+    ``qos_policy``: what paths the administrator gives to whom.
     ``congestion``: settings of congestion control of all devices; None leaves them alone.
     ``ar``: adaptive routing of switches that can; None: none. ``aggregation``: trees of aggregation nodes; None leaves these alone.
 
@@ -74,6 +76,7 @@ class SmConfig:
     local_phy_errors: int = 8
     overrun_errors: int = 8
     qos: QosConfig | None = None
+    qos_policy: QosPolicy | None = None
     congestion: CongestionConfig | None = None
     ar: ArConfig | None = None
     aggregation: AggregationConfig | None = None

@@ -74,6 +74,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "no_clients_rereg": ("no_clients_rereg", _truth),
     "qos": ("qos", _truth),
     **QOS_OPTIONS,
+    "qos_policy_file": ("qos_policy_file", _text),
     "congestion_control": ("congestion_control", _truth),
     **CC_OPTIONS,
     **AR_OPTIONS,

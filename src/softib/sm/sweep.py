@@ -30,6 +30,7 @@ from softib.sm.qos_options import QosConfig
 from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
+from softib.sm.sl_check import sl_notes
 from softib.sm.stores import Stores
 
 __all__ = ["PHASES", "Sweep"]
@@ -177,6 +178,8 @@ class Sweep:
             )
         if self._qos is not None:
             self._qos.queue(self.queue, self.stores.qos, self._fresh, self.graph, self.routing)
+            if self.routing.sl2vl is None:  # an engine that says VLs answers for them itself
+                self.report.notes += sl_notes(self.database, self.config, self._qos, self.routing.path_sl)
 
     def _multicast(self) -> None:
         assert self.subnet is not None

@@ -45,6 +45,7 @@ class _Sm(Part):
     qos: StrictBool | None = None
     congestion_control: StrictBool | None = None
     aggregation: StrictBool | None = None
+    qos_policy_file: StrictStr | None = None
     adaptive_routing: Literal["free", "bounded", "off", False] | None = None
 
 
