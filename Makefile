@@ -65,6 +65,7 @@ preload: setup stock-tools
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell --dictionary=- --dictionary=docs/spelling.txt
 
 types: setup
 	$(BIN)/mypy
