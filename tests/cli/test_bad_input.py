@@ -109,15 +109,7 @@ def test_convert_to_nowhere_and_to_nothing(net, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "args",
-    [
-        (),
-        ("--nope",),
-        ("reprot", "x"),
-        ("report",),
-        ("diff", "a"),
-        ("report", "x", "--seed", "-1"),
-    ],  # codespell:ignore reprot
+    "args", [(), ("--nope",), ("reportt", "x"), ("report",), ("diff", "a"), ("report", "x", "--seed", "-1")]
 )
 def test_usage_is_exit_2_without_a_traceback(args):
     ran = softib(*args)
@@ -126,7 +118,7 @@ def test_usage_is_exit_2_without_a_traceback(args):
 
 
 def test_a_misspelt_verb_names_the_near_one():
-    assert "report" in one_line(softib("reprot", "x"))  # codespell:ignore reprot
+    assert "report" in one_line(softib("reportt", "x"))
 
 
 def test_a_closed_pipe_is_no_error(net):
