@@ -6,6 +6,7 @@ README and the start page say themselves). Only check, diff and route may end wi
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.snippets import COMMAND, FENCE, PAGES, ROOT, RUN, SHOWN, Block, blocks_of, script_of
+from tests.docs.snippets import COMMAND, FENCE, PAGES, ROOT, RUN, SHOWN, Block, blocks_of, script_of, unseen
 
 LIMIT_S = 900
 BAD_NEWS = re.compile(r"softib (?:check|diff|route)\b")
@@ -81,6 +82,9 @@ def run(blocks: list[Block]) -> None:
     assert not wrong, "\n".join([*wrong, "", text[-6000:]])
     hit = WRONG.search(text)
     assert hit is None, text[max(0, hit.start() - 1500) : hit.end() + 1500]
+    if len(ready) == sum(b.page == page for b in RUNNABLE):
+        absent = {b.name: line for b in EVERY if b.page == page and b.shown and (line := unseen(b, text))}
+        assert not absent, f"{absent}\n{text[-20000:]}"
 
 
 def is_bad_news(line: str) -> bool:
@@ -114,6 +118,26 @@ def test_needs_are_words_and_few_blocks_are_not_run():
     assert {n for b in EVERY for n in b.needs if not re.fullmatch(r"[a-z][\w.:/-]*", n)} == set()
     assert max(len(b.needs) for b in EVERY) <= 4
     assert sum(bool(b.not_run) for b in EVERY) <= 5 and len(RUNNABLE) > 20
+
+
+def test_output_is_shown_in_text_blocks_behind_commands():
+    for page in PAGES:
+        blocks = [b for b in EVERY if b.page == page]
+        for before, block in itertools.pairwise(blocks):
+            assert not block.shown or (block.language == "text" and (before.language in RUN or before.shown)), (
+                block.name
+            )
+
+
+def test_shown_output_is_compared():
+    def shown(text: str) -> Block:
+        return Block(ROOT / "README.md", 1, "text", text, shown=True)
+
+    output = "one  two\nthree 0.52 s\n\nfour\n"
+    assert unseen(shown("one two\nthree … s\nfour\n"), output) == ""
+    assert unseen(shown("one t…\n"), output) == ""
+    assert unseen(shown("four\none two\n"), output) == "one two"
+    assert unseen(shown("one five\n"), output) == "one five"
 
 
 def test_whoever_is_not_run_says_why():
