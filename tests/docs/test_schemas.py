@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
@@ -19,11 +20,22 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
-def test_the_files_are_the_codes():
-    spec = importlib.util.spec_from_file_location("make_schemas", ROOT / "docs" / "make_schemas.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_the_schemas():
+    assert (ROOT / "docs" / "fabric-yaml.md").read_text("utf-8") == script("make_reference").page(), (
+        "run python docs/make_reference.py"
+    )
+
+
+def test_the_files_are_the_codes():
+    module = script("make_schemas")
     for name, text in module.texts().items():
         assert (ROOT / "docs" / "schemas" / name).read_text("utf-8") == text, "run python docs/make_schemas.py"
         jsonschema.Draft202012Validator.check_schema(json.loads(text))
