@@ -113,7 +113,7 @@ def script_of(blocks: list[Block]) -> str:
         # Each $! as it comes: bash forgets jobs that end before `jobs -p`, but `wait PID` still knows how they ended.
         "background= newest=",
         """trap '[ "${!:-}" = "$newest" ] || { newest=$!; background="$background $!"; }' DEBUG""",
-        """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "$BASH_COMMAND" >> failed' ERR""",
+        """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "${BASH_COMMAND%%$'"'"'\\n'"'"'*}" >> failed' ERR""",
     ]
     for block in blocks:
         lines += [f"block={shlex.quote(block.name)}", 'echo "== $block at $SECONDS s"']
