@@ -95,7 +95,14 @@ def smp() -> str:
         wide = max(90.0, size * 1.9) if name != "M_Key" else 66.0
         parts.append(box(x, 20, wide, 46, name, colours.get(name, GREY), f"{size}"))
         x += wide
-    parts.append(label(16, 92, "Lengths in bytes, 256 in all (IBA 14.2.1). A directed route leaves by the ports of the initial path;", "s l"))
+    parts.append(
+        label(
+            16,
+            92,
+            "Lengths in bytes, 256 in all (IBA 14.2.1). A directed route leaves by the ports of the initial path;",
+            "s l",
+        )
+    )
     parts.append(label(16, 110, "each switch writes the port where the packet came in into the return path.", "s l"))
     return svg(x + 16, 122, parts, "A subnet management packet of 256 bytes, field by field")
 
@@ -132,7 +139,12 @@ def forwarding() -> str:
         parts.append(label(left, y - 6, f"LFT of {name}", "s l b"))
         for i, host in enumerate(n for n in sorted(at) if n.startswith("host")):
             parts.append(label(left, y + 10 + 15 * i, f"LID {lid[host]} → {int(table[lid[host]])}", "s l"))
-    return svg(720, 356, parts, "Two leaves and two spines: the path of a packet from host-0001 to host-0004, and the leaves' forwarding tables")
+    return svg(
+        720,
+        356,
+        parts,
+        "Two leaves and two spines: the path of a packet from host-0001 to host-0004, and the leaves' forwarding tables",
+    )
 
 
 def end_port(fabric: Fabric, node: int) -> int:
@@ -171,14 +183,19 @@ def loop() -> str:
     assert cycle
     names = [str(c) for c in cycle]
     n, r, cx, cy = len(names), 95, 300, 140
-    points = [(cx + 1.9 * r * math.cos(2 * math.pi * (i + 0.5) / n), cy + r * math.sin(2 * math.pi * (i + 0.5) / n)) for i in range(n)]
+    points = [
+        (cx + 1.9 * r * math.cos(2 * math.pi * (i + 0.5) / n), cy + r * math.sin(2 * math.pi * (i + 0.5) / n))
+        for i in range(n)
+    ]
     parts = []
     for i, (x, y) in enumerate(points):
         x2, y2 = points[(i + 1) % n]
         d = math.hypot(x2 - x, y2 - y)
         ux, uy = (x2 - x) / d, (y2 - y) / d
         cut = 74 if abs(ux) > abs(uy) else 26
-        parts.append(f'<path class="red" d="M{x + ux * cut:.0f} {y + uy * cut:.0f}L{x2 - ux * cut:.0f} {y2 - uy * cut:.0f}" marker-end="url(#a)"/>')
+        parts.append(
+            f'<path class="red" d="M{x + ux * cut:.0f} {y + uy * cut:.0f}L{x2 - ux * cut:.0f} {y2 - uy * cut:.0f}" marker-end="url(#a)"/>'
+        )
     for (x, y), name in zip(points, names, strict=True):
         parts.append(box(x - 70, y - 22, 140, 44, name, ROSE, "its buffer is full"))
     parts.append(label(cx, cy + 4, "each waits for the next"))
@@ -195,13 +212,25 @@ def queue_pairs() -> str:
         parts.append(box(x + 12, 100, 106, 40, "receive queue", BLUE))
         parts.append(box(x + 12, 146, 106, 36, "CQ", SAND))
         parts.append(box(x + 132, 54, 104, 128, "memory", GREEN, "L_Key, R_Key"))
-    parts += ['<path d="M134 74C134 4 560 4 618 52" marker-end="url(#a)"/>', label(351, 14, "RDMA WRITE: into memory, no receive is used")]
+    parts += [
+        '<path d="M134 74C134 4 560 4 618 52" marker-end="url(#a)"/>',
+        label(351, 14, "RDMA WRITE: into memory, no receive is used"),
+    ]
     parts += ['<path d="M268 120H434" marker-end="url(#a)"/>', label(351, 112, "SEND: takes a receive")]
     parts += ['<path d="M434 164H268" marker-end="url(#a)"/>', label(351, 156, "ACK: completes the request")]
-    return svg(702, 206, parts, "Two queue pairs: a SEND takes a posted receive, an RDMA WRITE goes straight into memory")
+    return svg(
+        702, 206, parts, "Two queue pairs: a SEND takes a posted receive, an RDMA WRITE goes straight into memory"
+    )
 
 
-DRAWN = {"packet": packet, "smp": smp, "forwarding": forwarding, "states": states, "loop": loop, "queue-pairs": queue_pairs}
+DRAWN = {
+    "packet": packet,
+    "smp": smp,
+    "forwarding": forwarding,
+    "states": states,
+    "loop": loop,
+    "queue-pairs": queue_pairs,
+}
 
 
 def pictures() -> dict[str, str]:

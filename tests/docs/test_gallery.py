@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 import yaml
 
 import softib
+from tests.docs.scripts import ROOT, script
 
-ROOT = Path(__file__).resolve().parents[2]
 FABRICS = sorted((ROOT / "examples" / "gallery").glob("*.yaml"))
 PAGE = (ROOT / "docs" / "gallery.md").read_text("utf-8")
 FOUND = {
@@ -19,14 +15,6 @@ FOUND = {
     "remove-cable": "missing-cable", "unlink-hca": "unlinked-hca-port", "ber": "link-bit-errors",
 }  # fmt: skip
 """Kind of a planted fault → code of the finding."""
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("path", FABRICS, ids=lambda p: p.stem)
