@@ -39,7 +39,8 @@ def of_type(schema: dict[str, Any]) -> str:
     """``whole number, 0 to 7``, ``text``, ``number > 0``: what may stand there."""
     found = []
     for one in schema.get("anyOf", [schema]):
-        kinds = one.get("type", [])
+        found += [f"`{str(v).lower()}`" for v in one.get("enum", [])]
+        kinds = [] if "enum" in one else one.get("type", [])
         for kind in [kinds] if isinstance(kinds, str) else kinds:
             if kind == "null":
                 continue
@@ -57,7 +58,11 @@ def of_type(schema: dict[str, Any]) -> str:
 def table(properties: dict[str, Any], required: list[str]) -> list[str]:
     """Rows of the keys of one object."""
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    alike: dict[tuple[str, str], list[str]] = {}  # many keys of one form and meaning are one row
     for name, value in properties.items():
+        alike.setdefault((of_type(value), value.get("description") or name), []).append(name)
+    for names in alike.values():
+        name, value = names[0], properties[names[0]]
         if name == "kind":
             continue
         default = value.get("default")
@@ -70,7 +75,9 @@ def table(properties: dict[str, Any], required: list[str]) -> list[str]:
             if isinstance(default, float)
             else f"`{default}`"
         )
-        rows.append(f"| `{name}` | {of_type(value)} | {shown} | {value.get('description', '')} |")
+        rows.append(
+            f"| {', '.join(f'`{n}`' for n in names)} | {of_type(value)} | {shown} | {value.get('description', '')} |"
+        )
     return rows
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
 
 __all__ = ["FabricFile"]
 
@@ -26,7 +26,7 @@ class Cables(Part):
     )
 
 
-class Sm(Part):
+class _Sm(Part):
     """Options of the subnet manager, under OpenSM's names where it has them.
 
     ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file`` are files, relative to the fabric file;
@@ -48,7 +48,38 @@ class Sm(Part):
     io_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of I/O nodes (ftree)")
     data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(None, description="reserved; an error today")
     seed: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="reserved; an error today")
-    qos: StrictBool | None = Field(None, description="reserved; an error today")
+    qos: StrictBool | None = Field(None, description="programs SLtoVL and VL arbitration tables and VLHighLimit")
+    congestion_control: StrictBool | None = Field(None, description="programs congestion control (IBA annex A10)")
+    adaptive_routing: Literal["free", "bounded", "off", False] | None = Field(
+        None, description="adaptive routing of the switches: free, bounded or off"
+    )
+
+
+QOS_KEYS = tuple(
+    f"{prefix}_{name}"
+    for prefix in ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
+    for name in ("high_limit", "vlarb_high", "vlarb_low", "sl2vl")
+)
+"""OpenSM's names of QoS options; their values are written as in its options file."""
+CC_KEYS = (
+    "cc_key", "cc_max_outstanding_mads", "cc_cct",
+    *(f"cc_sw_cong_setting_{name}" for name in (
+        "control_map", "victim_mask", "credit_mask", "threshold", "packet_size", "credit_starvation_threshold",
+        "credit_starvation_return_delay", "marking_rate",
+    )),
+    *(f"cc_ca_cong_setting_{name}" for name in (
+        "port_control", "control_map", "ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min",
+    )),
+)  # fmt: skip
+"""Likewise, of congestion control."""
+AR_KEYS = ("ar_sl_mask", "ar_transport_mask")
+Written = StrictStr | StrictInt
+_OPTIONS: dict[str, Any] = {
+    key: (Written | None, Field(None, description=f"OpenSM's option of {about}, as in its options file"))
+    for keys, about in ((QOS_KEYS, "QoS"), (CC_KEYS, "congestion control"), (AR_KEYS, "adaptive routing"))
+    for key in keys
+}
+Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 
 
 class FabricFile(Part):
