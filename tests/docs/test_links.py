@@ -11,7 +11,7 @@ import pytest
 from tests.docs.snippets import FENCE, ROOT
 
 PAGES = [
-    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md",
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md",
     *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changes.md"),
 ]  # fmt: skip
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()]*\))?)\)")
@@ -60,6 +60,12 @@ def dead(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     assert dead(page) == []
+
+
+def test_every_example_is_in_the_list():
+    """The names in code of examples/README.md are the files and folders that there are."""
+    listed = set(re.findall(r"`([\w.-]+)/?`", (ROOT / "examples" / "README.md").read_text("utf-8")))
+    assert listed == {p.name for p in (ROOT / "examples").iterdir()} - {"README.md"}
 
 
 def test_pictures_have_a_text():
