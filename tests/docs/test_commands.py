@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.snippets import COMMAND, FENCE, PAGES, ROOT, RUN, SHOWN, Block, blocks_of, script_of, unseen
+from tests.docs.well_known_ports import alone
 
 LIMIT_S = 900
 BAD_NEWS = re.compile(r"softib (?:check|diff|route|run .*-- ibqueryerrors)\b|softib run -- ibqueryerrors\b")
@@ -70,7 +71,7 @@ def run(blocks: list[Block]) -> None:
         for gone in ("PYTHONPATH", "VIRTUAL_ENV"):
             env.pop(gone, None)
         try:
-            with (folder / "said").open("w+") as said:
+            with alone(), (folder / "said").open("w+") as said:
                 code = subprocess.run(["bash", "page.sh"], env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=said,
                                       stderr=subprocess.STDOUT, timeout=LIMIT_S - 60).returncode  # fmt: skip
             text = (folder / "said").read_text(errors="replace")
