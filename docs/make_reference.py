@@ -1,4 +1,5 @@
-"""Writes ``docs/fabric-yaml.md``, the reference of the fabric file, from its JSON Schema; a test fails when they differ.
+"""Writes ``docs/fabric-yaml.md``, the reference of the fabric file, from its JSON Schema, and the table of counters in
+``docs/recipes/exporters.md`` from sysfs' files and the PerfMgt structures. A test fails when they differ.
 
 python docs/make_reference.py
 """
@@ -11,8 +12,12 @@ from typing import Any
 
 from softib.fabric.faults.kinds import FAULTS
 from softib.fabric.topologies.schema import fabric_schema
+from softib.iba.perf import PortCounters, PortCountersExtended
+from softib.live.sysfs.files import COUNTER_FILES
 
 PAGE = Path(__file__).with_name("fabric-yaml.md")
+EXPORTERS = PAGE.with_name("recipes") / "exporters.md"
+MARK, END = "<!-- counters: written by docs/make_reference.py -->", "<!-- end of counters -->"
 HEAD = """# The fabric file
 
 <!-- written by docs/make_reference.py from the schema: do not edit -->
@@ -133,5 +138,33 @@ def page() -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
+def component(name: str) -> str:
+    """``vl15_dropped`` as the specification writes it: VL15Dropped."""
+    return "".join({"vl15": "VL15", "qp1": "QP1"}.get(part, part.capitalize()) for part in name.split("_"))
+
+
+def counters() -> str:
+    """The rows of every counter: its file, its component, its bits in file and MADs, what it counts."""
+    short = {f.name: f for f in PortCounters.named()}
+    long = {f.name: f for f in PortCountersExtended.named()}
+    rows = [
+        "| file | component | bits | PortCounters (0x12) | PortCountersExtended (0x1D) | counts |",
+        "|---|---|---|---|---|---|",
+    ]
+    for file, column, bits in COUNTER_FILES:
+        field = short.get(column) or long[column]
+        doc = field.doc.replace("4-octet words", "4-byte words")
+        widths = [f"{t[column].bits} bits" if column in t else "–" for t in (short, long)]
+        rows.append(f"| `{file}` | {component(column)} | {bits} | {widths[0]} | {widths[1]} | {doc} |")
+    return "\n".join(rows) + "\n"
+
+
+def exporters() -> str:
+    """The page of exporters with the table as it is now."""
+    head, _, rest = EXPORTERS.read_text("utf-8").partition(MARK)
+    return f"{head}{MARK}\n{counters()}{rest[rest.index(END) :]}"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    EXPORTERS.write_text(exporters(), encoding="utf-8")

@@ -25,6 +25,11 @@ def test_the_page_is_the_schemas():
     )
 
 
+def test_the_table_of_counters_is_the_codes():
+    module = script("make_reference")
+    assert module.EXPORTERS.read_text("utf-8") == module.exporters(), "run python docs/make_reference.py"
+
+
 def test_the_files_are_the_codes():
     module = script("make_schemas")
     for name, text in module.texts().items():
