@@ -31,6 +31,8 @@ from softib.sim.static_network import port_gbps
 __all__ = ["drawing_svg", "to_html"]
 
 MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
+ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
+"""What a drawing without its page needs besides."""
 
 
 def to_html(report: Report) -> str:
@@ -53,14 +55,14 @@ def to_html(report: Report) -> str:
 
 
 def drawing_svg(report: Report) -> str:
-    """The drawing alone, an SVG with the page's own styles in it; empty where no switch was routed."""
+    """The drawing alone: a whole SVG file with the page's styles of it inside; empty where no switch was routed."""
     from importlib import resources
 
     tiers = _tiers(report)
     svg = _drawing(report, tiers, _lines(report, tiers, relative_load(report)))
-    css = resources.files("softib.render").joinpath("templates/report.css").read_text("utf-8")
-    head, sign, rest = svg.partition(">")
-    return f"{head}{sign}<style>{css}</style>{rest}" if svg else ""
+    css = resources.files("softib.render").joinpath("templates/drawing.css").read_text("utf-8")
+    head, sign, rest = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).partition(">")
+    return f"{head}{sign}<style>{css}{ALONE}</style>{rest}" if svg else ""
 
 
 def term(text: str, key: str | None = None) -> Markup:
