@@ -30,24 +30,33 @@ from softib.errors import (
 )
 
 if TYPE_CHECKING:
-    from softib.api.fabric import Fabric, generate, load, running
+    from softib.api.attach import Attachment
+    from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.graph import Drawing
     from softib.api.operations import bring_up, check, diff, predict, report, route, verify
+    from softib.api.progress import on_compiling
     from softib.api.results import Changes, Findings, Prediction, Report, Routing
-    from softib.api.running import RunningFabric, up
+    from softib.api.running import RunningFabric, running_fabrics
+    from softib.api.serving import Server
+    from softib.api.starting import Starter, up
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    **dict.fromkeys(("Fabric", "generate", "load", "running"), "fabric"),
+    **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "predict", "report", "route", "verify"), "operations"),
     **dict.fromkeys(("Changes", "Findings", "Prediction", "Report", "Routing"), "results"),
-    **dict.fromkeys(("RunningFabric", "up"), "running"),
+    **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
+    **dict.fromkeys(("Starter", "up"), "starting"),
+    "Attachment": "attach",
+    "Server": "serving",
+    "on_compiling": "progress",
     "Drawing": "graph",
 }
 """Module of :mod:`softib.api` that has each name."""
 
 __all__ = [
+    "Attachment",
     "Changes",
     "Drawing",
     "Fabric",
@@ -61,9 +70,11 @@ __all__ = [
     "Report",
     "Routing",
     "RunningFabric",
+    "Server",
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
+    "Starter",
     "TopologyError",
     "UnknownFormat",
     "UnknownName",
@@ -74,10 +85,13 @@ __all__ = [
     "diff",
     "generate",
     "load",
+    "on_compiling",
     "predict",
     "report",
     "route",
     "running",
+    "running_fabrics",
+    "topologies",
     "up",
     "verify",
 ]

@@ -45,9 +45,8 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
 
     Example: softib fault flap 'leaf-3[40]' --period 1 --count 10
     """
+    import softib
     from softib.errors import InputError
-    from softib.live.control.client import ask
-    from softib.live.instances import find
 
     if rate is not None:
         name = {"ber": "ber", "slow-port": "gbps"}.get(kind)
@@ -57,7 +56,7 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     if kind == "list" and where is not None:
         raise InputError("fault list takes no place; it lists all faults")
     given = {k: v for k, v in options.items() if v is not None}
-    reply = ask(find(fabric), "fault", kind=kind, where=where, **given)
+    reply = softib.RunningFabric(fabric).fault(kind, where, **given)
     if as_json:
         print_json(reply)
         return 0

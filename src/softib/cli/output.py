@@ -18,6 +18,7 @@ __all__ = [
     "SHOWN_PROBLEMS",
     "Compiling",
     "Steps",
+    "given_options",
     "print_json",
     "print_notice",
     "print_problems",
@@ -40,6 +41,20 @@ def source_options(function: F) -> F:
                             help="Directory of IBNL system descriptions for .topo files (repeatable).")(function)  # fmt: skip
     return click.option("--node-name-map", metavar="F", type=click.Path(),
                         help="Names of nodes by GUID, as infiniband-diags read them.")(function)  # fmt: skip
+
+
+def given_options(*left_out: str) -> dict[str, Any]:
+    """Options that stand on the command line, by their long names without dashes in front: what the same verb in another process
+    is given. ``left_out`` are not among them."""
+    context = click.get_current_context()
+    found = {}
+    for option in context.command.params:
+        typed = context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and typed:
+            name = next(o for o in option.opts if o.startswith("--"))[2:].replace("-", "_")
+            if name not in left_out:
+                found[name] = context.params[str(option.name)]
+    return found
 
 
 def print_json(value: Any) -> None:

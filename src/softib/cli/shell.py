@@ -6,6 +6,8 @@ import os
 
 import click
 
+from softib.cli.output import print_notice
+
 
 @click.command()
 @click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
@@ -19,6 +21,8 @@ import click
 )
 def command(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
     """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says where."""
-    from softib.cli.run import attached
+    import softib
 
-    return attached(fabric, node, port, (os.environ.get("SHELL") or "/bin/sh",), stock_preload, tune=not no_tuning)
+    how = softib.Attachment(stock=stock_preload, tune=not no_tuning)
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    return softib.RunningFabric(fabric).call((shell,), node=node, port=port, how=how, notice=print_notice)
