@@ -32,10 +32,13 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.fabric import Fabric, generate, load, running, topologies
+    from softib.api.findings import Findings
     from softib.api.graph import Drawing
+    from softib.api.machine import compile_kernels, doctor
     from softib.api.operations import bring_up, check, diff, predict, report, route, verify
     from softib.api.progress import on_compiling
-    from softib.api.results import Changes, Findings, Prediction, Report, Routing
+    from softib.api.records import Change, Finding, Kind, Parameter, Problem
+    from softib.api.results import Changes, Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.serving import Server
     from softib.api.starting import Starter, up
@@ -45,28 +48,37 @@ __version__ = "0.1.0"
 _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "predict", "report", "route", "verify"), "operations"),
-    **dict.fromkeys(("Changes", "Findings", "Prediction", "Report", "Routing"), "results"),
+    **dict.fromkeys(("Changes", "Prediction", "Remedy", "Report", "Routing"), "results"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
     "Server": "serving",
     "on_compiling": "progress",
+    **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
+    **dict.fromkeys(("Change", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Drawing": "graph",
+    "Findings": "findings",
 }
 """Module of :mod:`softib.api` that has each name."""
 
 __all__ = [
     "Attachment",
+    "Change",
     "Changes",
     "Drawing",
     "Fabric",
+    "Finding",
     "Findings",
     "InputError",
+    "Kind",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Parameter",
     "PeerError",
     "Prediction",
+    "Problem",
+    "Remedy",
     "Report",
     "Routing",
     "RunningFabric",
@@ -82,7 +94,9 @@ __all__ = [
     "__version__",
     "bring_up",
     "check",
+    "compile_kernels",
     "diff",
+    "doctor",
     "generate",
     "load",
     "on_compiling",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.frames import frame, library
 from softib.api.progress import Notice, Progress, Timed
+from softib.api.shown import Suggests
 from softib.errors import InputError, UnknownName
 from softib.source import warn
 
@@ -28,7 +29,7 @@ KINDS = ("nodes", "ports", "links")
 """Tables that every fabric has."""
 
 
-class Fabric:
+class Fabric(Suggests):
     """One InfiniBand fabric: its devices, cables, and what its source records of them.
 
     Made by :func:`load`, :func:`generate` and :func:`running`. Whatever is asked of it (``check``, ``route``, ``report``)
@@ -65,6 +66,11 @@ class Fabric:
     def notes(self) -> tuple[str, ...]:
         """What softib does not use of a source that is in order."""
         return tuple(self._result.notes)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time of reading it."""
+        return dict(self._seconds)
 
     @property
     def arrays(self) -> model.Fabric:

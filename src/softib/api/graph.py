@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.api import columns
+from softib.errors import InputError
 from softib.fabric.model import Fabric
 
 if TYPE_CHECKING:
     from softib.analysis.model import Report
 
-__all__ = ["Drawing", "drawing", "multigraph"]
+__all__ = ["Drawing", "chart", "drawing", "multigraph"]
 
 
 def multigraph(fabric: Fabric, networkx: Any) -> Any:
@@ -48,8 +49,11 @@ class Drawing:
         return self._svg
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to ``path``, and say where."""
-        Path(path).write_text(self._svg, encoding="utf-8")
+        """Write it to ``path``, and say where. Raises :class:`InputError` where that is not possible."""
+        try:
+            Path(path).write_text(self._svg, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
         return Path(path)
 
 
@@ -58,3 +62,10 @@ def drawing(report: Report) -> Drawing:
     from softib.render.html import drawing_svg
 
     return Drawing(drawing_svg(report))
+
+
+def chart(svg: str) -> Drawing:
+    """A chart of the page (:mod:`softib.render.charts`) that stands alone: with the page's styles in it."""
+    from softib.render.html import styled
+
+    return Drawing(styled(svg))

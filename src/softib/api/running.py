@@ -13,7 +13,8 @@ from softib.api.attach import Attachment, attachment_of, run_here
 from softib.api.fabric import Fabric, running
 from softib.api.frames import frame
 from softib.api.progress import Notice
-from softib.errors import InputError, PeerError
+from softib.api.shown import Suggests
+from softib.errors import InputError, PeerError, UnknownName
 from softib.source import warn
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ __all__ = ["RunningFabric", "running_fabrics"]
 SWEEP_S, LOOK_S = 60.0, 0.02
 
 
-class RunningFabric:
+class RunningFabric(Suggests):
     """A running fabric by name (default: the only one). As a context manager it ends with its block (:func:`up`).
 
     Raises :class:`UnknownName` where none of that name runs.
@@ -98,6 +99,15 @@ class RunningFabric:
             if time.monotonic() > until:
                 raise PeerError(f"the manager of {self.name!r} has not finished its sweep after {timeout:.0f} s")
             time.sleep(LOOK_S)
+
+    def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
+        """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``, ``switch`` or ``router`` alone where
+        given. Raises :class:`UnknownName` for another type."""
+        types = {"ca": 1, "switch": 2, "router": 3}
+        if type is not None and type not in types:
+            raise UnknownName("type of node", type, types)
+        found: list[str] = self._ask("nodes", prefix=prefix, type=types[type] if type else None)["nodes"]
+        return found
 
     def snapshot(self) -> Fabric:
         """A copy of it as it stands now: states, tables, counters."""

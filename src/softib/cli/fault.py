@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli.output import print_document, printable
 
 _KINDS = (
     "link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "switch-down", "switch-up", "sys-guid", "list", "clear",
@@ -58,7 +58,7 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     given = {k: v for k, v in options.items() if v is not None}
     reply = softib.RunningFabric(fabric).fault(kind, where, **given)
     if as_json:
-        print_json(reply)
+        print_document("fault", **reply)
         return 0
     for line in _lines(kind, reply):
         click.echo(printable(line), err=kind != "list")

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from softib.fabric.formats.base import Problem
+    from softib import Problem
 
 __all__ = [
     "SHOWN_PROBLEMS",
     "Compiling",
     "Steps",
     "given_options",
+    "print_document",
     "print_json",
     "print_notice",
     "print_problems",
+    "problems_of",
     "show_line",
     "source_options",
 ]
@@ -58,28 +60,23 @@ def given_options(*left_out: str) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
+    """The document ``value`` alone on stdout, keys in their order."""
     import json
 
-    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
     sys.stdout.write("\n")
 
 
-def plain(value: Any) -> Any:
-    """Only what JSON has: NaN and infinity become null, NumPy's scalars and arrays Python's."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not (value == value and abs(value) != float("inf")):
-        return None
-    if isinstance(value, set | frozenset):
-        return sorted(plain(v) for v in value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value
+def print_document(name: str, /, **body: Any) -> None:
+    """The document ``name`` of :mod:`softib.render.documents` alone on stdout."""
+    from softib.render.documents import document
+
+    print_json(document(name, **body))
+
+
+def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Records that could not be read, for a document."""
+    return [p.to_json() for p in problems]
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
@@ -92,7 +89,7 @@ def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> 
 
 
 def print_notice(text: str) -> None:
-    """A line for people on stderr; what :func:`softib.source.load` takes as ``notice``."""
+    """A line for people on stderr; what :func:`softib.load` takes as ``notice``."""
     click.echo(printable(f"softib: {text}"), err=True)
 
 
@@ -108,14 +105,14 @@ class Steps:
     """
 
     def __init__(self, quiet: bool = False):
-        from softib.jit import on_compiling
+        import softib
 
         self.quiet = quiet
         self.seconds: dict[str, float] = {}
         self._status: Any = None
         self._what = ""
         if not quiet:
-            on_compiling(Compiling(self._compiling))
+            softib.on_compiling(Compiling(self._compiling))
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -150,7 +147,7 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.jit.on_compiling`: shows what takes over a second."""
+    """Listener of :func:`softib.on_compiling`: shows what takes over a second."""
 
     def __init__(self, show: Callable[[str], None]):
         self.show, self.began, self.next_s = show, math.inf, 0.0

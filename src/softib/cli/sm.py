@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli.output import print_document, printable
 
 
 @click.command()
@@ -19,7 +19,7 @@ def command(what: str, name: str | None, as_json: bool) -> int:
     fabric = softib.RunningFabric(name)
     manager = fabric.sweep(reload=what == "reload")
     if as_json:
-        print_json(manager)
+        print_document("sm", **manager)
     else:
         for problem in manager["problems"]:
             click.echo(printable(f"softib: {problem}"), err=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli.output import print_document, printable
 
 
 @click.command()
@@ -19,7 +19,7 @@ def command(name: str | None, as_json: bool) -> int:
     fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
     statuses = [fabric.status() for fabric in fabrics]
     if as_json:
-        print_json(statuses)
+        print_document("status", fabrics=statuses)
         return 0
     if not statuses:
         click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)
