@@ -19,13 +19,14 @@ PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3
 
-.PHONY: help setup demo docs wheel test test-all lint types contracts stock-tools preload bench clean
+.PHONY: help setup demo docs man wheel test test-all lint types contracts stock-tools preload bench clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
 	@echo "make test      set up, then lint, types, import contracts and tests"
 	@echo "make test-all  the slow tests too"
 	@echo "make docs      the documentation's site, in site/"
+	@echo "make man       manual pages, in site/man/man1"
 	@echo "make wheel     what a release uploads, in dist/"
 	@echo "make bench     every figure, measured against its peer"
 
@@ -43,6 +44,10 @@ demo: setup
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs site
+
+# Manual pages from the help of the command line: MANPATH=$PWD/site/man man softib-run
+man: setup
+	$(BIN)/python docs/make_man.py site/man/man1
 
 # What a release uploads: an sdist, and a wheel with the compiled preload libraries under the oldest manylinux tag that fits.
 wheel: setup

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
-    from softib.api.operations import bring_up, check, diff, predict, report, route, verify
+    from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import Change, Finding, Kind, Parameter, Problem
     from softib.api.results import Changes, Prediction, Remedy, Report, Routing
@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
-    **dict.fromkeys(("bring_up", "check", "diff", "predict", "report", "route", "verify"), "operations"),
+    **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
     **dict.fromkeys(("Changes", "Prediction", "Remedy", "Report", "Routing"), "results"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
@@ -97,6 +97,7 @@ __all__ = [
     "compile_kernels",
     "diff",
     "doctor",
+    "engines",
     "generate",
     "load",
     "on_compiling",

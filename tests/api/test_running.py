@@ -55,8 +55,8 @@ def test_a_fault_is_planted_and_cleared(fabric):
 
 def test_its_documents_are_what_their_schemas_say(fabric):
     pytest.importorskip("jsonschema")
+    from tests.cli.documents import check
     from tests.cli.run import softib as command
-    from tests.cli.test_documents import check
 
     status = check("status", command("status", "--json").json())
     assert [one["name"] for one in status["fabrics"]] == ["api"] and status["fabrics"][0][
@@ -98,6 +98,17 @@ def test_nodes_by_prefix_and_type(fabric):
     assert len(fabric.nodes()) == 14 and len(fabric.nodes(type="ca")) == 8
     with pytest.raises(softib.UnknownName, match="switch"):
         fabric.nodes(type="switches")
+
+
+def test_a_shell_completes_what_runs(fabric, monkeypatch):
+    from tests.cli.completing import completed
+
+    assert completed(monkeypatch, "down", "") == ["plain,api"]
+    assert completed(monkeypatch, "check", "a")[0] == "plain,api"
+    assert completed(monkeypatch, "run", "--node", "spine") == ["plain,spine-1", "plain,spine-2"]
+    assert completed(monkeypatch, "run", "--fabric", "nosuch", "--node", "spine") == []
+    assert "plain,host-0001,host-0002" in completed(monkeypatch, "run", "--node", "host-0001,host")
+    assert completed(monkeypatch, "fault", "link-down", "leaf-2") == ["plain,leaf-2"]
 
 
 def test_options_of_up_are_keywords(fabric):

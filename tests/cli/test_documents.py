@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from softib.render.documents import VERSIONS
+from tests.cli.documents import check
 from tests.cli.run import softib
 
 jsonschema = pytest.importorskip("jsonschema")
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "examples"
-
-
-def check(name: str, document: dict) -> dict:
-    """``document``, which its schema allows: its name and version are its first key."""
-    assert next(iter(document.items())) == ("schema", f"softib/{name}/{VERSIONS[name]}")
-    schema = json.loads((ROOT / "docs" / "schemas" / f"{name}.schema.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(document)
-    return document
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 SOURCES = {

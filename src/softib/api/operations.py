@@ -18,12 +18,24 @@ if TYPE_CHECKING:
     from softib.api.running import RunningFabric
     from softib.routing.graph import SwitchGraph
 
-__all__ = ["bring_up", "check", "diff", "predict", "report", "route", "verify"]
+__all__ = ["bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"]
 
 Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str]"
 GuidFiles: TypeAlias = Mapping[str, str | None] | None
 Tables: TypeAlias = Callable[["SwitchGraph"], "np.ndarray"]
 Plan: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def engines(names: str | None = None) -> list[str]:
+    """Every routing engine by OpenSM's name; or those of ``names``, a list with commas. Raises :class:`UnknownName`.
+
+    >>> import softib
+    >>> softib.engines("ftree,updn")
+    ['ftree', 'updn']
+    """
+    from softib.routing.engine import ENGINES, chain
+
+    return list(ENGINES) if names is None else list(chain(names))
 
 
 def bring_up(

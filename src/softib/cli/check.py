@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_notice, print_problems, source_options
 
@@ -17,7 +18,7 @@ SEVERITIES = ("info", "warning", "error")
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.option(
     "--plan",
     "plans",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_document, print_notice, print_problems, problems_of, source_options
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.argument("dest", type=click.Path())
 @click.option("--to", "to", metavar="FORMAT", help="Format to write; without it the suffix of DEST says it.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")

@@ -6,12 +6,13 @@ from collections import Counter
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_json, print_notice, print_problems, printable, source_options
 
 
 @click.command()
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", shell_complete=completing.sources)
+@click.argument("b", shell_complete=completing.sources)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_notice
 from softib.errors import SoftibError
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
 def command(name: str | None, every: bool) -> int:
     """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send fail."""

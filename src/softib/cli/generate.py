@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from softib.cli.output import print_document
 
@@ -12,8 +13,14 @@ if TYPE_CHECKING:
     from softib import Kind, Parameter
 
 
+def _kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    import softib
+
+    return [CompletionItem(k.name, help=k.doc) for k in softib.topologies().values() if k.name.startswith(incomplete)]
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=_kinds)
 @click.option(
     "--list", "listed", is_flag=True, help="List the kinds, or with KIND its parameters, and do nothing else."
 )

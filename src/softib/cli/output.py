@@ -18,6 +18,7 @@ __all__ = [
     "SHOWN_PROBLEMS",
     "Compiling",
     "Steps",
+    "checked_engines",
     "given_options",
     "print_document",
     "print_json",
@@ -43,6 +44,15 @@ def source_options(function: F) -> F:
                             help="Directory of IBNL system descriptions for .topo files (repeatable).")(function)  # fmt: skip
     return click.option("--node-name-map", metavar="F", type=click.Path(),
                         help="Names of nodes by GUID, as infiniband-diags read them.")(function)  # fmt: skip
+
+
+def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Routing engines that exist, before any work. Raises :class:`UnknownName`."""
+    import softib
+
+    if value is not None and not context.resilient_parsing:
+        softib.engines(value)
+    return value
 
 
 def given_options(*left_out: str) -> dict[str, Any]:

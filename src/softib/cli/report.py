@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, source_options
+from softib.cli.output import Steps, checked_engines, print_json, print_notice, print_problems, source_options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.option(
     "--html", "html", metavar="F", type=click.Path(), help="Write the whole report as one self-contained HTML file."
 )
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     metavar="E",
+    callback=checked_engines,
+    shell_complete=completing.engines,
     help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree. Default ftree,updn: updn where the fabric is no tree.",
 )
 @click.option(

@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, source_options
+from softib.cli.output import Steps, checked_engines, print_json, print_notice, print_problems, source_options
 
 if TYPE_CHECKING:
     from softib import Fabric, Routing
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.option(
     "--engine",
     metavar="E",
+    callback=checked_engines,
+    shell_complete=completing.engines,
     help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree. Default ftree,updn: updn where the fabric is no tree.",
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_notice
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
 @click.option(
-    "--node", metavar="NODE[,NODE...]",
+    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
+)
+@click.option(
+    "--node", metavar="NODE[,NODE...]", shell_complete=completing.nodes,
     help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on the r-th). "
     "Of several, rank r sits on the r-th.",
 )  # fmt: skip
@@ -38,7 +41,7 @@ from softib.cli.output import print_notice
 @click.option(
     "--sysfs", is_flag=True, help="Print the path of the tree (for options like --path.sysfs) and do nothing else."
 )
-@click.argument("program", nargs=-1)
+@click.argument("program", nargs=-1, shell_complete=completing.files)
 def command(
     fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
     refresh: float | None, sysfs: bool, exclusive: bool, no_tuning: bool, program: tuple[str, ...],

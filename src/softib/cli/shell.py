@@ -6,12 +6,20 @@ import os
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_notice
 
 
 @click.command()
-@click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
-@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first host with a cable).")
+@click.option(
+    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
+)
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=completing.nodes,
+    help="Name or GUID of the node (default: the first host with a cable).",
+)
 @click.option(
     "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_document, printable
 
 
 @click.command()
 @click.argument("what", type=click.Choice(["sweep", "reload"]))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(what: str, name: str | None, as_json: bool) -> int:
     """Make the internal manager look at the whole subnet again and wait until it has; ``reload`` reads its files

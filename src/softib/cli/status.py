@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_document, printable
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(name: str | None, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""

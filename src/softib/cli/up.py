@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
 from softib.cli.output import (
     Compiling,
@@ -27,7 +28,7 @@ LINE_S = 0.5
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
@@ -38,9 +39,15 @@ LINE_S = 0.5
 )
 @click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: the file's).")
 @click.option(
-    "--partitions", "--Pconfig", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf."
+    "--partitions",
+    "--Pconfig",
+    metavar="FILE",
+    type=click.Path(),
+    help="Partitions of the internal manager, as OpenSM's partitions.conf.",
 )
-@click.option("--sm-config", metavar="FILE", help="OpenSM's options file (opensm -c) for the internal manager.")
+@click.option(
+    "--sm-config", metavar="FILE", type=click.Path(), help="OpenSM's options file (opensm -c) for the internal manager."
+)
 @click.option("--sweep", type=click.IntRange(0, 10**6), metavar="S", help="Seconds between its looks at the switches; 0: only after traps (default: 10).")  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0).")
 @click.option(
@@ -50,7 +57,9 @@ LINE_S = 0.5
 )
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
-@click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")
+@click.option(
+    "--pcap", metavar="FILE", type=click.Path(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
+)
 @click.option(
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
