@@ -47,19 +47,43 @@ def head(name: str, line: str) -> list[str]:
     ]  # fmt: skip
 
 
-def verb_page(verb: str) -> str:
-    """softib-VERB(1)."""
-    command = cli.get_command(click.Context(cli, info_name="softib"), verb)
-    assert command is not None
-    context = click.Context(command, info_name=verb, parent=click.Context(cli, info_name="softib"))
-    usage = " ".join(command.collect_usage_pieces(context))
-    lines = [*head(f"softib-{verb}", VERBS[verb]), ".SH SYNOPSIS", f"\\fBsoftib {escaped(verb)}\\fR {escaped(usage)}"]
-    lines += [".SH DESCRIPTION", *paragraphs(command.help or "")]
-    lines += [".SH OPTIONS"]
+def options(command: click.Command, context: click.Context) -> list[str]:
+    """Each option as an item of a list."""
+    lines = []
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None:
             lines += [".TP", f"\\fB{escaped(record[0])}\\fR", escaped(record[1] or "")]
+    return lines
+
+
+def command_lines(command: click.Command, context: click.Context) -> list[str]:
+    """SYNOPSIS, DESCRIPTION and OPTIONS; those of a group's commands behind them."""
+    usage = " ".join(command.collect_usage_pieces(context))
+    lines = [".SH SYNOPSIS", f"\\fB{escaped(context.command_path)}\\fR {escaped(usage)}"]
+    lines += [".SH DESCRIPTION", *paragraphs(command.help or ""), ".SH OPTIONS", *options(command, context)]
+    for name in command.list_commands(context) if isinstance(command, click.Group) else []:
+        part = command.get_command(context, name)
+        assert part is not None
+        below = click.Context(part, info_name=name, parent=context)
+        usage = " ".join(part.collect_usage_pieces(below))
+        lines += [
+            f".SH {escaped(below.command_path.upper())}",
+            f"\\fB{escaped(below.command_path)}\\fR {escaped(usage)}",
+        ]
+        lines += [*paragraphs(part.help or ""), *options(part, below)]
+    return lines
+
+
+def verb_page(verb: str) -> str:
+    """softib-VERB(1)."""
+    top = click.Context(cli, info_name="softib")
+    command = cli.get_command(top, verb)
+    assert command is not None
+    lines = [
+        *head(f"softib-{verb}", VERBS[verb]),
+        *command_lines(command, click.Context(command, info_name=verb, parent=top)),
+    ]
     lines += [".SH EXIT STATUS", escaped(" ".join(EXIT.split())), ".SH SEE ALSO", ".BR softib (1)"]
     return "\n".join(lines) + "\n"
 

@@ -113,7 +113,7 @@ def test_steps_are_watched():
         steps.append(step)
         yield
 
-    softib.check(softib.generate("fat-tree", radix=4, levels=2), progress=watch)
+    softib.check(softib.generate("fat-tree", radix=4, levels=2), steps=watch)
     assert steps[0] == "bring-up" and "checks" in steps
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from softib.api.frames import frame, library
-from softib.api.progress import Notice, Progress, Timed
+from softib.api.progress import Notice, Steps, Timed
 from softib.api.shown import Suggests
 from softib.errors import InputError, UnknownName
 from softib.source import warn
@@ -177,7 +177,7 @@ class Fabric(Suggests):
 
 def load(
     source: str | os.PathLike[str], *, ibnl: Sequence[str | os.PathLike[str]] = (),
-    node_name_map: str | os.PathLike[str] | None = None, notice: Notice = warn, progress: Progress | None = None,
+    node_name_map: str | os.PathLike[str] | None = None, notice: Notice = warn, steps: Steps | None = None,
 ) -> Fabric:  # fmt: skip
     """Read ``source``: a file of any known format (found by content), a fabric.yaml, or the name of a running fabric.
 
@@ -189,7 +189,7 @@ def load(
 
     name = _path_of(source)
     names = None if node_name_map is None else os.fspath(node_name_map)
-    timed = Timed(progress)
+    timed = Timed(steps)
     with timed("reading"):
         fabric = Fabric(read(name, [os.fspath(d) for d in ibnl], names, notice=notice), name)
     fabric._seconds = timed.seconds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
-from softib.api.progress import Progress, Timed, unwatched
+from softib.api.progress import Steps, Timed, unwatched
 from softib.api.results import Changes, Prediction, Report, Routing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def engines(names: str | None = None) -> list[str]:
 
 
 def bring_up(
-    source: Source, *, engine: str | None = None, guid_files: GuidFiles = None, progress: Progress = unwatched
+    source: Source, *, engine: str | None = None, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
     """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables, every port ACTIVE.
 
@@ -58,11 +58,11 @@ def bring_up(
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
-    return _routing(from_engine(result_of(fabric), engine, progress, guid_files), fabric)
+    return _routing(from_engine(result_of(fabric), engine, steps, guid_files), fabric)
 
 
 def route(
-    source: Source, engine: str | None = None, *, guid_files: GuidFiles = None, progress: Progress = unwatched
+    source: Source, engine: str | None = None, *, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
     """Tables for the fabric, and their proof: those a running fabric has, or new ones where ``engine`` is given or none are
     there (see :func:`bring_up`)."""
@@ -70,12 +70,10 @@ def route(
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
-    return _routing(routed(result_of(fabric), engine, None, progress, guid_files), fabric)
+    return _routing(routed(result_of(fabric), engine, None, steps, guid_files), fabric)
 
 
-def verify(
-    source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, progress: Progress = unwatched
-) -> Routing:
+def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
     """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop form?
 
     ``lfts`` is a dump of tables (a path); or a function of your own, from a :class:`~softib.routing.graph.SwitchGraph` to
@@ -94,18 +92,18 @@ def verify(
     fabric = as_fabric(source)
     result = result_of(fabric)
     if callable(lfts):
-        return _from_function(fabric, lfts, progress)
+        return _from_function(fabric, lfts, steps)
     if lfts is not None:
-        return _routing(from_file(result, os.fspath(lfts), progress), fabric)
+        return _routing(from_file(result, os.fspath(lfts), steps), fabric)
     if result.format != RUNNING:
         raise InputError(
             f"{fabric.source}: a file of this format ({result.format}) holds no forwarding tables; give lfts=FILE, or "
             "softib.route() makes some"
         )
-    return _routing(routed(result, None, None, progress), fabric)
+    return _routing(routed(result, None, None, steps), fabric)
 
 
-def _from_function(fabric: Fabric, tables: Tables, progress: Progress) -> Routing:
+def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
     """The tables that a user's function makes for a copy of ``fabric`` that was brought up."""
     from dataclasses import replace
 
@@ -115,7 +113,7 @@ def _from_function(fabric: Fabric, tables: Tables, progress: Progress) -> Routin
     from softib.analysis.routing import judge
     from softib.errors import InputError
 
-    up = from_engine(result_of(fabric), None, progress)
+    up = from_engine(result_of(fabric), None, steps)
     lft = np.asarray(tables(up.graph))
     wanted = (up.graph.n_switches, up.graph.lft_size)
     if lft.shape != wanted or lft.dtype != np.uint8:
@@ -128,7 +126,7 @@ def _from_function(fabric: Fabric, tables: Tables, progress: Progress) -> Routin
 
 def check(
     source: Source, *, plan: Plan = (), guid_files: GuidFiles = None, severity: str = "info", ignore: Sequence[str] = (),
-    baseline: str | os.PathLike[str] | None = None, progress: Progress = unwatched,
+    baseline: str | os.PathLike[str] | None = None, steps: Steps = unwatched,
 ) -> Findings:  # fmt: skip
     """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml), identities, speeds,
     addresses, counters, routing.
@@ -150,7 +148,7 @@ def check(
 
         read_baseline(os.fspath(baseline))  # fail before the work
     fabric = as_fabric(source)
-    report = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files, steps=progress)
+    report = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files, steps=steps)
     found = Findings(report).without(*ignore).at_least(severity)
     return found if baseline is None else found.new_since(baseline)
 
@@ -170,7 +168,7 @@ def predict(source: Source, *, engine: str | None = None, seed: int = 0) -> Pred
 def report(
     source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
     guid_files: GuidFiles = None, traffic: str | os.PathLike[str] | None = None, seed: int = 0,
-    progress: Progress = unwatched,
+    steps: Steps = unwatched,
 ) -> Report:  # fmt: skip
     """All of it: bring-up, proof, checks, prediction, also of the traffic matrix in the file ``traffic``."""
     from softib.analysis.pipeline import build
@@ -179,7 +177,7 @@ def report(
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path, guid_files)
     fabric = as_fabric(source)
-    timed = Timed(progress)
+    timed = Timed(steps)
     found = build(
         fabric.source, result_of(fabric), plan=_paths(plan), engine=engine, lfts=path, guid_files=guid_files, seed=seed,
         traffic=None if traffic is None else os.fspath(traffic), steps=timed,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
-__all__ = ["Notice", "Progress", "Timed", "on_compiling", "unwatched"]
+__all__ = ["Notice", "Steps", "Timed", "on_compiling", "unwatched"]
 
-Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
+Steps: TypeAlias = Callable[[str], AbstractContextManager[None]]
 """Called with the name of a step; the step is done inside the context manager that it returns."""
 Notice: TypeAlias = Callable[[str], None]
 """Called with a line that a user should know though nothing is wrong."""
@@ -21,17 +21,17 @@ def unwatched(step: str) -> AbstractContextManager[None]:
 
 
 class Timed:
-    """A :data:`Progress` that keeps the wall time of each step in ``seconds`` and hands the step on to another one."""
+    """A :data:`Steps` that keeps the wall time of each step in ``seconds`` and hands the step on to another one."""
 
-    def __init__(self, progress: Progress | None = None):
+    def __init__(self, steps: Steps | None = None):
         self.seconds: dict[str, float] = {}
-        self._progress = progress or unwatched
+        self._steps = steps or unwatched
 
     @contextmanager
     def __call__(self, step: str) -> Iterator[None]:
         """``with timed("bring-up"): …``"""
         began = time.perf_counter()
-        with self._progress(step):
+        with self._steps(step):
             yield
         self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - began
 

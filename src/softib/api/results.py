@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from softib.api.findings import Findings
 from softib.api.frames import frame
-from softib.api.progress import Progress, Timed
+from softib.api.progress import Steps, Timed
 from softib.api.shown import Suggests, counted, html_table
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class Report(Suggests):
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, when: datetime | None = None, command: str = "",
-        progress: Progress | None = None,
+        steps: Steps | None = None,
     ) -> str:  # fmt: skip
         """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`.
 
@@ -273,7 +273,7 @@ class Report(Suggests):
         from softib.render.html import to_html
         from softib.render.phrases import made
 
-        timed = Timed(progress)
+        timed = Timed(steps)
         with timed("drawing"):
             page = to_html(replace(self._found, made=None if when is None else made(when, command)))
         self._found.seconds.update(timed.seconds)

@@ -56,9 +56,9 @@ def command(
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json and --format {form}: give one of the two")
     steps = Steps()
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=steps)
+    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps)
     found = softib.check(
-        fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, progress=steps
+        fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, steps=steps
     )
     if write_baseline is not None:
         found.save_baseline(write_baseline)

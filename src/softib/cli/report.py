@@ -65,12 +65,12 @@ def command(
         _check_target(html)
         when, line = _stamp()  # fail before the work
     steps = Steps()
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=steps)
+    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps)
     report = softib.report(
-        fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, progress=steps
+        fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, steps=steps
     )
     if html:
-        report.to_html(html, when=when, command=line, progress=steps)
+        report.to_html(html, when=when, command=line, steps=steps)
     if as_json:
         print_json(report.to_json())
         return 0

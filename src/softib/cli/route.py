@@ -50,11 +50,11 @@ def command(
             "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
         )
     steps = Steps()
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=steps)
+    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps)
     if lfts is not None:
-        found = softib.verify(fabric, lfts, progress=steps)
+        found = softib.verify(fabric, lfts, steps=steps)
     else:
-        found = softib.route(fabric, engine, guid_files=guid_files, progress=steps)
+        found = softib.route(fabric, engine, guid_files=guid_files, steps=steps)
     if write_to:
         found = _with_remedy(found, fabric, write_to, steps)
     if dump:
@@ -80,4 +80,4 @@ def _with_remedy(found: Routing, fabric: Fabric, folder: str, steps: Steps) -> R
         return found
     arguments = " ".join(f"--{option} {path}" for option, path in remedy.files.items())
     print_notice(f"ftree does not fit ({remedy.reason}); it does with {arguments}")
-    return softib.route(fabric, "ftree", guid_files=remedy.files, progress=steps)
+    return softib.route(fabric, "ftree", guid_files=remedy.files, steps=steps)

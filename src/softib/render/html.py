@@ -73,7 +73,7 @@ def styled(svg: str) -> str:
     from importlib import resources
 
     css = resources.files("softib.render").joinpath("templates/report.css").read_text("utf-8")
-    head, sign, rest = svg.partition(">")
+    head, sign, rest = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).partition(">")
     return f"{head}{sign}<style>{css}</style>{rest}" if svg else ""
 
 
