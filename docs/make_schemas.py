@@ -14,13 +14,16 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import is_typeddict
 
 from softib.fabric.topologies.schema import fabric_schema
-from softib.render import document_types, running_types
+from softib.render import document_types, report_types, routing_types, running_types
 from softib.render.documents import VERSIONS, schema_id
 
 FOLDER = Path(__file__).with_name("schemas")
-TYPES = document_types.DOCUMENTS | running_types.RUNNING_DOCUMENTS
+TYPES = {
+    **document_types.DOCUMENTS, **running_types.RUNNING_DOCUMENTS,
+    "route": routing_types.Route, "report": report_types.Report,
+}  # fmt: skip
 
-for _module in (document_types, running_types):
+for _module in (document_types, report_types, routing_types, running_types):
     for _type in vars(_module).values():
         if is_typeddict(_type):
             _type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)

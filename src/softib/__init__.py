@@ -31,6 +31,7 @@ from softib.errors import (
 
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
+    from softib.api.changes import Changes
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import Change, Finding, Kind, Parameter, Problem
-    from softib.api.results import Changes, Prediction, Remedy, Report, Routing
+    from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.serving import Server
     from softib.api.starting import Starter, up
@@ -48,7 +49,7 @@ __version__ = "0.1.0"
 _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
-    **dict.fromkeys(("Changes", "Prediction", "Remedy", "Report", "Routing"), "results"),
+    **dict.fromkeys(("Prediction", "Remedy", "Report", "Routing"), "results"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
@@ -56,6 +57,7 @@ _LAZY = {
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("Change", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    "Changes": "changes",
     "Drawing": "graph",
     "Findings": "findings",
 }

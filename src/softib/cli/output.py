@@ -70,10 +70,12 @@ def given_options(*left_out: str) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """The document ``value`` alone on stdout, keys in their order."""
+    """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
     import json
 
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
+    from softib.render.documents import plain
+
+    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
     sys.stdout.write("\n")
 
 

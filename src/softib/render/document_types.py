@@ -1,7 +1,7 @@
 """What each document of ``--json`` holds, as types: the source of docs/schemas.
 
-Only ``docs/make_schemas.py`` and tests import this module. A key that may be absent is ``NotRequired``; ``None`` stands for what is
-not known or was not asked for. Rates are in Gb/s, times in the unit that the name ends with.
+Only ``docs/make_schemas.py`` and tests import this module and its likes (``*_types``). A key that may be absent is ``NotRequired``;
+``None`` stands for what is not known or was not asked for. Rates are in Gb/s, times in the unit that the name ends with.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ import sys
 from typing import Any, Literal
 
 if sys.version_info >= (3, 12):
-    from typing import NotRequired, TypedDict
+    from typing import TypedDict
 else:  # pydantic wants it from there
-    from typing import NotRequired
-
     from typing_extensions import TypedDict
 
 __all__ = ["DOCUMENTS"]
 
 Severity = Literal["info", "warning", "error"]
-Step = tuple[str, int, int]
-"""Switch, egress port, virtual lane."""
 
 
 class Problem(TypedDict):
@@ -162,216 +158,6 @@ class Check(TypedDict):
     plan: Plan | None
 
 
-class Pairs(TypedDict):
-    """What becomes of packets between pairs of ends."""
-
-    total: int
-    arrived: int
-    dead_end: int
-    loop: int
-    misdelivered: int
-    dropped: int
-
-
-class AllPairs(TypedDict):
-    ca_ca: Pairs
-    ca_switch: Pairs
-    switch_switch: Pairs
-
-
-class TierLoad(TypedDict):
-    """Paths of all-to-all traffic on the links between two tiers."""
-
-    low: int
-    high: int
-    links: int
-    least: int
-    mean: float
-    most: int
-    imbalance: float
-    worst: list[tuple[str, int, int]]
-    """Switch, port, paths."""
-
-
-class Balance(TypedDict):
-    paths_most: int
-    paths_mean: float
-    unused_links: int
-    tiers: list[TierLoad]
-
-
-class Failure(TypedDict):
-    kind: str
-    switch: str
-    to: str
-    lid: int
-    what: str
-
-
-class SwitchRoutes(TypedDict):
-    total: int
-    arrived: int
-
-
-class Routing(TypedDict):
-    """Forwarding tables and their proof."""
-
-    engine: str
-    deadlock_free: bool
-    credit_loop: list[Step] | None
-    unreachable: int
-    """Pairs of a CA and another CA or switch that no path connects."""
-    hops: dict[str, int]
-    """Pairs by switches that a packet passes."""
-    tables: str
-    loops: int
-    switch_unreachable: int | None
-    origin: str
-    notes: list[str]
-    pairs: AllPairs
-    hops_ca: dict[str, int]
-    channels: int
-    dependencies: int
-    vls: int
-    sls_assumed: str
-    """Why the paths' SLs are not known; empty where they are."""
-    switch_loop: list[Step] | None
-    failures: list[Failure]
-    balance: Balance
-    switch_routes: NotRequired[SwitchRoutes]
-    """Only of tables that were read from a file."""
-
-
-class Route(Routing):
-    """softib route --json"""
-
-    schema: Literal["softib/route/1"]
-    problems: list[Problem]
-
-
-class BringUp(TypedDict):
-    """What the subnet manager did."""
-
-    node: str
-    engine: str
-    sets: int
-    unreached: int
-    nodes: int
-    switches: int
-    cas: int
-    links: int
-    lids: int
-    mads: dict[str, int]
-    """MADs sent by method and attribute."""
-    retries: int
-    timeouts: int
-    strays: int
-    notes: list[str]
-    problems: list[str]
-
-
-class LoadedLink(TypedDict):
-    place: str
-    peer: str
-    load: float
-    gbps: float
-
-
-class Pattern(TypedDict):
-    """A uniform pattern of traffic on the routed fabric."""
-
-    name: str
-    text: str
-    flows: int
-    permutations: int
-    of: int
-    relative: float
-    """Mean rate of a flow by that of its host's link."""
-    worst: float
-    most_on_a_link: float
-    unrouted: int
-    busiest: list[LoadedLink]
-
-
-class EffectiveBisection(TypedDict):
-    relative: float
-    limit: float | None
-    """What the wiring allows random pairs."""
-    narrowest_gbps: float | None
-    spread: float
-    gbps: float
-    full_gbps: float
-
-
-class Prediction(TypedDict):
-    hosts: int
-    rails: int
-    seed: int
-    effective_bisection: EffectiveBisection
-    patterns: list[Pattern]
-    ring_allreduce_us: dict[str, float]
-    """By bytes a host."""
-    all_to_all_us: dict[str, float]
-
-
-class TimedLink(TypedDict):
-    place: str
-    peer: str
-    bytes: float
-    gbps: float
-    time_us: float
-
-
-class Traffic(TypedDict):
-    """The user's own traffic matrix."""
-
-    path: str
-    entries: int
-    flows: int
-    bytes: float
-    unrouted: int
-    time_us: float
-    hosts_us: float
-    relative: float
-    busiest: list[TimedLink]
-
-
-class Engine(TypedDict):
-    """What one routing engine would give."""
-
-    engine: str
-    tables: str
-    used: bool
-    bisection: float | None
-    shift: float | None
-    deadlock_free: bool
-    unreachable: int
-    note: str
-
-
-class Report(TypedDict):
-    """softib report --json"""
-
-    schema: Literal["softib/report/1"]
-    source: str
-    format: str
-    fabric: Counts
-    findings: list[Finding]
-    problems: list[Problem]
-    structure: Structure | None
-    notes: list[str]
-    source_notes: list[str]
-    plan: Plan | None
-    bring_up: BringUp | None
-    """Null for tables that were there already."""
-    routing: Routing | None
-    prediction: Prediction | None
-    traffic: Traffic | None
-    engines: list[Engine]
-    seconds: dict[str, float]
-    """Wall time of each step."""
-
-
 class Change(TypedDict):
     kind: str
     where: list[str]
@@ -446,7 +232,6 @@ class Doctor(TypedDict):
 
 
 DOCUMENTS: dict[str, Any] = {
-    "report": Report, "check": Check, "route": Route, "diff": Diff, "convert": Convert, "generate": Generate,
-    "doctor": Doctor,
+    "check": Check, "diff": Diff, "convert": Convert, "generate": Generate, "doctor": Doctor,
 }  # fmt: skip
-"""Document → its type; those of running fabrics are in :mod:`softib.render.running_types`."""
+"""Document → its type. ``route``, ``report`` and those of running fabrics are in modules of their own."""
