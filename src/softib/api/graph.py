@@ -13,7 +13,7 @@ from softib.fabric.model import Fabric
 if TYPE_CHECKING:
     from softib.analysis.model import Report
 
-__all__ = ["Drawing", "chart", "drawing", "multigraph"]
+__all__ = ["Drawing", "drawing", "multigraph"]
 
 
 def multigraph(fabric: Fabric, networkx: Any) -> Any:
@@ -62,10 +62,3 @@ def drawing(report: Report) -> Drawing:
     from softib.render.html import drawing_svg
 
     return Drawing(drawing_svg(report))
-
-
-def chart(svg: str) -> Drawing:
-    """A chart of the page (:mod:`softib.render.charts`) that stands alone: with the page's styles in it."""
-    from softib.render.html import styled
-
-    return Drawing(styled(svg))

@@ -145,10 +145,11 @@ class Routing(Suggests):
 
     def plot(self) -> Drawing:
         """Pairs by the number of links that their packets take, as bars."""
-        from softib.api.graph import chart
+        from softib.api.graph import Drawing
         from softib.render.charts import hop_bars
+        from softib.render.plots import styled
 
-        return chart(hop_bars(self._found.part.hops))
+        return Drawing(styled(hop_bars(self._found.part.hops)))
 
     def __repr__(self) -> str:
         proof = "no credit loop" if self.deadlock_free else "a credit loop can form"
@@ -204,11 +205,11 @@ class Prediction(Suggests):
 
         Raises :class:`UnknownName` for another kind.
         """
-        from softib.api.graph import chart, drawing
+        from softib.api.graph import Drawing, drawing
         from softib.errors import UnknownName
-        from softib.render.html import heat_svg, load_svg
+        from softib.render.plots import heat_svg, load_svg
 
-        kinds = {"loads": lambda: chart(load_svg(self._report)), "links": lambda: chart(heat_svg(self._report)),
+        kinds = {"loads": lambda: Drawing(load_svg(self._report)), "links": lambda: Drawing(heat_svg(self._report)),
                  "map": lambda: drawing(self._report)}  # fmt: skip
         if kind not in kinds:
             raise UnknownName("plot of a prediction", kind, kinds)

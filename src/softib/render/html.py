@@ -28,7 +28,7 @@ from softib.render.phrases import engine_hint, headline, size_text, structure_fa
 from softib.render.plan_part import plan_facts
 from softib.sim.static_network import port_gbps
 
-__all__ = ["drawing_svg", "heat_svg", "load_svg", "styled", "to_html"]
+__all__ = ["drawing_svg", "to_html"]
 
 MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
 
@@ -54,26 +54,12 @@ def to_html(report: Report) -> str:
 
 def drawing_svg(report: Report) -> str:
     """The drawing alone, an SVG with the page's own styles in it; empty where no switch was routed."""
-    tiers = _tiers(report)
-    return styled(_drawing(report, tiers, _lines(report, tiers, relative_load(report))))
-
-
-def load_svg(report: Report) -> str:
-    """Sorted loads of the links between switches, a line a pattern; empty without a prediction."""
-    return charts.load_curves(_curves(report)) if report.prediction else ""
-
-
-def heat_svg(report: Report) -> str:
-    """The load of each link of the busiest switches under all-to-all traffic; empty without a prediction."""
-    return _heat(report, relative_load(report))
-
-
-def styled(svg: str) -> str:
-    """``svg`` with the page's styles in it, so that it stands alone."""
     from importlib import resources
 
+    tiers = _tiers(report)
+    svg = _drawing(report, tiers, _lines(report, tiers, relative_load(report)))
     css = resources.files("softib.render").joinpath("templates/report.css").read_text("utf-8")
-    head, sign, rest = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).partition(">")
+    head, sign, rest = svg.partition(">")
     return f"{head}{sign}<style>{css}</style>{rest}" if svg else ""
 
 
@@ -104,9 +90,9 @@ def _context(report: Report) -> dict[str, Any]:
         "drawing": Markup(_drawing(report, tiers, lines)),
         "speeds": sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)[:5],
         "load_steps": LOAD_STEPS,
-        "curves": Markup(load_svg(report)),
-        "curve_names": [name for name, _ in _curves(report)],
-        "heat": Markup(_heat(report, load)),
+        "curves": Markup(charts.load_curves(curves(report))) if report.prediction else "",
+        "curve_names": [name for name, _ in curves(report)],
+        "heat": Markup(heat(report, load)),
         "hops": Markup(charts.hop_bars(report.routing.hops)) if report.routing and report.routing.hops else "",
         "findings": list(zip(findings, finding_ports(report.fabric, findings), strict=True)),
         "about": _about(report),
@@ -177,7 +163,8 @@ def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
     return draw(report.fabric, report.graph, tiers, lines, names, report.findings)
 
 
-def _curves(report: Report) -> list[tuple[str, np.ndarray]]:
+def curves(report: Report) -> list[tuple[str, np.ndarray]]:
+    """Loads of the links between switches by pattern, as :func:`charts.load_curves` takes them; none without a prediction."""
     p = report.prediction
     if p is None:
         return []
@@ -190,7 +177,8 @@ def _curves(report: Report) -> list[tuple[str, np.ndarray]]:
             for q in p.patterns if q.name in text]  # fmt: skip
 
 
-def _heat(report: Report, load: np.ndarray | None) -> str:
+def heat(report: Report, load: np.ndarray | None) -> str:
+    """The load of each link of the busiest switches; empty without a prediction."""
     p, g = report.prediction, report.graph
     if p is None or g is None or load is None or not len(load):
         return ""
