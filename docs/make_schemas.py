@@ -14,16 +14,18 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import is_typeddict
 
 from softib.fabric.topologies.schema import fabric_schema
-from softib.render import document_types, report_types, routing_types, running_types
+from softib.render import document_types, report_types, routing_types, running_types, simulation_types
 from softib.render.documents import VERSIONS, schema_id
+from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
 TYPES = {
     **document_types.DOCUMENTS, **running_types.RUNNING_DOCUMENTS,
     "route": routing_types.Route, "report": report_types.Report,
+    "simulate": simulation_types.Simulate,
 }  # fmt: skip
 
-for _module in (document_types, report_types, routing_types, running_types):
+for _module in (document_types, report_types, routing_types, running_types, simulation_types):
     for _type in vars(_module).values():
         if is_typeddict(_type):
             _type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -50,7 +52,9 @@ def _without_titles(node: Any) -> None:
 
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
-    schemas = {"fabric": fabric_schema(), **{name: document_schema(name) for name in VERSIONS}}
+    schemas = {
+        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in VERSIONS},
+    }  # fmt: skip
     return {f"{name}.schema.json": json.dumps(s, indent=1, ensure_ascii=False) + "\n" for name, s in schemas.items()}
 
 

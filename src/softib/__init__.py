@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.serving import Server
+    from softib.api.simulation import Simulation, simulate
     from softib.api.starting import Starter, up
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ _LAZY = {
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("Change", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    **dict.fromkeys(("Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
 }
@@ -85,6 +87,7 @@ __all__ = [
     "Routing",
     "RunningFabric",
     "Server",
+    "Simulation",
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
@@ -108,6 +111,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "simulate",
     "topologies",
     "up",
     "verify",

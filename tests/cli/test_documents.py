@@ -61,6 +61,14 @@ def test_of_a_credit_loop_and_a_broken_file(tmp_path):
     assert check("check", softib("check", net, "--json").json())["problems"]
 
 
+@pytest.mark.parametrize("how", [("shift:64KB", "--layer", "static"), ("incast:64KB,senders=3", "--what-if", "engine=minhop"),
+                                 ("all-to-all:64KB",)])  # fmt: skip
+def test_of_a_workload(how, tmp_path):
+    source = tmp_path / "tree.yaml"
+    source.write_text(SOURCES["tree"])
+    check("simulate", softib("simulate", source, *how, "--json").json())
+
+
 def test_of_the_machine_and_of_kinds():
     check("doctor", softib("doctor", "--json").json())
     check("generate", softib("generate", "--list", "--json").json())

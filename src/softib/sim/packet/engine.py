@@ -25,7 +25,7 @@ from softib.sim.packet.state import build_state, grow
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["run"]
+__all__ = ["execute", "run"]
 
 EVENTS_A_CALL = 500_000
 """Between two looks at the clock of the caller: a tenth of a second."""
@@ -41,13 +41,26 @@ def run(
     the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
+    net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
+    return _outcome(net, state, messages, status, notes)
+
+
+def execute(
+    fabric: Fabric,
+    messages: Messages,
+    options: PacketOptions,
+    path_sl: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> tuple[Any, Any, int, tuple[str, ...]]:
+    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State`, what the loop said
+    at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = _service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
     status, state = _run(net, state, options, progress)
-    return _outcome(net, state, messages, status, notes)
+    return net, state, status, notes
 
 
 def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.packet import tables as t
+from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.sim.static_network import port_gbps
@@ -153,11 +154,12 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     lft = fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
     lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
     port, rare = _ports(fabric, vls, profile, changed)
+    opt = _options(options, profile, vls)
+    congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
+    adaptive = adaptive_tables(fabric, options, opt)
     net = t.Net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
-        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=_options(options, profile, vls),
-        cc_switch=fabric.cc_switch_setting, cc_port=fabric.cc_port_setting, cc_ca=fabric.cc_ca_setting, cc_table=fabric.cc_table,
-        ar_group=np.zeros((1, 1), np.uint16), ar_lft=np.zeros((1, 1), np.uint8), ar_ports=np.zeros((1, 1), np.uint64),
+        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive,
     )  # fmt: skip
     return net, profile
 

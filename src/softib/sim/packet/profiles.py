@@ -24,7 +24,8 @@ class DeviceProfile:
     begins to come; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
     ``ack_every``: packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a queue pair
-    (max_rd_atomic). ``switch_ns`` and ``adapter_ns`` as in :class:`~softib.iba.link_speeds.LinkSpeed`.
+    (max_rd_atomic). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
+    memory, are those of :class:`~softib.iba.link_speeds.LinkSpeed`.
     """
 
     name: str
@@ -32,22 +33,14 @@ class DeviceProfile:
     pcie_gbps: float
     fetch_ns: int
     message_gap_ns: float
+    switch_ns: int = 0
+    adapter_ns: int = 0
     inline_bytes: int = 128
     ack_ns: int = 50
     cqe_ns: int = 100
     gap_bytes: int = 0
     ack_every: int = 32
     reads: int = 16
-
-    @property
-    def switch_ns(self) -> int:
-        """What a switch adds from port to port."""
-        return SPEED_BY_NAME[self.name].switch_ns
-
-    @property
-    def adapter_ns(self) -> int:
-        """What a pair of adapters takes from memory to memory, wire and payload aside."""
-        return SPEED_BY_NAME[self.name].adapter_ns
 
     def but(self, **changes: Any) -> DeviceProfile:
         """The profile with other figures. Raises :class:`UnknownName` for a name that it has not and :class:`InputError` for a
@@ -61,7 +54,7 @@ class DeviceProfile:
 
 
 PROFILES = {
-    p.name: p
+    p.name: replace(p, switch_ns=SPEED_BY_NAME[p.name].switch_ns, adapter_ns=SPEED_BY_NAME[p.name].adapter_ns)
     for p in (
         DeviceProfile("SDR", 256, 16.0, 500, 400.0),
         DeviceProfile("DDR", 256, 25.5, 500, 250.0),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError
+from softib.iba.cc import CACongestionSetting
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Opcode, Transport
@@ -21,6 +22,8 @@ __all__ = ["build_state", "grow"]
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
 """Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
+FIRST_ROWS, ROWS_A_SENDER = 1024, 8
+"""Rows of each pool before it grows."""
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
 
@@ -52,7 +55,6 @@ def _queue_pairs(
     limited = (rate > 0) & (rate < own)
     q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * own / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
-    q[:n, t.FLOW] = np.arange(n)
     return q, order, row.astype(np.int64)
 
 
@@ -106,6 +108,19 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     return made[0], made[1], made[2], made[3]
 
 
+def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a port together (CACongestionSetting.
+    PortControl bit 0)."""
+    if not controlled:
+        return np.zeros((1, 1), np.int64), np.zeros((1, 3), np.int64)
+    port = np.stack([q[:, t.SRC], q[:, t.DST]], axis=1).ravel()
+    sl = np.repeat(q[:, t.SL], 2)
+    together = (CACongestionSetting.port_control.get(fabric.cc_ca_setting[port]) & 1).astype(bool)
+    alone = np.arange(len(port)) + 16 * fabric.sizes.ports
+    _, row = np.unique(np.where(together, port * 16 + sl, alone), return_inverse=True)
+    return row.reshape(-1, 1).astype(np.int64), np.zeros((int(row.max()) + 1, 3), np.int64)
+
+
 def _pool(rows: int, columns: int, dtype: Any, link: int) -> np.ndarray:
     """A pool whose rows 1 … are all on the free list."""
     pool = aligned((rows, columns), dtype)
@@ -138,12 +153,13 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     vl = aligned((ports * vls, t.V_COLUMNS), np.int64)
     peer = np.maximum(net.port[:, t.PEER], 0)
     vl[:, t.FCCL] = np.repeat(np.where(net.port[:, t.PEER] >= 0, net.rare[peer, t.BLOCKS], 0), vls)
+    flow, throttle = _flows(fabric, q, bool(net.opt[t.CC]))
     reg = np.zeros(t.REGISTERS, np.int64)
     links = int((net.port[:, t.PEER] >= 0).sum())
     fs = net.port[:, t.FS]
     reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min(initial=1000)))
     reg[t.LEFT] = len(m)
-    start_rows = 1024 + 8 * len(np.unique(q[:, t.SRC]))
+    start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
     pools = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         rows = start_rows + (len(m) if name == "event" else 0)
@@ -160,7 +176,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         **pools, when=pools["packet"].view(np.int64), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
         after_completion=after_completion, count=aligned((ports, t.C_COLUMNS), np.int64),
         bucket=np.zeros(t.BUCKETS, np.int64), used=np.zeros(t.BUCKETS // 64, np.uint64), heap=np.zeros((heap_rows, 2), np.int64),
-        far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), cc=np.zeros((len(q), 4), np.int64),
+        far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
+        bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
+        place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
         rng=np.array([seed], np.uint64),
     )  # fmt: skip
 
@@ -170,7 +188,7 @@ def grow(s: Any) -> Any:
     changed: dict[str, np.ndarray] = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         pool = getattr(s, name)
-        if s.reg[spare] >= len(pool) // 4:
+        if s.reg[spare] >= max(len(pool) // 4, 2 * t.MARGIN):
             continue
         rows = 2 * len(pool)
         if rows > MOST_ROWS:

@@ -15,23 +15,28 @@ from softib.jit import table
 
 Net: Any = table(
     "Net",
-    ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "cc_switch", "cc_port", "cc_ca", "cc_table",
-     "ar_group", "ar_lft", "ar_ports"],
+    ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
-(``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control and adaptive routing: see their kernels."""
+(``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control: ``marking`` int64[ports, 4] of switch ports, ``throttling``
+int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each without it). Adaptive routing: ``ar_lft``, ``ar_group`` as in
+the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
-     "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "cc", "rng"],
+     "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
+     "place", "rng"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
 ``packet`` int32 and ``when`` int64 (the same rows, seen as longer numbers), ``credit``, ``event`` int64 pools; ``qp`` int64[QPs, QP columns]; ``order`` int64: messages by QP; ``message`` int64; ``arrival``,
 ``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
-``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``cc`` int64 rates of flows; ``rng`` uint64[1]."""
+``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
+int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
+came out of order; ``rng`` uint64[1]."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
@@ -115,7 +120,7 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 # -- State.qp --
 (SRC, DST, BACK_LID, SL, OUT_VL, BACK_VL, PAYLOAD, SERVICE, FIRST_MESSAGE, END_MESSAGE, CURRENT_MESSAGE, NEXT_PSN,
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
- RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, FLOW, RECOVERS, QP_COLUMNS) = range(35)  # fmt: skip
+ RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, QP_COLUMNS) = range(34)  # fmt: skip
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
@@ -128,6 +133,22 @@ them; times are -1 where they did not happen; ``M_LID``: the destination."""
  LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
 C_COLUMNS = 16
 
+# -- congestion control and adaptive routing --
+MARK_THRESHOLD, MARK_PACKET, MARK_RATE, MARK_VICTIM = range(4)
+"""Blocks queued from which a switch port marks (0: never); octets of the smallest packet that it marks; packets that it leaves between two
+marks; does it mark without credits?"""
+CC_TIMER, CC_INCREASE, CC_LIMIT, CC_MIN = range(4)
+"""ps until the CCTI falls; what a BECN adds; the largest and the smallest CCTI."""
+F_ROW = 0
+"""Of a stream: its row of ``throttle`` (its own, or that of its port's SL)."""
+F_CCTI, F_DELAY, F_TIMED = range(3)
+"""CCTI; how long a packet's end is followed by nothing, in thousandths of the packet's time; does a timer run?"""
+AGEING = 0
+BOUND_FLOW, BOUND_PS, BOUND_SLOTS = 0, 1, 256
+"""(stream + 1) << 8 | portnum; when it last sent; flows that a switch remembers."""
+WINDOW_PACKETS = 1024
+"""Packets ahead of the expected one that a receiver places out of order."""
+
 # -- events --
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER = range(9)
 """A packet's header is through a switch; a port looks what to send; a packet is whole at an end port; a message may be posted; a stream
@@ -138,3 +159,5 @@ WRAP, WINDOW = 4095, 2048
 """FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""
 DONE, MORE, STUCK, GROW, LATE = range(5)
 """What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over."""
+MARGIN = 64
+"""Rows that one event may take of each pool."""

@@ -14,6 +14,7 @@ from softib.sim.packet.tables import (
     DLID,
     HEAP_N,
     IN,
+    KIND,
     LOOK,
     OPT_VLS,
     PEER,
@@ -23,6 +24,7 @@ from softib.sim.packet.tables import (
     RING,
     SCRATCH,
     SWITCH,
+    SWITCH_PORT,
 )  # fmt: skip
 
 KIND_SHIFT, KIND_MASK, PAYLOAD_MASK, ENTITY_SHIFT = 28, 15, 0xFFFFFFF, 32
@@ -57,7 +59,7 @@ def touch(n, s):
         elif kind == LOOK:
             total += n.port[n.port[port, PEER], 0]
             ring = s.vl[port * n.opt[OPT_VLS], RING]
-            if ring and n.port[port, SWITCH] >= 0:
+            if ring and n.port[port, KIND] == SWITCH_PORT:
                 k = s.voq[s.voq[ring - 1, Q_NEXT] - 1, Q_HEAD]
                 total += port_rows(n, s, s.packet[k, IN])
     s.reg[SCRATCH] = total

@@ -59,7 +59,7 @@ def overdue(n, s, port, row, k, now):
             s.count[port, HOQ_DISCARDS] += 1
             return True
         s.vl[row, WAITS] &= ~IS_STALLED
-    hoq = n.port[port, HOQ]
+    hoq = np.int64(n.port[port, HOQ])
     if hoq <= FOREVER and now - s.vl[row, HEAD_SINCE] >= LIFE_UNIT_PS << hoq:
         s.count[port, HOQ_DISCARDS] += 1
         s.more[row, STALLS] += 1
@@ -68,7 +68,7 @@ def overdue(n, s, port, row, k, now):
             s.more[row, STALLED] = now + STALLED_TIMES_HOQ * (LIFE_UNIT_PS << hoq)
             s.vl[row, WAITS] |= IS_STALLED
         return True
-    life = n.port[port, LIFE]
+    life = np.int64(n.port[port, LIFE])
     if life <= FOREVER and now - s.when[k, ENTERED] >= LIFE_UNIT_PS << life:
         s.count[port, LIFE_DISCARDS] += 1
         return True
@@ -78,7 +78,7 @@ def overdue(n, s, port, row, k, now):
 @inner
 def await_deadline(n, s, port, row, k):
     """Let ``port`` look again when the packet at the head of port VL ``row`` is overdue."""
-    hoq, life = n.port[port, HOQ], n.port[port, LIFE]
+    hoq, life = np.int64(n.port[port, HOQ]), np.int64(n.port[port, LIFE])
     if hoq <= FOREVER:
         arm(s, port, s.vl[row, HEAD_SINCE] + (LIFE_UNIT_PS << hoq))
     if life <= FOREVER:

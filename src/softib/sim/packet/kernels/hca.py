@@ -31,8 +31,9 @@ from softib.sim.packet.tables import (
     DONE_MESSAGE,
     DST,
     END_MESSAGE,
+    F_DELAY,
+    F_ROW,
     FLAGS,
-    FLOW,
     GATE,
     IN_RING,
     INLINE,
@@ -83,7 +84,6 @@ from softib.sim.packet.tables import (
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
 RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH = 16, 8, 4, 28, 8
-ACK_OCTETS = HEADERS + AETH
 WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP = 0, 1, 2, 3
 RC, UC, UD = 0, 1, 2
 
@@ -298,7 +298,7 @@ def pace(n, s, q, start, end):
     if gap:
         s.qp[q, NOT_BEFORE] = start + (end - start) * gap // 1000
     if n.opt[CC]:
-        delay = s.cc[s.qp[q, FLOW], 1]
+        delay = s.throttle[s.flow[2 * q, F_ROW], F_DELAY]
         if delay:
             s.qp[q, NOT_BEFORE] = max(s.qp[q, NOT_BEFORE], end + (end - start) * delay // 1000)
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from softib.jit import inner, kernel
 from softib.sim.packet.kernels.cache import touch
-from softib.sim.packet.kernels.congestion import slower_no_more
+from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import activate
 from softib.sim.packet.kernels.receive import answer, receive, timeout
@@ -33,6 +33,7 @@ from softib.sim.packet.tables import (
     M_QP,
     M_SIZE,
     M_START,
+    MARGIN,
     MORE,
     NEXT_IN,
     NOW,
@@ -48,9 +49,6 @@ from softib.sim.packet.tables import (
     TIMER,
     TIMER_N,
 )  # fmt: skip
-
-MARGIN = 64
-"""Rows that one event may take of each pool."""
 
 
 @inner
@@ -99,7 +97,7 @@ def handle(n, s, entity, kind, payload, now):
     elif kind == TIMER:
         port = timeout(n, s, entity, payload, now)
     elif kind == FASTER:
-        slower_no_more(n, s, payload, now)
+        timer_over(n, s, entity, payload, now)
     if port >= 0:
         look(n, s, port, now)
 

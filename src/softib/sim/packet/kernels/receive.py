@@ -10,11 +10,12 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.congestion import backward, forward_notice
+from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, push_timer, word
-from softib.sim.packet.kernels.hca import ACK_OCTETS, READ_OP, activate, join_ring, leave_ring
+from softib.sim.packet.kernels.hca import READ_OP, activate, join_ring, leave_ring
 from softib.sim.packet.kernels.links import grant
-from softib.sim.packet.kernels.pools import free_packet, new_packet
+from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     ACK,
@@ -25,11 +26,9 @@ from softib.sim.packet.tables import (
     BACK_LID,
     BACK_VL,
     CNP,
-    CONTROL,
     CQE,
     CURRENT_MESSAGE,
     DATA,
-    DLID,
     DONE_MESSAGE,
     END_MESSAGE,
     EXPECTED,
@@ -37,20 +36,18 @@ from softib.sim.packet.tables import (
     FLAGS,
     IN,
     IN_RING,
-    LAST_CONTROL,
     LAST_OF_MESSAGE,
     LEFT,
-    LEVEL,
     M_OPCODE,
     M_PACKETS,
     M_PSN,
     NAK,
     NAKED,
-    NEXT,
     NEXT_PSN,
     OCTETS,
     OPT_VLS,
     OUT_VL,
+    PLACEMENT,
     PROGRESS,
     PSN,
     QP,
@@ -59,7 +56,6 @@ from softib.sim.packet.tables import (
     RCV_PACKETS,
     READ_REQUEST,
     READS_OUT,
-    READY,
     RECOVERS,
     RESPONSE,
     RESPONSE_END,
@@ -71,7 +67,6 @@ from softib.sim.packet.tables import (
     RX_FS,
     RX_MESSAGE,
     SERVICE,
-    SL,
     TIMED,
     TIMEOUT,
     TIMER,
@@ -79,7 +74,11 @@ from softib.sim.packet.tables import (
     UNACKED,
     VL,
     WHAT,
+    WINDOW_PACKETS,
 )  # fmt: skip
+
+LOST_PACKETS = 256
+"""A packet that is missing when one this far behind it arrives counts as lost, not as late."""
 
 
 @inner
@@ -93,22 +92,22 @@ def receive(n, s, port, k, now):
     in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
     s.port[port, RX_FREE] = in_memory
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
-    if s.packet[k, FLAGS] & FECN:
-        forward_notice(n, s, port, k, now)
-    what, q = s.packet[k, WHAT], s.packet[k, QP] >> 1
+    what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
+    if s.packet[k, FLAGS] & FECN:
+        look = forward_notice(n, s, port, k)
     if what == DATA:
         if s.qp[q, SERVICE] == 0:
             data(n, s, port, q, k, in_memory + n.opt[RX], now)
         else:
             unreliable(n, s, q, k, in_memory + n.opt[RX])
     elif what == ACK:
-        look = acknowledged(n, s, q, s.packet[k, PSN], now)
+        acknowledged(n, s, q, np.int64(s.packet[k, PSN]), now)
     elif what == NAK:
-        acknowledged(n, s, q, s.packet[k, PSN] - 1, now)
+        acknowledged(n, s, q, np.int64(s.packet[k, PSN]) - 1, now)
         look = go_back(n, s, q, now)
     elif what == CNP:
-        backward(n, s, port, q, now)
+        backward(n, s, port, np.int64(s.packet[k, QP]), now)
     elif what == READ_REQUEST:
         look = read_request(n, s, port, q, k, now)
     else:
@@ -131,28 +130,77 @@ def message_of(s, q, psn):
 @inner
 def data(n, s, port, q, k, t, now):
     """A data packet of RC."""
-    psn, expected = s.packet[k, PSN], s.qp[q, EXPECTED]
+    psn, expected = np.int64(s.packet[k, PSN]), s.qp[q, EXPECTED]
     if psn > expected:
+        if n.opt[PLACEMENT] and psn - expected < WINDOW_PACKETS:
+            keep(s, 2 * q, psn, s.packet[k, FLAGS])
+            if psn - expected < LOST_PACKETS:
+                return
         if not s.qp[q, NAKED]:
             s.qp[q, NAKED] = 1
             push(s, now + n.opt[ACK_TURN], word(port, ANSWER, q))
         return
+    asks = psn < expected or s.packet[k, FLAGS] & ASKS_ACK
     if psn == expected:
-        s.qp[q, EXPECTED] = psn + 1
         s.qp[q, NAKED] = 0
-        if s.packet[k, FLAGS] & LAST_OF_MESSAGE:
-            at = message_of(s, q, psn)
-            s.qp[q, RX_MESSAGE] = at
-            arrived(n, s, s.order[at], t)
-    if s.packet[k, FLAGS] & ASKS_ACK or psn < expected:
+        taken(n, s, q, psn, s.packet[k, FLAGS], t)
+        while n.opt[PLACEMENT] and kept(s, 2 * q, s.qp[q, EXPECTED]):
+            asks |= take_kept(n, s, q, s.qp[q, EXPECTED], t)
+    if asks:
         s.qp[q, UNACKED] = 1
         push(s, now + n.opt[ACK_TURN], word(port, ANSWER, q))
 
 
 @inner
+def taken(n, s, q, psn, flags, t):
+    """Packet ``psn`` is the one that was expected."""
+    s.qp[q, EXPECTED] = psn + 1
+    if flags & LAST_OF_MESSAGE:
+        at = message_of(s, q, psn)
+        s.qp[q, RX_MESSAGE] = at
+        arrived(n, s, s.order[at], t)
+
+
+@inner
+def keep(s, row, psn, flags):
+    """Packet ``psn`` came ahead of others and is in its place: two bits say so, and whether it asks for an acknowledgement."""
+    at = psn & (WINDOW_PACKETS - 1)
+    s.place[row, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+    if flags & ASKS_ACK:
+        s.place[row, (WINDOW_PACKETS + at) >> 6] |= np.uint64(1) << np.uint64(at & 63)
+
+
+@inner
+def kept(s, row, psn):
+    """Has packet ``psn`` come already?"""
+    at = psn & (WINDOW_PACKETS - 1)
+    return s.place[row, at >> 6] >> np.uint64(at & 63) & np.uint64(1) != 0
+
+
+@inner
+def take_kept(n, s, q, psn, t):
+    """Count packet ``psn``, which has come before, as received; does it ask for an acknowledgement?"""
+    asks = forget(s, 2 * q, psn)
+    m = s.order[message_of(s, q, psn)]
+    taken(n, s, q, psn, LAST_OF_MESSAGE if psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS] else 0, t)
+    return asks
+
+
+@inner
+def forget(s, row, psn):
+    """Packet ``psn`` is no longer ahead of others. Returns 1 if it asked for an acknowledgement, else 0."""
+    at = psn & (WINDOW_PACKETS - 1)
+    bit = np.uint64(1) << np.uint64(at & 63)
+    s.place[row, at >> 6] &= ~bit
+    asked = s.place[row, (WINDOW_PACKETS + at) >> 6] & bit != 0
+    s.place[row, (WINDOW_PACKETS + at) >> 6] &= ~bit
+    return np.int64(asked)
+
+
+@inner
 def unreliable(n, s, q, k, t):
     """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA 9.8.3)."""
-    psn = s.packet[k, PSN]
+    psn = np.int64(s.packet[k, PSN])
     at = message_of(s, q, psn)
     s.qp[q, RX_MESSAGE] = at
     m = s.order[at]
@@ -176,37 +224,15 @@ def answer(n, s, port, q, now):
     if is_nak:
         s.qp[q, NAKED] = 2
     psn = s.qp[q, EXPECTED]
-    return control(
-        n, s, port, q, NAK if is_nak else ACK, psn if is_nak else psn - 1, s.qp[q, BACK_LID], s.qp[q, BACK_VL]
-    )
-
-
-@inner
-def control(n, s, port, q, what, psn, dlid, vl):
-    """Queue a packet without payload at ``port``, before its streams. Returns the port."""
-    k = new_packet(s)
-    s.packet[k, QP] = 2 * q + 1
-    s.packet[k, PSN] = psn
-    s.packet[k, OCTETS] = ACK_OCTETS
-    s.packet[k, DLID] = dlid
-    s.packet[k, LEVEL] = s.qp[q, SL]
-    s.packet[k, WHAT] = what
-    s.packet[k, FLAGS] = 0
-    row = port * n.opt[OPT_VLS] + vl
-    if s.more[row, CONTROL]:
-        s.packet[s.more[row, LAST_CONTROL], NEXT] = k
-    else:
-        s.more[row, CONTROL] = k
-    s.more[row, LAST_CONTROL] = k
-    s.port[port, READY] |= np.int64(1) << vl
-    return port
+    what, about = (NAK, psn) if is_nak else (ACK, psn - 1)
+    return control(n, s, port, 2 * q + 1, what, about, s.qp[q, BACK_LID], s.qp[q, BACK_VL])
 
 
 @inner
 def acknowledged(n, s, q, psn, now):
-    """All packets of ``q`` up to ``psn`` arrived (READs are done by their responses). Returns a port to look at."""
+    """All packets of ``q`` up to ``psn`` arrived (READs are done by their responses)."""
     if psn + 1 <= s.qp[q, ACKED]:
-        return np.int64(-1)
+        return
     s.qp[q, ACKED] = psn + 1
     s.qp[q, PROGRESS] = now
     s.qp[q, TRIES] = 0
@@ -220,7 +246,6 @@ def acknowledged(n, s, q, psn, now):
     s.qp[q, DONE_MESSAGE] = at
     if s.qp[q, NEXT_PSN] < psn + 1:  # it had gone back for what arrived after all
         skip_to(s, q, psn + 1)
-    return np.int64(-1)
 
 
 @inner
@@ -279,7 +304,7 @@ def timeout(n, s, port, q, now):
 @inner
 def read_request(n, s, port, q, k, now):
     """A READ or atomic arrived: its response takes turns with the other streams of ``port``. Returns the port to look at."""
-    psn, expected = s.packet[k, PSN], s.qp[q, EXPECTED]
+    psn, expected = np.int64(s.packet[k, PSN]), s.qp[q, EXPECTED]
     if psn > expected:
         if not s.qp[q, NAKED]:
             s.qp[q, NAKED] = 1
@@ -302,8 +327,8 @@ def read_request(n, s, port, q, k, now):
 
 
 @inner
-def message_before(s, q, psn):
-    """The first READ or atomic of ``q`` that is not done, at most the one of ``psn``."""
+def message_before(s, q):
+    """The first READ or atomic of ``q`` that is not done."""
     at = s.qp[q, DONE_MESSAGE]
     while s.message[s.order[at], M_OPCODE] < READ_OP:
         at += 1
@@ -313,28 +338,38 @@ def message_before(s, q, psn):
 @inner
 def read_response(n, s, q, k, t, now):
     """A packet of an answer. Returns a port to look at: the sender may have room for another READ."""
-    psn = s.packet[k, PSN]
-    if psn != s.qp[q, ACKED]:
-        if psn < s.qp[q, ACKED]:
-            return np.int64(-1)
-        before = s.order[s.qp[q, DONE_MESSAGE]]
-        if s.message[before, M_OPCODE] < READ_OP:
-            # Writes before it have arrived: their acknowledgement was coalesced with this response.
-            acknowledged(n, s, q, s.message[message_before(s, q, psn), M_PSN] - 1, now)
-        if psn != s.qp[q, ACKED]:  # a response is missing: ask for it again, once (IBA 9.7.5.1.3)
-            if s.qp[q, RECOVERS] == s.qp[q, ACKED] + 1:
+    psn = np.int64(s.packet[k, PSN])
+    if psn < s.qp[q, ACKED]:
+        return np.int64(-1)
+    if psn > s.qp[q, ACKED] and s.message[s.order[s.qp[q, DONE_MESSAGE]], M_OPCODE] < READ_OP:
+        # Writes before it have arrived: their acknowledgement was coalesced with this response.
+        acknowledged(n, s, q, s.message[message_before(s, q), M_PSN] - 1, now)
+    if psn > s.qp[q, ACKED]:
+        if n.opt[PLACEMENT] and psn - s.qp[q, ACKED] < WINDOW_PACKETS:
+            keep(s, 2 * q + 1, psn, np.int64(0))
+            if psn - s.qp[q, ACKED] < LOST_PACKETS:
                 return np.int64(-1)
-            s.qp[q, RECOVERS] = s.qp[q, ACKED] + 1
-            return go_back(n, s, q, now)
+        if s.qp[q, RECOVERS] == s.qp[q, ACKED] + 1:
+            return np.int64(-1)
+        s.qp[q, RECOVERS] = s.qp[q, ACKED] + 1
+        return go_back(n, s, q, now)  # a response is missing: ask for it again, once (IBA 9.7.5.1.3)
+    response_taken(n, s, q, psn, t, now)
+    while n.opt[PLACEMENT] and kept(s, 2 * q + 1, s.qp[q, ACKED]):
+        forget(s, 2 * q + 1, s.qp[q, ACKED])
+        response_taken(n, s, q, s.qp[q, ACKED], t, now)
+    return activate(n, s, q, now)
+
+
+@inner
+def response_taken(n, s, q, psn, t, now):
+    """Response ``psn`` is the one that was expected; the last of a message completes it."""
     s.qp[q, ACKED] = psn + 1
     s.qp[q, PROGRESS] = now
     s.qp[q, TRIES] = 0
-    if s.packet[k, FLAGS] & LAST_OF_MESSAGE == 0:
-        return np.int64(-1)
     at = s.qp[q, DONE_MESSAGE]
     m = s.order[at]
-    arrived(n, s, m, t)
-    completed(n, s, m, t + n.opt[CQE])
-    s.qp[q, DONE_MESSAGE] = at + 1
-    s.qp[q, READS_OUT] = max(s.qp[q, READS_OUT] - 1, np.int64(0))
-    return activate(n, s, q, now)
+    if psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]:
+        arrived(n, s, m, t)
+        completed(n, s, m, t + n.opt[CQE])
+        s.qp[q, DONE_MESSAGE] = at + 1
+        s.qp[q, READS_OUT] = max(s.qp[q, READS_OUT] - 1, np.int64(0))

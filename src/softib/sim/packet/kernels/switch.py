@@ -76,7 +76,7 @@ def vl_of(n, came_in, out, sl):
 
 
 @inner
-def egress(n, s, k, came_in):
+def egress(n, s, k, came_in, now):
     """The output port of packet ``k``; -1: the tables have none for it."""
     dlid = s.packet[k, DLID]
     switch = n.port[came_in, SWITCH]
@@ -84,10 +84,10 @@ def egress(n, s, k, came_in):
         return np.int64(-1)
     num = np.int64(n.lft[switch, dlid])
     base = n.port[came_in, BASE]
-    if n.opt[AR] and num:
-        num = choose(n, s, k, switch, base, num)
     if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
         return np.int64(-1)
+    if n.opt[AR] and num:
+        num = choose(n, s, k, switch, base, num, vl_of(n, came_in, base + num, s.packet[k, LEVEL]), now)
     return base + num
 
 
@@ -100,7 +100,7 @@ def arrive(n, s, port, k, now):
         return discard(n, s, k, port, RCV_ERRORS, now)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
-    out = egress(n, s, k, port)
+    out = egress(n, s, k, port, now)
     if out == n.port[port, BASE]:  # for the switch itself
         push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
         return np.int64(-1)
@@ -156,7 +156,7 @@ def offer(n, s, port, out, vl, k, now):
     octets = s.packet[k, OCTETS]
     s.vl[row, QUEUED] += blocks_of(octets)
     if n.opt[CC]:
-        mark(n, s, k, port, out, row)
+        mark(n, s, k, out, row)
     if s.voq[voq, Q_HEAD]:
         s.packet[s.voq[voq, Q_TAIL], NEXT] = k
         s.voq[voq, Q_TAIL] = k

@@ -111,18 +111,17 @@ def look(n, s, port, now):
         arm(s, port, s.port[port, FREE])
         return
     able = able_vls(n, s, port, now)
+    vl = np.int64(-1)
     if able:
-        if n.opt[OPT_VLS] == 1:
-            send_of(n, s, port, np.int64(0), now)
-        else:
-            vl = arbitrate(n, s, port, able)
-            if vl >= 0:
-                account(n, s, port, send_of(n, s, port, vl, now))
-    if s.port[port, READY]:
-        if s.port[port, FREE] > now:
+        vl = np.int64(0) if n.opt[OPT_VLS] == 1 else arbitrate(n, s, port, able)
+    if vl >= 0:
+        octets = send_of(n, s, port, vl, now)
+        if n.opt[OPT_VLS] > 1:
+            account(n, s, port, octets)
+        if s.port[port, READY]:
             arm(s, port, s.port[port, FREE])
-        else:
-            waits_from(s, port, now)
+    elif s.port[port, READY]:
+        waits_from(s, port, now)
 
 
 @inner
