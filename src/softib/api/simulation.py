@@ -272,7 +272,8 @@ def _run(
         phases = _phases(found.fabric, work, progress)
         return Simulation(None, shown, time.perf_counter() - began, head, phases)
     run = simulated(found.fabric, work, layer, engine=named, seed=seed, progress=progress)
-    return Simulation(run, shown, time.perf_counter() - began, head)
+    run.outcome.wall_s = time.perf_counter() - began
+    return Simulation(run, shown, run.outcome.wall_s, head)
 
 
 def _phases(fabric: Any, work: Workload, progress: Progress | None) -> Phases:
