@@ -84,7 +84,7 @@ QUALITY: dict[str, Callable[[], SwitchGraph]] = {
     "tree 432, 2 % of cables missing": lambda: damaged(kary_tree(6, 3, True), 0.02, 1),
     "tree 432, 10 % of cables missing": lambda: damaged(kary_tree(6, 3, True), 0.10, 2),
     "torus 6x6x6": Torus(6, 6, 6),
-    "dragonfly+": lambda: made("dragonfly-plus"),
+    "dragonfly+": lambda: made("dragonfly+"),
 }
 
 
