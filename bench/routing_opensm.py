@@ -6,7 +6,7 @@
 OpenSM runs on ibsim. Its time is that from "building routing" to "tables configured" in its log (-D 0x07): tables alone, no MADs.
 Ours is the CPU time of ``route`` with compiled kernels, the best of three. VLs of OpenSM are those its log names. Quality is the
 largest number of flows on a link between switches, as a mean over all shifts (at most 512, evenly taken) and over 1,000 random
-bisections, each host sending to one other; hosts in the order of their LIDs. The best of each side's engines that is free of credit loops counts.
+bisections, each host sending to one other; hosts in the order of their PortGUIDs. The best of each side's engines that is free of credit loops counts.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ QUALITY: dict[str, Callable[[], SwitchGraph]] = {
     "tree 432, 2 % of cables missing": lambda: damaged(kary_tree(6, 3, True), 0.02, 1),
     "tree 432, 10 % of cables missing": lambda: damaged(kary_tree(6, 3, True), 0.10, 2),
     "torus 6x6x6": Torus(6, 6, 6),
-    "dragonfly+": lambda: made("dragonfly+"),
+    "dragonfly+": lambda: made("dragonfly+", g=9, l=4, s=4, p=4, h=2),
 }
 
 
@@ -96,8 +96,8 @@ def opensm(g: SwitchGraph, engine: str, config: str = "") -> Iterator[Path]:
         (folder / "torus.conf").write_text(config)
         log = folder / "log"
         with ibsim(IBSIM, g, folder) as env:
-            words = ["-R", f"{engine},no_fallback", "-D", "0x43", "-f", log, "--dump_files_dir", folder, "-Q"]
-            words[3] = "0x07" if "time" in sys.argv else "0x43"
+            level = ["-D", "0x07"] if sys.argv[1] == "time" else ["-D", "0x43", "-o"]
+            words = ["-R", f"{engine},no_fallback", *level, "-f", log, "--dump_files_dir", folder, "-Q"]
             words += ["--torus_config", folder / "torus.conf"] if config else []
             env = {**env, "OSM_TMP_DIR": name, "OSM_CACHE_DIR": name}
             sm = subprocess.Popen([OPENSM, *map(str, words)], env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -169,7 +169,7 @@ def print_times(names: list[str]) -> None:
 def evenness(g: SwitchGraph, lft: np.ndarray, seed: int = 1) -> tuple[float, float]:
     """Means over shifts and bisections of the most flows on a link."""
     ends = np.flatnonzero(~g.end_is_switch)
-    ends = ends[np.argsort(g.end_lid[ends])]
+    ends = ends[np.argsort(g.end_guid[ends])]
     n = len(ends)
     steps = np.unique(np.linspace(1, n - 1, min(n - 1, 512)).astype(int))
     shifts = [int(flows(g, lft, ends, np.roll(ends, -k)).max(initial=0)) for k in steps]

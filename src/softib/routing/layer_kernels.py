@@ -30,7 +30,7 @@ def follow(c, paths, i, j, path):
 
 
 @kernel
-def first_fit(c, lane, paths, number, wanted, layer, path, fresh):
+def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
     """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, that closes no cycle on it.
 
     Returns how many are left.
@@ -43,7 +43,7 @@ def first_fit(c, lane, paths, number, wanted, layer, path, fresh):
             length = follow(c, paths, i, j, path)
             if length < 0:
                 layer[i, j] = 255
-            elif add_path(c, lane, path, length, fresh):
+            elif add_path(c, vl_state, path, length, fresh):
                 layer[i, j] = number
             else:
                 left += 1

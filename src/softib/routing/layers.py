@@ -12,11 +12,11 @@ import numpy as np
 
 from softib.routing.graph import SwitchGraph
 from softib.routing.layer_kernels import Paths, break_cycles, count_dependencies, first_fit
-from softib.routing.order_kernels import Channels, Lane
+from softib.routing.order_kernels import Channels, VlState
 from softib.routing.tables import cas_per_switch
 from softib.routing.verify import port_map
 
-__all__ = ["NO_LAYER", "Layers", "add_switches", "channels", "lane", "merged", "place_paths"]
+__all__ = ["NO_LAYER", "Layers", "add_switches", "channels", "merged", "place_paths", "vl_state"]
 
 NO_LAYER = 255
 
@@ -48,7 +48,7 @@ def merged(graph: SwitchGraph) -> np.ndarray:
     return first[which].astype(np.int32)
 
 
-def lane(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
+def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     """A VL without dependencies; ``order`` int32[links] lists channels as a first guess of their topological order."""
     n = len(graph.peer)
     degree = np.diff(graph.first).astype(np.int64)
@@ -57,7 +57,7 @@ def lane(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     place[node_at] = np.arange(n, dtype=np.int32)
     scratch = [np.empty(n, np.int32) for _ in range(3)]
     present = np.zeros(int(degree[graph.peer].sum()), np.uint8)
-    return Lane(present, place, node_at, scratch[0], scratch[1], np.zeros(n, np.uint8), scratch[2])
+    return VlState(present, place, node_at, scratch[0], scratch[1], np.zeros(n, np.uint8), scratch[2])
 
 
 def place_paths(
@@ -101,7 +101,7 @@ def _by_path(graph: SwitchGraph, c: Any, paths: Any, most: int) -> Layers:
     path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
     used, left = 0, 1
     while left and used <= most:
-        left = first_fit(c, lane(graph), paths, used, waiting, layer, path, fresh)
+        left = first_fit(c, vl_state(graph), paths, used, waiting, layer, path, fresh)
         used += 1
     return Layers(layer, paths.source, used)
 
@@ -127,7 +127,7 @@ def add_switches(
     path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
     left = used = 0
     while used < found.used or (used < 2 and left):
-        vl = lane(graph)
+        vl = vl_state(graph)
         if used < found.used:
             first_fit(c, vl, known, used, used, found.layer, path, fresh)
         left = first_fit(c, vl, other, used, waiting, layer, path, fresh)

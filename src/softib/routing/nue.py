@@ -13,14 +13,16 @@ between CAs need a way out; where a switch's own LID cannot be reached so, all i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.bfs_kernels import distance_to_cas
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import channels, lane
-from softib.routing.nue_kernels import add_tree, route_part
+from softib.routing.layers import channels, vl_state
+from softib.routing.nue_kernels import Tree, add_tree, route_part
 from softib.routing.parts import components
 from softib.routing.roots import rank_switches
 from softib.routing.tables import cas_per_switch, min_hops
@@ -32,16 +34,16 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` and the SL of each destination."""
     vls = max(1, min(options.nue_max_num_vls or options.data_vls, options.data_vls))
     cas = cas_per_switch(graph)
-    depth, near, tree = _spanning_tree(graph, cas)
-    shares = _shares(graph, cas, near, vls)
-    routing, lost = _routed(graph, cas, near, shares, _pruned(graph, tree, depth, cas))
+    depth, outward, tree = _spanning_tree(graph, cas)
+    shares = _shares(graph, cas, outward, vls)
+    routing, lost = _routed(graph, cas, outward, shares, _pruned(graph, tree, depth, cas))
     if lost:
-        routing, lost = _routed(graph, cas, near, shares, tree)
+        routing, lost = _routed(graph, cas, outward, shares, tree)
     return routing
 
 
 def _routed(
-    graph: SwitchGraph, cas: np.ndarray, near: np.ndarray, shares: list[np.ndarray], tree: np.ndarray
+    graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray
 ) -> tuple[Routing, int]:
     """Tables with ``tree`` (bool[links]) as the way out, and the destinations that some CA then cannot reach."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
@@ -50,20 +52,28 @@ def _routed(
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     part = components(graph.n_switches, owner, graph.peer)
     sources = np.bincount(part[cas > 0], minlength=graph.n_switches)[part].astype(np.int32)
-    c, order = channels(graph), _channel_order(graph, near, owner)
+    c, order = channels(graph), _channel_order(graph, outward, owner)
     by_tree = lost = 0
     for vl, ends in enumerate(shares):
         sls[0, ends] = vl
-        table = lane(graph, order)
+        table = vl_state(graph, order)
         add_tree(c, table, tree)
         columns = graph.end_switch, graph.end_lid, graph.end_lmc, graph.end_port
         dests = np.stack([column[ends].astype(np.int64) for column in columns], axis=1)
         counted, wanted = ~graph.end_is_switch[ends], sources[graph.end_switch[ends]]
-        found = route_part(c, table, tree, graph.out_port, dests, counted, wanted, cas, weight, lft)
+        found = route_part(
+            c, table, _tree_state(graph), (tree, graph.out_port), dests, (counted, wanted), cas, weight, lft
+        )
         by_tree, lost = by_tree + found[0], lost + found[1]
     used = len(np.unique(sls))
     notes = [f"{used} VL(s); {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
     return Routing("nue", lft, sls if used > 1 else None, vls=used, notes=notes), lost
+
+
+def _tree_state(graph: SwitchGraph) -> Any:
+    n = graph.n_switches
+    taken, order, stamp, candidates = (np.full(n, -1, np.int32) for _ in range(4))
+    return Tree(taken, order, np.zeros(n, np.int64), stamp, candidates, np.empty(n, np.int64))
 
 
 def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,20 +104,20 @@ def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.nda
     return tree & wanted[owner] & wanted[graph.peer]
 
 
-def _channel_order(graph: SwitchGraph, near: np.ndarray, owner: np.ndarray) -> np.ndarray:
+def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -> np.ndarray:
     """Channels in an order that any path first towards the root and then away agrees with (int32[links])."""
     place = np.empty(graph.n_switches, np.int64)
-    place[near] = np.arange(graph.n_switches)
+    place[outward] = np.arange(graph.n_switches)
     down = place[graph.peer] > place[owner]
     return np.lexsort((np.where(down, place[graph.peer], -place[owner]), down)).astype(np.int32)
 
 
-def _shares(graph: SwitchGraph, cas: np.ndarray, near: np.ndarray, vls: int) -> list[np.ndarray]:
+def _shares(graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, vls: int) -> list[np.ndarray]:
     """Rows of the end ports of each VL: neighbouring switches together, CAs shared out evenly; CAs first in each."""
     place = np.empty(graph.n_switches, np.int64)
-    place[near] = np.arange(graph.n_switches)
-    before = np.cumsum(cas[near]) - cas[near]
+    place[outward] = np.arange(graph.n_switches)
+    before = np.cumsum(cas[outward]) - cas[outward]
     share = np.empty(graph.n_switches, np.int64)
-    share[near] = np.minimum(before * vls // max(int(cas.sum()), 1), vls - 1)
+    share[outward] = np.minimum(before * vls // max(int(cas.sum()), 1), vls - 1)
     order = np.lexsort((graph.end_port, place[graph.end_switch], graph.end_is_switch))
     return [order[share[graph.end_switch[order]] == vl].astype(np.int32) for vl in range(vls)]

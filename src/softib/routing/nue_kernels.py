@@ -3,12 +3,17 @@
 
 import numpy as np
 
-from softib.jit import kernel
+from softib.jit import kernel, table
 from softib.routing.order_kernels import BLOCKED, CYCLE, add_dependency
+
+Tree = table("Tree", "taken order dist stamp candidates fresh")
+"""Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order`` int32[n] switches as they were
+settled, ``dist`` int64[n] paths over the links of each path so far; ``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch;
+``fresh`` int64[n]: dependencies that were added."""
 
 
 @kernel
-def add_tree(c, lane, tree):
+def add_tree(c, vl_state, tree):
     """Let all paths along the tree (tree bool[links], both directions of a cable) be possible on this VL."""
     for a in range(tree.shape[0]):
         if not tree[a]:
@@ -16,7 +21,7 @@ def add_tree(c, lane, tree):
         v = c.peer[a]
         for b in range(c.first[v], c.first[v + 1]):
             if tree[b] and b != c.reverse[a]:
-                add_dependency(c, lane, a, b)
+                add_dependency(c, vl_state, a, b)
 
 
 @kernel
@@ -38,15 +43,16 @@ def along_tree(c, tree, weight, target, taken, order, dist):
 
 
 @kernel
-def search(c, lane, target, weight, settled, taken, order, dist, stamp, near, fresh):
+def search(c, vl_state, target, weight, settled, t):
     """From every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none); ``order``: as they were settled.
 
     Level by level of hops: a switch takes, of its links to switches settled on levels before, the one of least weight so far
     whose dependency on the next link closes no cycle; that dependency then stays, and one that would is never tried again on this
-    VL. ``settled`` switches of ``order`` (the target first) are done. stamp int32[n] (-1) and near int32[n] are scratch.
+    VL. ``settled`` switches of ``order`` (the target first) are done.
     Returns (switches settled, dependencies added: numbers in ``fresh``).
     """
     first, peer = c.first, c.peer
+    taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
     added = 0
     low = 0
     level = 0
@@ -60,10 +66,10 @@ def search(c, lane, target, weight, settled, taken, order, dist, stamp, near, fr
                 u = peer[e]
                 if u != target and taken[u] < 0 and stamp[u] != level:
                     stamp[u] = level
-                    near[count] = u
+                    candidates[count] = u
                     count += 1
         for i in range(count):
-            u = near[i]
+            u = candidates[i]
             while True:
                 best = -1
                 least = np.int64(0)
@@ -73,7 +79,7 @@ def search(c, lane, target, weight, settled, taken, order, dist, stamp, near, fr
                         continue
                     d = dist[v] + weight[a]
                     if (best < 0 or d < least) and (
-                        v == target or lane.present[c.dep_first[a] + taken[v] - first[v]] != BLOCKED
+                        v == target or vl_state.present[c.dep_first[a] + taken[v] - first[v]] != BLOCKED
                     ):
                         best, least = a, d
                 if best < 0:
@@ -81,9 +87,9 @@ def search(c, lane, target, weight, settled, taken, order, dist, stamp, near, fr
                     break
                 v = peer[best]
                 if v != target:
-                    dep = add_dependency(c, lane, best, taken[v])
+                    dep = add_dependency(c, vl_state, best, taken[v])
                     if dep == CYCLE:
-                        lane.present[c.dep_first[best] + taken[v] - first[v]] = BLOCKED
+                        vl_state.present[c.dep_first[best] + taken[v] - first[v]] = BLOCKED
                         continue
                     if dep >= 0:
                         fresh[added] = dep
@@ -100,17 +106,18 @@ def search(c, lane, target, weight, settled, taken, order, dist, stamp, near, fr
 
 
 @kernel
-def route_part(c, lane, tree, out_port, dests, counted, sources, cas, weight, lft):
+def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     """Entries for the end ports of one VL. Returns (destinations that had to take the tree, those that some CA cannot reach).
 
-    ``dests`` int64[d, 4]: (switch, base LID, LMC, egress port of the switch) of each, in order; counted bool[d]: their paths add to
-    ``weight`` int64[links]; sources int32[d]: switches with CAs in their part of the fabric.
+    ``links``: (tree bool[links], out_port uint8[links]); ``dests`` int64[d, 4]: (switch, base LID, LMC, egress port of the switch) of
+    each, in order; ``needs``: (counted bool[d]: their paths add to ``weight`` int64[links], sources int32[d]: switches with CAs in
+    their part of the fabric).
     """
     n = cas.shape[0]
-    taken, order, near = np.full(n, -1, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    stamp = np.full(n, -1, np.int32)
-    dist, flow = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    fresh = np.empty(n, np.int64)
+    taken, order, dist, stamp, fresh = t.taken, t.order, t.dist, t.stamp, t.fresh
+    flow = np.zeros(n, np.int64)
+    tree, out_port = links
+    counted, sources = needs
     by_tree, lost = 0, 0
     for d in range(dests.shape[0]):
         target = dests[d, 0]
@@ -118,14 +125,14 @@ def route_part(c, lane, tree, out_port, dests, counted, sources, cas, weight, lf
             dist[target] = 0
             order[0] = target
             taken[:] = -1
-            settled, added = search(c, lane, target, weight, 1, taken, order, dist, stamp, near, fresh)
+            settled, added = search(c, vl_state, target, weight, 1, t)
             if _sources(order, settled, cas) < sources[d]:
                 for i in range(added):
-                    lane.present[fresh[i]] = 0
+                    vl_state.present[fresh[i]] = 0
                 taken[:] = -1
                 stamp[:] = -1
                 settled = along_tree(c, tree, weight, target, taken, order, dist)
-                settled, added = search(c, lane, target, weight, settled, taken, order, dist, stamp, near, fresh)
+                settled, added = search(c, vl_state, target, weight, settled, t)
                 by_tree += 1
                 lost += _sources(order, settled, cas) < sources[d]
             lft[target, lid] = dests[d, 3]

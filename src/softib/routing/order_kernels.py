@@ -12,7 +12,7 @@ from softib.jit import kernel, table
 Channels = table("Channels", "first peer reverse owner dep_first canon")
 """Directed links between switches as channels; ``owner`` int32[links]: the switch that sends. Dependency ``dep_first[a] + k`` is that
 of link ``a`` on the k-th link of the switch at its other end. ``canon`` int32[links]: the channel that stands for a link."""
-Lane = table("Lane", "present place node_at fwd bwd mark keys")
+VlState = table("VlState", "present place node_at fwd bwd mark keys")
 """One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place`` int32[links] of each channel in the order and its inverse ``node_at``;
 ``fwd``, ``bwd``, ``keys`` int32[links] and ``mark`` uint8[links] (zeros) are scratch."""
 
@@ -21,29 +21,29 @@ ADDED, BLOCKED = 1, 2
 
 
 @kernel
-def add_dependency(c, lane, a, b):
+def add_dependency(c, vl_state, a, b):
     """Let channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it was there, CYCLE if it would
     close a cycle (nothing is changed then)."""
     dep = c.dep_first[a] + b - c.first[c.peer[a]]
-    if lane.present[dep] == ADDED:
+    if vl_state.present[dep] == ADDED:
         return np.int64(-2)
-    if lane.present[dep] == BLOCKED:
+    if vl_state.present[dep] == BLOCKED:
         return np.int64(CYCLE)
-    upper, lower = lane.place[a], lane.place[b]
+    upper, lower = vl_state.place[a], vl_state.place[b]
     if upper > lower:
-        ahead = _ahead(c, lane, a, b, upper)
+        ahead = _ahead(c, vl_state, a, b, upper)
         if ahead < 0:
             return np.int64(CYCLE)
-        behind = _behind(c, lane, a, lower)
-        _reorder(lane, ahead, behind)
-    lane.present[dep] = ADDED
+        behind = _behind(c, vl_state, a, lower)
+        _reorder(vl_state, ahead, behind)
+    vl_state.present[dep] = ADDED
     return np.int64(dep)
 
 
 @kernel
-def _ahead(c, lane, a, b, upper):
+def _ahead(c, vl_state, a, b, upper):
     """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of them."""
-    fwd, mark, place = lane.fwd, lane.mark, lane.place
+    fwd, mark, place = vl_state.fwd, vl_state.mark, vl_state.place
     fwd[0] = b
     mark[b] = 1
     head, tail = 0, 1
@@ -54,7 +54,7 @@ def _ahead(c, lane, a, b, upper):
         v = c.peer[x]
         base = c.dep_first[x] - c.first[v]
         for y in range(c.first[v], c.first[v + 1]):
-            if lane.present[base + y] == ADDED:
+            if vl_state.present[base + y] == ADDED:
                 if y == a:
                     found = True
                     break
@@ -68,9 +68,9 @@ def _ahead(c, lane, a, b, upper):
 
 
 @kernel
-def _behind(c, lane, a, lower):
+def _behind(c, vl_state, a, lower):
     """Channels after place ``lower`` that lead to ``a``, into ``bwd``."""
-    bwd, mark, place = lane.bwd, lane.mark, lane.place
+    bwd, mark, place = vl_state.bwd, vl_state.mark, vl_state.place
     bwd[0] = a
     mark[a] = 1
     head, tail = 0, 1
@@ -81,7 +81,7 @@ def _behind(c, lane, a, lower):
         k = x - c.first[u]
         for e in range(c.first[u], c.first[u + 1]):
             y = c.reverse[e]
-            if mark[y] == 0 and place[y] > lower and lane.present[c.dep_first[y] + k] == ADDED:
+            if mark[y] == 0 and place[y] > lower and vl_state.present[c.dep_first[y] + k] == ADDED:
                 mark[y] = 1
                 bwd[tail] = y
                 tail += 1
@@ -91,9 +91,9 @@ def _behind(c, lane, a, lower):
 
 
 @kernel
-def _reorder(lane, ahead, behind):
+def _reorder(vl_state, ahead, behind):
     """Give the places of both sets to those behind first, then to those ahead, each in their order so far."""
-    fwd, bwd, keys, place, node_at = lane.fwd, lane.bwd, lane.keys, lane.place, lane.node_at
+    fwd, bwd, keys, place, node_at = vl_state.fwd, vl_state.bwd, vl_state.keys, vl_state.place, vl_state.node_at
     b = np.empty(behind, np.int32)
     f = np.empty(ahead, np.int32)
     for i in range(behind):
@@ -119,14 +119,14 @@ def _reorder(lane, ahead, behind):
 
 
 @kernel
-def add_path(c, lane, path, length, fresh):
+def add_path(c, vl_state, path, length, fresh):
     """Add the dependencies of a path (channels ``path[:length]``), all or none. Returns whether it is added."""
     count = 0
     for i in range(length - 1):
-        dep = add_dependency(c, lane, path[i], path[i + 1])
+        dep = add_dependency(c, vl_state, path[i], path[i + 1])
         if dep == CYCLE:
             for k in range(count):
-                lane.present[fresh[k]] = 0
+                vl_state.present[fresh[k]] = 0
             return False
         if dep >= 0:
             fresh[count] = dep

@@ -17,7 +17,10 @@ from softib.routing.sssp_kernels import spread_paths
 from softib.routing.switch_paths import links_table
 from softib.routing.tables import cas_per_switch, destination_groups, destinations_table
 
-__all__ = ["route", "tables"]
+__all__ = ["PASSES", "route", "tables"]
+
+PASSES = 2
+"""All destinations are routed, then each again with the others' paths as weights: more passes gain nothing (bench/routing_opensm.py)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -29,5 +32,7 @@ def tables(graph: SwitchGraph) -> np.ndarray:
     """uint8[n_switches, lft_size], 255 = no route. Destinations on the fullest switch come first, switches' own LIDs last."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     dests = destinations_table(graph, *destination_groups(graph))
-    spread_paths(links_table(graph), dests, cas_per_switch(graph), np.zeros(len(graph.peer), np.int64), lft)
+    weight = np.zeros(len(graph.peer), np.int64)
+    for number in range(PASSES):
+        spread_paths(links_table(graph), dests, cas_per_switch(graph), number > 0, weight, lft)
     return lft

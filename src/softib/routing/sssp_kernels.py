@@ -36,14 +36,14 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 
 @kernel
-def spread_paths(links_of, dests, cas, weight, lft):
+def spread_paths(links_of, dests, cas, repeated, weight, lft):
     """Tables by the shortest path of least weight to each destination; the paths made add to the weights.
 
     ``links_of`` is a LegalHops-like pair (first, peer, out_port); ``dests`` (switch, first, end, counted, lid, lmc, port) as in
     :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths have equally many links, so
     the least sum of ``weight`` int64[links] decides; ties go to the lowest port. ``cas`` int64[n]: CA ports on each switch.
-    ``dests.counted``: how many times the paths to an end of the group count.
-    lft uint8[n, LIDs] out.
+    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``lft`` and ``weight`` are of a pass before;
+    each destination's paths are taken away and chosen anew. lft uint8[n, LIDs] out.
     """
     first, peer, out_port = links_of.first, links_of.peer, links_of.out_port
     n = first.shape[0] - 1
@@ -66,6 +66,9 @@ def spread_paths(links_of, dests, cas, weight, lft):
                 if offset >= 1 << dests.lmc[end]:
                     continue
                 lid = dests.lid[end] + offset
+                times = np.int64(dests.counted[g])
+                if repeated and times:
+                    _lift(order, reached, link_first, links, links_of, lft[:, lid], times, cas, flow, weight)
                 lft[target, lid] = dests.port[end]
                 dist[target] = 0
                 for k in range(1, reached):
@@ -80,7 +83,6 @@ def spread_paths(links_of, dests, cas, weight, lft):
                     dist[s] = least
                     taken[s] = best
                     lft[s, lid] = out_port[best]
-                times = np.int64(dests.counted[g])
                 if times == 0:
                     continue
                 for k in range(reached):
@@ -89,3 +91,18 @@ def spread_paths(links_of, dests, cas, weight, lft):
                     s = order[k]
                     weight[taken[s]] += flow[s]
                     flow[peer[taken[s]]] += flow[s]
+
+
+@kernel
+def _lift(order, reached, link_first, links, links_of, ports, times, cas, flow, weight):
+    """Take the paths along ``ports`` (of each switch) out of ``weight``."""
+    for k in range(reached):
+        flow[order[k]] = times * cas[order[k]]
+    for k in range(reached - 1, 0, -1):
+        s = order[k]
+        for j in range(link_first[k], link_first[k + 1]):
+            e = links[j]
+            if links_of.out_port[e] == ports[s]:
+                weight[e] -= flow[s]
+                flow[links_of.peer[e]] += flow[s]
+                break

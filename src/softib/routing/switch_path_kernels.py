@@ -23,10 +23,10 @@ def lowest_neighbour(first, peer, hops, out):
 
 
 @kernel
-def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, turn, lft):
+def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
     """Entries of all LIDs: on switch ``s`` towards the switch that link ``via[s, t]`` leads to, over its cables in turn.
 
-    ``links`` (first, peer, out_port); ``turn`` int32[ends]: which cable the first LID of an end takes (modulo their number),
+    ``links`` (first, peer, out_port); ``cable`` int32[ends]: which cable the first LID of an end takes (modulo their number),
     the next LID (LMC) the next. lft uint8[n, LIDs] out.
     """
     first, peer, out_port = links.first, links.peer, links.out_port
@@ -52,4 +52,4 @@ def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, turn, lft)
                         cables[count] = out_port[f]
                         count += 1
             for o in range(1 << end_lmc[i]):
-                lft[s, end_lid[i] + o] = cables[(turn[i] + o) % count]
+                lft[s, end_lid[i] + o] = cables[(cable[i] + o) % count]

@@ -9,7 +9,7 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import LegalHops
 from softib.routing.switch_path_kernels import spread_cables
 
-__all__ = ["end_turns", "links_table", "tables"]
+__all__ = ["cables_of_ends", "links_table", "tables"]
 
 
 def links_table(graph: SwitchGraph) -> LegalHops:
@@ -18,21 +18,21 @@ def links_table(graph: SwitchGraph) -> LegalHops:
     return LegalHops(graph.first, graph.peer, graph.out_port, np.empty(0, np.bool_), none, none.view(np.bool_))
 
 
-def end_turns(graph: SwitchGraph) -> np.ndarray:
+def cables_of_ends(graph: SwitchGraph) -> np.ndarray:
     """int32[ends]: place of each CA port among those of its switch, by egress port; a switch's own port is the first."""
-    turn = np.zeros(len(graph.end_lid), np.int32)
+    cable = np.zeros(len(graph.end_lid), np.int32)
     cas = np.flatnonzero(~graph.end_is_switch)
     cas = cas[np.lexsort((graph.end_port[cas], graph.end_switch[cas]))]
     _, start, size = np.unique(graph.end_switch[cas], return_index=True, return_counts=True)
-    turn[cas] = np.arange(len(cas)) - np.repeat(start, size)
-    return turn
+    cable[cas] = np.arange(len(cas)) - np.repeat(start, size)
+    return cable
 
 
-def tables(graph: SwitchGraph, via: np.ndarray, turn: np.ndarray | None = None) -> np.ndarray:
+def tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None = None) -> np.ndarray:
     """uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch behind link ``via[s, t]`` (int32[n, n],
-    -1 = no route), the ends over parallel cables in ``turn`` (default :func:`end_turns`)."""
+    -1 = no route), the ends over parallel cables in order ``cable`` (default :func:`cables_of_ends`)."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
-    turn = end_turns(graph) if turn is None else turn
-    spread_cables(links_table(graph), via, graph.end_switch, lids, lmc, graph.end_port, turn, lft)
+    cable = cables_of_ends(graph) if cable is None else cable
+    spread_cables(links_table(graph), via, graph.end_switch, lids, lmc, graph.end_port, cable, lft)
     return lft

@@ -21,10 +21,10 @@ import numpy as np
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import DoesNotFit, by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.switch_paths import end_turns, tables
+from softib.routing.switch_paths import cables_of_ends, tables
 from softib.routing.tables import cas_per_switch
 from softib.routing.torus_config import Seed, TorusConfig, parse
-from softib.routing.torus_kernels import dateline_sls, next_links, place, reach, ring_links
+from softib.routing.torus_kernels import Grid, dateline_sls, next_links, place, reach, ring_links
 from softib.routing.verify import verify
 
 __all__ = ["Torus", "end_map", "recognise", "route", "vl_map"]
@@ -71,7 +71,7 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     next_links(radix, wraps, torus.at, torus.position, torus.link, clear, via)
     sl = np.empty((n, n), np.uint8)
     dateline_sls(radix, wraps, torus.position, sl)
-    lft = tables(graph, via, _turns(graph, torus.config))
+    lft = tables(graph, via, _cables_by_order(graph, torus.config))
     routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
                       vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
@@ -108,8 +108,9 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
     position = np.full((graph.n_switches, 3), -1, np.int32)
     _plant(config, seed, by_guid, at, position)
     torus = Torus(config, position, at, np.empty((graph.n_switches, 3, 2), np.int32), 0)
-    place(graph.first, graph.peer, torus.radix, torus.wraps, at, position)
-    strange = ring_links(graph.first, graph.peer, torus.radix, torus.wraps, at, position, torus.link)
+    grid = Grid(graph.first, graph.peer, torus.radix, torus.wraps, at, position)
+    place(grid)
+    strange = ring_links(grid, torus.link)
     lost = np.flatnonzero((position[:, 0] < 0) & (cas_per_switch(graph) > 0))
     if len(lost):
         where = f"{int(graph.switch_guid[lost[0]]):#018x}"
@@ -144,18 +145,18 @@ def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndar
         position[switch] = spot
 
 
-def _turns(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | None:
+def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | None:
     """Order of the CA ports of a switch over parallel cables: ``port_order`` first, then by number."""
     if not config.port_order:
         return None
     place = np.full(256, 255, np.int64)
     place[config.port_order] = np.arange(len(config.port_order))
-    turn = end_turns(graph)
+    cable = cables_of_ends(graph)
     cas = np.flatnonzero(~graph.end_is_switch)
     cas = cas[np.lexsort((graph.end_port[cas], place[graph.end_port[cas]], graph.end_switch[cas]))]
     _, start, size = np.unique(graph.end_switch[cas], return_index=True, return_counts=True)
-    turn[cas] = np.arange(len(cas)) - np.repeat(start, size)
-    return turn
+    cable[cas] = np.arange(len(cas)) - np.repeat(start, size)
+    return cable
 
 
 def vl_map(graph: SwitchGraph, torus: Torus) -> np.ndarray:

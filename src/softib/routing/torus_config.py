@@ -41,16 +41,16 @@ def parse(text: str) -> TorusConfig:
     """
     config: TorusConfig | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
             continue
         try:
-            if words[0] in ("torus", "mesh"):
-                config = _topology(words)
+            if fields[0] in ("torus", "mesh"):
+                config = _topology(fields)
             elif config is None:
                 raise ValueError("the first keyword should be torus or mesh")
             else:
-                _keyword(config, words)
+                _keyword(config, fields)
         except (ValueError, IndexError) as error:
             raise DoesNotFit(f"torus-2QoS.conf line {number}: {str(error) or 'incomplete'}: {line.strip()!r}") from None
     if config is None:
@@ -58,34 +58,34 @@ def parse(text: str) -> TorusConfig:
     return config
 
 
-def _topology(words: list[str]) -> TorusConfig:
-    if len(words) < 4:
+def _topology(fields: list[str]) -> TorusConfig:
+    if len(fields) < 4:
         raise ValueError("it should have three radixes")
     radix, wraps = [], []
-    for word in words[1:4]:
+    for word in fields[1:4]:
         suffix = word[-1] if word[-1] in "mMtT" else ""
         radix.append(int(word.removesuffix(suffix)))
-        wraps.append(suffix in "tT" if suffix else words[0] == "torus")
+        wraps.append(suffix in "tT" if suffix else fields[0] == "torus")
         if radix[-1] < 1:
             raise ValueError("a radix should be 1 or more")
     return TorusConfig(radix, [w and r > 1 for w, r in zip(wraps, radix, strict=True)], [Seed()], [])
 
 
-def _keyword(config: TorusConfig, words: list[str]) -> None:
-    name, seed = words[0], config.seeds[-1]
+def _keyword(config: TorusConfig, fields: list[str]) -> None:
+    name, seed = fields[0], config.seeds[-1]
     if name == "next_seed":
         config.seeds.append(Seed())
     elif name == "portgroup_max_ports":
-        config.max_ports = int(words[1])
+        config.max_ports = int(fields[1])
     elif name == "port_order":
-        config.port_order = list(dict.fromkeys(int(w) for w in words[1:]))
+        config.port_order = list(dict.fromkeys(int(w) for w in fields[1:]))
     elif name == "max_changes":
         pass
     elif name[1:] == "_dateline" and name[0] in AXES:
-        seed.dateline[AXES.index(name[0])] = int(words[1])
+        seed.dateline[AXES.index(name[0])] = int(fields[1])
     elif name[1:] in ("p_link", "m_link") and name[0] in AXES:
-        link = int(words[1], 0), int(words[2], 0)
-        if any(near != link[0] for near, _ in seed.links.values()):
+        link = int(fields[1], 0), int(fields[2], 0)
+        if any(start != link[0] for start, _ in seed.links.values()):
             raise ValueError("all links of a seed should begin at one switch")
         seed.links[AXES.index(name[0]), 1 if name[1] == "p" else -1] = link
     else:

@@ -3,7 +3,11 @@
 
 import numpy as np
 
-from softib.jit import kernel
+from softib.jit import kernel, table
+
+Grid = table("Grid", "first peer radix wraps at position")
+"""The graph's links; ``radix`` int32[3] and ``wraps`` bool[3] of the axes; ``at`` int32[X, Y, Z]: the switch at a place, -1 = none, and its
+inverse ``position`` int32[n, 3], -1 = not placed."""
 
 
 @kernel
@@ -29,14 +33,15 @@ def _joined(first, peer, a, b):
 
 
 @kernel
-def place(first, peer, radix, wraps, at, position):
-    """Place every switch that follows from those placed; ``position`` int32[n, 3], -1 = not placed.
+def place(grid):
+    """Place every switch that follows from those placed.
 
     Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a face is the one more neighbour
     that both its neighbours have; the switch straight on from ``p`` over ``q`` is the one neighbour of ``q`` left that shares one
     with the switch beside ``q``. The second waits until the first has no more to say, since a ring of four switches has other loops
     of four. Last, beside holes: a switch takes the one free place next to all its neighbours that have places, two at least.
     """
+    position = grid.position
     n = position.shape[0]
     p, q, r, o = np.empty(3, np.int32), np.empty(3, np.int32), np.empty(3, np.int32), np.empty(3, np.int32)
     while True:
@@ -45,23 +50,24 @@ def place(first, peer, radix, wraps, at, position):
             if position[s, 0] >= 0:
                 for d in range(3):
                     p[d] = position[s, d]
-                changed |= _opposite(first, peer, radix, wraps, at, position, s, p, q, r, o)
+                changed |= _opposite(grid, s, p, q, r, o)
         if changed:
             continue
         for s in range(n):
             if position[s, 0] >= 0 and not changed:
                 for d in range(3):
                     p[d] = position[s, d]
-                changed = _straight(first, peer, radix, wraps, at, position, s, p, q, r, o)
+                changed = _straight(grid, s, p, q, r, o)
         for s in range(n):
             if not changed and position[s, 0] < 0:
-                changed = _between(first, peer, radix, wraps, at, position, s, q, r, o)
+                changed = _between(grid, s, q, r, o)
         if not changed:
             break
 
 
 @kernel
-def _opposite(first, peer, radix, wraps, at, position, s, p, q, r, o):
+def _opposite(grid, s, p, q, r, o):
+    first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     changed = False
     for a in range(3):
         for b in range(a + 1, 3):
@@ -86,7 +92,8 @@ def _opposite(first, peer, radix, wraps, at, position, s, p, q, r, o):
 
 
 @kernel
-def _straight(first, peer, radix, wraps, at, position, s, p, q, r, o):
+def _straight(grid, s, p, q, r, o):
+    first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     for a in range(3):
         if radix[a] == 1:
             continue
@@ -99,11 +106,7 @@ def _straight(first, peer, radix, wraps, at, position, s, p, q, r, o):
             found = -1
             for e in range(first[u], first[u + 1]):
                 w = peer[e]
-                if (
-                    w != found
-                    and position[w, 0] < 0
-                    and _beside(first, peer, radix, wraps, at, position, w, u, q, a, r)
-                ):
+                if w != found and position[w, 0] < 0 and _runs_along(grid, w, u, q, a, r):
                     found = w if found == -1 else -2
             if found >= 0:
                 _put(at, position, found, o)
@@ -112,11 +115,12 @@ def _straight(first, peer, radix, wraps, at, position, s, p, q, r, o):
 
 
 @kernel
-def _beside(first, peer, radix, wraps, at, position, w, u, q, axis, r):
+def _runs_along(grid, w, u, q, axis, r):
     """Does ``w`` share a neighbour that is not placed with a switch beside ``u`` (at ``q``) across ``axis``, on every other axis?
 
     A neighbour of ``u`` along another axis does not on that one.
     """
+    first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     axes, agree = 0, 0
     for b in range(3):
         if b == axis or radix[b] == 1:
@@ -141,7 +145,8 @@ def _beside(first, peer, radix, wraps, at, position, w, u, q, axis, r):
 
 
 @kernel
-def _between(first, peer, radix, wraps, at, position, s, q, r, o):
+def _between(grid, s, q, r, o):
+    first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     placed = 0
     for e in range(first[s], first[s + 1]):
         placed += position[peer[e], 0] >= 0
@@ -156,19 +161,19 @@ def _between(first, peer, radix, wraps, at, position, s, q, r, o):
             for sign in (-1, 1):
                 if radix[axis] == 1 or not step(position[u], axis, sign, radix, wraps, q) or at[q[0], q[1], q[2]] >= 0:
                     continue
-                near, neighbours = 0, 0
+                adjacent, neighbours = 0, 0
                 for f in range(first[s], first[s + 1]):
                     v = peer[f]
                     if position[v, 0] < 0:
                         continue
-                    beside = False
+                    adjoins = False
                     for b in range(3):
-                        for way in (-1, 1):
-                            if step(q, b, way, radix, wraps, r) and at[r[0], r[1], r[2]] == v:
-                                beside = True
-                    near += beside
+                        for direction in (-1, 1):
+                            if step(q, b, direction, radix, wraps, r) and at[r[0], r[1], r[2]] == v:
+                                adjoins = True
+                    adjacent += adjoins
                     neighbours += v != u
-                if near < placed or neighbours == 0:
+                if adjacent < placed or neighbours == 0:
                     continue
                 if spots == 0:
                     for d in range(3):
@@ -189,8 +194,9 @@ def _put(at, position, switch, o):
 
 
 @kernel
-def ring_links(first, peer, radix, wraps, at, position, link):
+def ring_links(grid, link):
     """``link`` int32[n, 3, 2]: a link of each switch down (0) or up (1) each axis, -1 = none. Returns links that join no neighbours."""
+    first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     n = position.shape[0]
     link[:, :, :] = -1
     o = np.empty(3, np.int32)
@@ -265,27 +271,27 @@ def next_links(radix, wraps, at, position, link, clear, via):
                     continue
                 up = steps_between(a, b, radix[axis], wraps[axis])
                 size = abs(up)
-                way = 1 if up > 0 else 0
-                if clear[s, axis, way] >= size:
-                    via[s, t] = link[s, axis, way]
+                direction = 1 if up > 0 else 0
+                if clear[s, axis, direction] >= size:
+                    via[s, t] = link[s, axis, direction]
                     break
                 other = radix[axis] - size
-                if wraps[axis] and clear[s, axis, 1 - way] >= other:
-                    via[s, t] = link[s, axis, 1 - way]
+                if wraps[axis] and clear[s, axis, 1 - direction] >= other:
+                    via[s, t] = link[s, axis, 1 - direction]
                     break
-                if not _turn_is_missing(at, position, s, t, axis):
+                if not _corner_is_missing(at, position, s, t, axis):
                     break  # the ring is in pieces
-                if size > 1 and clear[s, axis, way] == size - 1:
-                    via[s, t] = link[s, axis, way]
+                if size > 1 and clear[s, axis, direction] == size - 1:
+                    via[s, t] = link[s, axis, direction]
                     break
-                if size > 1 and other > 1 and clear[s, axis, 1 - way] == other - 1 and wraps[axis]:
-                    via[s, t] = link[s, axis, 1 - way]
+                if size > 1 and other > 1 and clear[s, axis, 1 - direction] == other - 1 and wraps[axis]:
+                    via[s, t] = link[s, axis, 1 - direction]
                     break
                 # the hole is next: this dimension waits, the next one goes on
 
 
 @kernel
-def _turn_is_missing(at, position, s, t, axis):
+def _corner_is_missing(at, position, s, t, axis):
     """Is there no switch where a path from ``s`` would leave the ring of ``axis`` for ``t``?"""
     x, y, z = position[s, 0], position[s, 1], position[s, 2]
     if axis == 0:
