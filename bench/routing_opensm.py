@@ -134,7 +134,9 @@ def their_time(log: str) -> tuple[float | None, str]:
     end = re.search(r".*tables configured on all switches.*", log)
     lanes = re.search(r"Virtual Lanes needed: (\d+)|Lanes needed: (\d+)", log)
     vls = next((x for x in lanes.groups() if x), "") if lanes else ""
-    if not begin or not end:
+    if not begin or (not end and "No routing engine able" not in log):
+        return None, f"no tables in {PATIENCE_S:.0f} s"
+    if not end:
         return None, f"refuses{f', {vls} VLs' if vls else ''}"
     return seconds(end[0]) - seconds(begin[0]), vls
 
