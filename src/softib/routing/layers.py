@@ -65,18 +65,18 @@ def place_paths(
 ) -> Layers:
     """Lay the paths from all switches with CAs to the end ports ``dests`` (rows) on layers, by the way of two that uses fewer.
 
-    First DFSSSP's: all on one layer, the weakest dependency of each cycle moves on to the next. Then, where that takes more
-    than two, each path in turn on the first layer that stays free of cycles (LASH: T. Skeie, O. Lysne, I. Theiss, "Layered
-    Shortest Path (LASH) Routing in Irregular System Area Networks", IPDPS 2002). ``used`` may be ``most`` + 1: it takes more.
+    First LASH's (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area Networks",
+    IPDPS 2002): each path in turn on the first layer that stays free of cycles. Then, where that takes more than two, DFSSSP's: all
+    on one layer, the weakest dependency of each cycle moves on to the next. ``used`` may be ``most`` + 1: it takes more.
     """
     source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
     c = channels(graph, canon)
     paths = Paths(lft, port_map(graph), source, graph.end_lid[dests].astype(np.int32), graph.end_switch[dests])
-    by_cycle = _by_cycle(graph, c, paths, most)
-    if by_cycle.used <= 2:
-        return by_cycle
     by_path = _by_path(graph, c, paths, most)
-    return by_path if by_path.used < by_cycle.used else by_cycle
+    if by_path.used <= 2:
+        return by_path
+    by_cycle = _by_cycle(graph, c, paths, most)
+    return by_cycle if by_cycle.used < by_path.used else by_path
 
 
 def _by_cycle(graph: SwitchGraph, c: Any, paths: Any, most: int) -> Layers:

@@ -120,13 +120,25 @@ def _reorder(vl_state, ahead, behind):
 
 @kernel
 def add_path(c, vl_state, path, length, fresh):
-    """Add the dependencies of a path (channels ``path[:length]``), all or none. Returns whether it is added."""
+    """Add the dependencies of a path (channels ``path[:length]``), all or none. Returns whether it is added.
+
+    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never taken away again.
+    """
+    for i in range(length - 1):
+        if vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] == BLOCKED:
+            return False
     count = 0
     for i in range(length - 1):
         dep = add_dependency(c, vl_state, path[i], path[i + 1])
         if dep == CYCLE:
             for k in range(count):
                 vl_state.present[fresh[k]] = 0
+            if count:
+                dep = add_dependency(c, vl_state, path[i], path[i + 1])
+            if dep >= 0:
+                vl_state.present[dep] = 0
+            else:
+                vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] = BLOCKED
             return False
         if dep >= 0:
             fresh[count] = dep
