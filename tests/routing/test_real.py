@@ -74,7 +74,10 @@ def test_one_wrong_entry_in_a_file_is_found(shared_data):
     assert all(x.lid == g.end_lid[end] for x in p.failures)
 
 
-@pytest.mark.parametrize("name", FILES)
+LARGE = ("hk-examples/Topo.5.txt", "hk-examples/Topo.6_CS8500.txt", "ufm-selene-storage/selene.storage.txt")
+
+
+@pytest.mark.parametrize("name", [pytest.param(f, marks=[pytest.mark.slow] if f in LARGE else []) for f in FILES])
 def test_every_engine_routes_every_file(shared_data, name):
     g = graph_of(read(shared_data / name).fabric, True)
     for engine in (name for name in ENGINES if name not in NEEDS):
