@@ -148,19 +148,44 @@ static void windows(void)
     MUST(!ibv_dealloc_mw(mws[0]) && !ibv_dealloc_mw(mws[1]) && !ibv_dereg_mr(region) && !ibv_dereg_mr(mr));
 }
 
+static pthread_mutex_t cache = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_mr *cached;
 
 static void flush(void)
 {
+    pthread_mutex_lock(&cache);
     if (cached)
         MUST(!ibv_dereg_mr(cached));
     cached = NULL;
 }
 
-/* A registration cache empties itself before a fork, as UCX's does: in a handler that runs after the library's own. */
+static void unlock(void)
+{
+    pthread_mutex_unlock(&cache);
+}
+
+static bool ends;
+
+/* Asks the daemon while it holds the cache's lock. */
+static void *open_on(void *unused)
+{
+    while (!__atomic_load_n(&ends, __ATOMIC_ACQUIRE)) {
+        struct ibv_context *other;
+
+        pthread_mutex_lock(&cache);
+        other = ibv_open_device(context->device);
+        MUST(other && !ibv_close_device(other));
+        unlock();
+        usleep(100);
+    }
+    return unused;
+}
+
+/* A registration cache empties itself before a fork, as UCX's does, by a handler that takes the cache's lock. */
 static void forks(void)
 {
     char *page = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_t other;
     int status;
     pid_t pid;
 
@@ -173,6 +198,16 @@ static void forks(void)
     MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7 && !cached);
     cached = ibv_reg_mr(pd, page, 65536, ALL);
     flush();
+    unlock();
+    MUST(!pthread_create(&other, NULL, open_on, NULL));
+    for (int i = 0; i < 100; i++) {
+        pid = fork();
+        if (!pid)
+            _exit(7);
+        MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+    __atomic_store_n(&ends, true, __ATOMIC_RELEASE);
+    pthread_join(other, NULL);
 }
 
 int main(int argc, char **argv)
@@ -183,7 +218,7 @@ int main(int argc, char **argv)
     } scenes[] = { { "states", states }, { "flags", flags }, { "errors", errors }, { "limits", limits }, { "windows", windows },
                  { "forks", forks } };
 
-    MUST(!pthread_atfork(flush, NULL, NULL));
+    MUST(!pthread_atfork(flush, unlock, unlock));
     context = rig_device();
     pd = ibv_alloc_pd(context);
     cq = ibv_create_cq(context, 64, NULL, NULL, 0);
