@@ -35,7 +35,9 @@ LAYERS = ("static", "fluid", "packet")
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
-@click.option("--what-if", "what_if", metavar="CHANGE", help="Run it once more with something changed: engine=updn.")
+@click.option(
+    "--what-if", "what_if", metavar="CHANGE", help="Run it once more with something changed: engine=updn, ar=on, cc=on."
+)
 @click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
 @click.option(
     "--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page: loads of links, latencies."
