@@ -79,6 +79,10 @@ class Transactor:
         """True while a request is neither answered nor given up."""
         return self._table.live > 0
 
+    def resize(self, window: int) -> None:
+        """Another window from now on: a carrier that learned how fast its wire is sets it."""
+        self.window, self._retry_window = max(1, window), max(1, window // RETRY_PART)
+
     @property
     def room(self) -> int:
         """How many more requests could leave at once (repetitions have their own share and take no room)."""
