@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from softib.cli.guid_files import guid_file_options
+from softib.cli.manager_options import given_settings, manager_options
 from softib.cli.output import Compiling, print_notice, print_problems, printable, show_line, source_options
 
 if TYPE_CHECKING:
@@ -29,23 +29,6 @@ LINE_S = 0.5
 @click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
-@click.option(
-    "--engine",
-    metavar="E",
-    help="Routing engine of the internal manager or a list of them (default: the file's, else ftree,updn, as report and check have it).",
-)
-@click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: the file's).")
-@click.option(
-    "--partitions", "--Pconfig", metavar="FILE", help="Partitions of the internal manager, as OpenSM's partitions.conf."
-)
-@click.option("--sm-config", metavar="FILE", help="OpenSM's options file (opensm -c) for the internal manager.")
-@click.option("--sweep", type=click.IntRange(0, 10**6), metavar="S", help="Seconds between its looks at the switches; 0: only after traps (default: 10).")  # fmt: skip
-@click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0).")
-@click.option(
-    "--reassign-lids",
-    is_flag=True,
-    help="Forget the LIDs that ports have in the file, or had when this fabric ran before.",
-)
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option("--pcap", metavar="FILE", help="Capture every MAD as an InfiniBand packet, for Wireshark.")
@@ -53,18 +36,17 @@ LINE_S = 0.5
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
-@guid_file_options
+@manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
-    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
-    guid_files: dict[str, str | None],
+    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...],
+    node_name_map: str | None, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
     Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
     """
-    if sm != "internal" and any(guid_files.values()):
+    if sm != "internal" and any(v for k, v in manager.items() if k.endswith("_guid_file")):
         from softib.errors import InputError
 
         raise InputError(
@@ -90,14 +72,11 @@ def command(
     print_problems(result.problems)
     instance = claim(instance.name)
     try:
-        given = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
-                 "sweep_interval_ps": None if sweep is None else sweep * 10**12,
-                 **{k: v and os.path.abspath(v) for k, v in guid_files.items()}}  # fmt: skip
+        given, sm_config, partitions = given_settings(manager)
         file_settings = {"lmc": common_lmc(result.fabric), **(result.extra.get("sm") or {})}
         settings = ManagerSettings(
-            {k: v for k, v in given.items() if v is not None}, sm_config, partitions, file_settings,
-            lambda text: click.echo(f"softib: {text}", err=True),
-        )  # fmt: skip
+            given, sm_config, partitions, file_settings, lambda text: click.echo(f"softib: {text}", err=True)
+        )
         config = settings.read() if sm == "internal" else SmConfig()
         if sm != "internal" and result.extra.get("sm"):
             click.echo(f"softib: {source}: sm: is for the internal manager; not used with --sm {sm}", err=True)

@@ -7,8 +7,15 @@ import struct
 import numpy as np
 
 __all__ = [
-    "ABI_VERSION", "ENABLE_PKEY", "GSI_QKEY", "HEAD", "HEAD_SIZE", "OLD_HEAD_SIZE", "REGISTER_AGENT", "registration",
+    "ABI_VERSION",
+    "ENABLE_PKEY",
+    "GSI_QKEY",
+    "HEAD",
+    "HEAD_SIZE",
+    "OLD_HEAD_SIZE",
+    "REGISTER_AGENT",
     "registered_id",
+    "registration",
 ]  # fmt: skip
 
 ABI_VERSION = 5

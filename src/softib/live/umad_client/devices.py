@@ -73,7 +73,9 @@ def _device(name: str, place: tuple[str, str], issm: str) -> UmadDevice | None:
         return None
     words = read_text(f"{folder}/gids/0").split(":")
     guid = int("".join(words[4:]), 16) if len(words) == 8 and all(words) else 0
-    return UmadDevice(name, issm, ca, int(port), guid, port_state(ca, int(port)), read_text(f"{IB_CLASS}/{ca}/node_desc"))
+    return UmadDevice(
+        name, issm, ca, int(port), guid, port_state(ca, int(port)), read_text(f"{IB_CLASS}/{ca}/node_desc")
+    )
 
 
 def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevice:

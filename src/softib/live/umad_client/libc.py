@@ -12,7 +12,17 @@ import errno
 import os
 from functools import cache
 
-__all__ = ["call_ioctl", "close", "is_stock_simulator", "names_in", "open_device", "poll_in", "read_into", "read_text", "write"]
+__all__ = [
+    "call_ioctl",
+    "close",
+    "is_stock_simulator",
+    "names_in",
+    "open_device",
+    "poll_in",
+    "read_into",
+    "read_text",
+    "write",
+]
 
 LONGEST_TEXT = 4096
 POLLIN = 1

@@ -26,7 +26,18 @@ from softib.live.umad_client.abi import (
     registration,
 )
 from softib.live.umad_client.devices import UmadDevice
-from softib.live.umad_client.kernels import DONE, FD, FULL, NO_AGENT, RECEIVED, SENT, UNWRITTEN, compose, exchange, parse
+from softib.live.umad_client.kernels import (
+    DONE,
+    FD,
+    FULL,
+    NO_AGENT,
+    RECEIVED,
+    SENT,
+    UNWRITTEN,
+    compose,
+    exchange,
+    parse,
+)
 from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 
 __all__ = ["ASKS", "MANAGES", "WIRE_WINDOW", "UmadPort"]
@@ -129,7 +140,7 @@ class UmadPort:
                     f"{self.device}: another program already takes what is sent to class {name}; is a subnet manager running on this port?"
                 ) from None
             raise InputError(f"{self.device}: no agent of class {name}: {error.strerror}") from None
-        return registered_id(request)
+        return registered_id(bytes(request))
 
     # -- being a manager --
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import LID_PERMISSIVE, MgmtClass, Method, PortState, SmpAttr
+from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass, PortState, SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
