@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, show_progress, source_options
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -65,7 +65,7 @@ def command(
     known = None if baseline is None else read_baseline(baseline)  # fail before the work
     steps = Steps()
     with steps("reading"):
-        result = load(source, ibnl, node_name_map, notice=print_notice)
+        result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
     report = checked(source, result, plan=plans, guid_files=guid_files, steps=steps)
     least = Severity[severity.upper()]
     report.findings = [f for f in report.findings if f.code not in ignored and f.severity >= least]

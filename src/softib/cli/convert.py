@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from softib.cli.output import print_json, print_notice, print_problems, printable, source_options
+from softib.cli.output import print_json, print_notice, print_problems, printable, show_progress, source_options
 
 
 @click.command()
@@ -25,7 +25,7 @@ def command(
     from softib.fabric.formats import registry
     from softib.source import load
 
-    result = load(source, ibnl, node_name_map, notice=print_notice)
+    result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
     notes = registry.write(result.fabric, dest, to)
     size = result.fabric.sizes
     if as_json:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import click
 
-from softib.cli.output import print_json, print_notice, print_problems, printable, source_options
+from softib.cli.output import print_json, print_notice, print_problems, printable, show_progress, source_options
 
 
 @click.command()
@@ -19,7 +19,9 @@ def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map:
     from softib.fabric.diff import diff
     from softib.source import load
 
-    before, after = (load(source, ibnl, node_name_map, notice=print_notice) for source in (a, b))
+    before, after = (
+        load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress) for source in (a, b)
+    )
     changes = diff(before.fabric, after.fabric)
     problems = [*before.problems, *after.problems]
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, show_progress, source_options
 
 if TYPE_CHECKING:
     from softib.analysis.model import Made
@@ -66,7 +66,7 @@ def command(
         made = _made()
     steps = Steps()
     with steps("reading"):
-        result = load(source, ibnl, node_name_map, notice=print_notice)
+        result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
     report = build(
         source,
         result,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli.guid_files import guid_file_options, write_guid_files
-from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, show_progress, source_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def command(
     routing.check_choice(engine, lfts, guid_files)
     steps = Steps()
     with steps("reading"):
-        result = load(source, ibnl, node_name_map, notice=print_notice)
+        result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
     found = routing.routed(result, engine, lfts, steps, guid_files)
     if write_to:
         found = _with_remedy(found, result, write_to, steps)

@@ -74,7 +74,7 @@ def command(
     log = set_up_log(log_level, log_file, log_max_mb, to_stderr=not live and not once and not dry_run)
     on_compiling(Compiling(show_line))
     line = Line(live)
-    hooks = Hooks(line, settings.read, Path(lids) if lids else session.default_lids(found))
+    hooks = Hooks(line, reread=settings.read, lids=Path(lids) if lids else session.default_lids(found))
     plan = session.Plan(once, "priority" in given or bool(config.priority), take_over, maxsmps)
     log.info(
         "begin", extra={"port": str(found), "guid": f"{found.guid:#018x}", "engine": config.engine, "dry_run": dry_run}

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import Compiling, print_notice, print_problems, printable, show_line, source_options
+from softib.cli.output import (
+    Compiling,
+    print_notice,
+    print_problems,
+    printable,
+    show_line,
+    show_progress,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
@@ -68,7 +76,7 @@ def command(
     starter = Starter(os.environ.pop(READY_FD, ""))
     on_compiling(Compiling(starter.announce))
     instance = free(name_of(source) if name is None else name)  # fail before the work
-    result = load(source, ibnl, node_name_map, notice=print_notice)
+    result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
     print_problems(result.problems)
     instance = claim(instance.name)
     try:

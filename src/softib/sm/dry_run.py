@@ -31,6 +31,10 @@ TABLES: dict[int, tuple[str, Any, int]] = {
 """Attribute → its name, the type of an entry, and entries of a block."""
 
 
+COMMANDS = ("client_reregister",)
+"""Components that ask for something and are no state: a new master sets this one on every CA port (IBA 14.2.5.6)."""
+
+
 @dataclass(frozen=True)
 class Change:
     """One attribute that would be another. ``rows``: (what, value now, value then), by field or by index of a table's entry."""
@@ -150,11 +154,8 @@ def _differences(attr: int, modifier: int, now: np.ndarray, then: np.ndarray) ->
         first = (modifier & 0x1FF) * entries if attr == SmpAttr.MFT else first
         return tuple((first + i, int(a[i]), int(b[i])) for i in np.flatnonzero(a != b).tolist())
     if attr in STRUCTURES:
-        fields = [
-            (f.name, int(f.get(now)), int(f.get(then)))
-            for f in STRUCTURES[attr].named()
-            if f.count == 1 and not f.is_text
-        ]
+        named = [f for f in STRUCTURES[attr].named() if f.count == 1 and not f.is_text and f.name not in COMMANDS]
+        fields = [(f.name, int(f.get(now)), int(f.get(then))) for f in named]
         return tuple((n, a, b) for n, a, b in fields if a != b)
     same = bool((now == then).all())
     return () if same else (("data", int.from_bytes(now.tobytes(), "big"), int.from_bytes(then.tobytes(), "big")),)

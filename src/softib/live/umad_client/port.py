@@ -144,8 +144,12 @@ class UmadPort:
 
     # -- being a manager --
 
-    def announce(self) -> None:
-        """Open the issm device: the port says IsSM until :meth:`close`. Raises :class:`InputError` where another holds it."""
+    def announce(self, again: bool = False) -> None:
+        """Open the issm device: the port says IsSM until :meth:`close`; ``again``: it stops and begins anew, which raises trap 144.
+        Raises :class:`InputError` where another holds it."""
+        if again and self._issm >= 0:
+            libc.close(self._issm)
+            self._issm = -1
         if self._issm >= 0 or not self.device.issm:
             return
         try:

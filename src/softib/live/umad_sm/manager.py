@@ -36,10 +36,12 @@ LOG = logging.getLogger("softib.sm")
 
 @dataclass
 class Hooks:
-    """What the caller of :meth:`UmadManager.run` may add: ``on_turn`` after each turn; ``reread`` gives the settings as files
+    """What the caller of :meth:`UmadManager.run` may add: ``on_turn`` after each turn; ``on_standby`` when it begins to stand
+    by; ``reread`` gives the settings as files
     say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept)."""
 
     on_turn: Callable[[UmadManager], None] = lambda manager: None
+    on_standby: Callable[[], None] = lambda: None
     reread: Callable[[], SmConfig] | None = None
     lids: Path | None = None
 
@@ -154,6 +156,8 @@ class UmadManager:
         if sm.state != seen.state:
             LOG.info("state", extra={"was": seen.state.name, "now": sm.state.name})
             seen.state = sm.state
+            if sm.state == SmState.STANDBY:
+                self.hooks.on_standby()
         if sm.phase or sm.sweeps == seen.sweeps:
             return
         seen.sweeps = sm.sweeps

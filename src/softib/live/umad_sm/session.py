@@ -74,6 +74,8 @@ def serve(
         if not (plan.elects or plan.take_over):
             _refuse(device, live_master(port, config.mkey))
         port.announce()
+        # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none that still discovers.
+        hooks.on_standby = lambda: port.announce(again=True)
         manager = UmadManager(port, config, device, hooks)
         begun(manager)
         manager.run(_Until(plan, device))
@@ -97,13 +99,15 @@ class _Until:
 
     def __call__(self, manager: UmadManager) -> bool:
         sm = manager.sm
+        if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale:
+            return True  # a sweep as master is over; the trap of its own IsSM calls for another, which would change nothing
         if not sm.settled or not sm.sweeps:
             return False
         if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over):
             _refuse(self.device, _first(list(sm.election.others.values())))
             return False
-        if not self.plan.once or (sm.state == SmState.MASTER and sm.database.sm_port >= 0 and not sm.phase):
-            return self.plan.once
+        if not self.plan.once:
+            return False
         if sm.state == SmState.DISCOVERING:
             why = "; ".join(sm.report.problems[:3]) or "its link is down"
             raise MadTimeout(f"{self.device}: no subnet can be managed from here: {why}")
