@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from softib.sm.dry_run import Change
 
 LINE_S = 0.5
+GC_EVERY = 200_000
 SHOWN_ROWS = 12
 """Lines of one node's changes on a terminal; JSON has all."""
 
@@ -57,6 +58,7 @@ def command(
     A live master is left alone, unless --priority N says to take part in the election, or --take-over. SIGHUP reads the
     files anew.
     """
+    import gc
     from pathlib import Path
 
     from softib.jit import on_compiling
@@ -66,6 +68,7 @@ def command(
     from softib.live.umad_sm.log import set_up_log
     from softib.live.umad_sm.manager import Hooks
 
+    gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
     given, sm_config, partitions = given_settings(manager)
     settings = ManagerSettings(given, sm_config, partitions, {}, lambda text: click.echo(f"softib: {text}", err=True))
     config = settings.read()

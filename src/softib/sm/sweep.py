@@ -33,7 +33,7 @@ PHASES = (
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
 ``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
-programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``activate`` take the links up."""
+programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up."""
 
 
 class Sweep:
@@ -144,7 +144,7 @@ class Sweep:
     def _ports(self) -> None:
         if self._pkeys is not None:
             link_mgr.enforce(self._wanted, self._pkeys.leaf)
-        link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database))
+        link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database), arm=True)
 
     def _arm(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ARMED)
