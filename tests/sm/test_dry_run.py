@@ -65,7 +65,9 @@ def test_what_it_says_is_what_a_real_run_writes():
     assert (lft == real.lft).all()
     assert (lid == real.lid).all()
     assert (state[real.linked] == real.port_state[real.linked]).all()
-    assert tops == {int(n): int(SwitchInfo.linear_fdb_top.get(real.switch_info[real.switch_of_node[n]])) for n in real.switch_node}
+    assert tops == {
+        int(n): int(SwitchInfo.linear_fdb_top.get(real.switch_info[real.switch_of_node[n]])) for n in real.switch_node
+    }
     assert dry.sets == sm.report.sets
 
 
