@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from softib.iba.constants import PortState
 from softib.live.shared_fabric import SharedFabric
 from tests.live.lab import Softib
-
-SM = ("sm", "run")
+from tests.live.pcap.lab import columns
 
 
 def own(s: Softib, *words: str, node: str = "", code: int = 0) -> str:
@@ -32,8 +32,7 @@ def is_up(fabric) -> bool:
     return bool((fabric.port_state[fabric.linked] == PortState.ACTIVE).all())
 
 
-def sets_in(pcap: Path) -> list[int]:
-    """Methods of all subnet management MADs in a capture (Wireshark's raw InfiniBand packets): 2 is Set."""
-    from softib.iba.pcap import read_packets
-
-    return [m for m in read_packets(pcap)]
+def management_methods(pcap: Path) -> Counter[int]:
+    """How many MADs of subnet management a capture of the fabric's side holds, by method (1 Get, 2 Set), as tshark reads them."""
+    rows = columns(pcap, "infiniband.mad.mgmtclass", "infiniband.mad.method")
+    return Counter(int(method, 0) for klass, method in rows if klass and int(klass, 0) in (0x01, 0x81))
