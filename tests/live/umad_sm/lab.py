@@ -7,7 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from softib.iba.constants import PortState
+from softib.iba.constants import PhysState, PortState
+from softib.iba.smp import PortInfo
 from softib.live.shared_fabric import SharedFabric
 from tests.live.lab import Softib
 from tests.live.pcap.lab import columns
@@ -29,7 +30,9 @@ def fabric_of(s: Softib):
 
 
 def is_up(fabric) -> bool:
-    return bool((fabric.port_state[fabric.linked] == PortState.ACTIVE).all())
+    """Is every link that has a signal ACTIVE?"""
+    trained = fabric.linked & (PortInfo.port_phys_state.get(fabric.port_info) == PhysState.LINK_UP)
+    return bool((fabric.port_state[trained] == PortState.ACTIVE).all())
 
 
 def management_methods(pcap: Path) -> Counter[int]:
