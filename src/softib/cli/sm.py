@@ -33,9 +33,9 @@ class SmGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
-        own = [(name, c.get_short_help_str(100)) for name, c in self.commands.items()]
+        eager = [(name, c.get_short_help_str(100)) for name, c in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([*LAZY.items(), *own])
+            formatter.write_dl([*LAZY.items(), *eager])
 
 
 @click.group(cls=SmGroup)

@@ -84,11 +84,11 @@ def command(
     )
     try:
         if dry_run:
-            of, changes, master = session.dry_run(found, config, plan, hooks, lambda m: None)
+            of, changes, master = session.dry_run(found, config, plan, hooks)
             line.clear()
             _show_changes(of, changes, None if master is None else str(master), as_json)
             return 0
-        of = session.serve(found, config, plan, hooks, lambda m: None)
+        of = session.serve(found, config, plan, hooks)
     finally:
         line.clear()
     log.info("end", extra={"state": of.sm.state.name})
@@ -116,7 +116,7 @@ class Line:
         self.shown = False
 
     def __call__(self, manager: UmadManager) -> None:
-        """After a turn."""
+        """After a step."""
         now = time.monotonic()
         if not self.live or now < self.next_s:
             return

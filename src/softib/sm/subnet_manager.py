@@ -37,7 +37,7 @@ from softib.sm.sweep import PHASES, Sweep
 
 __all__ = ["PHASES", "SubnetManager"]
 
-AGAIN_PS = 2 * 10**12
+RECHECK_PS = 2 * 10**12
 """When a master looks again whether a higher manager that discovered is ready to take over."""
 SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
@@ -61,7 +61,7 @@ class SubnetManager:
         self.sweeps = 0
         self.phase = ""
         self._phase_since = self._look_ps = self._now_ps = 0
-        self._again_ps = NEVER_PS
+        self._recheck_ps = NEVER_PS
         self._sweep_wanted = True
         self._controls_due: list[tuple[int, SmControl]] = []
         self._store = ucast_mgr.LftStore()
@@ -171,7 +171,7 @@ class SubnetManager:
             return self._look_ps
         if self.state != SmState.MASTER:
             return NEVER_PS
-        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._again_ps)
+        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps)
 
     def _advance(self, now_ps: int) -> None:
         if len(self._queue) or self.transactor.busy:
@@ -185,8 +185,8 @@ class SubnetManager:
             self._enter(now_ps, PHASES[0])
         elif self._wanted():
             self._run(now_ps, self._wanted())
-        elif now_ps >= self._again_ps and self.state == SmState.MASTER:
-            self._again_ps, self._sweep_wanted = NEVER_PS, True
+        elif now_ps >= self._recheck_ps and self.state == SmState.MASTER:
+            self._recheck_ps, self._sweep_wanted = NEVER_PS, True
         elif now_ps >= self._due_ps():
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
@@ -246,7 +246,7 @@ class SubnetManager:
         if (heir := self.election.heir(sweep.local_guid)) >= 0:
             self._controls_due.append((heir, SmControl.HANDOVER))
         # A higher manager that still discovers will stand by in a moment; nothing tells when.
-        self._again_ps = now_ps + AGAIN_PS if heir < 0 and self.election.higher(sweep.local_guid) else NEVER_PS
+        self._recheck_ps = now_ps + RECHECK_PS if heir < 0 and self.election.higher(sweep.local_guid) else NEVER_PS
 
     # -- between sweeps --
 

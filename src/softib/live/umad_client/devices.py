@@ -71,8 +71,8 @@ def _device(name: str, place: tuple[str, str], issm: str) -> UmadDevice | None:
     folder = f"{IB_CLASS}/{ca}/ports/{port}"
     if not ca or not port.isdigit() or read_text(f"{folder}/link_layer") not in ("", "InfiniBand"):
         return None
-    words = read_text(f"{folder}/gids/0").split(":")
-    guid = int("".join(words[4:]), 16) if len(words) == 8 and all(words) else 0
+    groups = read_text(f"{folder}/gids/0").split(":")
+    guid = int("".join(groups[4:]), 16) if len(groups) == 8 and all(groups) else 0
     return UmadDevice(
         name, issm, ca, int(port), guid, port_state(ca, int(port)), read_text(f"{IB_CLASS}/{ca}/node_desc")
     )
@@ -107,5 +107,5 @@ def _one(found: list[UmadDevice], what: str, all_of: list[UmadDevice]) -> UmadDe
     if found:
         return found[0]
     known = [f"{d.ca}:{d.portnum}" for d in all_of]
-    near = nearest(what, known) or known[:8]
-    raise InputError(f"no umad device {what}; there are {', '.join(near)}")
+    similar = nearest(what, known) or known[:8]
+    raise InputError(f"no umad device {what}; there are {', '.join(similar)}")

@@ -24,7 +24,7 @@ NO_AGENT = 255
 read = External("read", "intp", "int32", "uintp", "uintp")
 write = External("write", "intp", "int32", "uintp", "uintp")
 poll = External("poll", "int32", "uintp", "uintp", "int32")
-FD, SENT, RECEIVED, TURNS = range(4)
+FD, SENT, RECEIVED, POLLS = range(4)
 """Of ``state``: the descriptor; after :func:`exchange` how many messages were written and read, and how often it waited."""
 DONE, UNWRITTEN, UNREAD, FULL = range(4)
 """How :func:`exchange` ends: everything was written and nothing more is awaited; a write failed; what is there cannot be
@@ -91,7 +91,7 @@ def exchange(w, n, size, window, patience_ms):
     """
     state, fd = w.state, w.state[FD]
     sent, received, on_wire = 0, 0, 0
-    state[TURNS] = 0
+    state[POLLS] = 0
     ended = DONE
     while True:
         while sent < n and on_wire < window:
@@ -120,7 +120,7 @@ def exchange(w, n, size, window, patience_ms):
         if received > before and sent < n and on_wire < window:
             continue
         w.pollfd[0], w.pollfd[1] = fd, 1  # POLLIN
-        state[TURNS] += 1
+        state[POLLS] += 1
         if poll(w.addresses[2], 1, patience_ms) <= 0:
             on_wire = 0
         elif w.pollfd[1] >> 16 & 0x38:  # POLLERR, POLLHUP, POLLNVAL

@@ -144,10 +144,10 @@ class UmadPort:
 
     # -- being a manager --
 
-    def announce(self, again: bool = False) -> None:
-        """Open the issm device: the port says IsSM until :meth:`close`; ``again``: it stops and begins anew, which raises trap 144.
+    def announce(self, repeated: bool = False) -> None:
+        """Open the issm device: the port says IsSM until :meth:`close`; ``repeated``: it stops and begins anew, which raises trap 144.
         Raises :class:`InputError` where another holds it."""
-        if again and self._issm >= 0:
+        if repeated and self._issm >= 0:
             libc.close(self._issm)
             self._issm = -1
         if self._issm >= 0 or not self.device.issm:

@@ -13,11 +13,11 @@ __all__ = ["LEVELS", "set_up_log"]
 
 LEVELS = ("debug", "info", "warning", "error")
 KEPT_FILES = 5
-OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def _details(record: logging.LogRecord) -> dict[str, object]:
-    return {k: v for k, v in vars(record).items() if k not in OWN}
+    return {k: v for k, v in vars(record).items() if k not in STANDARD}
 
 
 class _Json(logging.Formatter):

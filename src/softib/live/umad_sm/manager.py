@@ -36,11 +36,11 @@ LOG = logging.getLogger("softib.sm")
 
 @dataclass
 class Hooks:
-    """What the caller of :meth:`UmadManager.run` may add: ``on_turn`` after each turn; ``on_standby`` when it begins to stand
+    """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step; ``on_standby`` when it begins to stand
     by; ``reread`` gives the settings as files
     say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept)."""
 
-    on_turn: Callable[[UmadManager], None] = lambda manager: None
+    on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
     reread: Callable[[], SmConfig] | None = None
     lids: Path | None = None
@@ -79,12 +79,12 @@ class UmadManager:
     # -- life --
 
     def run(self, until: Callable[[UmadManager], bool] = lambda manager: False) -> None:
-        """Turn after turn, until ``until`` says so or somebody stops it."""
+        """Step after step, until ``until`` says so or somebody stops it."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "_reload", True))
         try:
             while not self.stopping:
-                self.turn()
+                self.step()
                 if until(self):
                     return
         finally:
@@ -92,10 +92,10 @@ class UmadManager:
                 signal.signal(s, handler)
 
     def stop(self) -> None:
-        """Leave :meth:`run` after this turn."""
+        """Leave :meth:`run` after this step."""
         self.stopping = True
 
-    def turn(self) -> None:
+    def step(self) -> None:
         """Step the manager, send what it says, and take what comes; wait where nothing is to be done."""
         if self._reload:
             self._reload = False
@@ -111,7 +111,7 @@ class UmadManager:
             return
         self._carry(outbox, deadline_ps)
         self._after()
-        self.hooks.on_turn(self)
+        self.hooks.on_step(self)
 
     def _carry(self, outbox: MadBatch, deadline_ps: int) -> None:
         if len(outbox):

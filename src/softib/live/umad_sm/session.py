@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,10 +59,8 @@ def default_lids(device: UmadDevice) -> Path | None:
     return cache / f"guid2lid-{device.guid:016x}"
 
 
-def serve(
-    device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks, begun: Callable[[UmadManager], None]
-) -> UmadManager:
-    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up. ``begun`` gets the manager before its first turn.
+def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
+    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
 
     Raises :class:`InputError` for a live master that nobody said to take part with, :class:`MadTimeout` where the own port has no link.
     """
@@ -75,9 +72,8 @@ def serve(
             _refuse(device, live_master(port, config.mkey))
         port.announce()
         # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none that still discovers.
-        hooks.on_standby = lambda: port.announce(again=True)
+        hooks.on_standby = lambda: port.announce(repeated=True)
         manager = UmadManager(port, config, device, hooks)
-        begun(manager)
         manager.run(_Until(plan, device))
         return manager
     finally:
@@ -126,7 +122,7 @@ def _first(others: list[np.ndarray]) -> Master:
 
 
 def dry_run(
-    device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks, begun: Callable[[UmadManager], None]
+    device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[Change], Master | None]:
     """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would change, and who is master there.
 
@@ -142,7 +138,6 @@ def dry_run(
             from softib.live.internal_sm.guid2lid import read_lids
 
             manager.sm.lids.update(read_lids(hooks.lids))
-        begun(manager)
         manager.run(lambda m: m.sm.sweeps >= 1 and not m.sm.phase)
         if manager.stopping:
             raise KeyboardInterrupt
