@@ -27,6 +27,7 @@ from softib.sm import ucast_mgr, unsolicited
 from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.discovery import Silent
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.lid_mgr import Lids
 from softib.sm.light_sweep import LightSweep
@@ -66,6 +67,7 @@ class SubnetManager:
         self._controls_due: list[tuple[int, SmControl]] = []
         self._store = ucast_mgr.LftStore()
         self.lids: Lids = {}
+        self._silent: Silent = {}
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
@@ -74,7 +76,9 @@ class SubnetManager:
     def _new_sweep(self, master: bool = False) -> Sweep:
         subnet = self.sa_manager.subnet
         known = None if subnet is None else subnet.end_guid
-        return Sweep(self.config, self._store, self.sa_manager.groups, self.election, known, self.lids, master)
+        return Sweep(
+            self.config, self._store, self.sa_manager.groups, self.election, known, self.lids, master, self._silent
+        )
 
     @property
     def database(self) -> Database:
@@ -174,7 +178,7 @@ class SubnetManager:
         return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps)
 
     def _advance(self, now_ps: int) -> None:
-        if len(self._queue) or self.transactor.busy:
+        if len(self._queue) or (self.transactor.busy and not self._leave_silent()):
             return
         if self.phase in PHASES:
             self._next_phase(now_ps)
@@ -191,6 +195,15 @@ class SubnetManager:
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
             self._run(now_ps, "poll" if standby else "light")
+
+    def _leave_silent(self) -> bool:
+        """Is everything that the discovery still waits for known to be silent? It goes on without (their late answers are strays)."""
+        discovery, t = self._sweep.discovery, self.transactor
+        if self.phase != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
+            return False
+        t.abandon()
+        discovery.leave_silent()
+        return True
 
     def _next_phase(self, now_ps: int) -> None:
         self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S

@@ -17,7 +17,7 @@ from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery
+from softib.sm.discovery import Discovery, Silent
 from softib.sm.election import Election
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
@@ -42,12 +42,13 @@ class Sweep:
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
-    ``store`` and ``groups`` outlive the sweep: what switches hold.
+    ``store``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep.
     """
 
     def __init__(
         self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
+        silent: Silent | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.store = store
@@ -58,12 +59,12 @@ class Sweep:
         self.subnet: Subnet | None = None
         self._pkeys: PkeyManager | None = None
         self.stale = False
-        self._discovery = Discovery(self.database, self.queue, self.report, config, master)
+        self.discovery = Discovery(self.database, self.queue, self.report, config, master, silent)
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
-            "discover": self._discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
+            "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
         }  # fmt: skip
@@ -87,7 +88,7 @@ class Sweep:
     # -- what entering a phase does --
 
     def _managers(self) -> None:
-        self._discovery.finish()
+        self.discovery.finish()
         self.election.ask(self.database, self.queue)
 
     def _lids(self) -> None:
@@ -157,7 +158,7 @@ class Sweep:
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
         if phase == "discover":
-            self._discovery.handle(attr, tags, data)
+            self.discovery.handle(attr, tags, data)
         elif phase == "managers":
             self.election.heard(tags, data)
         elif phase == "pkeys":
@@ -196,7 +197,7 @@ class Sweep:
                 self.groups.forget_switch(int(db.node_guid[node]))
         elif attr == SmpAttr.PKEY_TABLE:
             tags = np.unique(db.port_node[tags])
-        self._discovery.lost(attr, tags, why)
+        self.discovery.lost(attr, tags, why)
 
     # -- the end --
 
