@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 from softib.fabric.topologies.schema import fabric_schema
+from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
 
 
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
-    return {"fabric.schema.json": json.dumps(fabric_schema(), indent=1, ensure_ascii=False) + "\n"}
+    schemas = {"fabric": fabric_schema(), "workload": workload_schema()}
+    return {f"{name}.schema.json": json.dumps(s, indent=1, ensure_ascii=False) + "\n" for name, s in schemas.items()}
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from softib.api.operations import bring_up, check, diff, predict, report, route, verify
     from softib.api.results import Changes, Findings, Prediction, Report, Routing
     from softib.api.running import RunningFabric, up
+    from softib.api.simulation import Simulation, simulate
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ _LAZY = {
     **dict.fromkeys(("bring_up", "check", "diff", "predict", "report", "route", "verify"), "operations"),
     **dict.fromkeys(("Changes", "Findings", "Prediction", "Report", "Routing"), "results"),
     **dict.fromkeys(("RunningFabric", "up"), "running"),
+    **dict.fromkeys(("Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
 }
 """Module of :mod:`softib.api` that has each name."""
@@ -61,6 +63,7 @@ __all__ = [
     "Report",
     "Routing",
     "RunningFabric",
+    "Simulation",
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
@@ -78,6 +81,7 @@ __all__ = [
     "report",
     "route",
     "running",
+    "simulate",
     "up",
     "verify",
 ]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.iba import cc, mlnx, notice, perf, smp
+from softib.iba import ar, cc, mlnx, notice, perf, sharp, smp
 from softib.iba.structure import Structure
 from softib.mad.batch import MadBatch
 
-LID, DR, PERF, CC, VENDOR, SA = 0x01, 0x81, 0x04, 0x21, 0x0A, 0x03
+LID, DR, PERF, CC, VENDOR, SHARP, SA = 0x01, 0x81, 0x04, 0x21, 0x0A, 0x0B, 0x03
 EDGES = np.array([0, 1, 2, 3, 4, 7, 8, 31, 32, 36, 64, 127, 128, 254, 255], np.int64)
 
 
@@ -35,6 +35,8 @@ def _declared() -> list[Declared]:
     found = []
     for module, klass, at in (
         (smp, LID, 64),
+        (ar, LID, 64),
+        (sharp, SHARP, 64),
         (notice, LID, 64),
         (perf, PERF, 64),
         (cc, CC, 64),
@@ -46,7 +48,7 @@ def _declared() -> list[Declared]:
                 found.append(Declared(klass, value.attr, value, start))
                 if klass == LID:
                     found.append(Declared(DR, value.attr, value, at))
-    for klass in (LID, DR, PERF, CC, VENDOR, SA, 0x06, 0x09, 0x32, 0x00, 0xFF):
+    for klass in (LID, DR, PERF, CC, VENDOR, SHARP, SA, 0x06, 0x09, 0x32, 0x00, 0xFF):
         found += [Declared(klass, attr, None) for attr in (0x00, 0x01, 0x1A, 0x38, 0x99, 0xFF91, 0xFFFF)]
     return found
 

@@ -62,7 +62,7 @@ def random_fabric(rng, switches=12, cas=16, radix=8):
     b = FabricBuilder("random")
     s = b.nodes(switches, 2, radix)
     nports = rng.integers(1, 3, cas)
-    h = b.nodes(cas, 1, nports)
+    h = b.nodes(cas, 1, nports, desc=[f"Aggregation Node {i}" if i % 8 == 7 else f"h{i}" for i in range(cas)])
     ends = [(n, p) for n in s for p in range(1, radix + 1)]
     ends += [(n, p) for n, k in zip(h, nports, strict=True) for p in range(1, k + 1)]
     order = rng.permutation(len(ends))[: 2 * (len(ends) * 2 // 5)]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from softib.analysis.endpoints import Endpoints
-from softib.analysis.traffic_matrix import matrix_of, read_rows, size_of
+from softib.workloads.traffic_matrix import matrix_of, read_rows
+from softib.workloads.units import size_of
 from tests.cli.run import softib
 
 TREE = "name: tree\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2, hosts: 8}\n"
@@ -63,7 +64,7 @@ def ends(*names: str) -> Endpoints:
 
 def columns(tmp_path, text: str, *names: str) -> list[tuple[int, int, float]]:
     (tmp_path / "m.csv").write_text(text)
-    found = matrix_of("m.csv", read_rows(tmp_path / "m.csv"), ends(*names))
+    found = matrix_of("m.csv", read_rows(tmp_path / "m.csv"), ends(*names).name)
     return list(zip(*(c.tolist() for c in found.demand), strict=True))
 
 

@@ -12,8 +12,9 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.fabric.topologies.spec_models import Sm
 from softib.live.internal_sm.settings import ManagerSettings
-from softib.sm.config import SmConfig
-from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, WITHOUT_EFFECT, read_guids, settings_of
+from softib.sm.config import SmConfig, config_of
+from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, VALUES, WITHOUT_EFFECT, read_guids, settings_of
+from softib.sm.qos_options import QosConfig
 from tests.cli.run import softib
 from tests.live.lab import softib as running  # noqa: F401
 
@@ -28,38 +29,47 @@ def told(folder, **sm) -> dict:
 
 
 def test_there_is_no_key_that_nobody_reads():
-    assert set(Sm.model_fields) == {*PLAIN, *ELSEWHERE, *WITHOUT_EFFECT}
+    assert set(Sm.model_fields) == {*PLAIN, *ELSEWHERE, *VALUES, *WITHOUT_EFFECT}
 
 
 @pytest.mark.parametrize("key", [*PLAIN, "partitions", "root_guid_file", "cn_guid_file", "io_guid_file"])
 def test_every_key_reaches_the_manager_of_up_and_of_report(key, tmp_path):
     (tmp_path / "partitions").write_text("Default=0x7fff : ALL=full;\njob=0x12 : ALL=full;\n")
     (tmp_path / "guids").write_text("# two of them\n0x0002c90300000001\n0x0002c90300000002 # one\n0x3 a name\n")
-    values = {"engine": "updn", "lmc": 1, "priority": 7, "subnet_prefix": 0xFEC0 << 48, "partitions": "partitions"}
+    values = {
+        "engine": "updn",
+        "lmc": 1,
+        "priority": 7,
+        "subnet_prefix": 0xFEC0 << 48,
+        "partitions": "partitions",
+        "qos": True,
+    }
     asked = told(tmp_path, **{key: values.get(key, "guids")})
-    up, report = ManagerSettings(fallback=asked).read(), SmConfig(**settings_of(asked))
+    up, report = ManagerSettings(fallback=asked).read(), config_of(settings_of(asked))
     default = SmConfig()
     if key.endswith("guid_file"):
         field = key.removesuffix("_file") + "s"
         assert getattr(up.options, field) == getattr(report.options, field) == (0x2C90300000001, 0x2C90300000002, 3)
     elif key == "partitions":
         assert up.partitions == report.partitions and len(up.partitions) == 2
+    elif key == "qos":
+        assert up.qos == report.qos == QosConfig() != default.qos
     else:
         assert getattr(up, key) == getattr(report, key) == values[key] != getattr(default, key)
 
 
-@pytest.mark.parametrize("sm", [{"qos": True}, {"data_vls": 4}, {"seed": 1}])
+@pytest.mark.parametrize("sm", [{"qos_ca_sl2vl": 7}, {"qos_high_limit": 3}, {"data_vls": 4}, {"seed": 1}])
 def test_what_would_have_no_effect_is_an_error(sm, tmp_path):
     asked = told(tmp_path, **sm)
     (key,) = sm
-    for read in (lambda: ManagerSettings(fallback=asked).read(), lambda: settings_of(asked)):
-        with pytest.raises(InputError, match=f"sm.{key}") as error:
+    for read in (lambda: ManagerSettings(fallback=asked).read(), lambda: config_of(settings_of(asked))):
+        with pytest.raises(InputError, match=key) as error:
             read()
         assert "\n" not in str(error.value)
     for verb in (("check",), ("report",), ("route",), ("up", "--name", f"none-{key}")):
         ran = softib(*verb, tmp_path / "fabric.yaml")
-        assert ran.code == 2 and f"sm.{key}" in ran.err and len(ran.err.strip().splitlines()) == 1, verb
-    assert settings_of({"qos": False}) == {}
+        assert ran.code == 2 and key in ran.err and len(ran.err.strip().splitlines()) == 1, verb
+    assert config_of(settings_of({"qos": False})) == SmConfig()
 
 
 def test_the_command_line_and_the_options_file_go_before_it(tmp_path):

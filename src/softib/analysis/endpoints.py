@@ -10,18 +10,12 @@ import numpy as np
 from softib.fabric.model import Fabric
 from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
+from softib.workloads.hosts import natural_key
 
 __all__ = ["Endpoints", "endpoints_of", "natural_key"]
 
 MAX_RAILS = 16
 """A first word that more ports share names a kind of adapter (``MT4123 …``), not a host."""
-
-_DIGITS = re.compile(r"(\d+)")
-
-
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts ``node-2`` before ``node-10``, as people and schedulers order hosts."""
-    return tuple((0, int(p), "") if p.isdecimal() and p.isascii() else (1, 0, p) for p in _DIGITS.split(name) if p)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from softib.analysis import routed
 from softib.analysis.model import Counts, Report
-from softib.analysis.traffic_matrix import matrix_of, read_rows
 from softib.errors import InputError, LimitError, PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.iba.devices import is_aggregation_node
+from softib.workloads.traffic_matrix import matrix_of, read_rows
 
 __all__ = ["build", "checked", "counts_of"]
 
@@ -88,7 +88,7 @@ def build(
             cut = report.recognised.bisection if report.recognised else None
             report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
             if rows is not None and report.prediction is not None:
-                matrix = matrix_of(str(traffic), rows, report.prediction.endpoints)
+                matrix = matrix_of(str(traffic), rows, report.prediction.endpoints.name)
                 report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
         if report.prediction is not None:
             from softib.analysis.engines import compare_engines

@@ -133,13 +133,13 @@ def from_engine(
     InfiniBand has.
     """
     from softib.scenario.bring_up import bring_up
-    from softib.sm.config import SmConfig
+    from softib.sm.config import config_of
     from softib.sm.fabric_yaml import settings_of
 
     section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v}}
     section |= {"engine": engine} if engine else {}
     settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
-    config = SmConfig(**settings)
+    config = config_of(settings)
     name, options = config.engine, config.options
     fabric = result.fabric.copy()
     fabric.power_on(keep_lids=True)

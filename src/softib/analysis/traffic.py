@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from softib.analysis.prediction import Busy, busiest
-from softib.analysis.traffic_matrix import TrafficMatrix
 from softib.fabric.model import Fabric
 from softib.sim import static
 from softib.sim.static_network import Network
+from softib.workloads.traffic_matrix import TrafficMatrix
 
 __all__ = ["Traffic", "traffic_json", "traffic_of"]
 

@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "convert": "from one fabric format to another",
     "diff": "what changed between two fabrics",
     "route": "routing tables, deadlock proof and quality",
+    "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
     "up": "run a fabric: stock tools manage it",
     "status": "what runs, and how it is",
     "down": "stop a running fabric",

@@ -23,7 +23,8 @@ from softib.fabric.identity import GUID_BASE, complete, generated_guids
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
-from softib.iba.devices import MELLANOX
+from softib.iba.devices import MELLANOX, is_aggregation_node
+from softib.iba.sharp import SharpLimits
 
 __all__ = ["GUID_BASE", "FabricBuilder", "LinkColumns", "NodeColumns"]
 
@@ -160,6 +161,7 @@ class FabricBuilder:
         f.sl2vl_base[:] = _starts(np.where(on_switch, f.node_nports[f.port_node].astype(np.int64) + 1, 1))
         self._place_guids(f)
         _plug_cables(f, link)
+        _aggregation_nodes(f)
         _write_images(f, node["speed"], node["lanes"], link)
         f.power_on()
         return f
@@ -173,6 +175,7 @@ class FabricBuilder:
             pkeys=int(pkeys.sum()), guids=int(guids.sum()),
             sl2vl_rows=int(nports[~is_sw].sum()) + int((rows[is_sw] ** 2).sum()),
             lft_cap=self.lft_cap, mlids=self.mlids, mft_positions=max(1, -(-(most + 1) // 16)),
+            sharps=len(_sharps(node["desc"].reshape(-1, 64), is_sw)),
         )  # fmt: skip
 
     def _place_guids(self, f: Fabric) -> None:
@@ -216,6 +219,22 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
     f.port_peer[b[known]], f.port_cable[b[known]] = a[known], cables[known]
     f.cable_length_m[:], f.cable_medium[:] = link["length_m"], link["medium"]
     f.cable_ber[:], f.cable_listed[:] = link["ber"], link["listed"]
+
+
+def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
+    """Nodes that are aggregation nodes."""
+    return np.flatnonzero(is_aggregation_node(desc) & ~is_sw)
+
+
+def _aggregation_nodes(f: Fabric) -> None:
+    """Rows of the aggregation nodes, and how many trees each holds: as the switch at the other end of its cable says."""
+    f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
+    f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)
+    has_port = f.node_nports[f.sharp_node] > 0
+    peer = np.where(has_port, f.port_peer[np.where(has_port, f.node_base[f.sharp_node] + 1, 0)], -1)
+    device = np.where(peer >= 0, f.device_id[f.port_node[peer]], 0)
+    f.sharp_cap[:, 0] = [SharpLimits.TREES.get(d, SharpLimits.OTHER_TREES) for d in device.tolist()]
+    f.sharp_cap[:, 1] = [SharpLimits.STREAMING.get(d, 0) for d in device.tolist()]
 
 
 def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, link: dict[str, np.ndarray]) -> None:

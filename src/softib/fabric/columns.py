@@ -16,8 +16,12 @@ image**, so an agent's Get is a copy and no bit is lost; read and write single f
 
 Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
 The :data:`LAZY_COLUMNS` add at most 2.6 KB a port: optional PerfMgt counters 1744 octets, sampling and other PerfMgt
-settings 219, congestion control 636. They are zeroed pages that cost no memory until something writes them: a port on
-which nothing was counted by VL, SL or lane, and no congestion manager spoke, pays for none of it.
+settings 219, congestion control 636; 128 KiB a switch for adaptive routing; 368 KiB an aggregation node. They are zeroed
+pages that cost no memory until something writes them: a port on which nothing was counted by VL, SL or lane, and no congestion
+manager spoke, pays for none of it.
+
+``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). QPs of such a node are numbered from 1; the QP of a
+tree's edge says in ``sharp_qp`` which LID is at the other end (:mod:`softib.fabric.sharp_trees` follows them).
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from softib.iba.ar import AR_GROUPS
+from softib.iba.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
 
 COUNTER_NAMES = (
     "symbol_error_counter",
@@ -130,6 +137,7 @@ class Sizes:
     lft_cap: int = 49152
     mlids: int = 1024
     mft_positions: int = 1
+    sharps: int = 0
 
     def shape(self, dims: tuple[str | int, ...]) -> tuple[int, ...]:
         """Resolve names to numbers."""
@@ -283,6 +291,40 @@ COLUMNS: tuple[Column, ...] = (
     _C("cc_switch_setting", np.uint8, ("switches", 76), "mad", "SwitchCongestionSetting, wire image"),
     _C("lft", np.uint8, ("switches", "lft_cap"), "mad", "egress portnum by LID, 255 = no route", 255),
     _C("mft", np.uint16, ("switches", "mlids", "mft_positions"), "mad", "port masks by MLID - 0xC000"),
+    _C(
+        "ar_info",
+        np.uint8,
+        ("switches", 64),
+        "mad",
+        "ARInfo, wire image of what a Set wrote (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, no_fallback, "
+        "group_top, ageing_time_value); zeros = no adaptive routing",
+    ),
+    _C(
+        "ar_group",
+        np.uint64,
+        ("switches", AR_GROUPS, 4),
+        "mad",
+        "ports of each adaptive routing group: bit p % 64 of word p // 64 is port p; group 0 is left empty",
+    ),
+    _C(
+        "ar_lft",
+        np.uint16,
+        ("switches", "lft_cap"),
+        "mad",
+        "by LID: state << 14 | group; states 0 BOUNDED (a flow keeps its port), 1 FREE (each packet), 2 STATIC (lft alone). "
+        "An empty group means the port of lft",
+    ),
+    # -- aggregation nodes --
+    _C("sharp_of_node", np.int32, ("nodes",), "hardware", "row of the arrays of aggregation nodes, -1 for others", -1),
+    _C("sharp_node", np.int32, ("sharps",), "hardware", "node of the aggregation node (a CA)"),
+    _C("sharp_cap", np.uint16, ("sharps", 2), "hardware", "trees that it holds, streaming trees that may be enabled"),
+    _C("sharp_qp_used", np.uint32, ("sharps",), "mad", "QPNs 1 … this many are reserved"),
+    _C("sharp_qp", np.uint8, ("sharps", SHARP_QPS, 16), "mad", "QPCConfig by QPN, wire image"),
+    _C("sharp_tree", np.uint8, ("sharps", SHARP_TREES, 16), "mad", "head of TreeConfig by tree ID, wire image"),
+    _C(
+        "sharp_child", np.uint32, ("sharps", SHARP_TREES, SHARP_CHILDREN), "mad", "own QPN towards each child, 0 = none"
+    ),
+    _C("sharp_quota", np.uint8, ("sharps", SHARP_TREES, 16), "mad", "QuotaConfig by tree ID, wire image"),
     # -- tables of variable length --
     _C("pkeys", np.uint16, ("pkeys",), "mad", "P_Key tables, native byte order"),
     _C("guids", np.uint64, ("guids",), "mad", "GUID tables of end ports"),
@@ -293,7 +335,8 @@ COLUMN_BY_NAME = {c.name: c for c in COLUMNS}
 
 LAZY_COLUMNS = frozenset(
     c.name for c in COLUMNS
-    if c.name.startswith(("cc_", "sample_"))
+    if c.name.startswith(("cc_", "sample_", "ar_"))
+    or (c.name.startswith("sharp_") and c.writer == "mad")
     or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
                   "port_info_ext")
 )  # fmt: skip

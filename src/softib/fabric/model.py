@@ -117,6 +117,17 @@ class Fabric:
     cc_switch_setting: np.ndarray
     lft: np.ndarray
     mft: np.ndarray
+    ar_info: np.ndarray
+    ar_group: np.ndarray
+    ar_lft: np.ndarray
+    sharp_of_node: np.ndarray
+    sharp_node: np.ndarray
+    sharp_cap: np.ndarray
+    sharp_qp_used: np.ndarray
+    sharp_qp: np.ndarray
+    sharp_tree: np.ndarray
+    sharp_child: np.ndarray
+    sharp_quota: np.ndarray
     pkeys: np.ndarray
     guids: np.ndarray
     sl2vl: np.ndarray

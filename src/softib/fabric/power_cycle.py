@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError
-from softib.fabric.columns import LAZY_COLUMNS
+from softib.fabric.columns import COLUMN_BY_NAME, LAZY_COLUMNS
 from softib.fabric.lids import valid_lids
 from softib.fabric.power_up import EXTERNAL_HOQ_LIFE, MTU_4096, PHY_ERRORS, SUBNET_TIMEOUT
 from softib.iba.constants import DEFAULT_GID_PREFIX, DEFAULT_PKEY, CapMask, PhysState, PortState
@@ -47,7 +47,8 @@ def reset(f: Fabric, keep_lids: bool = False) -> None:
     _default_entries(f, everywhere)
     f.sl2vl[...] = POWER_UP_SL2VL
     for column in (f.op_code, f.sample_control, f.sample_ps, f.class_traps, f.cc_key_info, f.cc_port_setting,
-                   f.cc_ca_setting, f.cc_table, f.cc_switch_setting, f.vl_arb):  # fmt: skip
+                   f.cc_ca_setting, f.cc_table, f.cc_switch_setting, f.vl_arb, f.ar_info, f.ar_group, f.ar_lft,
+                   f.sharp_qp_used, f.sharp_qp, f.sharp_tree, f.sharp_child, f.sharp_quota):  # fmt: skip
         if column.any():  # or pages that nobody wrote would come to life
             column[...] = 0
     _fec(f, everywhere)
@@ -74,12 +75,21 @@ def forget(f: Fabric, node: int) -> None:
     f.sl2vl[first : first + len(rows) ** 2] = POWER_UP_SL2VL  # an entry for each input (port 0 too) and output
     f.vl_arb[rows] = 0
     f.counters[rows] = np.zeros(1, f.counters.dtype)
+    inside = _aggregation_node_of(f, rows)
     for name in sorted(LAZY_COLUMNS - {"port_info_ext"}):
         column = getattr(f, name)
-        mine: np.ndarray = rows if len(column) == f.sizes.ports else np.array([switch])
+        first_dim = COLUMN_BY_NAME[name].dims[0]
+        mine: np.ndarray = rows if first_dim == "ports" else np.array([switch]) if first_dim == "switches" else inside
         if column[mine].view(np.uint8).any():
             column[mine] = np.zeros(1, column.dtype)
     _fec(f, rows)
+
+
+def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
+    """Rows of the aggregation nodes that sit in the switch of ports ``rows``: they lose their power with it."""
+    peers = f.port_peer[rows]
+    sharp = f.sharp_of_node[f.port_node[peers[peers >= 0]]]
+    return sharp[sharp >= 0]
 
 
 def _port_info(f: Fabric, rows: np.ndarray) -> None:

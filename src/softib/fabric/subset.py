@@ -28,6 +28,7 @@ def without_nodes(fabric: Fabric, nodes: np.ndarray | list[int]) -> Fabric:
     keep_cable = (keep_port[np.maximum(ends, 0)] | (ends < 0)).all(axis=1) if len(ends) else np.zeros(0, bool)
     kept = {
         "nodes": keep_node, "ports": keep_port, "cables": keep_cable, "switches": keep_node[fabric.switch_node],
+        "sharps": keep_node[fabric.sharp_node],
     }  # fmt: skip
     new = copy.copy(fabric)
     new.sizes = copy.copy(fabric.sizes)
@@ -63,6 +64,7 @@ def _renumber(f: Fabric, kept: dict[str, np.ndarray]) -> None:
     base = row_of_node - f.port_num[row_of_node] if len(old_port) else row_of_node
     f.node_base[has_ports] = base[has_ports]
     for name, dimension in (("port_peer", "ports"), ("port_cable", "cables"), ("cable_port", "ports"),
-                            ("switch_node", "nodes"), ("switch_of_node", "switches")):  # fmt: skip
+                            ("switch_node", "nodes"), ("switch_of_node", "switches"),
+                            ("sharp_node", "nodes"), ("sharp_of_node", "sharps")):  # fmt: skip
         column = getattr(f, name)
         column[...] = np.where(column >= 0, place[dimension][np.maximum(column, 0)], -1)

@@ -72,6 +72,7 @@ class MgmtClass(IntEnum):
     DEV_ADM = 0x10
     BIS = 0x12
     VENDOR_MLNX = 0x0A
+    SHARP = 0x0B
     CONG_CTRL = 0x21
 
 
@@ -129,7 +130,12 @@ class SmpAttr(IntEnum):
     MFT = 0x1B
     SM_INFO = 0x20
     PORT_INFO_EXT = 0x33
+    MLNX_GENERAL_INFO = 0xFF17
+    MLNX_AR_INFO = 0xFF20
+    MLNX_AR_GROUP = 0xFF21
+    MLNX_AR_LFT = 0xFF23
     MLNX_EXT_PORT_INFO = 0xFF90
+    MLNX_AR_GROUP_COPY = 0xFFBD
 
 
 class CapMask(IntFlag):

@@ -58,12 +58,16 @@ SWITCH_BY_GENERATION = {
     "SDR": 0xB924, "DDR": 0xB924, "QDR": 0xBD36, "FDR10": 0xC738, "FDR": 0xC738,
     "EDR": 0xCF08, "HDR": 0xD2F0, "NDR": 0xD2F2, "XDR": 0xD2F4, "GDR": 0xD2F4,
 }  # fmt: skip
+AR_SWITCHES = frozenset({0xCF08, 0xD2F0, 0xD2F2, 0xD2F4})
+"""DeviceIDs of switches that can route adaptively: Switch-IB 2 and the Quantums."""
 MELLANOX = 0x2C9
 """IEEE OUI that Mellanox/NVIDIA parts carry as VendorID."""
 
 AGGREGATION_NODE_ID = 0xCF09
 """DeviceID that every SHARP aggregation node of an ibdiagnet dump of 2023 has (Quantum-2)."""
 
+AGGREGATION_NODE_DESC = "Mellanox Technologies Aggregation Node"
+"""NodeDescription of the same."""
 AGGREGATION_NODE = b"Aggregation Node"
 """Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind its last external
 one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["PACKAGE", "External", "Kernel", "UnitError", "kernel"]
+__all__ = ["PACKAGE", "External", "Kernel", "UnitError", "inner", "kernel"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -85,3 +85,7 @@ def kernel(function: F | None = None, **options: Any) -> Any:
     if function is None:
         return lambda f: Kernel(f, options)
     return Kernel(function, options)
+
+
+inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorator of kernels that only kernels call: no reference counts, no wrapper for Python."""

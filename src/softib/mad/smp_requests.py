@@ -15,6 +15,7 @@ import numpy as np
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, MAX_HOPS, Method
 from softib.jit import table
 from softib.mad.batch import COLUMNS, MadBatch
+from softib.mad.gmp_requests import GmpRequests
 from softib.mad.kernels import fill_directed
 
 __all__ = ["RequestQueue", "Routes", "SmpRequests", "build"]
@@ -143,16 +144,16 @@ class RequestQueue:
 
     def __init__(self, routes: Routes, mkey: int = 0):
         self.routes, self.mkey = routes, mkey
-        self._groups: deque[SmpRequests] = deque()
+        self._groups: deque[SmpRequests | GmpRequests] = deque()
         self._done = 0
         self.waiting = 0
         self.built: dict[tuple[int, int], int] = {}
-        """Requests built so far by (method, attribute)."""
+        """Requests built so far by (method, attribute; of GMPs :func:`~softib.mad.gmp_requests.kind_of` class and attribute)."""
 
     def __len__(self) -> int:
         return self.waiting
 
-    def put(self, requests: SmpRequests) -> None:
+    def put(self, requests: SmpRequests | GmpRequests) -> None:
         """Append requests."""
         if len(requests):
             self._groups.append(requests)
@@ -171,12 +172,15 @@ class RequestQueue:
         """Build and remove up to ``most`` requests of the oldest group: (batch, tags)."""
         group = self._groups[0]
         rows = slice(self._done, min(self._done + most, len(group)))
-        batch = build(group, self.routes, self.mkey, rows)
+        if isinstance(group, GmpRequests):
+            batch, attr = group.build(rows), group.kind
+        else:
+            batch, attr = build(group, self.routes, self.mkey, rows), int(group.attr)
         self._done = rows.stop
         if self._done == len(group):
             self._groups.popleft()
             self._done = 0
         self.waiting -= len(batch)
-        kind = (int(group.method), int(group.attr))
+        kind = (int(group.method), attr)
         self.built[kind] = self.built.get(kind, 0) + len(batch)
         return batch, group.tag[rows]

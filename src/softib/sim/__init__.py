@@ -1,1 +1,1 @@
-"""Prediction: loads of every link under a traffic pattern."""
+"""Traffic in virtual time and without a clock: messages in, times and counters out, by the static, the fluid and the packet layer."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from softib.errors import InputError, LimitError
 from softib.sim import static_patterns as patterns
+from softib.sim.static_messages import run
 from softib.sim.static_network import Network, port_gbps
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "matrix_loads",
     "port_gbps",
     "ring_step_ps",
+    "run",
 ]
 
 PS_PER_S = 10**12

@@ -155,3 +155,72 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
             for j in range(n):
                 loads[path[j]] += w
     return lost
+
+
+@kernel
+def step_of(first, to, left, step, ready):
+    """Longest chain of dependencies before each message in ``step``; ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]`` is how many i waits
+    for (0 at the end, but in circles). Returns how many messages are in no circle and behind none."""
+    n = 0
+    for i in range(len(left)):
+        if left[i] == 0:
+            ready[n] = i
+            n += 1
+    at = 0
+    while at < n:
+        i = ready[at]
+        at += 1
+        for e in range(first[i], first[i + 1]):
+            k = to[e]
+            step[k] = max(step[k], step[i] + 1)
+            left[k] -= 1
+            if left[k] == 0:
+                ready[n] = k
+                n += 1
+    return n
+
+
+@kernel
+def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
+    """``took[i]`` at least the ps that the busiest link of message i's path needs for the ``octets`` of all messages of its step. Messages of step
+    k are ``order[bounds[k]:bounds[k + 1]]``; ``loads`` are zeros by link, and so again afterwards."""
+    for k in range(len(bounds) - 1):
+        for r in range(bounds[k], bounds[k + 1]):
+            i = order[r]
+            for e in range(first[i], first[i + 1]):
+                loads[link[channel[e]]] += octets[i]
+        for r in range(bounds[k], bounds[k + 1]):
+            i = order[r]
+            for e in range(first[i], first[i + 1]):
+                c = link[channel[e]]
+                took[i] = max(took[i], loads[c] * ps_per_byte[c])
+        for r in range(bounds[k], bounds[k + 1]):
+            i = order[r]
+            for e in range(first[i], first[i + 1]):
+                loads[link[channel[e]]] = 0.0
+
+
+Delays = table("Delays", "start think request sends forth answer")
+"""ps by message: not before, after what it waits for, until its data leaves, until its last octet has left (-1: it cannot), until that
+arrives, from then until the sender knows."""
+
+
+@kernel
+def follow_steps(order, first, needs, src, de, began, arrived, completed):
+    """When each message begins, arrives and completes, in ``order`` of their steps; what waits for one that never arrives never begins."""
+    for i in order:
+        if de.sends[i] < 0:
+            continue
+        ready = 0
+        for e in range(first[i], first[i + 1]):
+            k = needs[e]
+            when = completed[k] if src[k] == src[i] else arrived[k]
+            if when < 0:
+                ready = -1
+                break
+            ready = max(ready, when)
+        if ready < 0:
+            continue
+        began[i] = max(de.start[i], ready + de.think[i])
+        arrived[i] = began[i] + de.request[i] + de.sends[i] + de.forth[i]
+        completed[i] = arrived[i] + de.answer[i]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
+from softib.sm.ar_options import AR_OPTIONS, ArConfig, ar_config
+from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
+from softib.sm.qos_options import QOS_OPTIONS, QosConfig, qos_config
 
-__all__ = ["SmConfig"]
+__all__ = ["SmConfig", "config_of"]
 
 MAX_LMC = 7
 
@@ -31,6 +36,10 @@ class SmConfig:
     of LIDs, and what ports hold when it becomes master, is for nothing. ``sweep_interval_ps``: how often switches are
     asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
+
+    ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them as devices have them, where the engine can do with that.
+    ``congestion``: settings of congestion control of all devices; None leaves them alone.
+    ``ar``: adaptive routing of switches that can; None: none.
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
@@ -63,6 +72,9 @@ class SmConfig:
     max_op_vls: int = 5
     local_phy_errors: int = 8
     overrun_errors: int = 8
+    qos: QosConfig | None = None
+    congestion: CongestionConfig | None = None
+    ar: ArConfig | None = None
 
     @property
     def known_partitions(self) -> tuple[Partition, ...]:
@@ -75,3 +87,14 @@ class SmConfig:
             raise InputError(f"lmc {self.lmc} is not possible; an LMC is 0 to {MAX_LMC} (IBA 4.1.3)")
         if self.window < 1 or self.chunk < 1:
             raise InputError("window and chunk are at least 1")
+
+
+def config_of(fields: Mapping[str, Any]) -> SmConfig:
+    """A configuration of fields of :class:`SmConfig` and of options that make up one field of it (``qos`` and ``qos_…``,
+    ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``).
+
+    Raises as :class:`SmConfig` does, and :class:`InputError` for an option that would have no effect.
+    """
+    parts = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, "qos", "congestion_control")
+    plain = {name: value for name, value in fields.items() if name not in parts}
+    return SmConfig(**plain, qos=qos_config(fields), congestion=congestion_config(fields), ar=ar_config(fields))

@@ -54,12 +54,20 @@ class DryRun:
         self._wanted: dict[int, np.ndarray] = {}
         self._held: dict[tuple[bytes, int, int], np.ndarray] = {}
         self._then: dict[tuple[bytes, int, int], np.ndarray] = {}
-        self.sets = 0
-        """Sets that were not sent (repetitions not counted)."""
+        self.sets = self.assumed = 0
+        """Sets that were not sent (repetitions not counted); those of other classes, of which it is assumed that they would be done."""
+        self._assumed: list[MadBatch] = []
 
     def out(self, outbox: MadBatch) -> MadBatch:
         """``outbox`` without a Set: each is the Get of what it would set."""
         smps = np.isin(outbox.mad[:, 1], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
+        others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, 1] != MgmtClass.SUBN_ADM)
+        if others.any():  # addressed by LIDs that ports do not have yet
+            answers = outbox[others].copy()
+            answers.mad[:, METHOD_AT] = int(Method.GET_RESP)
+            self._assumed.append(answers)
+            self.assumed += len(answers)
+            outbox, smps = outbox[~others], smps[~others]
         rows = np.flatnonzero(smps & (outbox.mad[:, METHOD_AT] == Method.SET))
         if not len(rows):
             return outbox
@@ -75,6 +83,9 @@ class DryRun:
 
     def back(self, inbox: MadBatch | None) -> MadBatch | None:
         """``inbox`` with the answers that the manager's Sets would have had."""
+        if self._assumed:
+            inbox = MadBatch.concat([*self._assumed, *([] if inbox is None else [inbox])])
+            self._assumed.clear()
         if inbox is None or not self._wanted:
             return inbox
         for mad in inbox.mad:
@@ -130,7 +141,9 @@ def _nodes_by_path(db: Database) -> dict[bytes, int]:
 def _name(attr: int) -> str:
     if attr in TABLES:
         return TABLES[attr][0]
-    return STRUCTURES[attr].__name__ if attr in STRUCTURES else SmpAttr(attr).name
+    if attr in STRUCTURES:
+        return str(STRUCTURES[attr].__name__)
+    return SmpAttr(attr).name if attr in set(SmpAttr) else f"attribute {attr:#06x}"
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:

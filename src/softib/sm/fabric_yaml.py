@@ -11,28 +11,37 @@ from typing import Any
 
 from softib.errors import InputError, UnreadableFile
 from softib.routing.engine import RouteOptions
+from softib.sm.ar_options import AR_OPTIONS, check_ar
+from softib.sm.congestion_options import CC_OPTIONS, check_cc
+from softib.sm.options import read_value
 from softib.sm.partitions import parse_partitions
+from softib.sm.qos_options import QOS_OPTIONS
 
 __all__ = ["GUID_FILES", "check_keys", "read_guids", "route_options", "settings_of"]
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
-PLAIN = ("engine", "lmc", "priority", "subnet_prefix")
+PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control")
+VALUES = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS)
+"""Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", *GUID_FILES)
 WITHOUT_EFFECT = {
-    "qos": "the manager leaves SL2VL and VL arbitration tables as devices have them; remove qos, or run OpenSM with -Q",
     "data_vls": "no engine here spreads paths over VLs; remove data_vls",
     "seed": "no engine here is random; remove seed",
 }
 
 
 def check_keys(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError`, one line, for a key that would have no effect. (``qos: false`` says what is.)"""
+    """Raise :class:`InputError`, one line, for a key that would have no effect."""
     for key, value in section.items():
-        if key in WITHOUT_EFFECT and value is not False:
+        if key in WITHOUT_EFFECT and value is not None:
             raise InputError(f"sm.{key}: {WITHOUT_EFFECT[key]}")
-        if key not in (*PLAIN, *ELSEWHERE, *WITHOUT_EFFECT):
+        if key not in (*PLAIN, *ELSEWHERE, *VALUES, *WITHOUT_EFFECT):
             raise InputError(f"sm.{key}: the subnet manager has no such option")
+        if key in QOS_OPTIONS and not section.get("qos"):
+            raise InputError(f"sm.{key}: has no effect without qos: true")
+    check_cc(section)
+    check_ar(section)
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +52,9 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
     """
     check_keys(section)
     found: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
+    for key in VALUES:
+        if section.get(key) is not None:
+            found[key] = read_value(key, str(section[key]), f"sm.{key}")
     if section.get("partitions"):
         found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
     options = route_options(section)

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
+from softib.sm.ar_options import AR_OPTIONS
+from softib.sm.congestion_options import CC_OPTIONS
+from softib.sm.qos_options import QOS_OPTIONS
 
-__all__ = ["OPTIONS", "read_options"]
+__all__ = ["OPTIONS", "read_options", "read_value"]
 
 PS_PER_S, PS_PER_MS = 10**12, 10**9
 YES, NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
@@ -68,6 +71,11 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "allow_both_pkeys": ("allow_both_pkeys", _truth),
     "reassign_lids": ("reassign_lids", _truth),
     "no_clients_rereg": ("no_clients_rereg", _truth),
+    "qos": ("qos", _truth),
+    **QOS_OPTIONS,
+    "congestion_control": ("congestion_control", _truth),
+    **CC_OPTIONS,
+    **AR_OPTIONS,
 }
 """OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
 PLAIN = ("(null)", "null", "")
@@ -90,9 +98,16 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
         if key not in OPTIONS:
             unused.append(key)
             continue
-        ours, read = OPTIONS[key]
-        try:
-            found[ours] = read(value)
-        except ValueError:
-            raise InputError(f"{name}:{number}: {key} {value[:40]!r} is not possible; write {read.__doc__}") from None
+        ours, new = OPTIONS[key][0], read_value(key, value, f"{name}:{number}: {key}")
+        # A line for each SL: they add up.
+        found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
     return found, unused
+
+
+def read_value(key: str, text: str, where: str) -> Any:
+    """The value of option ``key``, written as ``text``; ``where`` begins the message of an :class:`InputError`."""
+    read = OPTIONS[key][1]
+    try:
+        return read(text)
+    except ValueError:
+        raise InputError(f"{where} {text[:40]!r} is not possible; write {read.__doc__}") from None

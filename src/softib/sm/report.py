@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from softib.iba.constants import Method, SmpAttr
+from softib.iba import cc, sharp
+from softib.iba.constants import Method, MgmtClass, SmpAttr
+from softib.mad.gmp_requests import kind_of
 from softib.sm.database import Database
 
-__all__ = ["SweepReport"]
+__all__ = ["SweepReport", "attribute_name"]
 
 PS_PER_S = 1e12
 SHOWN = 20
+GMP_NAMES = {
+    kind_of(mgmt_class, structure.attr or 0): f"{mgmt_class.name} {structure.__name__}"
+    for mgmt_class, structures in (
+        (MgmtClass.CONG_CTRL, (cc.SwitchCongestionSetting, cc.CACongestionSetting, cc.CongestionControlTable)),
+        (MgmtClass.SHARP, (sharp.ANInfo, sharp.QPAllocation, sharp.QPCConfig, sharp.TreeConfig, sharp.QuotaConfig)),
+    )
+    for structure in structures
+}
 
 
 @dataclass
@@ -54,7 +64,7 @@ class SweepReport:
 
     def count(self, built: dict[tuple[int, int], int]) -> None:
         """Take over the queue's counts."""
-        self.mads = {f"{Method(m).name.title()} {SmpAttr(a).name}": n for (m, a), n in sorted(built.items())}
+        self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
 
     def describe(self, db: Database) -> None:
         """Turn what went wrong into ``problems``: a line each, the first 20 of a kind."""
@@ -87,6 +97,13 @@ class SweepReport:
             "problems",
         )
         return {k: getattr(self, k) for k in keys}
+
+
+def attribute_name(kind: int) -> str:
+    """Name of an SMP's attribute, or of class and attribute of a GMP (:func:`~softib.mad.gmp_requests.kind_of`)."""
+    if kind < 1 << 16:
+        return SmpAttr(kind).name
+    return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
 
 
 def _some(lines: list[str], more: list[str]) -> None:

@@ -23,7 +23,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Completed, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm import ucast_mgr, unsolicited
+from softib.sm import unsolicited
 from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
@@ -34,6 +34,7 @@ from softib.sm.light_sweep import LightSweep
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.sa_manager import SaManager
 from softib.sm.state import SmEvent, SmState, next_state
+from softib.sm.stores import Stores
 from softib.sm.sweep import PHASES, Sweep
 
 __all__ = ["PHASES", "SubnetManager"]
@@ -65,7 +66,7 @@ class SubnetManager:
         self._recheck_ps = NEVER_PS
         self._sweep_wanted = True
         self._controls_due: list[tuple[int, SmControl]] = []
-        self._store = ucast_mgr.LftStore()
+        self._stores = Stores()
         self.lids: Lids = {}
         self._silent: Silent = {}
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
@@ -77,7 +78,7 @@ class SubnetManager:
         subnet = self.sa_manager.subnet
         known = None if subnet is None else subnet.end_guid
         return Sweep(
-            self.config, self._store, self.sa_manager.groups, self.election, known, self.lids, master, self._silent
+            self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, self._silent
         )
 
     @property
@@ -221,6 +222,7 @@ class SubnetManager:
 
     def _enter(self, now_ps: int, phase: str) -> None:
         self.phase, self._phase_since = phase, now_ps
+        self.transactor.window = self._sweep.window(phase)
         self._sweep.enter(phase)
         self.graph, self.routing = self._sweep.graph or self.graph, self._sweep.routing or self.routing
 
@@ -265,6 +267,7 @@ class SubnetManager:
 
     def _run(self, now_ps: int, task: str) -> None:
         self.phase, self._phase_since = task, now_ps
+        self.transactor.window = self.config.window
         db, work, sa_manager = self.database, self._light_sweep, self.sa_manager
         self._queue = queue = RequestQueue(db.routes, self.config.mkey)
         if task == "control":
@@ -350,7 +353,7 @@ class SubnetManager:
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if what == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self._controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
-            self._store.tables.clear()  # it wrote them meanwhile
+            self._stores.clear()  # it wrote them meanwhile
             self._sweep_wanted = True
         if what == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port
@@ -362,7 +365,7 @@ class SubnetManager:
             return
         if before == SmState.MASTER:
             self._give_up()
-            self._store.tables.clear()  # another master writes them from now on
+            self._stores.clear()  # another master writes them from now on
             self.sa_manager.close()
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps

@@ -9,31 +9,42 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.iba.constants import CapMask, PortState, SmpAttr
+from softib.iba.constants import CapMask, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import PortInfo
+from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
+from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery, Silent
 from softib.sm.election import Election
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
-from softib.sm.report import SweepReport
+from softib.sm.qos_mgr import QosManager, needs_qos
+from softib.sm.qos_options import QosConfig
+from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
+from softib.sm.stores import Stores
 
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "multicast", "ports", "arm", "activate",
+    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "qos", "ar_info", "ar_groups", "ar_lids",
+    "ar_on", "multicast", "ports", "arm",
+    "activate", "congestion",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
 ``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
-``pkeys`` reads P_Key tables and ``partitions`` writes them; ``multicast``
-programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up."""
+``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``ar_info``
+asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
+what is addressed by LID."""
+GMP_PHASES = {"congestion": MgmtClass.CONG_CTRL}
+"""Phases whose requests are of another class than subnet management."""
 
 
 class Sweep:
@@ -42,22 +53,28 @@ class Sweep:
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
-    ``store``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep.
+    ``stores``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep: the first two are what devices hold.
     """
 
     def __init__(
-        self, config: SmConfig, store: ucast_mgr.LftStore, groups: McastManager, election: Election,
+        self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
         silent: Silent | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
-        self.store = store
+        self.stores, self.store = stores, stores.lft
         self.database, self.report = Database(), SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
         self._pkeys: PkeyManager | None = None
+        self._qos: QosManager | None = None
+        self._ar: ArManager | None = None
+        self._reset = np.zeros(0, np.int64)
+        """Switches that hold nothing of what was written to them."""
+        self._fresh = np.zeros(0, bool)
+        """bool[ports]: ports that came up anew, and those of switches that were reset."""
         self.stale = False
         self.discovery = Discovery(self.database, self.queue, self.report, config, master, silent)
         self._tables = np.zeros((0, 64), np.uint8)
@@ -66,7 +83,9 @@ class Sweep:
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
-            "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
+            "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
+            "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
+            "ar_on": self._ar_on,
         }  # fmt: skip
 
     def enter(self, phase: str) -> None:
@@ -98,6 +117,9 @@ class Sweep:
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
         self._count_subnet()
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
+        if self.config.qos is not None:
+            self._qos = QosManager(db, self.config.qos, self._wanted)
+            self._qos.set_high_limit(self._wanted)
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
 
     def _reregister(self) -> np.ndarray:
@@ -115,9 +137,13 @@ class Sweep:
 
     def _send_tables(self) -> None:
         assert self.graph is not None and self.routing is not None
-        for node in self.graph.switch_node.tolist():
-            if self.store.known(self.database, node) is None:
-                self.groups.forget_switch(int(self.database.node_guid[node]))
+        self._reset = np.array(
+            [n for n in self.graph.switch_node if self.store.known(self.database, int(n)) is None], np.int64
+        )
+        db = self.database
+        self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
+        for node in self._reset.tolist():
+            self.groups.forget_switch(int(self.database.node_guid[node]))
         self._tables = ucast_mgr.queue_blocks(self.database, self.queue, self.graph, self.routing.lft, self.store)
 
     def _tops(self) -> None:
@@ -138,6 +164,16 @@ class Sweep:
             self._pkeys.queue_tables(self.queue)
             self.report.notes += self._pkeys.notes
 
+    def _program_qos(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        if self._qos is None and needs_qos(self.routing):
+            self._qos = QosManager(self.database, QosConfig(), self._wanted)
+            self.report.notes.append(
+                f"{self.routing.engine} gives paths SLs: SLtoVL and VL arbitration tables are programmed"
+            )
+        if self._qos is not None:
+            self._qos.queue(self.queue, self.stores.qos, self._fresh, self.graph, self.routing)
+
     def _multicast(self) -> None:
         assert self.subnet is not None
         self.groups.queue_blocks(self.subnet, self.queue, everything=True)
@@ -153,6 +189,34 @@ class Sweep:
     def _activate(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ACTIVE)
 
+    def _ask_ar(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        if self.config.ar is not None or self.stores.ar.numbers:
+            self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
+            self._ar.ask(self.queue)
+
+    def _ar_groups(self) -> None:
+        if self._ar is not None:
+            self._ar.queue_groups(self.queue, self._reset)
+
+    def _ar_lids(self) -> None:
+        if self._ar is not None:
+            self._ar.queue_lids(self.queue)
+
+    def _ar_on(self) -> None:
+        if self._ar is not None:
+            self._ar.queue_info(self.queue)
+            self.report.notes += self._ar.notes
+
+    def _congestion(self) -> None:
+        if self.config.congestion is not None:
+            queue_congestion(self.database, self.queue, self.config.congestion, self.stores.congestion, self._fresh)
+
+    def window(self, phase: str) -> int:
+        """How many requests of ``phase`` may be on their way at a time."""
+        congestion = self.config.congestion
+        return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
+
     # -- answers --
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
@@ -164,6 +228,11 @@ class Sweep:
         elif phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
+        elif phase == "ar_info":
+            assert self._ar is not None
+            self._ar.heard(tags, data)
+        elif phase in (*GMP_PHASES, "ar_on"):
+            pass
         elif phase == "reread":
             self.stale |= bool((PortInfo.port_state.get(data) != self.database.port_state()[tags]).any())
         elif attr == SmpAttr.PORT_INFO:
@@ -173,8 +242,11 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "reread", "pkeys")
-        kind = f"{'Get' if asks else 'Set'} {SmpAttr(attr).name}"
+        asks = phase in ("discover", "managers", "reread", "pkeys", "ar_info")
+        if phase in GMP_PHASES:
+            attr = kind_of(GMP_PHASES[phase], attr)
+            self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
+        kind = f"{'Get' if asks else 'Set'} {attribute_name(attr)}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
         self.lost(phase, attr, tags, "is refused")
 
@@ -184,7 +256,19 @@ class Sweep:
         if phase == "reread":
             self.stale = True
             return
-        if attr == SmpAttr.SM_INFO or phase == "pkeys":
+        if phase in GMP_PHASES:
+            nodes = np.unique(db.port_node[tags])
+            for node in nodes.tolist():
+                self.stores.congestion.forget(int(db.node_guid[node]))
+            name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
+            self.report.mute_nodes.extend((n, name, why) for n in nodes.tolist())
+            return
+        if phase.startswith("ar_"):
+            assert self.graph is not None
+            tags = self.graph.switch_node[np.unique(tags)]
+            for node in tags.tolist():
+                self.stores.ar.forget(int(db.node_guid[node]))
+        elif attr == SmpAttr.SM_INFO or phase == "pkeys":
             return  # a port that says IsSM and has no manager is no trouble; a table that cannot be read is written whole
         if attr == SmpAttr.LFT:
             assert self.graph is not None
@@ -197,6 +281,10 @@ class Sweep:
                 self.groups.forget_switch(int(db.node_guid[node]))
         elif attr == SmpAttr.PKEY_TABLE:
             tags = np.unique(db.port_node[tags])
+        elif phase == "qos":
+            tags = np.unique(db.port_node[tags])
+            for node in tags.tolist():
+                self.stores.qos.forget(int(db.node_guid[node]))
         self.discovery.lost(attr, tags, why)
 
     # -- the end --

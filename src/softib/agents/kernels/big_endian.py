@@ -1,14 +1,9 @@
 # mypy: ignore-errors
 """Big-endian numbers in bytes. All results are int64, so that kernels never mix signs (Numba would go to float64)."""
 
-import functools
-
 import numpy as np
 
-from softib.jit import kernel
-
-inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of kernels that only kernels call: no reference counts, no wrapper for Python."""
+from softib.jit import inner
 
 
 @inner

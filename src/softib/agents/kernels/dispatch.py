@@ -3,12 +3,14 @@
 
 import numpy as np
 
+from softib.agents.kernels.ar import ar_group_copy, ar_group_table, ar_info, ar_lft, general_info_smp
 from softib.agents.kernels.big_endian import get16, get32, inner
 from softib.agents.kernels.cc import REFUSED, cc_agent
 from softib.agents.kernels.mkey import admit
 from softib.agents.kernels.pma import perf_agent
 from softib.agents.kernels.port_info import get_port_info, set_port_info
 from softib.agents.kernels.route import end_port, make_response
+from softib.agents.kernels.sharp import sharp_agent
 from softib.agents.kernels.sma import (
     guid_info,
     linear_fdb,
@@ -34,8 +36,11 @@ PKEY_TABLE, SL2VL, VL_ARB, LFT, MFT, SM_INFO, MLNX, PORT_INFO_EXT = (
     int(A.PKEY_TABLE), int(A.SL2VL), int(A.VL_ARB), int(A.LFT), int(A.MFT), int(A.SM_INFO),
     int(A.MLNX_EXT_PORT_INFO), int(A.PORT_INFO_EXT),
 )  # fmt: skip
+GENERAL_INFO, AR_INFO, AR_GROUP, AR_LFT, AR_GROUP_COPY = (
+    int(A.MLNX_GENERAL_INFO), int(A.MLNX_AR_INFO), int(A.MLNX_AR_GROUP), int(A.MLNX_AR_LFT), int(A.MLNX_AR_GROUP_COPY),
+)  # fmt: skip
 SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
-VENDOR, CONG_CTRL = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL)
+VENDOR, CONG_CTRL, SHARP = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL), int(c.MgmtClass.SHARP)
 GET, SET, TRAP_REPRESS = int(c.Method.GET), int(c.Method.SET), int(c.Method.TRAP_REPRESS)
 TRAP, REPORT, SEND = int(c.Method.TRAP), int(c.Method.REPORT), int(c.Method.SEND)
 BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
@@ -80,15 +85,26 @@ def subnet_agent(t, m, ingress, now):
         return port_info_extended(t, m, ingress, modifier, is_set)
     if attribute == MLNX:
         return mlnx_ext_port_info(t, m, ingress, modifier, is_set)
+    if attribute == AR_LFT:
+        return ar_lft(t, m, ingress, modifier, is_set)
+    if attribute == AR_GROUP:
+        return ar_group_table(t, m, ingress, modifier, is_set)
+    if attribute == AR_GROUP_COPY:
+        return ar_group_copy(t, m, ingress, modifier, is_set)
+    if attribute == AR_INFO:
+        return ar_info(t, m, ingress, is_set)
+    if attribute == GENERAL_INFO:
+        return general_info_smp(t, m, ingress, modifier, is_set)
     return BAD_ATTRIBUTE
 
 
 @inner
 def arrive_gmp(t, m, ingress, now):
-    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class."""
+    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class, an aggregation node's."""
     klass, method = m[CLASS_AT], m[METHOD_AT]
     is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
-    if (klass != PERF and klass != CONG_CTRL and not is_vendor) or method & RESPONSE_BIT:
+    is_sharp = klass == SHARP and t.sharp_of_node[t.port_node[ingress]] >= 0
+    if (klass != PERF and klass != CONG_CTRL and not is_vendor and not is_sharp) or method & RESPONSE_BIT:
         return FOR_CLIENT
     if method == TRAP_REPRESS:
         return SILENT
@@ -102,6 +118,8 @@ def arrive_gmp(t, m, ingress, now):
         status = np.int64(perf_agent(t, m, ingress, now))
     elif klass == CONG_CTRL:
         status = np.int64(cc_agent(t, m, ingress, now))
+    elif klass == SHARP:
+        status = np.int64(sharp_agent(t, m, ingress))
     else:
         status = np.int64(vendor_agent(t, m, ingress, now))
     if status == REFUSED:

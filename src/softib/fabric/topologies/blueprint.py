@@ -13,8 +13,10 @@ import numpy as np
 
 from softib.errors import LimitError
 from softib.fabric.builder import GUID_BASE, FabricBuilder
+from softib.fabric.identity import generated_guids
 from softib.fabric.model import Fabric, Source
 from softib.iba.constants import NodeType
+from softib.iba.devices import AGGREGATION_NODE_DESC, AGGREGATION_NODE_ID
 
 __all__ = ["MAX_HOSTS", "MAX_SWITCHES", "RECORDS", "Blueprint", "check_size", "host_names", "numbered"]
 
@@ -60,13 +62,18 @@ class Blueprint:
         self._levels: list[np.ndarray] = []
         self._labels: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._tier_of: list[np.ndarray] = []
+        self._hollow: list[tuple[np.ndarray, int]] = []
+        """Switches that get an aggregation node, and its port."""
 
     def switches(self, names: Sequence[str], ports: int, level: int = 1, **labels: Any) -> np.ndarray:
         """Add switches of ``ports`` ports at ``level`` (1 = hosts hang here). ``labels`` are columns of whole numbers."""
+        inside = int(bool(self.values.get("aggregation_nodes")))
         index = self.builder.nodes(
-            len(names), NodeType.SWITCH, ports, desc=names, speed=self.values["generation"], sys_guid=None
+            len(names), NodeType.SWITCH, ports + inside, desc=names, speed=self.values["generation"], sys_guid=None
         )
         self._remember(index, level, labels)
+        if inside:
+            self._hollow.append((index, ports + 1))
         return index
 
     def hosts(self, names: Sequence[str], system: Any = None, **labels: Any) -> np.ndarray:
@@ -97,6 +104,16 @@ class Blueprint:
             shape = (len(index), *values.shape[1:]) if values.ndim else (len(index),)
             self._labels.setdefault(name, []).append((index, np.broadcast_to(values, shape)))
 
+    def _add_aggregation_nodes(self, switches: np.ndarray, portnum: int) -> None:
+        """A SHARP aggregation node behind port ``portnum`` of each of ``switches``; it is of the switch's system."""
+        n = len(switches)
+        index = self.builder.nodes(
+            n, NodeType.CA, 1, desc=n * [AGGREGATION_NODE_DESC], speed=self.values["generation"],
+            device_id=AGGREGATION_NODE_ID, sys_guid=generated_guids(switches),
+        )  # fmt: skip
+        self._remember(index, -1, {})
+        self.links("aggregation", switches, portnum, index, 1)
+
     def _remember(self, index: np.ndarray, level: int, labels: dict[str, Any]) -> None:
         self._levels.append(np.full(len(index), level, np.int8))
         self.label(index, **labels)
@@ -104,9 +121,11 @@ class Blueprint:
     def build(self) -> Fabric:
         """The fabric, powered on, with kind, parameters and structural truth in ``source.generator``.
 
-        Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host), ``tiers`` and ``cable_tier``
+        Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host, -1 = aggregation node), ``tiers`` and ``cable_tier``
         int8[cables] (index into ``tiers``), and for each label ``node_<label>`` int32[nodes, …], -1 where it does not apply.
         """
+        for switches, portnum in self._hollow:
+            self._add_aggregation_nodes(switches, portnum)
         fabric = self.builder.build()
         levels = np.concatenate(self._levels)
         truth: dict[str, Any] = {

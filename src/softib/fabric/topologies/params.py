@@ -101,10 +101,18 @@ COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
     Parameter("generation", "text", "link speed of everything, such as EDR, HDR, NDR", "NDR"),
     Parameter("host_generation", "text", "link speed of the hosts' adapters; by default that of everything"),
+    Parameter(
+        "aggregation_nodes",
+        "yes/no",
+        "a SHARP aggregation node in every switch, behind its last external port (HDR, NDR, XDR)",
+        False,
+    ),
 )
 """Parameters that every kind takes."""
 
 MAX_PORTS = 254
+SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
+"""Generations whose switches hold an aggregation node here."""
 
 
 def radix_parameter(low: int = 2) -> Parameter:
@@ -150,5 +158,10 @@ class Kind:
         for name in ("generation", "host_generation"):
             if values[name] is not None:
                 values[name] = speed_named(values[name]).name
+        if values["aggregation_nodes"] and values["generation"] not in SHARP_GENERATIONS:
+            raise impossible(
+                self.name, "aggregation_nodes", f": {values['generation']} switches have none; a generation of "
+                f"{', '.join(SHARP_GENERATIONS)} does"
+            )  # fmt: skip
         values["name"] = values["name"] or self.name
         return values

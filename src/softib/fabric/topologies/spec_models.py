@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
 
 __all__ = ["FabricFile"]
 
@@ -24,7 +24,7 @@ class Cables(Part):
     length_m: Metres | dict[StrictStr, Metres] | None = None
 
 
-class Sm(Part):
+class _Sm(Part):
     """Options of the subnet manager, under OpenSM's names where it has them.
 
     ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file`` are files, relative to the fabric file;
@@ -43,6 +43,31 @@ class Sm(Part):
     data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = None
     seed: Annotated[StrictInt, Field(ge=0)] | None = None
     qos: StrictBool | None = None
+    congestion_control: StrictBool | None = None
+    adaptive_routing: Literal["free", "bounded", "off", False] | None = None
+
+
+QOS_KEYS = tuple(
+    f"{prefix}_{name}"
+    for prefix in ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
+    for name in ("high_limit", "vlarb_high", "vlarb_low", "sl2vl")
+)
+"""OpenSM's names of QoS options; their values are written as in its options file."""
+CC_KEYS = (
+    "cc_key", "cc_max_outstanding_mads", "cc_cct",
+    *(f"cc_sw_cong_setting_{name}" for name in (
+        "control_map", "victim_mask", "credit_mask", "threshold", "packet_size", "credit_starvation_threshold",
+        "credit_starvation_return_delay", "marking_rate",
+    )),
+    *(f"cc_ca_cong_setting_{name}" for name in (
+        "port_control", "control_map", "ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min",
+    )),
+)  # fmt: skip
+"""Likewise, of congestion control."""
+AR_KEYS = ("ar_sl_mask", "ar_transport_mask")
+Written = StrictStr | StrictInt
+_OPTIONS: dict[str, Any] = dict.fromkeys((*QOS_KEYS, *CC_KEYS, *AR_KEYS), (Written | None, None))
+Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 
 
 class FabricFile(Part):

@@ -52,8 +52,8 @@ for _tag, _pattern, _first in _CORE:
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
-def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
-    """The mapping in ``path`` and the lines of its keys.
+def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topology:") -> tuple[dict[str, Any], Lines]:
+    """The mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` that it begins with, are for messages.
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a mapping), with the line.
     """
@@ -62,19 +62,17 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     if got.flaw:
         raise UnreadableFile(f"{path}: {got.flaw}")
     if len(raw) > MAX_BYTES:
-        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a fabric file is a few lines of YAML")
+        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a {what} is a few lines of YAML")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableFile(
-            f"{path}: not UTF-8 text (octet {error.start}); a fabric file is a few lines of YAML"
-        ) from None
+        raise UnreadableFile(f"{path}: not UTF-8 text (octet {error.start}); a {what} is a few lines of YAML") from None
     loader = None
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
-            raise InputError(f"{path}:1: not a fabric file: it should begin with keys such as name: and topology:")
+            raise InputError(f"{path}:1: not a {what}: it should begin with keys such as {keys}")
         lines = Lines()
         _walk(path, root, (), lines, set())
         data: dict[str, Any] = loader.construct_document(root)
@@ -87,7 +85,7 @@ def load_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     except yaml.YAMLError as error:
         raise UnreadableFile(f"{path}: not text: {_one_line(str(error))}") from None
     except RecursionError:
-        raise InputError(f"{path}: nested too deeply for a fabric file") from None
+        raise InputError(f"{path}: nested too deeply for a {what}") from None
     except ValueError as error:  # an explicit tag on a scalar that it does not fit
         raise InputError(f"{path}: {_one_line(str(error))}") from None
     finally:

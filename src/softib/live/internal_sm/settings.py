@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import UnreadableFile
-from softib.sm.config import SmConfig
+from softib.sm.config import SmConfig, config_of
 from softib.sm.fabric_yaml import GUID_FILES, check_keys, settings_of
 from softib.sm.options import read_options
 
@@ -48,7 +48,7 @@ class ManagerSettings:
         found.pop("partition_config_file", None)
         first = settings_of({**self.fallback, **files, "partitions": path})
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
-        return SmConfig(**{k: v for k, v in fields.items() if k not in GUID_FILES})
+        return config_of({k: v for k, v in fields.items() if k not in GUID_FILES})
 
 
 def _text(path: str) -> str:

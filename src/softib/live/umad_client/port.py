@@ -64,9 +64,10 @@ MANAGES: dict[int, int] = {
     int(MgmtClass.SUBN_ADM): _mask(
         SaMethod.GET, SaMethod.SET, SaMethod.GET_TABLE, SaMethod.GET_TRACE_TABLE, SaMethod.GET_MULTI, SaMethod.DELETE
     ),
+    int(MgmtClass.CONG_CTRL): 0,
 }
 """What a subnet manager and administrator takes (OpenSM's own registrations)."""
-CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2}
+CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 Wire: Any = table(
     "Wire", ["out", "out_dwords", "sizes", "awaits", "inbox", "in_dwords", "state", "addresses", "pollfd"]

@@ -5,25 +5,24 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from softib.analysis.endpoints import Endpoints
 from softib.errors import InputError, nearest
+from softib.workloads.units import size_of
 
-__all__ = ["TrafficMatrix", "matrix_of", "read_rows", "size_of"]
+__all__ = ["TrafficMatrix", "matrix_of", "read_rows"]
 
 MAX_BYTES = 1 << 30
 """Text of a matrix: 30 million rows."""
-SIZE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?([kmgtpe]?)(i?)b?", re.IGNORECASE)
-POWERS = " kmgtpe"
 
 
 @dataclass(frozen=True)
 class TrafficMatrix:
-    """``demand``: columns (source, destination, bytes) by row of the endpoints, as :func:`softib.sim.static.matrix_loads`
+    """``demand``: columns (source, destination, bytes) by row of the hosts, as :func:`softib.sim.static.matrix_loads`
     takes them. ``entries`` are those of the file that are not zero, ``total`` the bytes of all flows between two hosts."""
 
     path: str
@@ -32,27 +31,16 @@ class TrafficMatrix:
     total: float
 
 
-def size_of(text: str) -> float:
-    """Bytes of ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises ValueError."""
-    hit = SIZE.fullmatch(text.strip())
-    if hit is None:
-        raise ValueError(text)
-    power = POWERS.index(hit[2].lower()) if hit[2] else 0
-    if hit[3] and not power:
-        raise ValueError(text)
-    return float(hit[1]) * float((1024 if hit[3] else 1000) ** power)
-
-
 Rows = list[tuple[int, list[str]]]
 
 
-def matrix_of(path: str | Path, rows: Rows, ends: Endpoints) -> TrafficMatrix:
-    """The matrix of ``rows`` (from :func:`read_rows`) over the hosts of ``ends``.
+def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
+    """The matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``.
 
     Raises :class:`InputError` in one line with file and line: a name that is no host, a size that is none, a row with too
     many or too few cells. Nothing is skipped silently: a matrix with a row left out is another matrix.
     """
-    hosts = _Hosts(ends, str(path))
+    hosts = _Hosts(names, str(path))
     cells = rows[0][1]
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
         return _dense(path, rows, hosts)
@@ -106,13 +94,13 @@ def _is_size(text: str) -> bool:
 
 
 class _Hosts:
-    """Rows of ``ends`` by name: an adapter's own name, or that of a host with all its adapters."""
+    """Rows of hosts by name: an adapter's own name, or that of a host with all its adapters."""
 
-    def __init__(self, ends: Endpoints, path: str):
-        self.path, self.names = path, ends.name
+    def __init__(self, names: Sequence[str], path: str):
+        self.path, self.names = path, names
         self.by_name: dict[str, list[int]] = {}
         self.by_host: dict[str, list[int]] = {}
-        for row, name in enumerate(ends.name):
+        for row, name in enumerate(names):
             self.by_name.setdefault(name, []).append(row)
             self.by_host.setdefault(re.split(r"[ /:]", name, maxsplit=1)[0], []).append(row)
 

@@ -1,0 +1,163 @@
+"""A run of a workload on a fabric: what ran, how long everything took, and which ports were the limit, by cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+from softib.sim.paths import WHY, Plane, packets_of, wire_octets
+from softib.workloads.hosts import Hosts, hosts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from softib.fabric.model import Fabric
+    from softib.sim.messages import Messages
+    from softib.sim.outcome import Outcome
+    from softib.workloads.workload import Workload
+
+__all__ = ["LAYERS", "JobTimes", "Simulated", "run_layer", "simulated"]
+
+LAYERS = ("static", "fluid", "packet")
+PERCENTILES = (50, 90, 99, 99.9)
+Progress = "Callable[[int, int, int], None]"
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion (-1: not all completed), ``gbps`` of its bytes over
+    that time."""
+
+    name: str
+    messages: int
+    size: int
+    began_ps: int
+    ended_ps: int
+    gbps: float
+
+
+@dataclass
+class Simulated:
+    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables."""
+
+    plane: Plane
+    hosts: Hosts
+    workload: Workload
+    messages: Messages
+    jobs: tuple[str, ...]
+    outcome: Outcome
+    engine: str
+    seed: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric with the tables that the run took."""
+        return self.plane.fabric
+
+    @property
+    def ok(self) -> bool:
+        """Did every message complete, and nothing deadlock?"""
+        return self.outcome.done and not self.outcome.deadlock
+
+    @cached_property
+    def names(self) -> np.ndarray:
+        """Name of each end port (object[ends])."""
+        found = np.array([self.fabric.node_name(int(n)) for n in self.fabric.port_node[self.plane.ends]], object)
+        found[self.hosts.end] = self.hosts.name
+        return found
+
+    @property
+    def took_ps(self) -> np.ndarray:
+        """From the begin of each message to its arrival (int64; -1: it did not arrive)."""
+        o = self.outcome
+        return np.where(o.arrived_ps >= 0, o.arrived_ps - o.began_ps, -1)
+
+    def percentiles_ps(self) -> dict[str, float]:
+        """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``, ``max``, ``mean``."""
+        took = self.took_ps[self.took_ps >= 0]
+        if not len(took):
+            return {}
+        named = {f"p{q:g}": float(v) for q, v in zip(PERCENTILES, np.percentile(took, PERCENTILES), strict=True)}
+        return {"min": float(took.min()), **named, "max": float(took.max()), "mean": float(took.mean())}
+
+    def slowest(self, n: int = 10) -> np.ndarray:
+        """Rows of the messages with the longest latency, the longest first."""
+        return np.argsort(-self.took_ps, kind="stable")[: min(n, int((self.took_ps >= 0).sum()))]
+
+    def job_times(self) -> list[JobTimes]:
+        """Each job's time and rate."""
+        found = []
+        o, m = self.outcome, self.messages
+        for k, name in enumerate(self.jobs):
+            rows = m.job == k
+            size = int(m.size[rows].sum())
+            began = int(o.began_ps[rows & (o.began_ps >= 0)].min(initial=np.iinfo(np.int64).max))
+            done = bool((o.completed_ps[rows] >= 0).all())
+            last = int(o.arrived_ps[rows].max(initial=-1))
+            gbps = size * 8e3 / (last - began) if done and last > began else 0.0
+            ended = int(o.completed_ps[rows].max(initial=-1)) if done else -1
+            found.append(
+                JobTimes(name, int(rows.sum()), size, began if (o.began_ps[rows] >= 0).any() else -1, ended, gbps)
+            )
+        return found
+
+    @cached_property
+    def octets(self) -> np.ndarray:
+        """Octets of payload's packets that each port sent (float64[ports])."""
+        laid, m = self.plane.lay(self.messages), self.messages
+        size = np.where(self.outcome.arrived_ps >= 0, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
+        return np.bincount(
+            laid.port[laid.channel] >> 4, np.repeat(size, np.diff(laid.first)), minlength=self.fabric.sizes.ports
+        )
+
+    @cached_property
+    def load(self) -> np.ndarray:
+        """Share of the run in which each port's link was busy (float64[ports])."""
+        gbps, end = self.plane.gbps, max(self.outcome.end_ps, 1)
+        return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=gbps > 0)
+
+
+def run_layer(layer: str) -> Any:
+    """``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for one that this version has not."""
+    import importlib
+
+    if layer not in LAYERS:
+        raise UnknownName("layer of the simulator", layer, LAYERS)
+    if layer == "packet":
+        try:
+            return importlib.import_module("softib.sim.packet").run
+        except ImportError:
+            raise InputError("the packet layer is not part of this version; take layer fluid or static") from None
+    return importlib.import_module(f"softib.sim.{layer}").run
+
+
+def simulated(
+    fabric: Fabric, workload: Workload, layer: str, *, engine: str, seed: int = 0,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> Simulated:  # fmt: skip
+    """Run ``workload`` on ``fabric``, which has LIDs and tables (``engine`` says whose).
+
+    Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
+    """
+    run = run_layer(layer)
+    plane, hosts = Plane(fabric), hosts_of(fabric)
+    if len(hosts) < 2:
+        raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
+    made, jobs = workload.messages(hosts, seed)
+    made.check(len(plane.ends))
+    laid = plane.lay(made)
+    if laid.why.any():
+        row = int(np.argmax(laid.why != 0))
+        a, b = (fabric.node_name(int(fabric.port_node[plane.ends[side[row]]])) for side in (made.src, made.dst))
+        n = int((laid.why != 0).sum())
+        raise InputError(f"{n:,} of {len(made):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
+    if layer == "packet":
+        outcome = run(fabric, made)
+    else:
+        outcome = run(plane, made, **({"progress": progress} if layer == "fluid" else {}))
+    return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes))

@@ -1,0 +1,111 @@
+"""The tables of a simulation as columns, and its figures as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from softib.analysis.causes import BusyPort
+    from softib.analysis.simulated import Simulated
+    from softib.api.simulation import Simulation
+    from softib.sim.fluid_phases import Phases
+
+__all__ = ["as_json", "busy_port", "jobs", "messages", "phases", "ports"]
+
+SLOWEST = 10
+
+
+def messages(run: Simulated) -> dict[str, Any]:
+    """One row a message; times in µs, NaN where they did not happen."""
+    m, o = run.messages, run.outcome
+    return {
+        "job": np.array(run.jobs, object)[m.job].tolist(), "source": run.names[m.src].tolist(),
+        "destination": run.names[m.dst].tolist(), "size": m.size, "start_us": m.start_ps / 1e6, "began_us": _us(o.began_ps),
+        "arrived_us": _us(o.arrived_ps), "completed_us": _us(o.completed_ps), "latency_us": _us(run.took_ps), "gbps": o.gbps(m.size),
+    }  # fmt: skip
+
+
+def jobs(run: Simulated) -> dict[str, Any]:
+    """One row a job."""
+    found = run.job_times()
+    return {
+        "job": [j.name for j in found], "messages": np.array([j.messages for j in found]), "bytes": np.array([j.size for j in found]),
+        "began_us": _us(np.array([j.began_ps for j in found])), "ended_us": _us(np.array([j.ended_ps for j in found])),
+        "gbps": np.array([j.gbps for j in found]),
+    }  # fmt: skip
+
+
+def ports(run: Simulated) -> dict[str, Any]:
+    """One row a port that sent or received; ``load`` is the share of the run in which its link was busy."""
+    f, c = run.fabric, run.outcome.counters
+    rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
+    names = [f.node_name(int(n)) for n in f.port_node[rows]]
+    counted = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")
+    return {
+        "node": names, "port": f.port_num[rows].astype(np.int64), "peer": [f.port_name(int(p)) for p in f.port_peer[rows]],
+        "gbps": run.plane.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+    }  # fmt: skip
+
+
+def phases(found: Phases) -> dict[str, Any]:
+    """One row a phase."""
+    return {"shift": found.shifts, "took_us": found.took_ps / 1e6, "most_flows": found.most}
+
+
+def busy_port(p: BusyPort) -> dict[str, Any]:
+    """One port as JSON."""
+    return {
+        "port": p.place, "peer": p.peer, "gbps": p.gbps, "load": p.load, "bytes": p.octets, "vls": list(p.vls), "hop": p.hop,
+        "hops": p.hops, "pairs": p.n_pairs, "top_pairs": [{"source": a, "destination": b, "share": s} for a, b, s in p.pairs],
+        "cause": p.cause, "help": p.help,
+    }  # fmt: skip
+
+
+def as_json(s: Simulation) -> dict[str, Any]:
+    """All figures of a simulation."""
+    run, found = s._run, s._phases
+    made: dict[str, Any] = {
+        "source": s.fabric.source, "fabric": s.fabric.name, "workload": s.workload, "layer": s.layer, "engine": s.engine,
+        "seed": s._head["seed"], "simulated_us": s.simulated_us, "wall_s": s.wall_s, "good": s.good, "valid": s.valid,
+        "why_not": list(s.why_not), "notes": list(s.notes),
+    }  # fmt: skip
+    if found is not None:
+        order = np.argsort(-found.took_ps, kind="stable")[:SLOWEST]
+        made |= {
+            "messages": found.flows, "phases": len(found.shifts), "phases_by_message": found.enumerated,
+            "most_flows": int(found.most.max(initial=0)),
+            "slowest": [{"shift": int(found.shifts[i]), "took_us": found.took_ps[i] / 1e6, "most_flows": int(found.most[i])} for i in order],
+        }  # fmt: skip
+    if run is not None:
+        made |= {
+            "messages": len(run.messages), "bytes": int(run.messages.size.sum()), "work": dict(run.outcome.work),
+            "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
+            "latency_us": s.percentiles_us, "jobs": _rows(jobs(run)), "slowest": _slowest(run), "ports": s.busy_ports,
+            "other_engines": s.other_engines,
+        }  # fmt: skip
+    if s.what_if is not None:
+        made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if)}
+    return made
+
+
+def _slowest(run: Simulated) -> list[dict[str, Any]]:
+    m, found = run.messages, []
+    for i in run.slowest(SLOWEST).tolist():
+        found.append({
+            "message": i, "job": run.jobs[m.job[i]], "source": run.names[m.src[i]], "destination": run.names[m.dst[i]],
+            "size": int(m.size[i]), "began_us": run.outcome.began_ps[i] / 1e6, "latency_us": run.took_ps[i] / 1e6,
+            "gbps": float(run.outcome.gbps(m.size)[i]),
+        })  # fmt: skip
+    return found
+
+
+def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in columns.items()}
+    return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+
+
+def _us(ps: np.ndarray) -> np.ndarray:
+    """Picoseconds as µs; NaN where it never happened."""
+    return np.where(ps >= 0, ps / 1e6, np.nan)

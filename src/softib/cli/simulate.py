@@ -1,0 +1,101 @@
+"""``softib simulate``: a workload on a fabric, in virtual time."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from softib.cli.output import (
+    SHOW_S,
+    Steps,
+    print_json,
+    print_notice,
+    print_problems,
+    printable,
+    show_line,
+    source_options,
+)
+
+LAYERS = ("static", "fluid", "packet")
+
+
+@click.command()
+@click.argument("source")
+@click.argument("workload")
+@click.option("--layer", type=click.Choice(LAYERS), default="fluid", show_default=True,
+              help="packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links.")  # fmt: skip
+@click.option(
+    "--engine", metavar="E", help="Routing engine by OpenSM's name, or a list of them, for a fabric without tables."
+)
+@click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
+@click.option("--what-if", "what_if", metavar="CHANGE", help="Run it once more with something changed: engine=updn.")
+@click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
+@click.option(
+    "--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page: loads of links, latencies."
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@source_options
+def command(
+    source: str, workload: str, layer: str, engine: str | None, lfts: str | None, seed: int, what_if: str | None,
+    parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+) -> int:  # fmt: skip
+    """Run WORKLOAD on SOURCE in virtual time.
+
+    WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
+    jobs. Patterns: permutation, shift, all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
+    message-rate, matrix. A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
+    completed, 2 when the question was wrong.
+    """
+    from softib.api.fabric import Fabric
+    from softib.api.simulation import simulate
+    from softib.source import load
+
+    steps = Steps()
+    with steps("reading"):
+        result = load(source, ibnl, node_name_map, notice=print_notice)
+    found = simulate(
+        Fabric(result, source),
+        workload,
+        layer=layer,
+        engine=engine,
+        lfts=lfts,
+        seed=seed,
+        what_if=what_if,
+        progress=Progress(),
+    )
+    if parquet:
+        found.to_parquet(parquet)
+    if html:
+        found.to_html(html)
+    for what, path in (("messages", parquet), ("page", html)):
+        if path:
+            click.echo(printable(f"softib: {what} written to {path}"), err=True)
+    figures = found.to_json()
+    if as_json:
+        print_json(figures)
+    else:
+        from rich.console import Console
+
+        from softib.render.simulation_terminal import print_simulation
+
+        print_problems(result.problems)
+        print_simulation(figures, Console())
+    return 0 if found.good else 1
+
+
+class Progress:
+    """A line on a terminal: how much is done, and how long the rest takes at this pace."""
+
+    def __init__(self) -> None:
+        self.began = self.shown = time.monotonic()
+
+    def __call__(self, done: int, of: int, now_ps: int) -> None:
+        now = time.monotonic()
+        if now - self.shown < SHOW_S and done < of:
+            return
+        self.shown = now
+        left = (now - self.began) * (of - done) / max(done, 1)
+        rest = f", {left:.0f} s left" if done < of else ""
+        show_line(f"{done / max(of, 1):.0%} of {of:,}, virtual time {now_ps / 1e6:,.1f} us{rest}" if done < of else "")

@@ -1,0 +1,60 @@
+"""Aggregation trees as the tables of aggregation nodes have them: QPs followed to the node at their other end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.iba.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, TreeConfig
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["ABSENT", "ROOT", "SharpTree", "sharp_trees"]
+
+ROOT, ABSENT = -1, -2
+"""Of ``SharpTree.parent``: a node without a parent, a node that is not in the tree."""
+
+
+@dataclass(frozen=True)
+class SharpTree:
+    """One tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or ABSENT. ``osts``, ``buffers``
+    (octets) and ``payload`` (octets of an operation): the smallest quota on any of its nodes, 0 = none is set."""
+
+    tree: int
+    parent: np.ndarray
+    streaming: bool
+    osts: int
+    buffers: int
+    payload: int
+
+
+def sharp_trees(fabric: Fabric) -> list[SharpTree]:
+    """Enabled trees, ascending. A parent counts where the child's QP is enabled and leads to the LID of an aggregation node
+    whose tree of that ID is enabled; a node whose QP leads nowhere is a ROOT of its own."""
+    f = fabric
+    if not f.sharp_tree.any():
+        return []
+    enabled = TreeConfig.tree_state.get(f.sharp_tree) == ENABLED
+    lid = f.lid
+    row_of_lid = np.full(0x10000, ABSENT, np.int32)
+    for row, node in enumerate(f.sharp_node.tolist()):
+        row_of_lid[lid[f.node_base[node] + 1]] = row
+    row_of_lid[0] = ABSENT
+    found = []
+    for tree in np.flatnonzero(enabled.any(axis=0)).tolist():
+        mine = np.flatnonzero(enabled[:, tree])
+        head = f.sharp_tree[mine, tree]
+        qp = f.sharp_qp[mine, TreeConfig.parent_qpn.get(head)]
+        above = np.where(QPCConfig.qp_state.get(qp) == ENABLED, row_of_lid[QPCConfig.remote_lid.get(qp)], ABSENT)
+        parent = np.full(f.sizes.sharps, ABSENT, np.int32)
+        parent[mine] = np.where((above >= 0) & enabled[np.maximum(above, 0), tree], above, ROOT)
+        quota = f.sharp_quota[mine, tree]
+        osts, buffers, payload = (
+            int(q.get(quota).min()) for q in (QuotaConfig.osts, QuotaConfig.buffers, QuotaConfig.payload)
+        )
+        streaming = bool((TreeConfig.kind.get(head) == STREAMING).any())
+        found.append(SharpTree(tree, parent, streaming, osts, buffers, payload))
+    return found

@@ -1,0 +1,110 @@
+"""Aggregation trees (SHARP): the aggregation management class 0x0b.
+
+The class and its attribute IDs are public; no layout of them is, under a licence that lets anybody write it down. **Every layout
+here is softib's own**, after what Graham et al. tell of the protocol ("Scalable Hierarchical Aggregation Protocol (SHArP): A
+Hardware Architecture for Efficient Data Reduction", COMHPC 2016): aggregation nodes are joined to trees by reliable
+connections between QPs; a tree has one root, and each node of it a parent and children; a job gets a tree and a quota of
+its resources. A manager that knows the real class does not understand these devices, nor does ours understand real ones.
+
+Class version 1. Data begin at octet 64 of the MAD; octets 24-31 are the key of the class, which nobody checks.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from softib.iba.structure import Structure, array, field, reserved
+
+__all__ = [
+    "CHILD_BLOCK",
+    "SHARP_CHILDREN",
+    "SHARP_CLASS_VERSION",
+    "SHARP_QPS",
+    "SHARP_TREES",
+    "ANInfo",
+    "QPAllocation",
+    "QPCConfig",
+    "QuotaConfig",
+    "SharpLimits",
+    "TreeConfig",
+]
+
+SHARP_CLASS_VERSION = 1
+SHARP_TREES, SHARP_CHILDREN, SHARP_QPS = 1024, 64, 4096
+"""Room of an aggregation node's tables: trees (IDs 0 …), children of a tree, QPs (QPNs 1 …; 0 is none)."""
+CHILD_BLOCK = 32
+"""Children of a TreeConfig block."""
+DISABLED, ENABLED = 0, 1
+"""Of ``tree_state`` and ``qp_state``."""
+LATENCY, STREAMING = 0, 1
+"""Kinds of trees: small reductions, many at a time (LLT); streaming aggregation of large ones, which takes the whole data path of
+a switch (SAT)."""
+
+
+class SharpLimits:
+    """Trees, and streaming trees at a time, that an aggregation node holds, by the DeviceID of its switch.
+
+    126 and one of Quantum and 1023 of Quantum-2 are the vendor's; the other figures are softib's own."""
+
+    TREES: ClassVar[dict[int, int]] = {0xCF08: 63, 0xD2F0: 126, 0xD2F2: 1023, 0xD2F4: 1023}
+    STREAMING: ClassVar[dict[int, int]] = {0xD2F0: 1, 0xD2F2: 64, 0xD2F4: 64}
+    OTHER_TREES = 63
+
+
+class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
+    """What an aggregation node can do. Get only."""
+
+    tree_cap = field(16, "trees; tree IDs are 0 … tree_cap - 1")
+    streaming_tree_cap = field(16, "streaming trees that may be enabled at a time")
+    child_cap = field(16, "children of a tree")
+    _reserved0 = reserved(16)
+    qp_cap = field(32, "QPNs are 1 … qp_cap - 1")
+    qp_used = field(32, "lowest QPN that is free")
+    group_cap = field(32, "groups (communicators) of all jobs")
+    ost_cap = field(32, "outstanding operations of all jobs")
+    buffer_cap = field(32, "octets of buffers of all jobs")
+    _reserved1 = reserved(32)
+
+
+class QPAllocation(Structure, size=16, attr=0x21, section="softib's own"):
+    """Reserve QPs. A Get tells the QPs in use."""
+
+    release = field(8, "Set: 1 = all QPs of the node are free before; no tree may be enabled then")
+    _reserved0 = reserved(8)
+    count = field(16, "QPs to reserve; answer to a Get: QPs in use")
+    first_qpn = field(32, "answer to a Set: the first of them; they follow each other")
+    _reserved1 = reserved(64)
+
+
+class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
+    """Context of the QP in AttributeModifier: where its connection leads."""
+
+    qp_state = field(8, "0 disabled, 1 enabled")
+    mtu = field(4, "MTU code of the path")
+    sl = field(4, "SL of the path")
+    pkey = field(16, "P_Key")
+    remote_lid = field(16, "LID of the aggregation node at the other end")
+    _reserved0 = reserved(16)
+    remote_qpn = field(32, "its QP")
+    _reserved1 = reserved(32)
+
+
+class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
+    """One tree, as this node has a part in it. AttributeModifier: tree ID in bits 0-15, block of children in bits 16-23. A Set of
+    block 0 sets the head too; of another block the children of that block alone."""
+
+    tree_state = field(8, "0 disabled, 1 enabled")
+    kind = field(8, "0 latency, 1 streaming")
+    children = field(16, "children of this node in the tree")
+    parent_qpn = field(32, "own QP towards the parent, 0 = this node is the root")
+    _reserved0 = reserved(64)
+    child_qpn = array(CHILD_BLOCK, 32, "own QP towards each child, 0 = none")
+
+
+class QuotaConfig(Structure, size=16, attr=0x24, section="softib's own"):
+    """What a job may use of the tree in AttributeModifier."""
+
+    groups = field(32, "groups (communicators)")
+    osts = field(32, "outstanding operations")
+    buffers = field(32, "octets of buffers")
+    payload = field(32, "octets of an operation at most")

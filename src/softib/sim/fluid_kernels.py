@@ -1,0 +1,236 @@
+# mypy: ignore-errors
+"""The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
+
+Each message has at most one event: when its flow begins, or when it ends at its present rate. Events wait in an indexed heap, so a
+new rate moves an event and leaves no stale one. All events of one picosecond are one change of rates.
+"""
+
+import numpy as np
+
+from softib.jit import kernel, table
+from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refill, take, touch
+from softib.sim.validity_kernels import hand_on, judge, leave, meet
+
+Traffic = table(
+    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key"
+)  # fmt: skip
+"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
+``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
+waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps."""
+Waits = table("Waits", "first to completion")
+"""Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
+Clock = table("Clock", "numbers")
+"""Numbers :data:`QUEUED` …"""
+
+QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING = range(6)
+NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
+PLAIN, READ = range(2)
+"""Kinds: the requester sends the data, or the responder."""
+FOREVER = np.int64(1) << np.int64(62)
+
+
+@kernel
+def before(tr, a, b):
+    """Order of events: time, then row."""
+    return tr.key[a] < tr.key[b] or (tr.key[a] == tr.key[b] and a < b)
+
+
+@kernel
+def rise(tr, at):
+    """The event at ``at`` of the queue goes up to where it belongs."""
+    queue, position = tr.queue, tr.position
+    i = queue[at]
+    while at > 0:
+        up = (at - 1) >> 1
+        if not before(tr, i, queue[up]):
+            break
+        queue[at] = queue[up]
+        position[queue[at]] = at
+        at = up
+    queue[at] = i
+    position[i] = at
+
+
+@kernel
+def sink_event(tr, at, n):
+    """The event at ``at`` of a queue of ``n`` goes down to where it belongs."""
+    queue, position = tr.queue, tr.position
+    i = queue[at]
+    while True:
+        k = 2 * at + 1
+        if k >= n:
+            break
+        if k + 1 < n and before(tr, queue[k + 1], queue[k]):
+            k += 1
+        if not before(tr, queue[k], i):
+            break
+        queue[at] = queue[k]
+        position[queue[at]] = at
+        at = k
+    queue[at] = i
+    position[i] = at
+
+
+@kernel
+def schedule(tr, ck, i, when):
+    """Message i has its event at ``when``, whether it had one or not."""
+    if tr.position[i] < 0:
+        n = ck.numbers[QUEUED]
+        tr.key[i] = when
+        tr.queue[n] = i
+        ck.numbers[QUEUED] = n + 1
+        rise(tr, n)
+    elif when != tr.key[i]:
+        earlier = when < tr.key[i]
+        tr.key[i] = when
+        if earlier:
+            rise(tr, tr.position[i])
+        else:
+            sink_event(tr, tr.position[i], ck.numbers[QUEUED])
+
+
+@kernel
+def pop(tr, ck):
+    """The first message of the queue, taken out."""
+    i = tr.queue[0]
+    n = ck.numbers[QUEUED] - 1
+    ck.numbers[QUEUED] = n
+    tr.position[i] = -1
+    if n > 0:
+        tr.queue[0] = tr.queue[n]
+        tr.position[tr.queue[0]] = 0
+        sink_event(tr, 0, n)
+    return i
+
+
+@kernel
+def posted_at(tr, i):
+    """When the program posts message i, all that it waits for being there."""
+    return max(tr.start[i], tr.ready[i] + tr.delay[i])
+
+
+@kernel
+def one_less(tr, ck, i):
+    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue pair is free."""
+    tr.awaited[i] -= 1
+    if tr.awaited[i] == 0:
+        schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
+        tr.state[i] = QUEUED_STATE
+
+
+@kernel
+def release(tr, ck, i, when):
+    """What message i waited for is there at ``when``."""
+    tr.ready[i] = max(tr.ready[i], when)
+    one_less(tr, ck, i)
+
+
+@kernel
+def next_of_queue_pair(tr, ck, i, when):
+    """The queue pair of message i is free for the next one; the request of a READ behind a READ went while the data of that one came."""
+    k = tr.qp_next[i]
+    if k >= 0:
+        tr.free[k] = when - (tr.request[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
+        one_less(tr, ck, k)
+
+
+@kernel
+def finish(fl, li, ro, tr, ws, ck, do, i, now):
+    """The last octet of message i left: when it arrives, when the sender knows, and who waited for either."""
+    tr.state[i] = ENDED
+    tr.ended[i] = now
+    tr.left[i] = 0.0
+    take(fl, li, ro, i)
+    ck.numbers[FINISHED] += 1
+    arrived = now + tr.forth[i]
+    completed = arrived + tr.answer[i]
+    tr.arrived[i] = arrived
+    tr.completed[i] = completed
+    k = tr.qp_next[i]
+    if k >= 0:
+        hand_on(do, i, k, False)
+    if k >= 0 and not (tr.kind[i] == READ and tr.kind[k] != READ):
+        next_of_queue_pair(tr, ck, i, now)
+    for e in range(ws.first[i], ws.first[i + 1]):
+        hand_on(do, i, ws.to[e], ws.completion[e])
+        release(tr, ck, ws.to[e], completed if ws.completion[e] else arrived)
+
+
+@kernel
+def begin(fl, li, ro, tr, ck, i, now):
+    """The flow of message i begins; it was posted before, where others of its queue pair came first."""
+    tr.state[i] = SENDS
+    tr.began[i] = posted_at(tr, i)
+    tr.last[i] = now
+    put(fl, li, ro, i)
+    k = tr.qp_next[i]
+    if k >= 0 and tr.kind[i] == READ and tr.kind[k] != READ:
+        next_of_queue_pair(tr, ck, i, now)
+
+
+@kernel
+def settle(fl, ro, tr, ck, now):
+    """The round's flows go on at their new rates: what is left of each, and when it will have ended."""
+    for k in range(ro.numbers[MEMBERS]):
+        i = ro.members[k]
+        old, new = fl.rate[i], fl.fresh[i]
+        if abs(new - old) <= 1e-12 * old and tr.position[i] >= 0:
+            continue
+        tr.left[i] = max(tr.left[i] - old * (now - tr.last[i]) / 8000.0, 0.0)
+        tr.last[i] = now
+        fl.rate[i] = new
+        ck.numbers[CHANGES] += 1
+        when = FOREVER
+        if new > 0.0:
+            when = now + max(np.int64(np.ceil(tr.left[i] * 8000.0 / new - 1e-6)), 1)
+        schedule(tr, ck, i, when)
+
+
+@kernel
+def advance(fl, li, ro, tr, ws, ck, do, until):
+    """Run until ``until`` messages have ended or nothing more happens; returns 1 when nothing more happens."""
+    while ck.numbers[QUEUED] > 0:
+        now = tr.key[tr.queue[0]]
+        if now >= FOREVER:
+            return 1
+        if ck.numbers[FINISHED] >= until:
+            return 0
+        ck.numbers[NOW] = now
+        ro.numbers[STAMP] += 1
+        ro.numbers[MEMBERS] = 0
+        ended = 0
+        while ck.numbers[QUEUED] > 0 and tr.key[tr.queue[0]] == now:
+            i = pop(tr, ck)
+            ck.numbers[EVENTS] += 1
+            if tr.state[i] == SENDS:
+                finish(fl, li, ro, tr, ws, ck, do, i, now)
+                leave(fl, do, i, tr.arrived[i])
+                tr.queue[len(tr.queue) - 1 - ended] = (
+                    i  # the queue's other end is free: each message has one event at most
+                )
+                ended += 1
+            else:
+                begin(fl, li, ro, tr, ck, i, now)
+                meet(fl, do, i, now + tr.forth[i])
+                enter(fl, ro, i)
+        for k in range(ended):
+            touch(fl, li, ro, tr.queue[len(tr.queue) - 1 - k])
+        if ro.numbers[MEMBERS] == 0 or ro.numbers[SENDING] == 0:
+            continue
+        refill(fl, li, ro)
+        settle(fl, ro, tr, ck, now)
+        if ck.numbers[JUDGING]:
+            judge(fl, li, ro, do, now)
+            if do.found[0] >= 0:
+                ck.numbers[JUDGING] = 0
+    return 1
+
+
+@kernel
+def load_events(tr, rows, when):
+    """Put the first events, sorted by time and row, into the queue; a sorted list is a heap."""
+    for k in range(len(rows)):
+        tr.queue[k] = rows[k]
+        tr.position[rows[k]] = k
+        tr.key[rows[k]] = when[k]
+    return len(rows)

@@ -1,0 +1,310 @@
+# mypy: ignore-errors
+"""Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the flows that a change reaches.
+
+A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing does (Parekh and Gallager 1993):
+by their weights in the VL arbitration tables (IBA 7.6.9), and what a VL does not use goes to the others. The flows of one VL
+share evenly. A rate is max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no flow is
+faster; :func:`refill` starts at the flows that a change touches, gives these their rates while all others keep theirs, and takes in
+those whose bottleneck that broke, until every flow has one.
+"""
+
+import numpy as np
+
+from softib.jit import kernel, table
+
+Flows = table("Flows", "first channel owner next prev rate fresh bottleneck slot member frozen")
+"""By row of the messages (``first``, ``rate`` Gb/s, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``,
+``member``: the round that it is in, ``frozen``) and by entry of their paths (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
+Links = table(
+    "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
+)
+"""By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link), ``link_next`` (next channel of the
+link), weights ``high`` and ``low``, and what a round writes (``marked`` by which it was reached, ``open`` flows without a rate, ``used`` Gb/s,
+``only`` one of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than one
+channel), ``high_share`` of the high-priority table where both wait."""
+Round = table("Round", "sending members channels numbers")
+"""All flows that send, a round's flows and channels, and :data:`MEMBERS` … as numbers."""
+
+MEMBERS, CHANNELS, STAMP, SENDING = range(4)
+SAME = 1e-9
+"""Rates that differ by less are one."""
+
+
+@kernel
+def put(fl, li, ro, i):
+    """Flow i begins: it joins the lists of its channels."""
+    fl.slot[i] = ro.numbers[SENDING]
+    ro.sending[ro.numbers[SENDING]] = i
+    ro.numbers[SENDING] += 1
+    fl.rate[i] = 0.0
+    fl.bottleneck[i] = -1
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        h = li.head[c]
+        fl.next[e] = h
+        fl.prev[e] = -1
+        if h >= 0:
+            fl.prev[h] = e
+        li.head[c] = e
+        li.flows[c] += 1
+
+
+@kernel
+def take(fl, li, ro, i):
+    """Flow i ends: it leaves the lists of its channels."""
+    ro.numbers[SENDING] -= 1
+    last = ro.sending[ro.numbers[SENDING]]
+    ro.sending[fl.slot[i]] = last
+    fl.slot[last] = fl.slot[i]
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c, before, after = fl.channel[e], fl.prev[e], fl.next[e]
+        if before >= 0:
+            fl.next[before] = after
+        else:
+            li.head[c] = after
+        if after >= 0:
+            fl.prev[after] = before
+        li.flows[c] -= 1
+
+
+@kernel
+def enter(fl, ro, i):
+    """Flow i gets a new rate in this round."""
+    if fl.member[i] != ro.numbers[STAMP]:
+        fl.member[i] = ro.numbers[STAMP]
+        ro.members[ro.numbers[MEMBERS]] = i
+        ro.numbers[MEMBERS] += 1
+
+
+@kernel
+def enter_all(fl, li, ro, c, bound):
+    """The flows of channel c enter; with ``bound`` only those that have their bottleneck there."""
+    e = li.head[c]
+    while e >= 0:
+        i = fl.owner[e]
+        if not bound or fl.bottleneck[i] == c:
+            enter(fl, ro, i)
+        e = fl.next[e]
+
+
+@kernel
+def touch(fl, li, ro, i):
+    """Flow i left: those whose bottleneck it shared enter; all of a link with several VLs."""
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        g = li.group[c]
+        if li.several[g]:
+            k = li.link_head[g]
+            while k >= 0:
+                enter_all(fl, li, ro, k, False)
+                k = li.link_next[k]
+        else:
+            enter_all(fl, li, ro, c, True)
+
+
+@kernel
+def less(li, a, b):
+    """Order of the heap: level, then number."""
+    return li.level[a] < li.level[b] or (li.level[a] == li.level[b] and a < b)
+
+
+@kernel
+def sink(li, at, n):
+    """Entry ``at`` of the heap of ``n`` channels goes down to where it belongs."""
+    heap = li.heap
+    c = heap[at]
+    while True:
+        k = 2 * at + 1
+        if k >= n:
+            break
+        if k + 1 < n and less(li, heap[k + 1], heap[k]):
+            k += 1
+        if not less(li, heap[k], c):
+            break
+        heap[at] = heap[k]
+        at = k
+    heap[at] = c
+
+
+@kernel
+def level_of(li, c):
+    """What each open flow of channel c would get now, in Gb/s."""
+    g = li.group[c]
+    if not li.several[g]:
+        return max(li.gbps[g] - li.used[c], 0.0) / li.open[c]
+    room, high, low = li.gbps[g], 0.0, 0.0
+    k = li.link_head[g]
+    while k >= 0:
+        if li.open[k] > 0:
+            high += li.high[k]
+            low += li.low[k]
+        else:
+            room -= li.used[k]
+        k = li.link_next[k]
+    share = li.high_share[g]
+    if low == 0.0:
+        share = 1.0
+    elif high == 0.0:
+        share = 0.0
+    part = 0.0
+    if high > 0.0:
+        part += share * li.high[c] / high
+    if low > 0.0:
+        part += (1.0 - share) * li.low[c] / low
+    return max(room * part - li.used[c], 0.0) / li.open[c]
+
+
+@kernel
+def gather(fl, li, ro):
+    """Channels of the round's flows: how many of these each has, and what all other flows use of it. Where a link has several VLs
+    all of its flows enter."""
+    stamp, members = ro.numbers[STAMP], ro.members
+    ro.numbers[CHANNELS] = 0
+    k = 0
+    while k < ro.numbers[MEMBERS]:
+        i = members[k]
+        fl.frozen[i] = 0
+        for e in range(fl.first[i], fl.first[i + 1]):
+            c = fl.channel[e]
+            if li.marked[c] != stamp:
+                reach(fl, li, ro, c)
+            li.open[c] += 1
+            li.only[c] = i
+        k += 1
+    for k in range(ro.numbers[CHANNELS]):
+        c = ro.channels[k]
+        if li.open[c] < li.flows[c]:
+            e = li.head[c]
+            while e >= 0:
+                i = fl.owner[e]
+                if fl.member[i] != stamp:
+                    li.used[c] += fl.rate[i]
+                e = fl.next[e]
+
+
+@kernel
+def reach(fl, li, ro, c):
+    """Channel c is reached, and with it all channels of a link with several VLs."""
+    stamp, g = ro.numbers[STAMP], li.group[c]
+    k = li.link_head[g] if li.several[g] else c
+    while k >= 0:
+        if li.marked[k] != stamp:
+            li.marked[k] = stamp
+            li.open[k] = 0
+            li.used[k] = 0.0
+            ro.channels[ro.numbers[CHANNELS]] = k
+            ro.numbers[CHANNELS] += 1
+        if not li.several[g]:
+            break
+        enter_all(fl, li, ro, k, False)
+        k = li.link_next[k]
+
+
+@kernel
+def cannot_bind(fl, li, c):
+    """Channel c has one open flow, and the first channel of that flow never leaves it more than c does."""
+    if li.open[c] != 1 or li.several[li.group[c]]:
+        return False
+    first = fl.channel[fl.first[li.only[c]]]
+    g = li.group[first]
+    if first == c or li.several[g]:
+        return False
+    return li.gbps[g] - li.used[first] <= li.gbps[li.group[c]] - li.used[c]
+
+
+@kernel
+def fill(fl, li, ro):
+    """Rates of the round's flows (``fresh``): the channel with the least to give binds its flows, and so on."""
+    n = 0
+    for k in range(ro.numbers[CHANNELS]):
+        c = ro.channels[k]
+        if li.open[c] > 0 and not cannot_bind(fl, li, c):
+            li.level[c] = level_of(li, c)
+            li.heap[n] = c
+            n += 1
+    for k in range(n // 2 - 1, -1, -1):
+        sink(li, k, n)
+    while n > 0:
+        c = li.heap[0]
+        if li.open[c] > 0:
+            level = level_of(li, c)
+            if level > li.level[c] * (1 + 1e-12):  # levels only rise while others are bound
+                li.level[c] = level
+                sink(li, 0, n)
+                continue
+            bind(fl, li, ro, c, level)
+        n -= 1
+        li.heap[0] = li.heap[n]
+        sink(li, 0, n)
+
+
+@kernel
+def bind(fl, li, ro, c, level):
+    """The open flows of channel c get ``level``."""
+    stamp = ro.numbers[STAMP]
+    e = li.head[c]
+    while e >= 0:
+        i = fl.owner[e]
+        if fl.member[i] == stamp and fl.frozen[i] == 0:
+            fl.frozen[i] = 1
+            fl.fresh[i] = level
+            fl.bottleneck[i] = c
+            for k in range(fl.first[i], fl.first[i + 1]):
+                d = fl.channel[k]
+                li.used[d] += level
+                li.open[d] -= 1
+        e = fl.next[e]
+
+
+@kernel
+def broken(fl, li, ro):
+    """Flows outside the round that have no bottleneck any more, or more than their share of a full one, enter; were there any?"""
+    stamp, before = ro.numbers[STAMP], ro.numbers[MEMBERS]
+    for k in range(ro.numbers[CHANNELS]):
+        c = ro.channels[k]
+        most, bound, others = 0.0, np.inf, 0
+        e = li.head[c]
+        while e >= 0:
+            i = fl.owner[e]
+            if fl.member[i] == stamp:
+                most = max(most, fl.fresh[i])
+                if fl.bottleneck[i] == c:
+                    bound = min(bound, fl.fresh[i])
+            else:
+                others += 1
+            e = fl.next[e]
+        if others == 0:
+            continue
+        full = li.used[c] >= li.gbps[li.group[c]] * (1 - SAME)
+        e = li.head[c]
+        while e >= 0:
+            i = fl.owner[e]
+            if fl.member[i] != stamp:
+                lost = fl.bottleneck[i] == c and (not full or most > fl.rate[i] * (1 + SAME))
+                if lost or fl.rate[i] > bound * (1 + SAME):
+                    enter(fl, ro, i)
+            e = fl.next[e]
+    return ro.numbers[MEMBERS] > before
+
+
+@kernel
+def refill(fl, li, ro):
+    """New rates (``fresh``) after a change, for the flows that entered and all that it reaches."""
+    while True:
+        sending = ro.numbers[SENDING]
+        if 2 * ro.numbers[MEMBERS] > sending > ro.numbers[MEMBERS]:
+            for k in range(sending):
+                enter(fl, ro, ro.sending[k])
+        restamp(fl, ro)
+        gather(fl, li, ro)
+        fill(fl, li, ro)
+        if ro.numbers[MEMBERS] == sending or not broken(fl, li, ro):
+            return
+
+
+@kernel
+def restamp(fl, ro):
+    """The same members under a new stamp: what the last round wrote on channels no longer counts."""
+    ro.numbers[STAMP] += 1
+    for k in range(ro.numbers[MEMBERS]):
+        fl.member[ro.members[k]] = ro.numbers[STAMP]

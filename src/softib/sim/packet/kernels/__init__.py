@@ -1,0 +1,1 @@
+"""The packet layer's kernels, a file a mechanism."""

@@ -1,0 +1,96 @@
+# mypy: ignore-errors
+"""Adaptive routing: of the ports of a LID's group a switch takes the one with the least queued.
+
+The manager's tables give each LID a state and a group (:mod:`softib.iba.ar`). FREE: each packet chooses; BOUNDED: a flow keeps its
+port until it paused for the ageing time; STATIC, or an empty group: the forwarding table alone. Ties go to the next port after one
+that depends on the packet, so that they spread.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.links import has_credit
+from softib.sim.packet.tables import (
+    AGEING,
+    BOUND_FLOW,
+    BOUND_PS,
+    BOUND_SLOTS,
+    DLID,
+    FREE,
+    FS,
+    LEVEL,
+    OCTETS,
+    OPT_VLS,
+    PEER,
+    PSN,
+    QP,
+    QUEUED,
+    SERVICE,
+)  # fmt: skip
+
+BOUNDED, FREE_STATE, STATIC = 0, 1, 2
+STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
+BLOCK = 64
+NO_CREDIT = 1 << 30
+"""Octets that the lack of credits counts for: such a port is taken when all others lack them too."""
+
+
+@inner
+def backlog(n, s, port, row, octets, now):
+    """Octets that are ahead of a packet at ``port``: queued, and on the wire."""
+    ahead = s.vl[row, QUEUED] * BLOCK
+    busy = s.port[port, FREE] - now
+    if busy > 0:
+        ahead += busy * 1000 // n.port[port, FS]
+    if not has_credit(s, row, octets):
+        ahead += NO_CREDIT
+    return ahead
+
+
+@inner
+def least(n, s, k, base, group, vl, now):
+    """The portnum of ``group`` with the least backlog, -1 where none of its links is up."""
+    octets, vls = np.int64(s.packet[k, OCTETS]), n.opt[OPT_VLS]
+    turn = (np.int64(s.packet[k, QP]) * 7919 + s.packet[k, PSN]) & 0xFF
+    best, best_ahead = np.int64(-1), np.int64(0)
+    for i in range(256):
+        num = (turn + i) & 0xFF
+        if not group[num >> 6] >> np.uint64(num & 63) & np.uint64(1):
+            continue
+        port = base + num
+        if n.port[port, PEER] < 0:
+            continue
+        ahead = backlog(n, s, port, port * vls + vl, octets, now)
+        if best < 0 or ahead < best_ahead:
+            best, best_ahead = num, ahead
+            if ahead == 0:
+                break
+    return best
+
+
+@inner
+def choose(n, s, k, switch, base, static, vl, now):
+    """The portnum that packet ``k`` leaves ``switch`` by; ``static`` is that of its forwarding table, ``vl`` the packet's."""
+    entry = np.int64(n.ar_lft[switch, s.packet[k, DLID]])
+    state, group = entry >> STATE_SHIFT, entry & GROUP_MASK
+    if group == 0 or state == STATIC or state > STATIC:
+        return static
+    enabled = n.ar_on[switch]
+    if not enabled >> s.packet[k, LEVEL] & 1 or enabled >> (16 + s.qp[s.packet[k, QP] >> 1, SERVICE]) & 1:
+        return static
+    if state == FREE_STATE:
+        num = least(n, s, k, base, n.ar_group[switch, group], vl, now)
+        return num if num >= 0 else static
+    flow = np.int64(s.packet[k, QP])
+    slot = s.bound[switch, (flow * 2654435761 >> 8) & (BOUND_SLOTS - 1)]
+    if slot[BOUND_FLOW] >> 8 == flow + 1 and (
+        n.ageing[switch, AGEING] == 0 or now - slot[BOUND_PS] < n.ageing[switch, AGEING]
+    ):
+        num = slot[BOUND_FLOW] & 0xFF
+    else:
+        num = least(n, s, k, base, n.ar_group[switch, group], vl, now)
+        if num < 0:
+            return static
+    slot[BOUND_FLOW] = (flow + 1) << 8 | num
+    slot[BOUND_PS] = now
+    return num

@@ -1,0 +1,46 @@
+# mypy: ignore-errors
+"""Packets without payload: acknowledgements and congestion notices, sent before the streams of their port."""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.pools import new_packet
+from softib.sim.packet.tables import (
+    CONTROL,
+    DLID,
+    FLAGS,
+    LAST_CONTROL,
+    LEVEL,
+    NEXT,
+    OCTETS,
+    OPT_VLS,
+    PSN,
+    QP,
+    READY,
+    SL,
+    WHAT,
+)  # fmt: skip
+
+ACK_OCTETS = 30
+"""LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
+
+
+@inner
+def control(n, s, port, stream, what, psn, dlid, vl):
+    """Queue a packet of kind ``what`` about ``stream`` at ``port``. Returns the port."""
+    k = new_packet(s)
+    s.packet[k, QP] = stream
+    s.packet[k, PSN] = psn
+    s.packet[k, OCTETS] = ACK_OCTETS
+    s.packet[k, DLID] = dlid
+    s.packet[k, LEVEL] = s.qp[stream >> 1, SL]
+    s.packet[k, WHAT] = what
+    s.packet[k, FLAGS] = 0
+    row = port * n.opt[OPT_VLS] + vl
+    if s.more[row, CONTROL]:
+        s.packet[s.more[row, LAST_CONTROL], NEXT] = k
+    else:
+        s.more[row, CONTROL] = k
+    s.more[row, LAST_CONTROL] = k
+    s.port[port, READY] |= np.int64(1) << vl
+    return port

@@ -1,0 +1,85 @@
+# mypy: ignore-errors
+"""Packets that are lost, each with its counter: bit errors, no route, HOQLife, the switch's lifetime (IBA 16.1.3.5, 18.2.5.4)."""
+
+import math
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.links import arm, grant
+from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.rng import draw
+from softib.sim.packet.tables import (
+    ENTERED,
+    HEAD_SINCE,
+    HOQ,
+    HOQ_DISCARDS,
+    IN,
+    IS_STALLED,
+    LIFE,
+    LIFE_DISCARDS,
+    OCTETS,
+    STALL,
+    STALLED,
+    STALLS,
+    TAIL,
+    VL,
+    WAITS,
+)  # fmt: skip
+
+LIFE_UNIT_PS, FOREVER = 4_096_000, 19
+"""HOQLife and LifeTimeValue: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.4, 14.2.5.6)."""
+STALLED_TIMES_HOQ = 8
+"""A VL that is stalled discards what comes for eight times HOQLife (IBA 18.2.5.4)."""
+
+
+@inner
+def corrupted(n, s, port, octets):
+    """Does a packet that comes in by ``port`` have a wrong bit? The port's law: 1 - exp(-(a + b L)) of L octets."""
+    a, b = n.loss[port, 0], n.loss[port, 1]
+    if a == 0.0 and b == 0.0:
+        return False
+    return draw(s) < -math.expm1(-(a + b * octets))
+
+
+@inner
+def discard(n, s, k, port, column, now):
+    """Packet ``k`` is lost and ``port`` counts it in ``column``; its buffer is free when it has come in whole. Returns -1."""
+    s.count[port, column] += 1
+    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], max(now, s.when[k, TAIL]))
+    free_packet(s, k)
+    return np.int64(-1)
+
+
+@inner
+def overdue(n, s, port, row, k, now):
+    """Is packet ``k``, at the head of port VL ``row`` of a switch, to be discarded? Counts it."""
+    if s.vl[row, WAITS] & IS_STALLED:
+        if s.more[row, STALLED] > now:
+            s.count[port, HOQ_DISCARDS] += 1
+            return True
+        s.vl[row, WAITS] &= ~IS_STALLED
+    hoq = np.int64(n.port[port, HOQ])
+    if hoq <= FOREVER and now - s.vl[row, HEAD_SINCE] >= LIFE_UNIT_PS << hoq:
+        s.count[port, HOQ_DISCARDS] += 1
+        s.more[row, STALLS] += 1
+        if n.rare[port, STALL] and s.more[row, STALLS] >= n.rare[port, STALL]:
+            s.more[row, STALLS] = 0
+            s.more[row, STALLED] = now + STALLED_TIMES_HOQ * (LIFE_UNIT_PS << hoq)
+            s.vl[row, WAITS] |= IS_STALLED
+        return True
+    life = np.int64(n.port[port, LIFE])
+    if life <= FOREVER and now - s.when[k, ENTERED] >= LIFE_UNIT_PS << life:
+        s.count[port, LIFE_DISCARDS] += 1
+        return True
+    return False
+
+
+@inner
+def await_deadline(n, s, port, row, k):
+    """Let ``port`` look again when the packet at the head of port VL ``row`` is overdue."""
+    hoq, life = np.int64(n.port[port, HOQ]), np.int64(n.port[port, LIFE])
+    if hoq <= FOREVER:
+        arm(s, port, s.vl[row, HEAD_SINCE] + (LIFE_UNIT_PS << hoq))
+    if life <= FOREVER:
+        arm(s, port, s.when[k, ENTERED] + (LIFE_UNIT_PS << life))

@@ -1,0 +1,172 @@
+# mypy: ignore-errors
+"""What happens when: a calendar of buckets, a heap for the bucket of now, a heap for what is far, one for timeouts.
+
+An event is (time, what); ``what`` is entity, kind and payload in one number, so events of one time have an order that does not
+depend on who put them there first. Timeouts wait apart: a network in which nothing but timeouts is left stands still.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.tables import (
+    BUCKETS,
+    CURRENT,
+    FAR_N,
+    FREE_EVENT,
+    HEAP_N,
+    PENDING,
+    SPARE_EVENTS,
+    TIMER_N,
+    WIDTH,
+)  # fmt: skip
+
+MASK = BUCKETS - 1
+WORDS = BUCKETS // 64
+
+
+@inner
+def word(entity, kind, payload):
+    """The number of an event's entity (31 bits), kind (4) and payload (28)."""
+    return np.int64(entity) << 32 | np.int64(kind) << 28 | np.int64(payload)
+
+
+@inner
+def heap_push(h, n, t, what):
+    """Put (t, what) into the heap of ``n`` entries."""
+    i = n
+    while i > 0:
+        up = (i - 1) >> 1
+        if h[up, 0] < t or (h[up, 0] == t and h[up, 1] <= what):
+            break
+        h[i, 0] = h[up, 0]
+        h[i, 1] = h[up, 1]
+        i = up
+    h[i, 0] = t
+    h[i, 1] = what
+
+
+@inner
+def heap_pop(h, n):
+    """Take the first of ``n`` entries away; it is in ``h[n - 1]`` then."""
+    first_t, first_what = h[0, 0], h[0, 1]
+    last = n - 1
+    t, what = h[last, 0], h[last, 1]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= last:
+            break
+        if child + 1 < last and (
+            h[child + 1, 0] < h[child, 0] or (h[child + 1, 0] == h[child, 0] and h[child + 1, 1] < h[child, 1])
+        ):
+            child += 1
+        if t < h[child, 0] or (t == h[child, 0] and what <= h[child, 1]):
+            break
+        h[i, 0] = h[child, 0]
+        h[i, 1] = h[child, 1]
+        i = child
+    h[i, 0] = t
+    h[i, 1] = what
+    h[last, 0] = first_t
+    h[last, 1] = first_what
+
+
+@inner
+def into_bucket(s, b, t, what):
+    """Put an event into bucket ``b`` of the calendar."""
+    e = s.reg[FREE_EVENT]
+    s.reg[FREE_EVENT] = s.event[e, 2]
+    s.reg[SPARE_EVENTS] -= 1
+    at = b & MASK
+    s.event[e, 0] = t
+    s.event[e, 1] = what
+    s.event[e, 2] = s.bucket[at]
+    s.bucket[at] = e
+    s.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+    s.reg[PENDING] += 1
+
+
+@inner
+def push(s, t, what):
+    """Let ``what`` happen at ``t``."""
+    b = t >> s.reg[WIDTH]
+    ahead = b - s.reg[CURRENT]
+    if ahead <= 0:
+        heap_push(s.heap, s.reg[HEAP_N], t, what)
+        s.reg[HEAP_N] += 1
+    elif ahead < BUCKETS:
+        into_bucket(s, b, t, what)
+    else:
+        heap_push(s.far, s.reg[FAR_N], t, what)
+        s.reg[FAR_N] += 1
+
+
+@inner
+def push_timer(s, t, what):
+    """Let a timeout happen at ``t``."""
+    heap_push(s.timer, s.reg[TIMER_N], t, what)
+    s.reg[TIMER_N] += 1
+
+
+@inner
+def lowest_bit(x):
+    """Number of the lowest bit of ``x`` (uint64, not 0)."""
+    n = np.int64(0)
+    for half in (32, 16, 8, 4, 2, 1):
+        if x & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)) == 0:
+            x >>= np.uint64(half)
+            n += half
+    return n
+
+
+@inner
+def next_used(s, b):
+    """The first bucket after ``b`` that has events; there is one."""
+    at = (b + 1) & MASK
+    w = at >> 6
+    bits = s.used[w] >> np.uint64(at & 63)
+    if bits:
+        return b + 1 + lowest_bit(bits)
+    step = 64 - (at & 63)
+    for i in range(1, WORDS + 1):
+        bits = s.used[(w + i) & (WORDS - 1)]
+        if bits:
+            return b + 1 + step + 64 * (i - 1) + lowest_bit(bits)
+    return b
+
+
+@inner
+def load(s, b):
+    """Make ``b`` the current bucket: its events go to the heap."""
+    s.reg[CURRENT] = b
+    while s.reg[FAR_N] > 0 and (s.far[0, 0] >> s.reg[WIDTH]) - b < BUCKETS:
+        heap_pop(s.far, s.reg[FAR_N])
+        n = s.reg[FAR_N] - 1
+        s.reg[FAR_N] = n
+        push(s, s.far[n, 0], s.far[n, 1])
+    at = b & MASK
+    e = s.bucket[at]
+    s.bucket[at] = 0
+    s.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
+    while e:
+        heap_push(s.heap, s.reg[HEAP_N], s.event[e, 0], s.event[e, 1])
+        s.reg[HEAP_N] += 1
+        s.reg[PENDING] -= 1
+        following = s.event[e, 2]
+        s.event[e, 2] = s.reg[FREE_EVENT]
+        s.reg[FREE_EVENT] = e
+        s.reg[SPARE_EVENTS] += 1
+        e = following
+
+
+@inner
+def advance(s):
+    """Fill the heap with the next events; False when there are none (timeouts aside)."""
+    while s.reg[HEAP_N] == 0:
+        if s.reg[PENDING] > 0:
+            load(s, next_used(s, s.reg[CURRENT]))
+        elif s.reg[FAR_N] > 0:
+            load(s, s.far[0, 0] >> s.reg[WIDTH])
+        else:
+            return False
+    return True

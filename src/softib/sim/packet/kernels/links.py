@@ -1,0 +1,178 @@
+# mypy: ignore-errors
+"""Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA 7.9, 16.1.3.5).
+
+A receiver grants credits in blocks of 64 octets for each VL: FCCL, the block up to which the sender may send. The sender counts
+blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive buffer is a flow-control packet back; its octets are sent
+before the next packet of that direction.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.tables import (
+    ARMED,
+    BLOCK,
+    C_BLOCKS,
+    C_NEXT,
+    C_TIME,
+    CREDITS,
+    DATA,
+    DEBT,
+    DELAY,
+    FCCL,
+    FCP,
+    FCTBS,
+    FLOW_PACKETS,
+    FREE,
+    FREE_CREDIT,
+    FS,
+    HOPS,
+    LAST_CREDIT,
+    LOOK,
+    OCTETS,
+    OPT_VLS,
+    PEER,
+    READ_RESPONSE,
+    SPARE_CREDITS,
+    STARVED,
+    TAIL,
+    TICK,
+    WAIT_TICKS,
+    WAITING,
+    WAITS,
+    WHAT,
+    WINDOW,
+    WRAP,
+    XMIT_OCTETS,
+    XMIT_PACKETS,
+)  # fmt: skip
+
+
+@inner
+def blocks_of(octets):
+    """Blocks of credit that a packet takes."""
+    return (octets + BLOCK - 1) // BLOCK
+
+
+@inner
+def wire_ps(n, port, octets):
+    """Picoseconds that ``octets`` take on the link of ``port``."""
+    return (octets * n.port[port, FS] + 500) // 1000
+
+
+@inner
+def arm(s, port, t):
+    """Let ``port`` look at ``t`` what it can send, unless it does so earlier."""
+    armed = s.port[port, ARMED]
+    if armed == 0 or t + 1 < armed:
+        s.port[port, ARMED] = t + 1
+        push(s, t, word(port, LOOK, 0))
+
+
+@inner
+def has_credit(s, row, octets):
+    """May a packet of ``octets`` be sent on port VL ``row``? (IBA 7.9.4.4)"""
+    return (s.vl[row, FCCL] - s.vl[row, FCTBS] - blocks_of(octets)) & WRAP <= WINDOW
+
+
+@inner
+def take_credits(s, row, now):
+    """Take what flow-control packets brought to port VL ``row`` until ``now``."""
+    c = s.vl[row, CREDITS]
+    while c and s.credit[c, C_TIME] <= now:
+        s.vl[row, FCCL] = (s.vl[row, FCCL] + s.credit[c, C_BLOCKS]) & WRAP
+        following = s.credit[c, C_NEXT]
+        s.credit[c, C_NEXT] = s.reg[FREE_CREDIT]
+        s.reg[FREE_CREDIT] = c
+        s.reg[SPARE_CREDITS] += 1
+        c = following
+    s.vl[row, CREDITS] = c
+    if c == 0:
+        s.vl[row, LAST_CREDIT] = 0
+
+
+@inner
+def starve(s, port, row):
+    """Port VL ``row`` of ``port`` waits for credits: it looks again when the next ones arrive."""
+    c = s.vl[row, CREDITS]
+    if c:
+        arm(s, port, s.credit[c, C_TIME])
+    else:
+        s.vl[row, WAITS] |= STARVED
+
+
+@inner
+def grant(n, s, port, vl, octets, t):
+    """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the sender."""
+    sender = n.port[port, PEER]
+    row = sender * n.opt[OPT_VLS] + vl
+    t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
+    c = s.reg[FREE_CREDIT]
+    s.reg[FREE_CREDIT] = s.credit[c, C_NEXT]
+    s.reg[SPARE_CREDITS] -= 1
+    s.credit[c, C_TIME] = t
+    s.credit[c, C_BLOCKS] = blocks_of(octets)
+    s.credit[c, C_NEXT] = 0
+    last = s.vl[row, LAST_CREDIT]
+    if last == 0:
+        s.vl[row, CREDITS] = c
+        s.vl[row, LAST_CREDIT] = c
+    elif s.credit[last, C_TIME] <= t:
+        s.credit[last, C_NEXT] = c
+        s.vl[row, LAST_CREDIT] = c
+    else:
+        insert(s, row, c, t)
+    s.port[port, DEBT] += n.opt[FCP]
+    s.count[port, FLOW_PACKETS] += 1
+    if s.vl[row, WAITS] & STARVED:
+        s.vl[row, WAITS] &= ~STARVED
+        arm(s, sender, s.credit[s.vl[row, CREDITS], C_TIME])
+
+
+@inner
+def insert(s, row, c, t):
+    """Put credit ``c`` where its time is: a packet on a slower output leaves the buffer later than one that began after it."""
+    at = s.vl[row, CREDITS]
+    if s.credit[at, C_TIME] > t:
+        s.credit[c, C_NEXT] = at
+        s.vl[row, CREDITS] = c
+        return
+    while s.credit[s.credit[at, C_NEXT], C_TIME] <= t:
+        at = s.credit[at, C_NEXT]
+    s.credit[c, C_NEXT] = s.credit[at, C_NEXT]
+    s.credit[at, C_NEXT] = c
+
+
+@inner
+def put_on_wire(n, s, port, row, k, start):
+    """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
+    octets = s.packet[k, OCTETS]
+    end = start + wire_ps(n, port, octets + s.port[port, DEBT])
+    s.port[port, DEBT] = 0
+    s.port[port, FREE] = end
+    s.vl[row, FCTBS] = (s.vl[row, FCTBS] + blocks_of(octets)) & WRAP
+    s.when[k, TAIL] = end + n.port[port, DELAY]
+    s.count[port, XMIT_OCTETS] += octets
+    s.count[port, XMIT_PACKETS] += 1
+    what = s.packet[k, WHAT]
+    if what in (DATA, READ_RESPONSE):
+        s.reg[HOPS] += 1
+    waits_no_more(n, s, port, start)
+    return end
+
+
+@inner
+def waits_from(s, port, now):
+    """``port`` has data and sends none from ``now`` on."""
+    if s.port[port, WAITING] == 0:
+        s.port[port, WAITING] = now + 1
+
+
+@inner
+def waits_no_more(n, s, port, now):
+    """The whole ticks of waiting count as PortXmitWait."""
+    since = s.port[port, WAITING]
+    if since:
+        s.port[port, WAITING] = 0
+        s.count[port, WAIT_TICKS] += max(now - since + 1, np.int64(0)) // n.rare[port, TICK]

@@ -1,0 +1,253 @@
+# mypy: ignore-errors
+"""Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA 18.2.4).
+
+A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each output port and VL. An
+output port takes the inputs that have something for a VL in turn. In FIFO mode each input has one queue a VL, and only its first
+packet is offered.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.adaptive_routing import choose
+from softib.sim.packet.kernels.congestion import mark
+from softib.sim.packet.kernels.discards import corrupted, discard
+from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
+from softib.sim.packet.kernels.rng import draw
+from softib.sim.packet.tables import (
+    AR,
+    ARRIVE,
+    BASE,
+    BEHIND,
+    CC,
+    DELAY,
+    DLID,
+    END_PORT,
+    ENTERED,
+    FIFO,
+    FIRST,
+    HEAD_SINCE,
+    IN,
+    INACTIVE,
+    KIND,
+    LAST_IN,
+    LATENCY,
+    LEAVING,
+    LEVEL,
+    MTU,
+    NEXT,
+    NEXT_IN,
+    NUM,
+    OCTETS,
+    OPT_VLS,
+    OUT,
+    PEER,
+    PORTS,
+    Q_HEAD,
+    Q_NEXT,
+    Q_TAIL,
+    QUEUED,
+    RCV_ERRORS,
+    RCV_OCTETS,
+    RCV_PACKETS,
+    READY,
+    RECEIVE,
+    RELAY_ERRORS,
+    RING,
+    SWITCH,
+    TAIL,
+    TOO_LONG,
+    VL,
+    VLS,
+    VOQ,
+)  # fmt: skip
+
+NO_ROUTE, NO_VL = 255, 15
+
+
+@inner
+def vl_of(n, came_in, out, sl):
+    """VL of a packet of ``sl`` from ``came_in`` to ``out``, two ports of one switch (SLtoVLMappingTable, IBA 7.6.6)."""
+    if n.uniform[16]:
+        return n.uniform[sl]
+    octet = np.int64(n.sl2vl[n.sl2vl_base[out] + n.port[came_in, NUM], sl >> 1])
+    return octet >> 4 if sl & 1 == 0 else octet & 15
+
+
+@inner
+def egress(n, s, k, came_in, now):
+    """The output port of packet ``k``; -1: the tables have none for it."""
+    dlid = s.packet[k, DLID]
+    switch = n.port[came_in, SWITCH]
+    if dlid >= n.lft.shape[1]:
+        return np.int64(-1)
+    num = np.int64(n.lft[switch, dlid])
+    base = n.port[came_in, BASE]
+    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
+        return np.int64(-1)
+    if n.opt[AR] and num:
+        num = choose(n, s, k, switch, base, num, vl_of(n, came_in, base + num, s.packet[k, LEVEL]), now)
+    return base + num
+
+
+@inner
+def arrive(n, s, port, k, now):
+    """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the output port that it waits for, -1
+    where there is none to look at."""
+    octets = s.packet[k, OCTETS]
+    if corrupted(n, s, port, octets):
+        return discard(n, s, k, port, RCV_ERRORS, now)
+    s.count[port, RCV_OCTETS] += octets
+    s.count[port, RCV_PACKETS] += 1
+    out = egress(n, s, k, port, now)
+    if out == n.port[port, BASE]:  # for the switch itself
+        push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
+        return np.int64(-1)
+    if out < 0 or out == port:
+        return discard(n, s, k, port, RELAY_ERRORS, now)
+    if n.port[out, PEER] < 0:
+        return discard(n, s, k, out, INACTIVE, now)
+    if octets > n.port[out, MTU]:
+        return discard(n, s, k, out, TOO_LONG, now)
+    vl = vl_of(n, port, out, s.packet[k, LEVEL])
+    if vl >= n.port[out, VLS] or vl == NO_VL:
+        return discard(n, s, k, port, RELAY_ERRORS, now)
+    s.when[k, ENTERED] = now
+    if n.opt[FIFO]:
+        return behind_others(n, s, port, out, vl, k, now)
+    return offer(n, s, port, out, vl, k, now)
+
+
+@inner
+def behind_others(n, s, port, out, vl, k, now):
+    """FIFO mode: packet ``k`` is offered when those before it in the input have left."""
+    row = port * n.opt[OPT_VLS] + s.packet[k, VL]
+    s.packet[k, OUT] = out * 16 + vl
+    s.packet[k, BEHIND] = 0
+    if s.more[row, FIRST]:
+        s.packet[s.more[row, LAST_IN], BEHIND] = k
+        s.more[row, LAST_IN] = k
+        return np.int64(-1)
+    s.more[row, FIRST] = k
+    s.more[row, LAST_IN] = k
+    if s.more[row, LEAVING]:
+        return np.int64(-1)
+    return offer(n, s, port, out, vl, k, now)
+
+
+@inner
+def next_in(n, s, port, vl, now):
+    """FIFO mode: the first packet of the input has left; offer the next. Returns its output port, -1 without one."""
+    row = port * n.opt[OPT_VLS] + vl
+    s.more[row, LEAVING] = 0
+    k = s.more[row, FIRST]
+    if k == 0:
+        return np.int64(-1)
+    return offer(n, s, port, s.packet[k, OUT] >> 4, s.packet[k, OUT] & 15, k, now)
+
+
+@inner
+def offer(n, s, port, out, vl, k, now):
+    """Put packet ``k`` into the queue of input ``port`` for ``vl`` of ``out``; returns ``out``."""
+    vls = n.opt[OPT_VLS]
+    row = out * vls + vl
+    voq = n.port[out, VOQ] + n.port[port, NUM] * vls + vl
+    octets = s.packet[k, OCTETS]
+    s.vl[row, QUEUED] += blocks_of(octets)
+    if n.opt[CC]:
+        mark(n, s, k, out, row)
+    if s.voq[voq, Q_HEAD]:
+        s.packet[s.voq[voq, Q_TAIL], NEXT] = k
+        s.voq[voq, Q_TAIL] = k
+        return out
+    s.voq[voq, Q_HEAD] = k
+    s.voq[voq, Q_TAIL] = k
+    last = s.vl[row, RING]
+    if last == 0:
+        s.voq[voq, Q_NEXT] = voq + 1
+        s.port[out, READY] |= np.int64(1) << vl
+        s.vl[row, HEAD_SINCE] = now
+    else:
+        s.voq[voq, Q_NEXT] = s.voq[last - 1, Q_NEXT]
+        s.voq[last - 1, Q_NEXT] = voq + 1
+    s.vl[row, RING] = voq + 1
+    return out
+
+
+@inner
+def draw_turn(s, row):
+    """RANDOM mode: a drawn input is next at port VL ``row``."""
+    last = s.vl[row, RING]
+    many, at = 1, s.voq[last - 1, Q_NEXT]
+    while at != last:
+        many += 1
+        at = s.voq[at - 1, Q_NEXT]
+    for _ in range(np.int64(draw(s) * many)):
+        last = s.voq[last - 1, Q_NEXT]
+    s.vl[row, RING] = last
+
+
+@inner
+def first_voq(s, row):
+    """The queue whose turn it is at port VL ``row``."""
+    return np.int64(s.voq[s.vl[row, RING] - 1, Q_NEXT]) - 1
+
+
+@inner
+def take_first(n, s, out, vl, row, voq, now):
+    """Take the first packet of ``voq``, whose turn it is, out of its queue; the turn passes on."""
+    k = np.int64(s.voq[voq, Q_HEAD])
+    s.vl[row, QUEUED] -= blocks_of(s.packet[k, OCTETS])
+    following = s.packet[k, NEXT]
+    s.voq[voq, Q_HEAD] = following
+    if following:
+        s.vl[row, RING] = voq + 1
+    else:
+        last = s.vl[row, RING]
+        if last == voq + 1:
+            s.vl[row, RING] = 0
+            s.port[out, READY] &= ~(np.int64(1) << vl)
+        else:
+            s.voq[last - 1, Q_NEXT] = s.voq[voq, Q_NEXT]
+    s.vl[row, HEAD_SINCE] = now
+    return k
+
+
+@inner
+def leaves_input(n, s, k, t):
+    """At ``t`` packet ``k`` has left the buffer of the port that it came in by."""
+    port, vl = s.packet[k, IN], s.packet[k, VL]
+    grant(n, s, port, vl, s.packet[k, OCTETS], t)
+    if n.opt[FIFO]:
+        row = port * n.opt[OPT_VLS] + vl
+        s.more[row, FIRST] = s.packet[k, BEHIND]
+        s.more[row, LEAVING] = 1
+        push(s, t, word(port, NEXT_IN, vl))
+
+
+@inner
+def forward(n, s, out, vl, row, voq, now):
+    """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not faster than it comes in."""
+    k = take_first(n, s, out, vl, row, voq, now)
+    octets, came_in = s.packet[k, OCTETS], s.when[k, TAIL]
+    start = max(now, came_in - wire_ps(n, out, octets))
+    leaves_input(n, s, k, put_on_wire(n, s, out, row, k, start))
+    s.packet[k, NEXT] = 0
+    cross(n, s, out, vl, k, start)
+    return octets
+
+
+@inner
+def cross(n, s, out, vl, k, start):
+    """Packet ``k`` is on the cable of ``out``: at a switch its header matters, at an end port its last octet."""
+    peer = n.port[out, PEER]
+    s.packet[k, IN] = peer
+    s.packet[k, VL] = vl
+    if peer == out:  # port 0 of a switch sends into it
+        push(s, start, word(peer, ARRIVE, k))
+    elif n.port[peer, KIND] == END_PORT:
+        push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
+    else:
+        s.when[k, TAIL] += n.port[peer, LATENCY]
+        push(s, start + n.port[out, DELAY] + n.port[peer, LATENCY], word(peer, ARRIVE, k))

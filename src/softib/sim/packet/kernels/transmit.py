@@ -1,0 +1,132 @@
+# mypy: ignore-errors
+"""A port looks what it can send: VLs with data and credits, arbitration among them, one packet."""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.discards import await_deadline, overdue
+from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
+from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
+from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.switch import cross, draw_turn, first_voq, forward, leaves_input, take_first
+from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
+from softib.sim.packet.tables import (
+    ARMED,
+    CONTROL,
+    END_PORT,
+    FREE,
+    KIND,
+    NEXT,
+    OCTETS,
+    OPT_VLS,
+    Q_HEAD,
+    RANDOM,
+    READY,
+    RING,
+    TAIL,
+)  # fmt: skip
+
+
+@inner
+def clear_overdue(n, s, port, vl, row, now):
+    """Discard what is overdue at the head of port VL ``row`` of a switch; the VOQ whose turn it is then, -1 when it is empty."""
+    while s.vl[row, RING]:
+        voq = first_voq(s, row)
+        k = np.int64(s.voq[voq, Q_HEAD])
+        if not overdue(n, s, port, row, k, now):
+            return voq
+        take_first(n, s, port, vl, row, voq, now)
+        leaves_input(n, s, k, max(now, s.when[k, TAIL]))
+        free_packet(s, k)
+    return np.int64(-1)
+
+
+@inner
+def send_control(n, s, port, vl, row, now):
+    """Send the first of the port's own acknowledgements."""
+    k = s.more[row, CONTROL]
+    following = s.packet[k, NEXT]
+    s.more[row, CONTROL] = following
+    if following == 0 and s.vl[row, RING] == 0:
+        s.port[port, READY] &= ~(np.int64(1) << vl)
+    s.packet[k, NEXT] = 0
+    put_on_wire(n, s, port, row, k, now)
+    cross(n, s, port, vl, k, now)
+    return s.packet[k, OCTETS]
+
+
+@inner
+def next_octets(n, s, port, vl, row, now):
+    """Octets of the packet that VL ``vl`` of ``port`` would send, 0 for none."""
+    if n.port[port, KIND] == END_PORT:
+        if s.more[row, CONTROL]:
+            return s.packet[s.more[row, CONTROL], OCTETS]
+        return stream_octets(s, first_stream(s, row))
+    if n.opt[RANDOM]:
+        draw_turn(s, row)
+    voq = clear_overdue(n, s, port, vl, row, now)
+    if voq < 0:
+        return np.int64(0)
+    return s.packet[s.voq[voq, Q_HEAD], OCTETS]
+
+
+@inner
+def able_vls(n, s, port, now):
+    """Bits of the VLs that have a packet and the credits for it. The others look again when that changes."""
+    able, left = np.int64(0), s.port[port, READY]
+    vl = np.int64(0)
+    while left >> vl:
+        if left >> vl & 1:
+            row = port * n.opt[OPT_VLS] + vl
+            take_credits(s, row, now)
+            octets = next_octets(n, s, port, vl, row, now)
+            if octets:
+                if has_credit(s, row, octets):
+                    able |= np.int64(1) << vl
+                else:
+                    starve(s, port, row)
+                    if n.port[port, KIND] != END_PORT:
+                        await_deadline(n, s, port, row, np.int64(s.voq[first_voq(s, row), Q_HEAD]))
+        vl += 1
+    return able
+
+
+@inner
+def send_of(n, s, port, vl, now):
+    """Send a packet of ``vl``; returns its octets."""
+    row = port * n.opt[OPT_VLS] + vl
+    if n.port[port, KIND] == END_PORT:
+        if s.more[row, CONTROL]:
+            return send_control(n, s, port, vl, row, now)
+        return send_stream(n, s, port, vl, row, now)
+    return forward(n, s, port, vl, row, first_voq(s, row), now)
+
+
+@inner
+def look(n, s, port, now):
+    """Send what ``port`` can send now, and see to it that it looks again when it can send more."""
+    if s.port[port, READY] == 0:
+        return
+    if s.port[port, FREE] > now:
+        arm(s, port, s.port[port, FREE])
+        return
+    able = able_vls(n, s, port, now)
+    vl = np.int64(-1)
+    if able:
+        vl = np.int64(0) if n.opt[OPT_VLS] == 1 else arbitrate(n, s, port, able)
+    if vl >= 0:
+        octets = send_of(n, s, port, vl, now)
+        if n.opt[OPT_VLS] > 1:
+            account(n, s, port, octets)
+        if s.port[port, READY]:
+            arm(s, port, s.port[port, FREE])
+    elif s.port[port, READY]:
+        waits_from(s, port, now)
+
+
+@inner
+def looks(n, s, port, now):
+    """The event that :func:`~softib.sim.packet.kernels.links.arm` put: of several only the one that is due counts."""
+    if s.port[port, ARMED] == now + 1:
+        s.port[port, ARMED] = 0
+        look(n, s, port, now)

@@ -1,0 +1,179 @@
+"""A fabric as its manager programmed it, as the packet layer's tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
+from softib.iba.rates import MTU_BYTES, SPEEDS
+from softib.iba.smp import PortInfo, SwitchInfo
+from softib.sim.packet import tables as t
+from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
+from softib.sim.packet.options import PacketOptions
+from softib.sim.packet.profiles import PROFILES, DeviceProfile
+from softib.sim.static_network import port_gbps
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["aligned", "build_net", "main_profile", "usable_peer"]
+
+FOREVER = 31
+"""HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
+DATA_VLS = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.int64)
+"""Data VLs by OperationalVLs; a port that nobody configured limits nothing."""
+HEADROOM = 128
+"""Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
+NO_LIMIT = 255
+FS_PER_S = 10**15
+
+
+def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """Zeros whose first row begins a cache line (64 octets)."""
+    rows, columns = shape
+    size = np.dtype(dtype).itemsize
+    raw = np.zeros(rows * columns + 64 // size, dtype)
+    skip = -raw.ctypes.data % 64 // size
+    return raw[skip : skip + rows * columns].reshape(rows, columns)
+
+
+def usable_peer(fabric: Fabric) -> np.ndarray:
+    """Port at the other end of each link that carries data (int32[ports], -1: none): both ends are LinkUp, and ACTIVE where a
+    manager has made any port so."""
+    state, phys = fabric.port_state, PortInfo.port_phys_state.get(fabric.port_info)
+    up = phys == PhysState.LINK_UP
+    if (state == PortState.ACTIVE).any():
+        up = up & (state == PortState.ACTIVE)
+    peer = fabric.port_peer
+    return np.where((peer >= 0) & up & up[np.maximum(peer, 0)], peer, -1).astype(np.int32)
+
+
+def main_profile(fabric: Fabric) -> DeviceProfile:
+    """The profile of the generation that most adapters' links run at."""
+    from softib.fabric.power_up import active_speed_codes
+
+    on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
+    codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
+    codes = codes[codes > 0]
+    if not len(codes):
+        raise InputError("no adapter of the fabric has a link that is up; bring it up first")
+    return PROFILES[SPEEDS[int(np.bincount(codes).argmax()) - 1].name]
+
+
+def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    from softib.fabric.power_up import active_speed_codes
+
+    f, info = fabric, fabric.port_info
+    n = f.sizes.ports
+    node = f.port_node
+    on_switch, port0 = f.is_switch[node], f.port_num == 0
+    port0 = port0 & on_switch
+    peer = usable_peer(f)
+    codes = active_speed_codes(info, f.port_mlnx_speed)
+    gbps = port_gbps(f)
+    figure = {
+        name: np.array([changed.get(name, getattr(profile, name)), *(
+            changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
+        for name in ("vl_blocks", "switch_ns")
+    }  # fmt: skip
+    p, rare = aligned((n, t.P_COLUMNS), np.int32), np.zeros((n, t.RARE_COLUMNS), np.int64)
+    rows = np.arange(n)
+    p[:, t.PEER] = np.where(port0, rows, peer)
+    p[:, t.KIND] = np.where(on_switch & ~port0, t.SWITCH_PORT, np.where(port0 | (peer >= 0), t.END_PORT, t.NOTHING))
+    p[:, t.SWITCH] = f.switch_of_node[node]
+    p[:, t.NUM] = f.port_num
+    p[:, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
+    metres = (
+        np.where(f.port_cable >= 0, f.cable_length_m[np.maximum(f.port_cable, 0)], 0.0)
+        if f.sizes.cables
+        else np.zeros(n)
+    )
+    p[:, t.DELAY] = np.rint(np.nan_to_num(metres) * 5000).astype(np.int64)
+    p[:, t.LATENCY] = np.where(on_switch & ~port0, figure["switch_ns"] * 1000, 0)
+    ports = f.node_nports[node].astype(np.int64) + 1
+    p[:, t.PORTS] = ports
+    queues = np.where(on_switch, ports * vls, 0)
+    p[:, t.VOQ] = np.cumsum(queues) - queues
+    rare[:, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
+    p[:, t.VLS] = DATA_VLS[PortInfo.operational_vls.get(info) & 7]
+    external = on_switch & ~port0
+    p[:, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
+    p[:, t.LIFE] = FOREVER
+    if f.sizes.switches:
+        life = SwitchInfo.life_time_value.get(f.switch_info)
+        p[:, t.LIFE] = np.where(external, life[np.maximum(f.switch_of_node[node], 0)], FOREVER)
+    rare[:, t.STALL] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
+    limit = PortInfo.vl_high_limit.get(info).astype(np.int64)
+    rare[:, t.HIGH_LIMIT] = np.where(limit == NO_LIMIT, -1, limit * 4096)
+    mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
+    p[:, t.MTU] = mtus[PortInfo.neighbor_mtu.get(info)] + HEADROOM
+    weights = f.vl_arb[:, :, 1::2]
+    low = np.minimum(PortInfo.vl_arb_low_cap.get(info).astype(np.int64), 64)
+    high = np.minimum(PortInfo.vl_arb_high_cap.get(info).astype(np.int64), 64)
+    at = np.arange(64)
+    low_any = (weights[:, 0:2].reshape(n, 64) * (at < low[:, None])).any(axis=1)
+    high_any = (weights[:, 2:4].reshape(n, 64) * (at < high[:, None])).any(axis=1)
+    p[:, t.LOW_CAP], p[:, t.HIGH_CAP] = low * low_any, high * high_any
+    p[:, t.BASE] = f.node_base[node]
+    lane_symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
+    rare[:, t.TICK] = np.maximum(np.rint(lane_symbol_fs[codes] / 1000), 1).astype(np.int64)
+    return p, rare
+
+
+def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int]:
+    """(``Net.uniform``, V): VL by SL if all switch ports map alike, and how many VLs the SLs in use need."""
+    rows = fabric.sl2vl
+    uniform = np.zeros(17, np.int64)
+    if not len(rows):
+        return uniform, 1
+    vls = np.stack([rows[:1] >> 4, rows[:1] & 15], axis=2).reshape(16).astype(np.int64)
+    if (rows == rows[0]).all():
+        uniform[:16], uniform[16] = vls, 1
+        used = vls[sls]
+    else:
+        used = np.unique(
+            np.concatenate([np.unique(rows[:, sl >> 1] >> (0 if sl & 1 else 4) & 15) for sl in sls.tolist()])
+        )
+    used = used[used < 15]
+    return uniform, int(used.max(initial=0)) + 1
+
+
+def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[Any, DeviceProfile]:
+    """:data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters' profile.
+
+    Raises :class:`InputError` where no link is up.
+    """
+    base = main_profile(fabric)
+    changed = dict(options.profile)
+    profile = base.but(**changed)
+    uniform, vls = _sl2vl(fabric, np.unique(sls))
+    lids = int(fabric.lid.max(initial=0)) + (1 << int(fabric.lmc.max(initial=0)))
+    lft = fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
+    lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
+    port, rare = _ports(fabric, vls, profile, changed)
+    opt = _options(options, profile, vls)
+    congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
+    adaptive = adaptive_tables(fabric, options, opt)
+    net = t.Net(
+        port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
+        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive,
+    )  # fmt: skip
+    return net, profile
+
+
+def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.ndarray:
+    opt = np.zeros(t.OPTIONS, np.int64)
+    opt[t.OPT_VLS], opt[t.FIFO], opt[t.RANDOM] = vls, options.fifo, options.random_arbitration
+    opt[t.ACK_EVERY], opt[t.READS] = max(profile.ack_every, 1), max(profile.reads, 1)
+    half = profile.adapter_ns * 500
+    opt[t.POST], opt[t.RX] = half, half
+    opt[t.FETCH], opt[t.INLINE] = profile.fetch_ns * 1000, profile.inline_bytes
+    opt[t.DMA_FS] = opt[t.RX_FS] = round(8e6 / profile.pcie_gbps) if profile.pcie_gbps else 0
+    opt[t.MESSAGE_GAP], opt[t.ACK_TURN] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
+    opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
+    opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
+    opt[t.FCP] = 8
+    return opt

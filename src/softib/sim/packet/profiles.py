@@ -1,0 +1,76 @@
+"""Device profiles: what adapters and switches of each generation take and hold, beside their links.
+
+Latencies of switches and pairs of adapters are those of :mod:`softib.iba.link_speeds`, which ``--pace`` uses too. Figures here are
+fitted to published measurements where ``docs/simulate.md`` says so, else of the trade; each can be overridden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from softib.errors import InputError, UnknownName
+from softib.iba.rates import SPEED_BY_NAME, speed_named
+
+__all__ = ["PROFILES", "DeviceProfile", "profile_of"]
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """One generation of devices.
+
+    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA 7.9.4); ``pcie_gbps``: what the adapter
+    fetches from and writes to memory; ``inline_bytes``: payload that travels with the posted request; ``fetch_ns``: until other payload
+    begins to come; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
+    acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
+    ``ack_every``: packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a queue pair
+    (max_rd_atomic). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
+    memory, are those of :class:`~softib.iba.link_speeds.LinkSpeed`.
+    """
+
+    name: str
+    vl_blocks: int
+    pcie_gbps: float
+    fetch_ns: int
+    message_gap_ns: float
+    switch_ns: int = 0
+    adapter_ns: int = 0
+    inline_bytes: int = 128
+    ack_ns: int = 50
+    cqe_ns: int = 100
+    gap_bytes: int = 0
+    ack_every: int = 32
+    reads: int = 16
+
+    def but(self, **changes: Any) -> DeviceProfile:
+        """The profile with other figures. Raises :class:`UnknownName` for a name that it has not and :class:`InputError` for a
+        value that is no positive number."""
+        for key, value in changes.items():
+            if key not in self.__dataclass_fields__ or key == "name":
+                raise UnknownName("figure of a device profile", key, set(self.__dataclass_fields__) - {"name"})
+            if not value >= 0:
+                raise InputError(f"{key} {value} of a device profile is not possible; it is a number from 0 on")
+        return replace(self, **changes)
+
+
+PROFILES = {
+    p.name: replace(p, switch_ns=SPEED_BY_NAME[p.name].switch_ns, adapter_ns=SPEED_BY_NAME[p.name].adapter_ns)
+    for p in (
+        DeviceProfile("SDR", 256, 16.0, 500, 400.0),
+        DeviceProfile("DDR", 256, 25.5, 500, 250.0),
+        DeviceProfile("QDR", 256, 31.0, 500, 183.0),
+        DeviceProfile("FDR10", 256, 52.0, 450, 150.0),
+        DeviceProfile("FDR", 256, 54.5, 450, 30.0),
+        DeviceProfile("EDR", 512, 104.0, 280, 7.0),
+        DeviceProfile("HDR", 768, 210.0, 400, 5.0),
+        DeviceProfile("NDR", 1024, 440.0, 400, 3.3),
+        DeviceProfile("XDR", 2048, 880.0, 400, 3.3),
+        DeviceProfile("GDR", 2048, 1760.0, 400, 3.3),
+    )
+}
+"""By generation. Message rates: 5.47 M/s measured on QDR ConnectX, 150 M/s (EDR), 200 M/s (HDR, NDR) as vendors state for one port."""
+
+
+def profile_of(name: str) -> DeviceProfile:
+    """The profile of a generation; raises :class:`UnknownName`."""
+    return PROFILES[speed_named(name).name]

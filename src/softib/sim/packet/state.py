@@ -1,0 +1,212 @@
+"""The packet layer's state: queue pairs and messages as rows, and pools that grow when they are short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError, LimitError
+from softib.iba.cc import CACongestionSetting
+from softib.iba.rates import MTU_BYTES
+from softib.iba.smp import PortInfo
+from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.packet import tables as t
+from softib.sim.packet.network import aligned
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["build_state", "grow"]
+
+POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
+         t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
+"""Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
+FIRST_ROWS, ROWS_A_SENDER = 1024, 8
+"""Rows of each pool before it grows."""
+MOST_ROWS = 1 << 28
+"""An event's payload has 28 bits."""
+
+
+def _queue_pairs(
+    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, link_fs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(``State.qp``, ``State.order``, row of the queue pair of each message)"""
+    order = np.argsort(m.qp, kind="stable").astype(np.int64)
+    names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
+    begins = np.searchsorted(m.qp[order], names)
+    q = np.zeros((max(len(names), 1), t.QP_COLUMNS), np.int64)
+    n = len(names)
+    src, dst = ends[m.src[first]].astype(np.int64), ends[m.dst[first]].astype(np.int64)
+    lid = fabric.lid.astype(np.int64)
+    q[:n, t.SRC], q[:n, t.DST] = src, dst
+    q[:n, t.BACK_LID] = lid[src]
+    q[:n, t.SL] = sl[first]
+    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = _own_vl(fabric, src, sl[first]), _own_vl(fabric, dst, sl[first])
+    mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
+    mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
+    q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
+    q[:n, t.SERVICE] = m.transport[first]
+    q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
+    for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
+        q[:n, column] = begins
+    rate = m.rate_gbps[first]
+    own = np.divide(8e6, link_fs[src], out=np.zeros(n), where=link_fs[src] > 0)
+    limited = (rate > 0) & (rate < own)
+    q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * own / np.where(limited, rate, 1)), 0)
+    q[:n, t.WAKE] = -1
+    return q, order, row.astype(np.int64)
+
+
+def _own_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
+    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the identity."""
+    rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
+    octet = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
+    vl = np.where(sl & 1, octet & 15, octet >> 4)
+    return np.where(fabric.port_num[ports] == 0, 0, vl)
+
+
+def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, row: np.ndarray) -> np.ndarray:
+    n = len(m)
+    out = np.zeros((max(n, 1), t.M_COLUMNS), np.int64)
+    payload = q[row, t.PAYLOAD]
+    packets = -(-m.size // payload)
+    packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
+    too_long = (m.transport == Transport.UD) & (packets > 1)
+    if too_long.any():
+        i = int(np.argmax(too_long))
+        raise InputError(
+            f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
+        )
+    asks = (m.opcode >= Opcode.READ) & (m.transport != Transport.RC)
+    if asks.any():
+        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
+    out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    sent = np.cumsum(packets[order]) - packets[order]
+    of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
+    psn = np.empty(n, np.int64)
+    psn[order] = sent - of_first
+    out[:n, t.M_PSN] = psn
+    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
+    out[:n, t.M_LID] = lids[m.dst] + m.path_bits
+    out[:n, t.M_NEEDS] = np.diff(m.first)
+    for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
+        out[:, column] = -1
+    return out
+
+
+def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(offsets, messages that wait for the arrival of each, offsets, for its completion)"""
+    n = len(m)
+    owner = np.repeat(np.arange(n), np.diff(m.first))
+    own = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
+    made: list[np.ndarray] = []
+    for chosen in (~own, own):
+        needed, who = m.needs[chosen], owner[chosen]
+        by = np.argsort(needed, kind="stable")
+        made += [np.searchsorted(needed[by], np.arange(n + 1)).astype(np.int64), who[by].astype(np.int64)]
+    return made[0], made[1], made[2], made[3]
+
+
+def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a port together (CACongestionSetting.
+    PortControl bit 0)."""
+    if not controlled:
+        return np.zeros((1, 1), np.int64), np.zeros((1, 3), np.int64)
+    port = np.stack([q[:, t.SRC], q[:, t.DST]], axis=1).ravel()
+    sl = np.repeat(q[:, t.SL], 2)
+    together = (CACongestionSetting.port_control.get(fabric.cc_ca_setting[port]) & 1).astype(bool)
+    alone = np.arange(len(port)) + 16 * fabric.sizes.ports
+    _, row = np.unique(np.where(together, port * 16 + sl, alone), return_inverse=True)
+    return row.reshape(-1, 1).astype(np.int64), np.zeros((int(row.max()) + 1, 3), np.int64)
+
+
+def _pool(rows: int, columns: int, dtype: Any, link: int) -> np.ndarray:
+    """A pool whose rows 1 … are all on the free list."""
+    pool = aligned((rows, columns), dtype)
+    pool[1:-1, link] = np.arange(2, rows)
+    return pool
+
+
+def _width(ports: int, fastest_fs: int) -> int:
+    """Bucket width as a power of two of ps: a bucket holds some hundred events of a busy network."""
+    packet_ps = max(4200 * fastest_fs // 1000, 1)
+    width = max(128 * packet_ps // max(ports, 1), 64)
+    return min(max(int(width).bit_length(), 6), 24)
+
+
+def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, seed: int) -> Any:
+    """:data:`~softib.sim.packet.tables.State` before the first event.
+
+    Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
+    """
+    if len(m) >= MOST_ROWS:
+        raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
+    q, order, row = _queue_pairs(fabric, ends, m, sl, net.port[:, t.FS])
+    message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
+    arrival, after_arrival, completion, after_completion = _waiting(m)
+    ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
+    if int(max(q[:, t.OUT_VL].max(), q[:, t.BACK_VL].max())) >= vls:
+        raise InputError(
+            "an adapter maps an SL in use to VL 15 or to one that its link has not; program SL2VL, or use another SL"
+        )
+    vl = aligned((ports * vls, t.V_COLUMNS), np.int64)
+    peer = np.maximum(net.port[:, t.PEER], 0)
+    vl[:, t.FCCL] = np.repeat(np.where(net.port[:, t.PEER] >= 0, net.rare[peer, t.BLOCKS], 0), vls)
+    flow, throttle = _flows(fabric, q, bool(net.opt[t.CC]))
+    reg = np.zeros(t.REGISTERS, np.int64)
+    links = int((net.port[:, t.PEER] >= 0).sum())
+    fs = net.port[:, t.FS]
+    reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min(initial=1000)))
+    reg[t.LEFT] = len(m)
+    start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
+    pools = {}
+    for name, (columns, dtype, link, head, spare) in POOLS.items():
+        rows = start_rows + (len(m) if name == "event" else 0)
+        pools[name] = _pool(rows, columns, dtype, link)
+        reg[head], reg[spare] = 1, rows - 1
+    heap_rows = len(pools["event"]) + 256
+    voqs = (
+        int((net.port[:, t.VOQ] + np.where(net.port[:, t.KIND] == t.SWITCH_PORT, net.port[:, t.PORTS] * vls, 0)).max())
+        + 1
+    )
+    return t.State(
+        reg=reg, port=aligned((ports, t.S_COLUMNS), np.int64), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
+        more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
+        **pools, when=pools["packet"].view(np.int64), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
+        after_completion=after_completion, count=aligned((ports, t.C_COLUMNS), np.int64),
+        bucket=np.zeros(t.BUCKETS, np.int64), used=np.zeros(t.BUCKETS // 64, np.uint64), heap=np.zeros((heap_rows, 2), np.int64),
+        far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
+        bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
+        place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
+        rng=np.array([seed], np.uint64),
+    )  # fmt: skip
+
+
+def grow(s: Any) -> Any:
+    """The state with twice the room in each pool that is short. Raises :class:`LimitError` beyond what event numbers can tell apart."""
+    changed: dict[str, np.ndarray] = {}
+    for name, (columns, dtype, link, head, spare) in POOLS.items():
+        pool = getattr(s, name)
+        if s.reg[spare] >= max(len(pool) // 4, 2 * t.MARGIN):
+            continue
+        rows = 2 * len(pool)
+        if rows > MOST_ROWS:
+            raise LimitError(f"{rows:,} rows of {name}s are too many for one run")
+        more = aligned((rows, columns), dtype)
+        more[: len(pool)] = pool
+        more[len(pool) : -1, link] = np.arange(len(pool) + 1, rows)
+        more[-1, link] = s.reg[head]
+        s.reg[head] = len(pool)
+        s.reg[spare] += rows - len(pool)
+        changed[name] = more
+        if name == "packet":
+            changed["when"] = more.view(np.int64)
+    events = len(changed.get("event", s.event))
+    for name, count in (("heap", t.HEAP_N), ("far", t.FAR_N), ("timer", t.TIMER_N)):
+        old = getattr(s, name)
+        need = max(events + 256 if name != "timer" else 0, 2 * len(old) if s.reg[count] > len(old) // 2 else 0)
+        if need > len(old):
+            changed[name] = np.zeros((need, 2), np.int64)
+            changed[name][: len(old)] = old
+    return s._replace(**changed)

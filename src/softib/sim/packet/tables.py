@@ -1,0 +1,163 @@
+"""The packet layer's tables: what each column of its arrays means. Kernels take two tables, :data:`Net` (what does not change
+while packets move) and :data:`State`.
+
+Times are int64 picoseconds, sizes octets, lengths of time an octet femtoseconds. A *port* is a row of the fabric's port arrays;
+a *port VL* is row ``port * V + vl`` with ``V`` data VLs in use; a *virtual output queue* (VOQ) holds what came in by one port for
+one output port and VL. Rows of packets, credits and events are taken from free lists; row 0 is nobody, so that zeroed memory is
+empty and pages of what never moves are never touched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softib.jit import table
+
+Net: Any = table(
+    "Net",
+    ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing"],
+)  # fmt: skip
+"""``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
+int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
+(``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control: ``marking`` int64[ports, 4] of switch ports, ``throttling``
+int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each without it). Adaptive routing: ``ar_lft``, ``ar_group`` as in
+the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps."""
+
+State: Any = table(
+    "State",
+    ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
+     "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
+     "place", "rng"],
+)  # fmt: skip
+"""``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
+int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
+``packet`` int32 and ``when`` int64 (the same rows, seen as longer numbers), ``credit``, ``event`` int64 pools; ``qp`` int64[QPs, QP columns]; ``order`` int64: messages by QP; ``message`` int64; ``arrival``,
+``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
+``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
+int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
+came out of order; ``rng`` uint64[1]."""
+
+# -- Net.port --
+(PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
+    range(17)
+)
+"""Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its node
+takes until a packet from here can leave; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
+codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
+# -- Net.rare --
+BLOCKS, STALL, HIGH_LIMIT, TICK, RARE_COLUMNS = range(5)
+"""64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
+PortXmitWait."""
+NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
+"""Kinds of port. Port 0 of a switch is an end port behind the switch."""
+
+# -- Net.opt --
+(OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_TURN, CQE, GAP, TIMEOUT, RETRIES,
+ READS, FCP, AR, PLACEMENT, CC, OPTIONS) = range(22)  # fmt: skip
+"""V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
+posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
+last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
+a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
+out-of-order placement; congestion control on."""
+
+# -- State.reg --
+(NOW, WIDTH, CURRENT, HEAP_N, FAR_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
+ SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, SCRATCH, REGISTERS) = range(21)  # fmt: skip
+"""Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
+how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
+that happened; nothing."""
+
+# -- State.port --
+FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
+"""When the link is free; time + 1 of the event that looks at it again (0: none); time + 1 since when it has data and sends none; bits of
+VLs with data; octets of flow control packets to be sent; when the end port's memory, its fetching and its next request are free."""
+
+# -- State.arb --
+HIGH_AT, HIGH_LEFT, LOW_AT, LOW_LEFT, HIGH_SENT, CHOSEN, ARB_COLUMNS = 0, 1, 2, 3, 4, 5, 8
+"""Places and what is left of the arbitration tables; octets of high priority since the last low one; was it the high table that
+chose."""
+
+# -- State.vl --
+RING, FCTBS, FCCL, CREDITS, LAST_CREDIT, WAITS, HEAD_SINCE, QUEUED, V_COLUMNS = range(9)
+"""Who sends next goes round: the last of the ring (VOQ or stream + 1); credit arithmetic of IBA 7.9.4, modulo 4096; credits on the
+way, first and last; bits STARVED (somebody waits for a credit) and IS_STALLED; since when this packet is at the head; blocks queued."""
+STARVED, IS_STALLED = 1, 2
+# -- State.more --
+(STALLS, STALLED, CONTROL, LAST_CONTROL, FIRST, LAST_IN, MARK, LEAVING, MORE_COLUMNS) = range(9)  # fmt: skip
+"""HOQ drops in a row; time until when the VL is stalled; own acknowledgements, first and last; in FIFO mode the input's queue,
+first and last; packets since a mark; in FIFO mode: one is leaving."""
+
+# -- State.voq --
+Q_HEAD, Q_TAIL, Q_NEXT, Q_COLUMNS = range(4)
+
+# -- State.packet --
+NEXT, QP, PSN, OCTETS, DLID, LEVEL, VL, IN, WHAT, FLAGS, OUT, BEHIND, PK_COLUMNS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    16,
+)
+"""Next in its queue; QP (stream); sequence number, not wrapped; octets on the wire; destination; SL; VL; port that it came in by; what
+it is; flags; in FIFO mode output port * 16 + VL, and the next of its input."""
+TAIL, ENTERED = 6, 7
+"""Of ``State.when``, which is the last 16 octets of a packet's row: when its last octet is there; when it entered the switch."""
+DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE = range(6)
+LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER = 1, 2, 4, 8
+
+# -- State.credit --
+C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
+
+# -- State.qp --
+(SRC, DST, BACK_LID, SL, OUT_VL, BACK_VL, PAYLOAD, SERVICE, FIRST_MESSAGE, END_MESSAGE, CURRENT_MESSAGE, NEXT_PSN,
+ DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
+ RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, QP_COLUMNS) = range(34)  # fmt: skip
+
+# -- State.message --
+(M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
+ M_LID, M_COLUMNS) = range(15)  # fmt: skip
+"""``M_POSTED``: when the adapter may begin, + 1 (0: not posted yet); ``M_NEEDS``: messages that it waits for; ``M_AFTER``: the last of
+them; times are -1 where they did not happen; ``M_LID``: the destination."""
+
+# -- State.count --
+(XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
+ LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
+C_COLUMNS = 16
+
+# -- congestion control and adaptive routing --
+MARK_THRESHOLD, MARK_PACKET, MARK_RATE, MARK_VICTIM = range(4)
+"""Blocks queued from which a switch port marks (0: never); octets of the smallest packet that it marks; packets that it leaves between two
+marks; does it mark without credits?"""
+CC_TIMER, CC_INCREASE, CC_LIMIT, CC_MIN = range(4)
+"""ps until the CCTI falls; what a BECN adds; the largest and the smallest CCTI."""
+F_ROW = 0
+"""Of a stream: its row of ``throttle`` (its own, or that of its port's SL)."""
+F_CCTI, F_DELAY, F_TIMED = range(3)
+"""CCTI; how long a packet's end is followed by nothing, in thousandths of the packet's time; does a timer run?"""
+AGEING = 0
+BOUND_FLOW, BOUND_PS, BOUND_SLOTS = 0, 1, 256
+"""(stream + 1) << 8 | portnum; when it last sent; flows that a switch remembers."""
+WINDOW_PACKETS = 1024
+"""Packets ahead of the expected one that a receiver places out of order."""
+
+# -- events --
+ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER = range(9)
+"""A packet's header is through a switch; a port looks what to send; a packet is whole at an end port; a message may be posted; a stream
+may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer."""
+BUCKETS = 1 << 15
+BLOCK = 64
+WRAP, WINDOW = 4095, 2048
+"""FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""
+DONE, MORE, STUCK, GROW, LATE = range(5)
+"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over."""
+MARGIN = 64
+"""Rows that one event may take of each pool."""

@@ -1,0 +1,167 @@
+# mypy: ignore-errors
+"""Kernels that follow messages through the tables of a fabric: LFT by DLID, SL2VL at each output, link by link.
+
+A **channel** is one VL of one egress port. A path is the list of its channels; port 0 of a switch has no link, so a path that
+begins or ends there has one channel less.
+"""
+
+from softib.jit import kernel, table
+
+Tables = table("Tables", "peer switch base num lft sl2vl sl2vl_base vls delay_ps mtu")
+"""A fabric's columns by port: ``peer`` (-1: no usable link), ``switch`` (row of ``lft``, -1: a CA), ``base`` and ``num`` (as in
+:mod:`softib.fabric.columns`), ``sl2vl_base``, ``vls`` (data VLs), ``delay_ps`` (switch and cable, int64), ``mtu`` octets."""
+
+Sends = table("Sends", "port to dlid sl")
+"""What is sent, by row: port rows of both ends, DLID, SL."""
+
+Paths = table("Paths", "first channel of_port port delay_ps mtu")
+"""What :func:`lay_paths` writes: ``channel[first[i]:first[i + 1]]`` of row i, ``of_port`` int32[16 × ports] (channel of a port and
+VL, -1 = none yet), ``port`` int64 (16 × port + VL) by channel, ``delay_ps`` and ``mtu`` by row."""
+
+NO_ROUTE, NO_LINK, NO_VL, LOOP, WRONG = -1, -2, -3, -4, -5
+"""Why there is no path: an LFT entry that leads nowhere, a port without a link, an SL that the port maps to no VL, tables that
+run in a circle, packets delivered to another port."""
+
+
+@kernel
+def vl_of(t, row, sl):
+    """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs an octet, the even one in the high bits)."""
+    pair = t.sl2vl[row, sl >> 1]
+    return (pair >> 4) if sl & 1 == 0 else (pair & 15)
+
+
+@kernel
+def follow(t, source, target, dlid, sl, path, info):
+    """Channels (16 × egress port + VL) from port ``source`` to port ``target`` in ``path``; their number, or why there are none.
+
+    ``info[0]`` is the sum of delays, ``info[1]`` the smallest MTU of the links.
+    """
+    n, at, into = 0, source, 0
+    info[0], info[1] = 0, 4096
+    if t.switch[source] < 0:
+        vl = vl_of(t, t.sl2vl_base[source], sl)
+        if t.peer[source] < 0:
+            return NO_LINK
+        if vl >= t.vls[source]:
+            return NO_VL
+        path[0] = 16 * source + vl
+        info[0] = t.delay_ps[source]
+        info[1] = t.mtu[source]
+        n = 1
+        at = t.peer[source]
+        into = t.num[at]
+    while n < len(path):
+        s = t.switch[at]
+        if s < 0:
+            return n if at == target else WRONG
+        if dlid >= t.lft.shape[1] or t.lft[s, dlid] == 255:
+            return NO_ROUTE
+        number = t.lft[s, dlid]
+        if number == 0:
+            return n if t.base[at] == target else WRONG
+        egress = t.base[at] + number
+        if egress >= len(t.base) or t.base[egress] != t.base[at] or t.peer[egress] < 0:
+            return NO_LINK
+        vl = vl_of(t, t.sl2vl_base[egress] + into, sl)
+        if vl >= t.vls[egress]:
+            return NO_VL
+        path[n] = 16 * egress + vl
+        info[0] += t.delay_ps[egress]
+        info[1] = min(info[1], t.mtu[egress])
+        n += 1
+        at = t.peer[egress]
+        into = t.num[at]
+    return LOOP
+
+
+@kernel
+def lay_paths(t, sends, begin, paths, path, info, why):
+    """Paths of all rows from ``begin`` on; returns the row that ``paths.channel`` had no room for (the number of rows: none).
+
+    ``why[i]`` is 0, or why row i has no path (then it has no channel). ``info[2]`` counts channels.
+    """
+    channel, of_port, first = paths.channel, paths.of_port, paths.first
+    for i in range(begin, len(sends.port)):
+        at = first[i]
+        n = 0
+        if (
+            i > 0
+            and sends.port[i] == sends.port[i - 1]
+            and sends.to[i] == sends.to[i - 1]
+            and (sends.dlid[i] == sends.dlid[i - 1] and sends.sl[i] == sends.sl[i - 1])
+        ):
+            before = first[i - 1]
+            n = at - before
+            if at + n > len(channel):
+                return i
+            for j in range(n):
+                channel[at + j] = channel[before + j]
+            paths.delay_ps[i] = paths.delay_ps[i - 1]
+            paths.mtu[i] = paths.mtu[i - 1]
+            why[i] = why[i - 1]
+        elif sends.port[i] == sends.to[i]:
+            paths.delay_ps[i] = 0
+            paths.mtu[i] = t.mtu[sends.port[i]]
+        else:
+            n = follow(t, sends.port[i], sends.to[i], sends.dlid[i], sends.sl[i], path, info)
+            if n < 0:
+                why[i] = n
+                n = 0
+            if at + n > len(channel):
+                return i
+            for j in range(n):
+                c = of_port[path[j]]
+                if c < 0:
+                    c = info[2]
+                    of_port[path[j]] = c
+                    paths.port[c] = path[j]
+                    info[2] += 1
+                channel[at + j] = c
+            paths.delay_ps[i] = info[0]
+            paths.mtu[i] = info[1]
+        first[i + 1] = at + n
+    return len(sends.port)
+
+
+@kernel
+def follow_back(t, sends, small, path, info, delay_ps, why, counted):
+    """Delay of each row's path and why there is none: what an acknowledgement takes back. Each counts (``counted``, as in :func:`count`) one
+    packet of ``small[i]`` 4-octet units; 0: row i is not acknowledged, and not followed."""
+    n = 0
+    for i in range(len(sends.port)):
+        if small[i] == 0 or sends.port[i] == sends.to[i]:
+            n = 0
+            continue
+        if (
+            n > 0
+            and sends.port[i] == sends.port[i - 1]
+            and sends.to[i] == sends.to[i - 1]
+            and (sends.dlid[i] == sends.dlid[i - 1] and sends.sl[i] == sends.sl[i - 1])
+        ):
+            delay_ps[i] = delay_ps[i - 1]
+        else:
+            n = follow(t, sends.port[i], sends.to[i], sends.dlid[i], sends.sl[i], path, info)
+            delay_ps[i] = info[0]
+        if n < 0:
+            why[i] = n
+        for j in range(n):
+            egress = path[j] >> 4
+            ingress = t.peer[egress]
+            counted[egress, 0] += small[i]
+            counted[ingress, 1] += small[i]
+            counted[egress, 2] += 1
+            counted[ingress, 3] += 1
+
+
+@kernel
+def count(t, paths, packets, dwords, counted):
+    """Add ``packets[i]`` and ``dwords[i]`` of row i to every port of its path: ``counted`` int64[ports, 4] is data out, data in,
+    packets out, packets in."""
+    for i in range(len(packets)):
+        for e in range(paths.first[i], paths.first[i + 1]):
+            egress = paths.port[paths.channel[e]] >> 4
+            ingress = t.peer[egress]
+            counted[egress, 0] += dwords[i]
+            counted[ingress, 1] += dwords[i]
+            counted[egress, 2] += packets[i]
+            counted[ingress, 3] += packets[i]

@@ -1,0 +1,237 @@
+"""Where messages go: the fabric's own tables, followed hop by hop, as columns for the static and the fluid layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.iba.link_speeds import SPEEDS
+from softib.iba.rates import MTU_BYTES
+from softib.sim.ends import end_ports
+from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
+from softib.sim.static_network import port_gbps
+from softib.sim.timing import Timing, profile_of, timing_of
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+    from softib.sim.packet.profiles import DeviceProfile
+
+__all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
+
+PS_PER_M = 5_000
+"""Light in a cable: 5 ns a metre."""
+VLS_BY_CODE = np.array([1, 1, 2, 4, 8, 15, 15, 15], np.int64)
+"""Data VLs by OperationalVLs (IBA 14.2.5.6)."""
+MAX_HOPS = 64
+"""Links of a path, beyond which tables run in a circle (the hop limit of IBA 14.2.1.2, and more than any fabric has)."""
+HEADERS = 8 + 12 + 4
+"""LRH, BTH, ICRC: what the counters of data count of each packet (IBA 16.1.3.5). The VCRC (2 octets) is on the wire alone."""
+VCRC, RETH, DETH, AETH, ATOMIC = 2, 16, 8, 4, 28
+"""Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in each of UD, AETH in the first and the
+last packet of a READ's response and in acknowledgements, AtomicETH in an ATOMIC."""
+ACK_DWORDS = (HEADERS + np.array([AETH, AETH, RETH, AETH + 8])) // 4
+"""4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request, an ATOMIC's response."""
+WHY = {
+    0: "", -1: "a forwarding table has no route", -2: "the tables lead to a port without a link",
+    -3: "its SL is mapped to no VL", -4: "the tables run in a circle", -5: "the tables lead to another port",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Paths of messages: ``channel[first[i]:first[i + 1]]``; ``port`` int64 (16 × egress port + VL) by channel.
+
+    ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu`` octets; ``why``:
+    0, or a key of :data:`WHY`: no path, and no channel. ``answers`` int64[ports, 4]: what acknowledgements and READs' requests add to data out and in,
+    packets out and in. READs go from the destination to the source: ``delay_ps`` is the response's.
+    """
+
+    first: np.ndarray
+    channel: np.ndarray
+    port: np.ndarray
+    delay_ps: np.ndarray
+    back_ps: np.ndarray
+    mtu: np.ndarray
+    why: np.ndarray
+    answers: np.ndarray
+
+    @property
+    def channels(self) -> int:
+        """How many channels some path has."""
+        return len(self.port)
+
+
+class Plane:
+    """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and delays.
+
+    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.sim.ends.end_ports`: the SLs of a manager's path records (None: 0).
+    Making one is the expensive part of a short run; a layer takes it in the fabric's place.
+    """
+
+    def __init__(self, fabric: Fabric, path_sl: np.ndarray | None = None):
+        self.fabric, self.path_sl = fabric, path_sl
+        self.ends = end_ports(fabric)
+        self._last: tuple[Messages, Laid] | None = None
+
+    @cached_property
+    def gbps(self) -> np.ndarray:
+        """Data rate of each port's link (float64[ports]); where a file records none, that of the slowest link known."""
+        known = port_gbps(self.fabric)
+        linked = self.fabric.linked
+        if not known.any() and linked.any():
+            raise InputError("no link of this fabric has a known speed: traffic on it takes no known time")
+        return np.where(linked & (known == 0), known[known > 0].min(initial=np.inf), known)
+
+    @cached_property
+    def table(self) -> Any:
+        """The columns that :mod:`softib.sim.path_kernels` read."""
+        from softib.iba.constants import LFT_NO_ROUTE, PhysState
+        from softib.iba.smp import PortInfo, SwitchInfo
+        from softib.sim.path_kernels import Tables
+
+        f = self.fabric
+        up = PortInfo.port_phys_state.get(f.port_info) == PhysState.LINK_UP
+        peer = np.where((f.port_peer >= 0) & up & up[np.maximum(f.port_peer, 0)], f.port_peer, -1)
+        last = int((f.lid[self.ends].astype(np.int64) + (1 << f.lmc[self.ends].astype(np.int64))).max(initial=1))
+        lft = f.lft[:, :last].copy() if len(f.lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
+        top = SwitchInfo.linear_fdb_top.get(f.switch_info)
+        if len(f.lft):
+            lft[np.arange(last) > top[:, None]] = LFT_NO_ROUTE
+        mtu = np.zeros(16, np.int64)
+        mtu[list(MTU_BYTES)] = list(MTU_BYTES.values())
+        octets = mtu[PortInfo.neighbor_mtu.get(f.port_info) & 15]
+        return Tables(
+            peer=peer.astype(np.int32), switch=f.switch_of_node[f.port_node].astype(np.int32),
+            base=f.node_base[f.port_node].astype(np.int32), num=f.port_num.astype(np.int64), lft=lft,
+            sl2vl=np.ascontiguousarray(f.sl2vl), sl2vl_base=f.sl2vl_base.astype(np.int64),
+            vls=VLS_BY_CODE[PortInfo.operational_vls.get(f.port_info) & 7], delay_ps=self.hop_ps,
+            mtu=np.where(octets > 0, octets, 4096),
+        )  # fmt: skip
+
+    @cached_property
+    def _speed(self) -> np.ndarray:
+        from softib.fabric.power_up import active_speed_codes
+
+        return np.asarray(active_speed_codes(self.fabric.port_info, self.fabric.port_mlnx_speed), np.int64)
+
+    @cached_property
+    def hop_ps(self) -> np.ndarray:
+        """Delay of the link that leaves each port, and of the switch that sends on it (int64[ports])."""
+        f = self.fabric
+        switch_ps = np.array([170, *(s.switch_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
+        metres = np.zeros(len(f.port_cable))
+        known = f.port_cable >= 0
+        metres[known] = np.nan_to_num(f.cable_length_m[f.port_cable[known]])
+        of_switch = f.switch_of_node[f.port_node] >= 0
+        return (np.where(of_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
+
+    @cached_property
+    def profile(self) -> DeviceProfile:
+        """Figures of the adapters."""
+        return profile_of(self.fabric)
+
+    def timing(self, m: Messages, laid: Laid) -> Timing:
+        """What messages take beside their octets."""
+        into = self.ends[np.where(m.opcode == Opcode.READ, m.src, m.dst)]
+        return timing_of(self.profile, m, laid, self.gbps[into])
+
+    def sl_of(self, m: Messages) -> np.ndarray:
+        """SL of each message (int64), the path record's where it states none."""
+        if self.path_sl is None:
+            return np.maximum(m.sl, 0).astype(np.int64)
+        given = self.path_sl[m.src, m.dst].astype(np.int64)
+        return np.where(m.sl == PATH_SL, given & 15, m.sl)
+
+    def sends(self, m: Messages, back: bool = False) -> Any:
+        """Rows as :data:`~softib.sim.path_kernels.Sends` of what carries the payload: a READ's from its destination. ``back``: of what
+        goes against it. Path bits beyond a port's LMC wrap."""
+        from softib.sim.path_kernels import Sends
+
+        turned = (m.opcode == Opcode.READ) ^ back
+        source, target = (m.dst, m.src) if turned.all() else (m.src, m.dst)
+        if turned.any() and not turned.all():
+            source, target = np.where(turned, m.dst, m.src), np.where(turned, m.src, m.dst)
+        port, lid, mask = self.end_columns
+        dlid = lid[target] + (m.path_bits & mask[target]) if m.path_bits.any() else lid[target]
+        return Sends(port[source], port[target], dlid, self.sl_of(m))
+
+    @cached_property
+    def end_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Port row, base LID and mask of the path bits of each end port (int64)."""
+        f, ends = self.fabric, self.ends.astype(np.int64)
+        return ends, f.lid[ends].astype(np.int64), (1 << f.lmc[ends].astype(np.int64)) - 1
+
+    def lay(self, m: Messages) -> Laid:
+        """Paths of ``m``, which passed :meth:`~softib.sim.messages.Messages.check`; of the same messages once."""
+        if self._last is None or self._last[0] is not m:
+            self._last = m, self._lay(m)
+        return self._last[1]
+
+    def _lay(self, m: Messages) -> Laid:
+        from softib.sim.path_kernels import Paths, follow_back, lay_paths
+
+        n, sends = len(m), self.sends(m)
+        why, info = np.zeros(n, np.int64), np.zeros(3, np.int64)
+        room = 8 * n + MAX_HOPS
+        of_port = np.full(16 * self.fabric.sizes.ports, -1, np.int32)
+        port = np.zeros(min(room * 4, len(of_port)) + 1, np.int64)
+        channel = np.empty(room, np.int32)
+        first, delay, mtu = np.zeros(n + 1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        path = np.empty(MAX_HOPS, np.int64)
+        at = 0
+        while True:
+            paths = Paths(first, channel, of_port, port, delay, mtu)
+            at = lay_paths(self.table, sends, at, paths, path, info, why)
+            if at == n:
+                break
+            channel = np.concatenate([channel, np.empty(len(channel), np.int32)])
+        used, back = int(info[2]), np.zeros(n, np.int64)
+        counted = np.zeros((self.fabric.sizes.ports, 4), np.int64)
+        small = np.where(m.transport == Transport.RC, ACK_DWORDS[m.opcode], 0)
+        follow_back(self.table, self.sends(m, back=True), small, path, info, back, why, counted)
+        return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, mtu, why, counted)
+
+    def count(self, m: Messages, laid: Laid, arrived: np.ndarray) -> np.ndarray:
+        """Counters (:data:`softib.fabric.columns.COUNTERS`) by port of what ``arrived`` (bool by message) put on each link:
+        payload, a READ's requests, and one acknowledgement for each other message of RC."""
+        from softib.fabric.columns import COUNTERS
+        from softib.sim.path_kernels import Paths, count, follow_back
+
+        n, path, info = len(m), np.empty(MAX_HOPS, np.int64), np.zeros(3, np.int64)
+        packets = packets_of(m, laid.mtu)
+        dwords = dwords_of(m, packets)
+        counted = laid.answers.copy()
+        if not arrived.all():
+            counted, packets, dwords = np.zeros_like(counted), packets * arrived, dwords * arrived
+            small = np.where(arrived & (m.transport == Transport.RC), ACK_DWORDS[m.opcode], 0)
+            unused = np.zeros(n, np.int64)
+            follow_back(self.table, self.sends(m, back=True), small, path, info, unused, unused.copy(), counted)
+        paths = Paths(laid.first, laid.channel, np.zeros(1, np.int32), laid.port, laid.delay_ps, laid.mtu)
+        count(self.table, paths, packets, dwords, counted)
+        out = np.zeros(len(counted), COUNTERS)
+        for k, name in enumerate(("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts")):
+            out[name] = counted[:, k]
+        out["port_unicast_xmit_pkts"], out["port_unicast_rcv_pkts"] = counted[:, 2], counted[:, 3]
+        return out
+
+
+def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
+    """Packets of each message's payload."""
+    return -(-m.size // np.maximum(mtu, 1))
+
+
+def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
+    """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4, ICRC; no VCRC."""
+    each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
+    once = np.array([RETH, 0, AETH * 2, ATOMIC])[m.opcode]
+    once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
+    return (packets * each + once + -(-m.size // 4) * 4) // 4
+
+
+def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
+    """Octets of each message on the wire (float64): what is counted, and the VCRC of each packet."""
+    return np.asarray(dwords_of(m, packets) * 4.0 + packets * VCRC)

@@ -1,0 +1,70 @@
+"""What messages take beside their octets on the links: adapters, switches, cables, acknowledgements, without load.
+
+The figures are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers say the same of a message that is alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.packet.network import main_profile
+from softib.sim.packet.profiles import PROFILES, DeviceProfile
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+    from softib.sim.paths import Laid
+
+__all__ = ["Timing", "profile_of", "timing_of"]
+
+HEADER = 42
+"""Octets of the packet that goes to memory or comes from it, beside its payload: LRH, BTH, RETH, ICRC, VCRC."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0 for all others); ``forth_ps``: from the
+    departure of its last octet at the link's rate to the arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the
+    arrival until the sender has its completion (less than 0 where it has it earlier)."""
+
+    request_ps: np.ndarray
+    forth_ps: np.ndarray
+    answer_ps: np.ndarray
+
+
+def profile_of(fabric: Fabric) -> DeviceProfile:
+    """The figures of the generation that most adapters have; EDR's where no adapter has a link."""
+    try:
+        return main_profile(fabric)
+    except InputError:
+        return PROFILES["EDR"]
+
+
+def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray) -> Timing:
+    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data comes in.
+
+    A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half, the last packet into memory (behind the one before
+    it, if that is longer on its way into memory than the last is on the wire); the
+    acknowledgement leaves ``ack_ns`` after the last packet came, takes the path back, and the program sees it ``cqe_ns`` later. A READ's
+    request takes the path to the responder, an ATOMIC's response comes back.
+    """
+    half, cqe, ack = profile.adapter_ns * 500, profile.cqe_ns * 1000, profile.ack_ns * 1000
+    mtu = np.maximum(laid.mtu, 1)
+    ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
+    first = np.round((np.minimum(m.size, mtu) + HEADER) * ps_per_byte).astype(np.int64)
+    last = np.round(((m.size - 1) % mtu + 1 + HEADER) * ps_per_byte).astype(np.int64)
+    short = ((m.size - 1) % mtu + 1 + HEADER) * 8000.0 / np.maximum(gbps, 1e-9)
+    last += np.where(m.size > mtu, np.maximum((mtu + HEADER) * ps_per_byte - short, 0), 0).astype(np.int64)
+    read, atomic = m.opcode == Opcode.READ, m.opcode == Opcode.ATOMIC
+    fetched = np.where(m.size > profile.inline_bytes, profile.fetch_ns * 1000 + first, 0)
+    before = np.where(read, first, np.where(atomic, half, half + fetched))
+    after = half + np.where(atomic, laid.back_ps, last)
+    forth = before + laid.delay_ps + after
+    acknowledged = ack + laid.back_ps + cqe - after
+    unconnected = cqe - laid.delay_ps - after
+    answer = np.where(read | atomic, cqe, np.where(m.transport == Transport.RC, acknowledged, unconnected))
+    return Timing(np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64))

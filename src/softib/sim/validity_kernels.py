@@ -1,0 +1,185 @@
+# mypy: ignore-errors
+"""Where rates of flows cannot be what a lossless network with credits gives: docs/simulate.md has the rule.
+
+A flow whose bottleneck is an output port of a switch fills the buffers of every link before it: these links are **back-pressured**. Fluid
+rates hold as long as
+
+* on a back-pressured link no flow is faster than one that waits there for a bottleneck further on: it would wait behind packets that wait
+  (head-of-line blocking);
+* the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal rates: switches serve input ports in turn,
+  not flows;
+* a message that comes behind another one over the same link finds that one's octets gone from it: fluid flows need no time along their path.
+"""
+
+import numpy as np
+
+from softib.jit import kernel, table
+from softib.sim.maxmin_kernels import MEMBERS, STAMP
+
+Doubt = table(
+    "Doubt",
+    "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps was moved forth_ps nearest furthest spread_ps",
+)
+"""``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By channel: ``inside`` (1: a switch sends on it), the
+``slowest`` Gb/s of a flow that waits on it for another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at, ``waits`` (whether a flow that it
+brings waits), ``tail_ps`` when the last octet of the last message came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had
+others with it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it, ``vague_ps``: how far its begin is unsure, because acknowledgements that it
+waited for, and those waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came
+nearer to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that share its bottleneck differ (``nearest`` and
+``furthest`` by channel)."""
+
+BLOCKED, UNEVEN = 1, 2
+EVEN = 0.01
+"""Rates that differ by less count as even."""
+
+
+@kernel
+def doubt_at(found, now, i, c, reason):
+    """Remember the first doubt."""
+    if found[0] < 0:
+        found[0], found[1], found[2], found[3] = now, i, c, reason
+
+
+@kernel
+def bottleneck_entry(fl, i):
+    """Entry of flow i's path at which its bottleneck is; the first is its own link."""
+    for e in range(fl.first[i], fl.first[i + 1]):
+        if fl.channel[e] == fl.bottleneck[i]:
+            return e
+    return fl.first[i]
+
+
+@kernel
+def judge(fl, li, ro, do, now):
+    """Look at the flows that have new rates; ``do.found`` gets the first doubt."""
+    stamp = ro.numbers[STAMP]
+    for k in range(ro.numbers[MEMBERS]):
+        i = ro.members[k]
+        if li.flows[fl.bottleneck[i]] > 1:
+            share(fl, do, i, stamp)
+        do.was[i] = fl.bottleneck[i]
+        if do.inside[fl.bottleneck[i]]:
+            for e in range(fl.first[i], bottleneck_entry(fl, i)):
+                press(fl, li, do, fl.channel[e], stamp)
+    for k in range(ro.numbers[MEMBERS]):
+        i = ro.members[k]
+        b = fl.bottleneck[i]
+        if do.inside[b] and li.flows[b] > 1:
+            do.spread_ps[i] = max(do.spread_ps[i], do.furthest[b] - do.nearest[b])
+        for e in range(fl.first[i], fl.first[i + 1]):
+            u = fl.channel[e]
+            if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
+                doubt_at(do.found, now, i, u, BLOCKED)
+                return
+    for k in range(ro.numbers[MEMBERS]):
+        i = ro.members[k]
+        if do.inside[fl.bottleneck[i]]:
+            for e in range(fl.first[i] + 1, bottleneck_entry(fl, i) + 1):
+                if not even(fl, li, do, fl.channel[e], i, stamp, now):
+                    return
+
+
+@kernel
+def share(fl, do, i, stamp):
+    """Flow i shares its bottleneck: with flows of what paths, and had it one further on before, so that its octets wait in buffers between?"""
+    b, before = fl.bottleneck[i], do.was[i]
+    do.shared[i] = 1
+    if do.met[b] != stamp:
+        do.met[b] = stamp
+        do.nearest[b] = do.forth_ps[i]
+        do.furthest[b] = do.forth_ps[i]
+    do.nearest[b] = min(do.nearest[b], do.forth_ps[i])
+    do.furthest[b] = max(do.furthest[b], do.forth_ps[i])
+    if before >= 0 and before != b and do.inside[before]:
+        here, there = 0, 0
+        for e in range(fl.first[i], fl.first[i + 1]):
+            if fl.channel[e] == b:
+                here = e
+            if fl.channel[e] == before:
+                there = e
+        do.moved[i] = max(do.moved[i], there - here)
+
+
+@kernel
+def press(fl, li, do, u, stamp):
+    """Link u is back-pressured: the slowest of the flows that wait on it for a bottleneck further on."""
+    if do.stamp[u] == stamp:
+        return
+    do.stamp[u] = stamp
+    do.slowest[u] = np.inf
+    at = li.head[u]
+    while at >= 0:
+        if waits_beyond(fl, do, at):
+            do.slowest[u] = min(do.slowest[u], fl.rate[fl.owner[at]])
+        at = fl.next[at]
+
+
+@kernel
+def waits_beyond(fl, do, entry):
+    """Has the flow of this entry its bottleneck at a port further on?"""
+    i = fl.owner[entry]
+    return do.inside[fl.bottleneck[i]] and bottleneck_entry(fl, i) > entry
+
+
+@kernel
+def even(fl, li, do, x, i, stamp, now):
+    """Do the inputs of port x that are back-pressured by it bring it equal rates? Each port is looked at once a round."""
+    if not do.inside[x] or do.visited[x] == stamp:
+        return True
+    do.visited[x] = stamp
+    at = li.head[x]
+    while at >= 0:
+        if at > fl.first[fl.owner[at]]:
+            u = fl.channel[at - 1]
+            do.brings[u] = 0.0
+            do.waits[u] = 0
+        at = fl.next[at]
+    at = li.head[x]
+    while at >= 0:
+        if at > fl.first[fl.owner[at]]:
+            u = fl.channel[at - 1]
+            do.brings[u] += fl.rate[fl.owner[at]]
+            if waits_beyond(fl, do, at - 1):
+                do.waits[u] = 1
+        at = fl.next[at]
+    least, most = np.inf, 0.0
+    at = li.head[x]
+    while at >= 0:
+        if at > fl.first[fl.owner[at]]:
+            u = fl.channel[at - 1]
+            if do.waits[u]:
+                least = min(least, do.brings[u])
+            most = max(most, do.brings[u])
+        at = fl.next[at]
+    if most > least * (1 + EVEN):
+        doubt_at(do.found, now, i, x, UNEVEN)
+        return False
+    return True
+
+
+@kernel
+def meet(fl, do, i, head_ps):
+    """Flow i begins, and its first octet comes to the end of its path at ``head_ps``: is the tail of another sender's message still on its
+    links?"""
+    first = fl.channel[fl.first[i]]
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        if do.inside[c] and do.tail_of[c] >= 0 and do.tail_of[c] != first:
+            do.overlap_ps[i] = max(do.overlap_ps[i], do.tail_ps[c] + do.vague_ps[i] - head_ps)
+
+
+@kernel
+def hand_on(do, i, k, by_completion):
+    """Message k begins because of message i: what is unsure of the one is of the other, and more where an acknowledgement stands between."""
+    do.vague_ps[k] = max(do.vague_ps[k], do.vague_ps[i] + (do.ack_ps[i] if by_completion else 0))
+
+
+@kernel
+def leave(fl, do, i, tail_ps):
+    """The last octet of flow i comes to the end of its path at ``tail_ps``."""
+    first = fl.channel[fl.first[i]]
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        if tail_ps >= do.tail_ps[c]:
+            do.tail_ps[c] = tail_ps
+            do.tail_of[c] = first

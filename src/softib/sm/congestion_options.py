@@ -1,0 +1,157 @@
+"""Options of congestion control (annex A10), under OpenSM's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.iba.cc import (
+    CCT_BLOCK,
+    CACongestionEntry,
+    CACongestionSetting,
+    CongestionControlTable,
+    SwitchCongestionSetting,
+)
+
+__all__ = ["CC_OPTIONS", "CongestionConfig", "congestion_config"]
+
+CCT_ENTRIES = 128
+"""Most entries that OpenSM takes (OSM_CCT_ENTRY_MAX)."""
+MAX_OUTSTANDING = 500
+SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
+
+
+@dataclass(frozen=True)
+class CongestionConfig:
+    """What is written: to every switch ``switch`` (SwitchCongestionSetting), to every CA port ``ca`` (CACongestionSetting) and
+    ``table`` (blocks of the CongestionControlTable); ``key`` is shown; ``max_outstanding`` MADs on their way at a time."""
+
+    switch: bytes
+    ca: bytes
+    table: tuple[bytes, ...]
+    key: int = 0
+    max_outstanding: int = MAX_OUTSTANDING
+
+
+def _number(bits: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text, 0)
+        if not 0 <= value < 1 << bits:
+            raise ValueError
+        return value
+
+    read.__doc__ = f"a number from 0 to {(1 << bits) - 1:#x}"
+    return read
+
+
+def _positive(text: str) -> int:
+    """a number from 1 to 65535"""
+    value = int(text, 0)
+    if not 1 <= value <= 0xFFFF:
+        raise ValueError
+    return value
+
+
+def _mask(text: str) -> bytes:
+    """up to 64 hexadecimal digits, bit n for port n"""
+    value = int(text.strip(), 16)
+    if not 0 <= value < 1 << 256:
+        raise ValueError
+    return value.to_bytes(32, "big")
+
+
+def _delay(text: str) -> int:
+    """shift:multiplier, with a shift of 0 to 3 and a multiplier of 0 to 16383"""
+    shift, _, multiplier = text.partition(":")
+    if not (0 <= int(shift, 0) <= 3 and 0 <= int(multiplier, 0) < 1 << 14):
+        raise ValueError
+    return int(shift, 0) << 14 | int(multiplier, 0)
+
+
+def _table(text: str) -> tuple[int, ...]:
+    """up to 128 of shift:multiplier, …, with shifts of 0 to 3 and multipliers of 0 to 16383"""
+    entries = tuple(_delay(entry) for entry in text.split(","))
+    if len(entries) > CCT_ENTRIES:
+        raise ValueError
+    return entries
+
+
+def _by_sl(bits: int) -> Callable[[str], dict[int, int]]:
+    def read(text: str) -> dict[int, int]:
+        found = {}
+        for pair in text.split(","):
+            sl, value = (int(word, 0) for word in pair.split())
+            if not (0 <= sl < 16 and 0 <= value < 1 << bits):
+                raise ValueError
+            found[sl] = value
+        return found
+
+    read.__doc__ = f"SL and value, such as 0 {(1 << bits) - 1} (several: with commas)"
+    return read
+
+
+_SWITCH: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "control_map": ("control_map", _number(32)), "victim_mask": ("victim_mask", _mask), "credit_mask": ("credit_mask", _mask),
+    "threshold": ("threshold", _number(4)), "packet_size": ("packet_size", _number(8)),
+    "credit_starvation_threshold": ("cs_threshold", _number(4)),
+    "credit_starvation_return_delay": ("cs_return_delay", _delay), "marking_rate": ("marking_rate", _number(16)),
+}  # fmt: skip
+_CA_PORT: dict[str, Callable[[str], Any]] = {"port_control": _number(16), "control_map": _number(16)}
+_ENTRY: dict[str, Callable[[str], Any]] = {
+    "ccti_timer": _by_sl(16), "ccti_increase": _by_sl(8), "trigger_threshold": _by_sl(8), "ccti_min": _by_sl(8),
+}  # fmt: skip
+CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    name: (name, read)
+    for name, read in {
+        "cc_key": _number(64), "cc_max_outstanding_mads": _positive,
+        **{SW + name: read for name, (_, read) in _SWITCH.items()},
+        **{CA + name: read for name, read in _CA_PORT.items()},
+        **{CA + name: read for name, read in _ENTRY.items()},
+        "cc_cct": _table,
+    }.items()
+}  # fmt: skip
+"""OpenSM's name → (the same, what reads its value)."""
+
+
+def congestion_config(found: Mapping[str, Any]) -> CongestionConfig | None:
+    """What options say (names as in CC_OPTIONS, and ``congestion_control``); None where that is not set."""
+    if not found.get("congestion_control"):
+        return None
+    switch = {
+        field: np.frombuffer(found[SW + name], np.uint8) if isinstance(found[SW + name], bytes) else found[SW + name]
+        for name, (field, _) in _SWITCH.items()
+        if SW + name in found
+    }
+    entries = CACongestionEntry.zeros(16)
+    for name in _ENTRY:
+        for sl, value in found.get(CA + name, {}).items():
+            CACongestionEntry.fields[name].set(entries, value, [sl])
+    ca = CACongestionSetting.pack(
+        **{name: found[CA + name] for name in _CA_PORT if CA + name in found}, entries=entries.ravel()
+    )
+    return CongestionConfig(
+        SwitchCongestionSetting.pack(**switch).tobytes(), ca.tobytes(), _blocks(found.get("cc_cct", ())),
+        found.get("cc_key", 0), found.get("cc_max_outstanding_mads", MAX_OUTSTANDING),
+    )  # fmt: skip
+
+
+def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
+    """The table in blocks of 64. At least one, for its limit; of a table of one entry OpenSM writes the limit 0 alone."""
+    limit = max(len(entries) - 1, 0)
+    table = np.zeros(max(1, -(-len(entries) // CCT_BLOCK)) * CCT_BLOCK, np.int64)
+    if limit:
+        table[: len(entries)] = entries
+    return tuple(
+        CongestionControlTable.pack(ccti_limit=limit, entry=block).tobytes() for block in table.reshape(-1, CCT_BLOCK)
+    )
+
+
+def check_cc(section: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError` for an option of a fabric.yaml without ``congestion_control: true``."""
+    for key in section:
+        if key in CC_OPTIONS and not section.get("congestion_control"):
+            raise InputError(f"sm.{key}: has no effect without congestion_control: true")

@@ -1,0 +1,124 @@
+"""QoS of the manager: which VL an SL takes, and what each VL gets of a link, by kind of port (OpenSM's ``-Q``).
+
+Option names are OpenSM's: ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…`` for port 0 of switches,
+``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers; what a kind does not say, the one for all does. (``…_max_vls`` is
+not among them: OpenSM reads it and never looks at it; ``max_op_vls`` is obeyed.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = ["KINDS", "QOS_OPTIONS", "PortQos", "QosConfig", "QosTables", "qos_config"]
+
+KINDS = ("ca", "sw0", "swe", "rtr")
+MAX_DATA_VL, VL_ARB_ENTRIES = 14, 64
+DROP = 15
+DEFAULT_HIGH_LIMIT = 0
+DEFAULT_HIGH = ((0, 4), *((vl, 0) for vl in range(1, 15)))
+DEFAULT_LOW = ((0, 0), *((vl, 4) for vl in range(1, 15)))
+DEFAULT_SL2VL = (*range(15), 7)
+"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share what is left."""
+
+
+@dataclass(frozen=True)
+class PortQos:
+    """What a file says of one kind of port; None: it says nothing."""
+
+    high_limit: int | None = None
+    vlarb_high: tuple[tuple[int, int], ...] | None = None
+    vlarb_low: tuple[tuple[int, int], ...] | None = None
+    sl2vl: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class QosTables:
+    """What ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets); ``high_limit``: PortInfo.VLHighLimit."""
+
+    high_limit: int
+    vlarb_high: tuple[tuple[int, int], ...]
+    vlarb_low: tuple[tuple[int, int], ...]
+    sl2vl: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class QosConfig:
+    """All kinds of ports: ``every`` and, by kind, what differs."""
+
+    every: PortQos = field(default_factory=PortQos)
+    kinds: tuple[tuple[str, PortQos], ...] = ()
+
+    def tables(self, kind: str) -> QosTables:
+        """Tables of ``kind`` (one of KINDS)."""
+        own = dict(self.kinds).get(kind, PortQos())
+
+        def pick(name: str, default: Any) -> Any:
+            for said in (getattr(own, name), getattr(self.every, name)):
+                if said is not None:
+                    return said
+            return default
+
+        return QosTables(
+            pick("high_limit", DEFAULT_HIGH_LIMIT), pick("vlarb_high", DEFAULT_HIGH),
+            pick("vlarb_low", DEFAULT_LOW), pick("sl2vl", DEFAULT_SL2VL),
+        )  # fmt: skip
+
+
+def _limit(text: str) -> int | None:
+    """a number from 0 to 255, -1 = the default"""
+    value = int(text, 0)
+    if not -1 <= value <= 255:
+        raise ValueError
+    return value if value >= 0 else None
+
+
+def _weights(text: str) -> tuple[tuple[int, int], ...]:
+    """VL:weight, … with VLs 0 to 14 and weights 0 to 255, 64 of them at most"""
+    pairs = []
+    for entry in text.split(","):
+        vl, _, weight = entry.partition(":")
+        pairs.append((int(vl, 0), int(weight, 0)))
+    if len(pairs) > VL_ARB_ENTRIES or any(not 0 <= vl <= MAX_DATA_VL or not 0 <= w <= 255 for vl, w in pairs):
+        raise ValueError
+    return tuple(pairs)
+
+
+def _vls(text: str) -> tuple[int, ...]:
+    """16 VLs, of SL 0 first; 15 drops"""
+    vls = tuple(int(vl, 0) for vl in text.split(","))
+    if len(vls) != 16 or any(not 0 <= vl <= DROP for vl in vls):
+        raise ValueError
+    return vls
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "high_limit": _limit, "vlarb_high": _weights, "vlarb_low": _weights, "sl2vl": _vls,
+}  # fmt: skip
+QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    f"{prefix}_{name}": (f"{prefix}_{name}", read)
+    for prefix in ("qos", *(f"qos_{kind}" for kind in KINDS))
+    for name, read in _READERS.items()
+}
+"""OpenSM's name → (the same, what reads its value)."""
+
+
+def qos_config(found: Mapping[str, Any]) -> QosConfig | None:
+    """The QoS that options say (names as in QOS_OPTIONS, and ``qos``); None where ``qos`` is not set.
+
+    Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no effect.
+    """
+    said = {name: value for name, value in found.items() if name in QOS_OPTIONS and value is not None}
+    if not found.get("qos"):
+        if said:
+            raise InputError(f"{sorted(said)[0]} has no effect without qos TRUE")
+        return None
+
+    def port(prefix: str) -> PortQos:
+        return PortQos(**{name: said.get(f"{prefix}_{name}") for name in _READERS})
+
+    kinds = tuple((kind, port(f"qos_{kind}")) for kind in KINDS)
+    return QosConfig(port("qos"), tuple((kind, own) for kind, own in kinds if own != PortQos()))

@@ -1,0 +1,1 @@
+"""What runs on a fabric: patterns of messages by name, perftest's programs, traffic matrices, and mixtures of jobs."""

@@ -1,0 +1,64 @@
+"""A workload file (``workload.yaml``): jobs that run together, each with its pattern, service level and start.
+
+name: storage beside training
+jobs:
+- {pattern: all-to-all, size: 1MB, hosts: 0-7, name: training}
+- {pattern: incast, size: 64KB, hosts: 8-15, sl: 1, start: 10us, name: storage}
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError, UnknownName
+from softib.workloads.workload import Workload, message_of
+
+__all__ = ["read_file", "workload_schema"]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def read_file(path: Path) -> Workload:
+    """The workload in ``path``; files that it names are relative to it. Raises :class:`InputError` in one line with file and line."""
+    from pydantic import ValidationError
+
+    from softib.fabric.topologies.yaml_lines import load_yaml
+    from softib.workloads.jobs import PATTERNS, Matrix, WorkloadFile
+
+    data, lines = load_yaml(path, "workload file", "jobs:")
+    try:
+        spec = WorkloadFile.model_validate(data)
+    except ValidationError as invalid:
+        error = min(invalid.errors(), key=lambda e: (lines.of(_path(e)), e["type"] == "missing"))
+        raise InputError(f"{path}:{lines.of(_path(error))}: {_message(error, PATTERNS)}") from None
+    jobs = []
+    for job in spec.jobs:
+        if isinstance(job, Matrix):
+            job = job.model_copy(update={"file": str(path.parent / Path(job.file).expanduser())})
+        jobs.append(job)
+    return Workload(spec.name or path.stem, tuple(jobs))
+
+
+def workload_schema() -> dict[str, Any]:
+    """The JSON Schema of a workload file, draft 2020-12, from the models that check one."""
+    from softib.workloads.jobs import WorkloadFile
+
+    return {"$schema": DIALECT, **WorkloadFile.model_json_schema(), "title": "softib workload.yaml"}
+
+
+def _path(error: Any) -> tuple[str | int, ...]:
+    """The place of an error in the file: pydantic puts the pattern between the job and its key."""
+    path = tuple(error["loc"])
+    return (*path[:2], *path[3:]) if len(path) > 2 and path[0] == "jobs" else path
+
+
+def _message(error: Any, patterns: dict[str, Any]) -> str:
+    loc = error["loc"]
+    if error["type"] == "union_tag_invalid":
+        return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), patterns))
+    if error["type"] == "union_tag_not_found":
+        return f"a job needs its pattern: {', '.join(patterns)}"
+    if error["type"] == "extra_forbidden" and len(loc) == 1:
+        return str(UnknownName("key of a workload file", str(loc[0]), ("name", "jobs")))
+    return message_of(error, patterns.get(str(loc[2])) if len(loc) > 2 else None)

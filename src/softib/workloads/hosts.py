@@ -1,0 +1,83 @@
+"""The hosts that a workload runs on: end ports in the order of their names, and how people choose some of them."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError, UnknownName
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["Hosts", "hosts_of", "natural_key"]
+
+_DIGITS = re.compile(r"(\d+)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that puts ``node-2`` before ``node-10``, as people and schedulers order hosts."""
+    return tuple((0, int(p), "") if p.isdecimal() and p.isascii() else (1, 0, p) for p in _DIGITS.split(name) if p)
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """CA ports with a LID that are no SHARP aggregation nodes: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, and ``switch`` (the
+    node at the other end of the cable)."""
+
+    end: np.ndarray
+    name: tuple[str, ...]
+    switch: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def chosen(self, texts: list[str | int]) -> np.ndarray:
+        """Rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row or rows (``0-15``, ``3``). Raises
+        :class:`InputError` for what names none."""
+        found: list[int] = []
+        for text in texts:
+            found += self._rows(str(text))
+        return np.array(list(dict.fromkeys(found)), np.int64)
+
+    def row(self, text: str | int) -> int:
+        """The one host that ``text`` names."""
+        rows = self._rows(str(text))
+        if len(rows) != 1:
+            raise InputError(f"{text!r} names {len(rows)} hosts; give one")
+        return rows[0]
+
+    def _rows(self, text: str) -> list[int]:
+        rows = [i for i, name in enumerate(self.name) if name == text]
+        if not rows and (hit := _RANGE.fullmatch(text)):
+            low, high = int(hit[1]), int(hit[2] or hit[1])
+            if low > high or high >= len(self):
+                raise InputError(f"hosts {text}: the fabric has {len(self)} hosts, 0 to {len(self) - 1}")
+            return list(range(low, high + 1))
+        if not rows and any(c in text for c in "*?["):
+            rows = [i for i, name in enumerate(self.name) if fnmatch.fnmatchcase(name, text)]
+        if not rows:
+            raise UnknownName("host", text, self.name)
+        return rows
+
+
+def hosts_of(fabric: Fabric) -> Hosts:
+    """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has ``name[port]`` for each."""
+    from softib.iba.devices import is_aggregation_node
+    from softib.sim.ends import end_ports
+
+    ends = end_ports(fabric)
+    node = fabric.port_node[ends]
+    rows = np.flatnonzero((fabric.port_num[ends] > 0) & ~is_aggregation_node(fabric.node_desc)[node])
+    names = [fabric.node_name(int(n)) for n in node[rows]]
+    several = {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else set()
+    names = [fabric.port_name(int(ends[r])) if n in several else n for r, n in zip(rows, names, strict=True)]
+    order = sorted(range(len(names)), key=lambda i: (natural_key(names[i]), int(rows[i])))
+    rows = rows[order]
+    peer = fabric.port_node[np.maximum(fabric.port_peer[ends[rows]], 0)]
+    return Hosts(rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64))

@@ -1,0 +1,201 @@
+"""The jobs of a workload by pattern, checked by pydantic: one class a pattern, its fields are its options.
+
+Imported only where a workload is read (pydantic takes 0.1 s).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from softib.workloads.units import rate_of, size_of, time_ps_of
+
+__all__ = ["PATTERNS", "Job", "WorkloadFile", "doc_of"]
+
+MAX_SIZE = 1 << 31
+
+
+def _with(parse: Any, example: str) -> Any:
+    """Numbers stand for themselves; texts have units."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"write such as {example}")
+        try:
+            return parse(str(value))
+        except ValueError:
+            raise ValueError(f"write such as {example}") from None
+
+    return BeforeValidator(read, json_schema_input_type=int | float | str)
+
+
+def _whole(text: str) -> int:
+    size = size_of(text)
+    if size != int(size):
+        raise ValueError(text)
+    return int(size)
+
+
+Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
+Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
+Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]
+Number = Annotated[int, Field(ge=1, le=100_000_000)]
+HostName = str | int
+Yes = Annotated[
+    bool, BeforeValidator(lambda v: {"yes": True, "no": False, "true": True, "false": False}.get(str(v).lower(), v))
+]
+
+
+class Job(BaseModel):
+    """What all patterns take."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str | None = Field(None, description="name of the job in results; default: its pattern")
+    size: Size = Field(1_000_000, description="bytes of a message, at most 2 GiB")
+    hosts: list[HostName] | HostName | None = Field(
+        None, description="which hosts: names, patterns (node-1*), ranges (0-15); default all"
+    )
+    start: Time = Field(0, description="when it begins")
+    sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
+        None, description="service level; default: the path record's, else 0"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
+    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
+    opcode: Literal["write", "send", "read", "atomic"] = Field("write", description="what a work request asks for")
+    transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
+
+
+class Repeated(Job):
+    """Patterns whose pairs may send several messages in a row."""
+
+    count: Number = Field(1, description="messages of each pair, one after another")
+
+
+class Permutation(Repeated):
+    """every host sends to another one, each receives from one; drawn at random"""
+
+    pattern: Literal["permutation"] = "permutation"
+
+
+class Shift(Repeated):
+    """host i sends to host i + k"""
+
+    pattern: Literal["shift"] = "shift"
+    k: Annotated[int, Field(ge=1)] = Field(1, description="how far")
+
+
+class AllToAll(Job):
+    """every host to every other, by shifts 1, 2, …"""
+
+    pattern: Literal["all-to-all"] = "all-to-all"
+    window: Annotated[int, Field(ge=0)] = Field(1, description="messages of a host that are under way at once; 0: all")
+    barrier: Yes = Field(False, description="all wait for all after each shift (fluid layer)")
+
+
+class RandomPairs(Job):
+    """messages between hosts drawn at random, beginning within a span of time"""
+
+    pattern: Literal["random-pairs"] = "random-pairs"
+    messages: Number | None = Field(None, description="how many; default: one for each host")
+    over: Time = Field(0, description="begin at random times within this span")
+
+
+class Bisection(Repeated):
+    """a random matching between two random halves of the hosts, both directions (effective bisection bandwidth)"""
+
+    pattern: Literal["bisection"] = "bisection"
+
+
+class Incast(Repeated):
+    """many hosts to one"""
+
+    pattern: Literal["incast"] = "incast"
+    senders: Number | None = Field(
+        None, description="how many, drawn at random; default 32, or all others where there are fewer"
+    )
+    target: HostName | None = Field(None, description="who receives; default the first host")
+
+
+class ParkingLot(Repeated):
+    """one host of every switch sends to one sink: flows join on their way, one at each switch"""
+
+    pattern: Literal["parking-lot"] = "parking-lot"
+    target: HostName | None = Field(None, description="the sink; default the first host")
+
+
+class HotSpot(Repeated):
+    """an incast, and victims: the other hosts send to each other (a shift), in part over the same links"""
+
+    pattern: Literal["hot-spot"] = "hot-spot"
+    senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")
+    target: HostName | None = Field(None, description="the hot host; default the first")
+    victim_sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
+        None, description="service level of the victims; default: as the others"
+    )
+
+
+class Pair(Job):
+    """Patterns between two hosts."""
+
+    source: HostName | None = Field(None, description="the client; default the first host")
+    target: HostName | None = Field(None, description="the server; default the last host")
+    iterations: Number = Field(1000, description="messages, as perftest's -n")
+
+
+class Latency(Pair):
+    """ping-pong as ib_write_lat: the answer to each message is the next"""
+
+    pattern: Literal["latency"] = "latency"
+    size: Size = Field(2, description="bytes of a message")
+
+
+class Bandwidth(Pair):
+    """as ib_write_bw: so many messages under way on each queue pair"""
+
+    pattern: Literal["bandwidth"] = "bandwidth"
+    size: Size = Field(65536, description="bytes of a message")
+    tx_depth: Number = Field(128, description="messages under way, as perftest's -t")
+    qps: Number = Field(1, description="queue pairs, as perftest's -q")
+    bidirectional: Yes = Field(False, description="both send, as perftest's -b")
+
+
+class MessageRate(Bandwidth):
+    """as ib_write_bw with small messages on several queue pairs"""
+
+    pattern: Literal["message-rate"] = "message-rate"  # type: ignore[assignment]
+    size: Size = Field(8, description="bytes of a message")
+    qps: Number = Field(4, description="queue pairs, as perftest's -q")
+
+
+class Matrix(Job):
+    """a traffic matrix from a file: who sends how many bytes to whom, all at once"""
+
+    pattern: Literal["matrix"] = "matrix"
+    file: str = Field(description="CSV of source,destination,bytes, or names along both sides")
+    size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
+
+
+AnyJob = Annotated[
+    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Latency | Bandwidth | MessageRate | Matrix,
+    Field(discriminator="pattern"),
+]  # fmt: skip
+
+PATTERNS: dict[str, type[Job]] = {
+    str(c.model_fields["pattern"].default): c
+    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Latency, Bandwidth, MessageRate, Matrix)
+}  # fmt: skip
+"""Class of each pattern by its name."""
+
+
+class WorkloadFile(BaseModel):
+    """A workload file: jobs that run together."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str | None = Field(None, description="the workload's name; default: the file's")
+    jobs: Annotated[list[AnyJob], Field(min_length=1)]
+
+
+def doc_of(pattern: str) -> str:
+    """One line on a pattern."""
+    return " ".join((PATTERNS[pattern].__doc__ or "").split())

@@ -1,0 +1,201 @@
+"""Patterns as messages between hosts: who sends to whom, in what order, waiting for what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, LimitError
+from softib.workloads import jobs
+from softib.workloads.hosts import Hosts
+
+__all__ = ["MAX_MESSAGES", "Part", "parts_of"]
+
+MAX_MESSAGES = 20_000_000
+"""Messages of one workload: some 4 GB of columns and paths."""
+
+NONE = np.zeros(0, np.int64)
+
+
+@dataclass
+class Part:
+    """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
+    the job's; ``sl`` None: the job's."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    size: Any
+    qp: np.ndarray
+    waits: np.ndarray = field(default_factory=lambda: NONE)
+    needs: np.ndarray = field(default_factory=lambda: NONE)
+    start_ps: Any = 0
+    name: str = ""
+    sl: int | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job runs: all hosts, the rows of those that take part, a generator of random numbers."""
+
+    hosts: Hosts
+    rows: np.ndarray
+    rng: np.random.Generator
+
+    def target(self, text: jobs.HostName | None, default: int = 0) -> int:
+        """The row of the host that ``text`` names, or the job's host number ``default``."""
+        return int(self.rows[default]) if text is None else self.hosts.row(text)
+
+
+def parts_of(job: jobs.Job, hosts: Hosts, seed: int) -> list[Part]:
+    """The messages of ``job``. Raises :class:`InputError` where there are too few hosts, :class:`LimitError` for more messages than
+    :data:`MAX_MESSAGES`."""
+    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
+    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    pattern = str(getattr(job, "pattern", ""))
+    if len(rows) < 2:
+        raise InputError(f"{pattern} on {len(rows)} host{'' if len(rows) == 1 else 's'}: it takes at least two")
+    place = Place(hosts, rows, np.random.default_rng(seed if job.seed is None else job.seed))
+    return MAKERS[pattern](job, place)
+
+
+def _limit(n: int, what: str) -> None:
+    if n > MAX_MESSAGES:
+        raise LimitError(f"{what} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")
+
+
+def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int | None = None) -> list[Part]:
+    """``count`` messages of each pair on a queue pair of its own."""
+    n, count = len(src), getattr(job, "count", 1)
+    _limit(n * count, f"{n:,} pairs with {count:,} messages each")
+    qp = np.tile(np.arange(n), count)
+    return [Part(np.tile(src, count), np.tile(dst, count), job.size, qp, name=name, sl=sl)]
+
+
+def _permutation(job: jobs.Permutation, at: Place) -> list[Part]:
+    mixed = at.rng.permutation(len(at.rows))
+    still = np.flatnonzero(mixed == np.arange(len(mixed)))
+    if len(still) == 1:  # trade with any other
+        other = (still[0] + 1) % len(mixed)
+        mixed[[still[0], other]] = mixed[[other, still[0]]]
+    elif len(still):
+        mixed[still] = np.roll(mixed[still], 1)
+    return _pairs(at.rows, at.rows[mixed], job)
+
+
+def _shift(job: jobs.Shift, at: Place) -> list[Part]:
+    if job.k % len(at.rows) == 0:
+        raise InputError(f"shift {job.k} among {len(at.rows)} hosts: everybody would send to itself")
+    return _pairs(at.rows, np.roll(at.rows, -job.k), job)
+
+
+def _all_to_all(job: jobs.AllToAll, at: Place) -> list[Part]:
+    n = len(at.rows)
+    _limit(n * (n - 1), f"an all-to-all of {n:,} hosts without barriers")
+    shift, host = np.divmod(np.arange(n * (n - 1)), n)
+    dst = (host + shift + 1) % n
+    waits = np.arange(job.window * n, n * (n - 1)) if job.window else NONE
+    return [Part(at.rows[host], at.rows[dst], job.size, np.arange(n * (n - 1)), waits, waits - job.window * n)]
+
+
+def _random_pairs(job: jobs.RandomPairs, at: Place) -> list[Part]:
+    n = job.messages or len(at.rows)
+    _limit(n, f"{n:,} random pairs")
+    src = at.rng.integers(0, len(at.rows), n)
+    dst = (src + at.rng.integers(1, len(at.rows), n)) % len(at.rows)
+    start = np.sort(at.rng.integers(0, job.over + 1, n))
+    return [Part(at.rows[src], at.rows[dst], job.size, np.arange(n), start_ps=start)]
+
+
+def _bisection(job: jobs.Bisection, at: Place) -> list[Part]:
+    mixed = at.rng.permutation(at.rows)
+    half = len(mixed) // 2
+    a, b = mixed[:half], mixed[half : 2 * half]
+    return _pairs(np.concatenate([a, b]), np.concatenate([b, a]), job)
+
+
+def _incast(job: jobs.Incast, at: Place) -> list[Part]:
+    target = at.target(job.target)
+    senders = _senders(at, target, job.senders, 32)
+    return _pairs(senders, np.full(len(senders), target), job)
+
+
+def _senders(at: Place, target: int, wanted: int | None, default: int) -> np.ndarray:
+    others = at.rows[at.rows != target]
+    if wanted is not None and wanted > len(others):
+        raise InputError(f"{wanted:,} senders to one of {len(at.rows):,} hosts: there are {len(others):,} others")
+    return np.sort(at.rng.permutation(others)[: wanted or min(default, len(others))])
+
+
+def _parking_lot(job: jobs.ParkingLot, at: Place) -> list[Part]:
+    target = at.target(job.target)
+    others = at.rows[at.rows != target]
+    _, first = np.unique(at.hosts.switch[others], return_index=True)
+    senders = np.sort(others[first])
+    return _pairs(senders, np.full(len(senders), target), job)
+
+
+def _hot_spot(job: jobs.HotSpot, at: Place) -> list[Part]:
+    target = at.target(job.target)
+    senders = _senders(at, target, job.senders, max(1, len(at.rows) // 4))
+    hot = _pairs(senders, np.full(len(senders), target), job, "hot spot")
+    victims = np.setdiff1d(at.rows, np.append(senders, target))
+    if len(victims) < 2:
+        raise InputError(
+            f"{len(senders):,} senders leave {len(victims)} victims of {len(at.rows):,} hosts; give fewer senders"
+        )
+    return hot + _pairs(victims, np.roll(victims, -(len(victims) // 2)), job, "victims", job.victim_sl)
+
+
+def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
+    a, b = at.target(job.source), at.target(job.target, -1)
+    if a == b:
+        raise InputError(f"{at.hosts.name[a]} would send to itself; name two hosts")
+    return a, b
+
+
+def _latency(job: jobs.Latency, at: Place) -> list[Part]:
+    a, b = _two(job, at)
+    n = 2 * job.iterations
+    _limit(n, f"{job.iterations:,} round trips")
+    every = np.arange(n)
+    back = every % 2 == 1
+    return [Part(np.where(back, b, a), np.where(back, a, b), job.size, every % 2, every[1:], every[:-1])]
+
+
+def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[Part]:
+    a, b = _two(job, at)
+    lines = job.qps * (2 if job.bidirectional else 1)
+    n = lines * job.iterations
+    _limit(n, f"{lines} queue pairs with {job.iterations:,} messages each")
+    every = np.arange(n)
+    qp = every % lines
+    back = qp >= job.qps
+    waits = every[job.tx_depth * lines :]
+    return [Part(np.where(back, b, a), np.where(back, a, b), job.size, qp, waits, waits - job.tx_depth * lines)]
+
+
+def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
+    from softib.workloads.traffic_matrix import matrix_of, read_rows
+
+    src, dst, octets = matrix_of(job.file, read_rows(job.file), at.hosts.name).demand
+    keep = (src != dst) & (octets >= 1)
+    if not keep.any():
+        raise InputError(f"{job.file}: no host sends a byte to another")
+    src, dst, octets = src[keep], dst[keep], np.floor(octets[keep]).astype(np.int64)
+    pieces = -(-octets // job.size)
+    _limit(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes")
+    row = np.repeat(np.arange(len(src)), pieces)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    size = np.minimum(octets[row] - nth * job.size, job.size)
+    return [Part(src[row], dst[row], size, row)]
+
+
+MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
+    "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
+    "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "latency": _latency, "bandwidth": _bandwidth,
+    "message-rate": _bandwidth, "matrix": _matrix,
+}  # fmt: skip
+"""Maker of each pattern's messages."""

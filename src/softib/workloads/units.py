@@ -1,0 +1,42 @@
+"""Numbers with units, as people write them: ``2MB``, ``64KiB``, ``10us``, ``25Gb/s``."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["rate_of", "size_of", "time_ps_of"]
+
+SIZE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?([kmgtpe]?)(i?)b?", re.IGNORECASE)
+POWERS = " kmgtpe"
+TIME = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?(ps|ns|us|µs|ms|s)", re.IGNORECASE)
+PS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+RATE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?(?:(g|m)(?:b/s|bps|bit/s)?)?", re.IGNORECASE)
+
+
+def size_of(text: str) -> float:
+    """Bytes of ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises ValueError."""
+    hit = SIZE.fullmatch(text.strip())
+    if hit is None:
+        raise ValueError(text)
+    power = POWERS.index(hit[2].lower()) if hit[2] else 0
+    if hit[3] and not power:
+        raise ValueError(text)
+    return float(hit[1]) * float((1024 if hit[3] else 1000) ** power)
+
+
+def time_ps_of(text: str) -> int:
+    """Picoseconds of ``10us``, ``1.5 ms``, ``0``; a number other than 0 needs its unit. Raises ValueError."""
+    if text.strip() in ("0", "0.0"):
+        return 0
+    hit = TIME.fullmatch(text.strip())
+    if hit is None:
+        raise ValueError(text)
+    return round(float(hit[1]) * PS[hit[2].lower()])
+
+
+def rate_of(text: str) -> float:
+    """Gb/s of ``25``, ``25Gb/s`` or ``500 Mb/s``. Raises ValueError."""
+    hit = RATE.fullmatch(text.strip())
+    if hit is None:
+        raise ValueError(text)
+    return float(hit[1]) / (1000 if (hit[2] or "g").lower() == "m" else 1)

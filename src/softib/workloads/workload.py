@@ -1,0 +1,155 @@
+"""A workload: jobs by pattern, from a line of text, a YAML file, or Python, and the messages that they are on given hosts."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError, LimitError, UnknownName
+from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, Opcode, Transport, messages
+from softib.workloads.hosts import Hosts
+from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
+
+if TYPE_CHECKING:
+    from softib.workloads.jobs import Job
+
+__all__ = ["Workload", "parse", "read"]
+
+SUFFIXES = (".yaml", ".yml")
+_WORD = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs that run together."""
+
+    name: str
+    jobs: tuple[Job, ...]
+
+    def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
+        """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of these).
+
+        Raises :class:`InputError` where a job does not fit the hosts, :class:`LimitError` for more messages than
+        :data:`~softib.workloads.patterns.MAX_MESSAGES`.
+        """
+        parts: list[tuple[Job, Part]] = []
+        for number, job in enumerate(self.jobs):
+            try:
+                parts += [(job, part) for part in parts_of(job, hosts, seed)]
+            except (InputError, LimitError) as error:
+                if len(self.jobs) == 1:
+                    raise
+                raise type(error)(f"job {number + 1} of {self.name}: {error}") from None
+        total = sum(len(part.src) for _, part in parts)
+        if total > MAX_MESSAGES:
+            raise LimitError(f"{self.name} has {total:,} messages; a workload has at most {MAX_MESSAGES:,}")
+        return _joined(parts, hosts), _names(parts)
+
+    @property
+    def phased(self) -> Job | None:
+        """The one job, where it is an all-to-all with barriers: what :mod:`softib.sim.fluid_phases` answers."""
+        return self.jobs[0] if len(self.jobs) == 1 and getattr(self.jobs[0], "barrier", False) else None
+
+    def __repr__(self) -> str:
+        return f"<Workload {self.name!r}: {len(self.jobs)} job{'' if len(self.jobs) == 1 else 's'}>"
+
+
+def read(source: Workload | str | os.PathLike[str]) -> Workload:
+    """A workload from what a user gives: one already made, a YAML file, or ``pattern:size,option=value`` (:func:`parse`)."""
+    if isinstance(source, Workload):
+        return source
+    text = os.fspath(source)
+    if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
+        from softib.workloads.file import read_file
+
+        return read_file(Path(text))
+    return parse(text)
+
+
+def parse(text: str) -> Workload:
+    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``: a pattern, its size, its options.
+
+    Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones), :class:`InputError` for a value.
+    """
+    from softib.workloads.jobs import PATTERNS
+
+    pattern, _, rest = text.partition(":")
+    pattern = pattern.strip()
+    if pattern not in PATTERNS:
+        hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
+        raise InputError(f"{UnknownName('workload pattern', pattern, PATTERNS)}{hint}")
+    given: dict[str, Any] = {}
+    for number, piece in enumerate(rest.split(",") if rest else []):
+        key, equals, value = (s.strip() for s in piece.partition("="))
+        if not equals and number == 0:
+            key, value = "file" if pattern == "matrix" else "size", key
+        elif not equals:
+            raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")
+        key = key.replace("-", "_")
+        if key in given:
+            raise InputError(f"{text}: {key} stands twice")
+        given[key] = [v for v in value.split("+") if v] if key == "hosts" else value
+    return Workload(text, (job_of(pattern, given, text),))
+
+
+def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
+    """The job of ``pattern`` with these options; errors are one line that begins with ``where``."""
+    from pydantic import ValidationError
+
+    from softib.workloads.jobs import PATTERNS
+
+    kind = PATTERNS[pattern]
+    try:
+        return kind.model_validate(given)
+    except ValidationError as invalid:
+        raise InputError(f"{where}: {message_of(invalid.errors()[0], kind)}") from None
+
+
+def message_of(error: Any, kind: type[Job] | None) -> str:
+    """What is wrong with one option, and what would be right."""
+    key = str(next((p for p in reversed(error["loc"]) if isinstance(p, str)), ""))
+    if error["type"] == "extra_forbidden" and kind is not None:
+        names = [f for f in kind.model_fields if f != "pattern"]
+        return str(UnknownName(f"option of {kind.model_fields['pattern'].default}", key, names))
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    what = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
+
+
+def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
+    """All parts as one: queue pairs and dependencies move behind those before them."""
+    count = np.array([len(part.src) for _, part in parts])
+    begin = np.concatenate([[0], np.cumsum(count)])
+    lines = np.concatenate([[0], np.cumsum([int(part.qp.max(initial=-1)) + 1 for _, part in parts])])
+    column = lambda values: np.concatenate([np.broadcast_to(v, n) for v, n in zip(values, count, strict=True)])
+    waits = np.concatenate([part.waits + b for (_, part), b in zip(parts, begin, strict=False)])
+    needs = np.concatenate([part.needs + b for (_, part), b in zip(parts, begin, strict=False)])
+    order = np.argsort(waits, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(waits, minlength=int(begin[-1])))])
+    sl = lambda job, part: PATH_SL if (s := job.sl if part.sl is None else part.sl) is None else s
+    return messages(
+        hosts.end[column([part.src for _, part in parts])], hosts.end[column([part.dst for _, part in parts])],
+        column([part.size for _, part in parts]),
+        start_ps=column([np.asarray(part.start_ps, np.int64) + job.start for job, part in parts]),
+        qp=np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)]),
+        opcode=column([Opcode[job.opcode.upper()] for job, _ in parts]),
+        transport=column([Transport[job.transport.upper()] for job, _ in parts]),
+        sl=column([sl(job, part) for job, part in parts]),
+        rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
+        job=column(np.arange(len(parts))), first=first, needs=needs[order],
+    )  # fmt: skip
+
+
+def _names(parts: list[tuple[Job, Part]]) -> tuple[str, ...]:
+    """Names of the parts, numbered where several have one."""
+    found: list[str] = []
+    for job, part in parts:
+        pattern = str(getattr(job, "pattern", ""))
+        found.append(f"{job.name} {part.name}".strip() if job.name and part.name else job.name or part.name or pattern)
+    return tuple(f"{n} {found[: i + 1].count(n)}" if found.count(n) > 1 else n for i, n in enumerate(found))

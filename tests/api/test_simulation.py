@@ -1,0 +1,126 @@
+"""``softib.simulate``: tables, figures and causes, against what the messages alone say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import softib
+from softib.errors import InputError, UnknownName
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return softib.generate("fat-tree", radix=8, levels=2, hosts=32)
+
+
+@pytest.fixture(scope="module")
+def hot(tree):
+    return softib.simulate(tree, "hot-spot:1MB,senders=8", what_if="engine=minhop")
+
+
+def test_tables_have_a_row_for_everything(hot):
+    assert len(hot.messages) == 31 and hot.messages["job"].n_unique() == 2
+    assert hot.jobs["messages"].to_list() == [8, 23]
+    assert (hot.messages["arrived_us"] > hot.messages["began_us"]).all()
+    assert hot.ports["port_xmit_data"].sum() == hot.ports["port_rcv_data"].sum()
+    assert hot.ports["load"].max() <= 1
+
+
+def test_an_incast_names_its_receiver_and_takes_its_time(hot):
+    """8 MB into one link of 400 Gb/s: 160 µs and headers."""
+    first = hot.busy_ports[0]
+    assert first["peer"].startswith("host-0001") and "8 hosts send to one" in first["cause"]
+    assert 160 < hot.simulated_us < 160 * 1.03
+    assert not hot.valid and "head-of-line" in hot.why_not[0]
+
+
+def test_what_if_runs_it_again(hot):
+    assert hot.engine == "ftree" and hot.what_if.engine == "minhop"
+    assert hot.to_json()["what_if"]["change"] == "engine=minhop"
+
+
+def test_an_engine_that_spreads_better_is_named(tree):
+    """Every host of one leaf to the first host of another leaf and the like: updn and ftree lead by destination."""
+    run = softib.simulate(tree, "permutation:1MB,seed=3")
+    assert set(run.other_engines) <= {"updn", "minhop", "dnup", "ftree"} and run.engine not in run.other_engines
+    assert all(v > 0 for v in run.other_engines.values())
+
+
+def test_json_is_json_and_the_same_each_time(tree):
+    one, two = (softib.simulate(tree, "random-pairs:100KB,over=20us").to_json() for _ in range(2))
+    for made in (one, two):
+        del made["wall_s"]
+    assert one == two and json.loads(json.dumps(one, default=float))["messages"] == 32
+
+
+def test_it_says_what_it_is_in_one_line(hot):
+    assert repr(hot).count("\n") == 0 and "31 messages" in repr(hot)
+    assert "virtual time" in hot._repr_html_() and softib.Simulation is type(hot)
+
+
+def test_layers_agree_where_nothing_is_shared(tree):
+    fluid, static = (softib.simulate(tree, "shift:1MB,k=3", layer=layer) for layer in ("fluid", "static"))
+    assert fluid.simulated_us == pytest.approx(static.simulated_us, rel=1e-9) and fluid.valid and static.valid
+
+
+def test_barriers_are_phases(tree):
+    run = softib.simulate(tree, "all-to-all:1MB,barrier=yes")
+    assert run.table("phases")["shift"].to_list() == list(range(1, 32)) and run.simulated_us > 31 * 20
+    assert run.good and run.to_json()["phases"] == 31
+    with pytest.raises(UnknownName):
+        run.table("messages")
+
+
+def test_a_yaml_of_jobs(tree, tmp_path):
+    (tmp_path / "w.yaml").write_text(
+        "jobs:\n- {pattern: shift, size: 1MB, sl: 0}\n- {pattern: incast, size: 64KB, sl: 1, start: 1us}\n"
+    )
+    run = softib.simulate(tree, tmp_path / "w.yaml")
+    assert run.jobs["job"].to_list() == ["shift", "incast"] and run.workload == "w"
+    assert run.messages.filter(run.messages["job"] == "incast")["began_us"].min() == 1.0
+
+
+def test_the_page_and_the_parquet_file(hot, tmp_path):
+    import polars
+
+    page = hot.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page and "<svg" in page and "http" not in page.split("<body>")[1]
+    hot.to_parquet(tmp_path / "m.parquet")
+    assert len(polars.read_parquet(tmp_path / "m.parquet")) == 31
+
+
+def test_names_are_escaped_on_the_page(tmp_path):
+    (tmp_path / "evil.csv").write_text("source,destination,bytes\nhost-0001,host-0002,5MB\n")
+    tree = softib.generate("fat-tree", radix=4, levels=2, name="<script>alert(1)</script>")
+    page = softib.simulate(tree, f"matrix:{tmp_path / 'evil.csv'}").to_html()
+    assert "<script>" not in page and "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("workload", "options", "said"),
+    [
+        ("permutaton:1MB", {}, "did you mean permutation"),
+        ("incast:1MB,senders=32", {}, "there are 31 others"),
+        ("shift:1MB", {"layer": "flud"}, "did you mean fluid"),
+        ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
+        ("shift:1MB", {"what_if": "engine"}, "write what changes"),
+        ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
+        ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
+        ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
+        ("nowhere.yaml", {}, "nowhere.yaml"),
+    ],
+)
+def test_a_wrong_question_is_one_line(tree, workload, options, said):
+    with pytest.raises(InputError, match=said) as error:
+        softib.simulate(tree, workload, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_without_a_path_the_question_is_wrong(tmp_path):
+    """Two switches, no cable between them: hosts of the other one have no LID, and those that have one are too few."""
+    lone = softib.generate("fat-tree", m=(2,), w=(1,), p=(1,))
+    assert softib.simulate(lone, "permutation:1MB").good
+    with pytest.raises(InputError, match="the fabric has 2 hosts"):
+        softib.simulate(lone, "shift:1MB,hosts=0-5")

@@ -1,0 +1,172 @@
+"""The packet layer against published numbers and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.iba.smp import PortInfo
+from softib.sim.messages import Transport, messages
+from softib.sim.packet import PacketOptions, run
+from tests.sim.packet.fabrics import chain, no_lifetimes, star, up
+
+IDEAL = {"message_gap_ns": 0, "pcie_gbps": 1e6, "vl_blocks": 2048}
+"""Adapters that limit nothing."""
+WIRE = 4096 + 34
+"""Octets of a full datagram: LRH 8, BTH 12, DETH 8, ICRC 4, VCRC 2."""
+
+
+def throughput(arrived: np.ndarray, octets: int, gbps: float, senders: int) -> float:
+    """Share of the senders' links between a tenth and eight tenths of all arrivals."""
+    at = np.sort(arrived[arrived >= 0])
+    first, last = at[len(at) // 10], at[len(at) * 8 // 10]
+    return float(((at > first) & (at <= last)).sum() * octets * 8e3 / (last - first) / senders / gbps)
+
+
+@pytest.mark.parametrize(("inputs", "published"), [(2, 0.750), (4, 0.654), (8, 0.618), (16, 0.602)])
+def test_head_of_line_blocking(inputs, published):
+    """One FIFO an input, uniform traffic, saturated: Karol, Hluchyj, Morgan 1987, table I."""
+    fabric = no_lifetimes(star(2 * inputs))
+    rng = np.random.default_rng(3)
+    src = np.repeat(np.arange(inputs), 4000)
+    sent = messages(src, inputs + rng.integers(0, inputs, len(src)), 4096, qp=src, transport=Transport.UD)
+    out = run(fabric, sent, PacketOptions(fifo=True, random_arbitration=True, profile=IDEAL))
+    assert throughput(out.arrived_ps, WIRE, 100, inputs) == pytest.approx(published, abs=0.01)
+
+
+def test_virtual_output_queues_have_no_head_of_line_blocking():
+    """The same traffic with a queue for each output: nearly all of the links."""
+    fabric = no_lifetimes(star(16))
+    src = np.repeat(np.arange(8), 2000)
+    sent = messages(src, 8 + np.random.default_rng(3).integers(0, 8, len(src)), 4096, qp=src, transport=Transport.UD)
+    out = run(fabric, sent, PacketOptions(profile=IDEAL))
+    assert throughput(out.arrived_ps, WIRE, 100, 8) > 0.8
+
+
+@pytest.mark.parametrize("switches", [3, 5])
+def test_parking_lot_without_congestion_control(switches):
+    """A chain of switches, one sender each, one sink: shares 1/2, 1/4, … (IBA annex A10's motive)."""
+    fabric = no_lifetimes(chain(switches, 2))
+    src = np.repeat(2 * np.arange(switches) + 1, 600)
+    out = run(fabric, messages(src, 0, 65536, qp=src), PacketOptions(until_ps=3 * 10**9))
+    window = (out.arrived_ps > 5 * 10**8) & (out.arrived_ps > 0)
+    got = np.array([(window & (src == 2 * i + 1)).sum() for i in range(switches)])
+    wanted = np.append(0.5 ** np.arange(1, switches), 0.5 ** (switches - 1))
+    assert got / got.sum() == pytest.approx(wanted, abs=0.02)
+
+
+def arbitration(fabric, low, high=(), limit=0):
+    """Write the arbitration tables of all ports."""
+    fabric.vl_arb[:] = 0
+    for block, entries in ((0, low), (2, high)):
+        for i, (vl, weight) in enumerate(entries):
+            fabric.vl_arb[:, block, 2 * i], fabric.vl_arb[:, block, 2 * i + 1] = vl, weight
+    PortInfo.vl_high_limit.set(fabric.port_info, limit)
+    return fabric
+
+
+@pytest.mark.parametrize("weights", [(65, 195), (130, 65), (195, 195)])
+def test_weights_of_the_low_table(weights):
+    """Under saturation VLs share by their weights (IBA 7.6.9): a packet of 4,122 octets is 65 units."""
+    fabric = arbitration(no_lifetimes(star(3)), [(0, weights[0]), (1, weights[1])])
+    src = np.repeat([1, 2], 3000)
+    out = run(fabric, messages(src, 0, 4096, qp=src, sl=src - 1), PacketOptions(profile=IDEAL, until_ps=8 * 10**8))
+    ok = (out.arrived_ps > 10**8) & (out.arrived_ps < 7 * 10**8)
+    got = np.array([(ok & (src == 1)).sum(), (ok & (src == 2)).sum()])
+    assert got / got.sum() == pytest.approx(np.array(weights) / sum(weights), abs=0.02)
+
+
+def test_a_high_priority_vl_waits_at_most_one_packet_a_hop():
+    """Small packets of the high table under saturation of another VL: at each hop one packet of 4,122 octets is ahead."""
+    switches = 3
+    fabric = arbitration(no_lifetimes(chain(switches, 2)), [(0, 255)], [(1, 255)], 255)
+    alone = run(fabric, messages([1], [2 * switches - 2], 64, sl=1), PacketOptions(profile=IDEAL))
+    n = 400
+    src = np.concatenate([np.full(n, 0), np.full(n, 1)])
+    dst = np.concatenate([np.full(n, 2 * switches - 1), np.full(n, 2 * switches - 2)])
+    size = np.concatenate([np.full(n, 65536), np.full(n, 64)])
+    start = np.concatenate([np.zeros(n, int), 10**7 + np.arange(n) * 3_333_333])
+    sent = messages(src, dst, size, qp=src, sl=np.repeat([0, 1], n), start_ps=start)
+    out = run(fabric, sent, PacketOptions(profile=IDEAL))
+    took = (out.arrived_ps - out.began_ps)[n:]
+    unloaded = int((alone.arrived_ps - alone.began_ps)[0])
+    packet_ps = (4096 + 26 + 16 + 8 * switches) * 80
+    # The last port goes to a host that receives nothing else; data may be ahead at every other one.
+    assert took.min() >= unloaded
+    assert took.max() <= unloaded + packet_ps * switches
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_waiting_of_poisson_arrivals(load):
+    """M/D/1: the mean wait is load / (2 (1 - load)) packets (Pollaczek, Khinchine)."""
+    sources, n = 24, 60_000
+    fabric = no_lifetimes(star(sources + 1))
+    rng = np.random.default_rng(11)
+    packet_ps = WIRE * 80
+    start = np.cumsum(rng.exponential(packet_ps / load, n)).astype(np.int64)
+    src = 1 + rng.integers(0, sources, n)
+    # Each source's own link would queue too; 32 times as fast it does not.
+    out = run(
+        fabric, messages(src, 0, 4096, qp=src, transport=Transport.UD, start_ps=start), PacketOptions(profile=IDEAL)
+    )
+    alone = run(fabric, messages([1], [0], 4096, transport=Transport.UD), PacketOptions(profile=IDEAL))
+    wait = (out.arrived_ps - out.began_ps).mean() - (alone.arrived_ps - alone.began_ps)[0]
+    own = load / sources / (2 * (1 - load / sources))
+    assert wait / packet_ps == pytest.approx(load / (2 * (1 - load)) + own, rel=0.06)
+
+
+def test_bit_errors_damage_packets_by_the_closed_form():
+    """1 - (1 - BER)^(8 octets) of a packet on a link without FEC, and RC sends each again."""
+    fabric = star(2)
+    ber, n = 2e-7, 3000
+    into = int(np.flatnonzero(fabric.port_num == 0)[0]) + 1
+    fabric.port_loss[into, 1] = ber * 8 * 66 / 64
+    sent = messages(np.zeros(n, int), 1, 65536, qp=0)
+    out = run(fabric, sent, PacketOptions(profile=IDEAL))
+    assert out.done
+    lost = int(out.counters["port_rcv_errors"].sum())
+    carried = out.work["packets"]
+    wrong = 1 - np.exp(-ber * 8 * 66 / 64 * 4122)
+    assert lost / carried == pytest.approx(wrong, rel=0.12)
+
+
+def test_a_credit_loop_deadlocks_and_is_named():
+    """Shortest paths around a ring, buffers full, no lifetimes: the cycle of buffers is reported, and nothing hangs."""
+    fabric, sent = ring_around()
+    out = run(no_lifetimes(fabric), sent, PacketOptions(profile={"vl_blocks": 130}))
+    assert not out.valid and len(out.deadlock) == 5
+    ports = [port for port, _ in out.deadlock]
+    for here, there in zip(ports, [*ports[1:], ports[0]], strict=True):
+        assert fabric.port_node[fabric.port_peer[here]] == fabric.port_node[there], (
+            "each waits for a buffer of the next"
+        )
+
+
+def test_lifetimes_dissolve_the_same_loop():
+    """With lifetimes switches discard packets instead (PortXmitDiscards), and RC sends them again."""
+    fabric, sent = ring_around(40)
+    PortInfo.hoq_life.set(fabric.port_info, 8)  # 1 ms: OpenSM's 1.07 s would make the test's clock run for minutes
+    out = run(fabric, sent, PacketOptions(profile={"vl_blocks": 130}, ack_timeout=12))
+    assert out.valid and not out.deadlock
+    assert out.counters["port_xmit_discards"].sum() > 0
+    assert out.work["packets"] > 400 * 16, "packets were sent again"
+
+
+def ring_around(n: int = 400):
+    """Five switches in a ring, all hosts send to the one two switches on, clockwise."""
+    from softib.fabric.builder import FabricBuilder
+    from softib.iba.constants import NodeType
+
+    b = FabricBuilder("ring")
+    sw = b.nodes(5, NodeType.SWITCH, 4, desc=[f"switch-{i}" for i in range(5)], speed="EDR")
+    host = b.nodes(10, NodeType.CA, 1, desc=[f"host-{i}" for i in range(10)], speed="EDR")
+    b.links(np.repeat(sw, 2), np.tile([3, 4], 5), host, 1, length_m=2.0)
+    b.links(sw, 1, np.roll(sw, -1), 2, length_m=2.0)
+    fabric = up(b.build())
+    lid = fabric.lid[fabric.node_base[host] + 1].astype(int)
+    for i in range(5):
+        for h in range(10):
+            ahead = (h // 2 - i) % 5
+            fabric.lft[i, lid[h]] = 3 + h % 2 if ahead == 0 else 1
+    src = np.repeat(np.arange(10), n)
+    return fabric, messages(src, (src + 4) % 10, 65536, qp=src)
