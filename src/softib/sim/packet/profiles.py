@@ -20,8 +20,9 @@ class DeviceProfile:
     """One generation of devices.
 
     ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA 7.9.4); ``pcie_gbps``: what the adapter
-    fetches from and writes to memory; ``inline_bytes``: payload that travels with the posted request; ``fetch_ns``: until other payload
-    begins to come; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
+    fetches from and writes to memory, and ``message_gbps`` what it does so for one message (0: as much); ``inline_bytes``: payload that
+    travels with the posted request, and ``inline_ns`` what each octet of it takes; ``fetch_ns``: until other payload begins to come;
+    ``program_ns``: what a program takes to see a message and to post the next one; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
     ``ack_every``: packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a queue pair
     (max_rd_atomic). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
@@ -33,6 +34,9 @@ class DeviceProfile:
     pcie_gbps: float
     fetch_ns: int
     message_gap_ns: float
+    inline_ns: float
+    message_gbps: float = 0.0
+    program_ns: int = 200
     switch_ns: int = 0
     adapter_ns: int = 0
     inline_bytes: int = 128
@@ -56,16 +60,16 @@ class DeviceProfile:
 PROFILES = {
     p.name: replace(p, switch_ns=SPEED_BY_NAME[p.name].switch_ns, adapter_ns=SPEED_BY_NAME[p.name].adapter_ns)
     for p in (
-        DeviceProfile("SDR", 256, 16.0, 500, 400.0),
-        DeviceProfile("DDR", 256, 25.5, 500, 250.0),
-        DeviceProfile("QDR", 256, 31.0, 500, 183.0),
-        DeviceProfile("FDR10", 256, 52.0, 450, 150.0),
-        DeviceProfile("FDR", 256, 54.5, 450, 30.0),
-        DeviceProfile("EDR", 512, 104.0, 280, 7.0),
-        DeviceProfile("HDR", 768, 210.0, 400, 5.0),
-        DeviceProfile("NDR", 1024, 440.0, 400, 3.3),
-        DeviceProfile("XDR", 2048, 880.0, 400, 3.3),
-        DeviceProfile("GDR", 2048, 1760.0, 400, 3.3),
+        DeviceProfile("SDR", 256, 16.0, 500, 400.0, 1.8),
+        DeviceProfile("DDR", 256, 25.5, 500, 250.0, 1.8),
+        DeviceProfile("QDR", 256, 31.0, 660, 183.0, 1.4, program_ns=60),
+        DeviceProfile("FDR10", 256, 52.0, 450, 150.0, 1.2),
+        DeviceProfile("FDR", 256, 54.5, 450, 30.0, 1.2),
+        DeviceProfile("EDR", 512, 104.0, 280, 7.0, 0.6),
+        DeviceProfile("HDR", 768, 210.0, 400, 5.0, 0.6, message_gbps=107.0),
+        DeviceProfile("NDR", 1024, 440.0, 400, 3.3, 0.6),
+        DeviceProfile("XDR", 2048, 880.0, 400, 3.3, 0.6),
+        DeviceProfile("GDR", 2048, 1760.0, 400, 3.3, 0.6),
     )
 }
 """By generation. Message rates: 5.47 M/s measured on QDR ConnectX, 150 M/s (EDR), 200 M/s (HDR, NDR) as vendors state for one port."""

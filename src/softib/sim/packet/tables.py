@@ -54,12 +54,12 @@ NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_TURN, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, OPTIONS) = range(22)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, MESSAGE_FS, PIO_FS, OPTIONS) = range(24)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
-out-of-order placement; congestion control on."""
+out-of-order placement; congestion control on; fs an octet of fetching and writing for one message; fs an octet that is inline."""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, FAR_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
@@ -120,7 +120,8 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 # -- State.qp --
 (SRC, DST, BACK_LID, SL, OUT_VL, BACK_VL, PAYLOAD, SERVICE, FIRST_MESSAGE, END_MESSAGE, CURRENT_MESSAGE, NEXT_PSN,
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
- RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, QP_COLUMNS) = range(34)  # fmt: skip
+ RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, FETCHED,
+ BACK_FETCHED, QP_COLUMNS) = range(36)  # fmt: skip
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,

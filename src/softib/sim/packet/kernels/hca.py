@@ -18,6 +18,7 @@ from softib.sim.packet.tables import (
     ACK_TURN,
     ANSWER,
     ASKS_ACK,
+    BACK_FETCHED,
     BACK_LID,
     BACK_VL,
     CC,
@@ -33,6 +34,7 @@ from softib.sim.packet.tables import (
     END_MESSAGE,
     F_DELAY,
     F_ROW,
+    FETCHED,
     FLAGS,
     GATE,
     IN_RING,
@@ -45,6 +47,7 @@ from softib.sim.packet.tables import (
     M_POSTED,
     M_PSN,
     M_SIZE,
+    MESSAGE_FS,
     MESSAGE_GAP,
     NEXT_PSN,
     NOT_BEFORE,
@@ -231,11 +234,15 @@ def send_stream(n, s, port, vl, row, now):
 
 
 @inner
-def fetched(n, s, port, posted, octets):
-    """When the adapter of ``port`` has ``octets`` more from memory, that it could ask for at ``posted``."""
-    t = max(s.port[port, DMA_FREE], posted) + (octets * n.opt[DMA_FS] + 500) // 1000
-    s.port[port, DMA_FREE] = t
-    return t
+def fetched(n, s, port, q, column, octets):
+    """When the adapter of ``port`` has ``octets`` more from memory for a message, whose fetching ``column`` of the queue pair follows:
+    one message comes at its own rate, and all together at most at the port's."""
+    own = s.qp[q, column] + (octets * n.opt[MESSAGE_FS] + 500) // 1000
+    all_of_port = max(s.port[port, DMA_FREE], own - (octets * n.opt[MESSAGE_FS] + 500) // 1000)
+    all_of_port += (octets * n.opt[DMA_FS] + 500) // 1000
+    s.qp[q, column] = own
+    s.port[port, DMA_FREE] = all_of_port
+    return max(own, all_of_port)
 
 
 @inner
@@ -253,7 +260,9 @@ def send_request(n, s, port, vl, row, stream, now):
         start = max(start, s.port[port, GATE])
         s.port[port, GATE] = start + n.opt[MESSAGE_GAP]
     if not asks and s.message[m, M_SIZE] > n.opt[INLINE]:
-        start = max(start, fetched(n, s, port, s.message[m, M_POSTED] - 1, octets))
+        if psn == first:
+            s.qp[q, FETCHED] = s.message[m, M_POSTED] - 1
+        start = max(start, fetched(n, s, port, q, FETCHED, octets))
     k = new_packet(s)
     s.packet[k, QP] = stream
     s.packet[k, PSN] = psn
@@ -318,7 +327,7 @@ def send_response(n, s, port, vl, row, stream, now):
     s.packet[k, WHAT] = READ_RESPONSE
     last = psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]
     s.packet[k, FLAGS] = LAST_OF_MESSAGE if last else 0
-    start = max(now, fetched(n, s, port, now, octets))
+    start = max(now, fetched(n, s, port, q, BACK_FETCHED, octets))
     put_on_wire(n, s, port, row, k, start)
     cross(n, s, port, vl, k, start)
     s.reg[SENT] += 1

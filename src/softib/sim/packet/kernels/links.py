@@ -27,6 +27,7 @@ from softib.sim.packet.tables import (
     FREE,
     FREE_CREDIT,
     FS,
+    GAP,
     HOPS,
     LAST_CREDIT,
     LOOK,
@@ -148,7 +149,7 @@ def insert(s, row, c, t):
 def put_on_wire(n, s, port, row, k, start):
     """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
     octets = s.packet[k, OCTETS]
-    end = start + wire_ps(n, port, octets + s.port[port, DEBT])
+    end = start + wire_ps(n, port, octets + n.opt[GAP] + s.port[port, DEBT])
     s.port[port, DEBT] = 0
     s.port[port, FREE] = end
     s.vl[row, FCTBS] = (s.vl[row, FCTBS] + blocks_of(octets)) & WRAP

@@ -7,7 +7,7 @@ from softib.jit import inner, kernel
 from softib.sim.packet.kernels.cache import touch
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
-from softib.sim.packet.kernels.hca import activate
+from softib.sim.packet.kernels.hca import READ_OP, activate
 from softib.sim.packet.kernels.receive import answer, receive, timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
@@ -37,6 +37,7 @@ from softib.sim.packet.tables import (
     MORE,
     NEXT_IN,
     NOW,
+    PIO_FS,
     POST,
     POSTED,
     RECEIVE,
@@ -70,8 +71,11 @@ def posted(n, s, m, now):
     s.message[m, M_BEGAN] = now
     ready = now + n.opt[POST]
     opcode = s.message[m, M_OPCODE]
-    if opcode < 2 and s.message[m, M_SIZE] > n.opt[INLINE]:
-        ready += n.opt[FETCH]
+    if opcode < READ_OP:
+        if s.message[m, M_SIZE] > n.opt[INLINE]:
+            ready += n.opt[FETCH]
+        else:
+            ready += s.message[m, M_SIZE] * n.opt[PIO_FS] // 1000
     s.message[m, M_POSTED] = ready + 1
     return activate(n, s, s.message[m, M_QP], now)
 

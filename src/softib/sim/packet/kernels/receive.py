@@ -23,6 +23,7 @@ from softib.sim.packet.tables import (
     ACKED,
     ANSWER,
     ASKS_ACK,
+    BACK_FETCHED,
     BACK_LID,
     BACK_VL,
     CNP,
@@ -33,6 +34,7 @@ from softib.sim.packet.tables import (
     END_MESSAGE,
     EXPECTED,
     FECN,
+    FETCH,
     FLAGS,
     IN,
     IN_RING,
@@ -41,6 +43,7 @@ from softib.sim.packet.tables import (
     M_OPCODE,
     M_PACKETS,
     M_PSN,
+    MESSAGE_FS,
     NAK,
     NAKED,
     NEXT_PSN,
@@ -91,6 +94,7 @@ def receive(n, s, port, k, now):
     s.count[port, RCV_PACKETS] += 1
     in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
     s.port[port, RX_FREE] = in_memory
+    written = max(in_memory, now + (octets * n.opt[MESSAGE_FS] + 500) // 1000) + n.opt[RX]
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
@@ -98,9 +102,9 @@ def receive(n, s, port, k, now):
         look = forward_notice(n, s, port, k)
     if what == DATA:
         if s.qp[q, SERVICE] == 0:
-            data(n, s, port, q, k, in_memory + n.opt[RX], now)
+            data(n, s, port, q, k, written, now)
         else:
-            unreliable(n, s, q, k, in_memory + n.opt[RX])
+            unreliable(n, s, q, k, written)
     elif what == ACK:
         acknowledged(n, s, q, np.int64(s.packet[k, PSN]), now)
     elif what == NAK:
@@ -111,7 +115,7 @@ def receive(n, s, port, k, now):
     elif what == READ_REQUEST:
         look = read_request(n, s, port, q, k, now)
     else:
-        look = read_response(n, s, q, k, in_memory + n.opt[RX], now)
+        look = read_response(n, s, q, k, written, now)
     free_packet(s, k)
     return look
 
@@ -318,6 +322,7 @@ def read_request(n, s, port, q, k, now):
     if s.qp[q, RESPONSE_RING] and psn >= s.qp[q, RESPONSE_PSN]:
         s.qp[q, RESPONSE_END] = max(s.qp[q, RESPONSE_END], at + 1)
         return np.int64(-1)
+    s.qp[q, BACK_FETCHED] = max(s.qp[q, BACK_FETCHED], now + n.opt[FETCH])
     s.qp[q, RESPONSE] = at
     s.qp[q, RESPONSE_END] = at + 1
     s.qp[q, RESPONSE_PSN] = psn
