@@ -15,8 +15,6 @@ from softib.sm.config import SmConfig
 from softib.sm.dry_run import DryRun
 from softib.sm.subnet_manager import SubnetManager
 
-METHODS: list[int] = []
-
 
 def rehearse(fabric) -> tuple[DryRun, SubnetManager, list[int]]:
     """One sweep through a dry run: (it, the manager, methods of all that reached the agents)."""
@@ -77,6 +75,18 @@ def test_a_subnet_that_is_as_wanted_needs_nothing():
     dry, sm, methods = rehearse(fabric)
     assert dry.changes(sm.database) == []
     assert int(Method.SET) not in methods
+
+
+def test_what_goes_by_lid_is_not_sent():
+    """Congestion control is addressed by LIDs that a dry run gave to nobody."""
+    dry, batch = DryRun(), MadBatch.zeros(2)
+    batch.mad[:, :4] = 1, int(MgmtClass.CONG_CTRL), 2, int(Method.SET)
+    batch.mad[1, 1], batch.mad[1, 3] = int(MgmtClass.SUBN_DR), int(Method.GET)
+    sent = dry.out(batch)
+    assert sent.mad[:, 1].tolist() == [int(MgmtClass.SUBN_DR)]
+    back = dry.back(None)
+    assert back is not None and back.mad[0, :4].tolist() == [1, int(MgmtClass.CONG_CTRL), 2, int(Method.GET_RESP)]
+    assert dry.assumed == 1
 
 
 def test_a_refused_get_changes_nothing():
