@@ -46,7 +46,9 @@ ROWS = 4096
 """Messages that are composed, or read, at once."""
 WIRE_WINDOW = 8
 """Requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of stock ibsim holds ten."""
-PATIENCE_MS = 1
+PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
+"""How long nothing comes until requests on the wire are no longer waited for. Stock ibsim gives back what it cannot answer, so there a
+longer wait means that it does not run; and where it and we fill the queues of ten datagrams to each other, both wait for ever."""
 LONGEST = 1 << 28
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way (EINVAL), no address handle."""
@@ -100,9 +102,11 @@ class UmadPort:
     def __init__(
         self, device: UmadDevice, classes: Mapping[int, int] = ASKS, timeout_ms: int = 180, window: int = WIRE_WINDOW
     ):
-        self.device, self.timeout_ms, self.window = device, timeout_ms, window
+        self.device, self.timeout_ms = device, timeout_ms
+        self.window = min(window, WIRE_WINDOW) if libc.is_stock_simulator() else window
         self.sent = self.received = self.refused = 0
         self._issm = -1
+        self._patience_ms = SIMULATOR_PATIENCE_MS if libc.is_stock_simulator() else PATIENCE_MS
         try:
             self.fd = libc.open_device(device.path, os.O_RDWR | os.O_NONBLOCK)
         except OSError as error:
@@ -200,7 +204,7 @@ class UmadPort:
         """Exchange the ``n`` messages that were composed."""
         wire = self._wire
         while True:
-            ended = exchange(wire, n, self.head + MAD_SIZE, self.window, PATIENCE_MS)
+            ended = exchange(wire, n, self.head + MAD_SIZE, self.window, self._patience_ms)
             sent, received = int(wire.state[SENT]), int(wire.state[RECEIVED])
             self.sent += sent
             self.received += received
