@@ -80,11 +80,12 @@ def test_a_tree_names_reserved_qps_and_a_quantum_holds_one_streaming_tree(lab):
     assert talk(lab, sharp.TreeConfig, SET, mod=8, **tree)[0] == 0x1C, "the second streaming tree"
     assert talk(lab, sharp.TreeConfig, SET, mod=7, **tree)[0] == 0, "the first again"
     assert talk(lab, sharp.TreeConfig, SET, mod=8, **{**tree, "kind": sharp.LATENCY})[0] == 0
-    assert talk(lab, sharp.QPAllocation, SET, release=1)[0] == 0x1C, "trees stand on them"
     assert talk(lab, sharp.TreeConfig, SET, mod=1 << 16 | 7, child_qpn=[1] + 31 * [0])[0] == 0, "children 33 to 64"
     assert f.sharp_child[0, 7, 32] == 1 and talk(lab, sharp.TreeConfig, mod=7)[1]["children"] == 2
     for outside in (126, 2 << 16):
         assert talk(lab, sharp.TreeConfig, mod=outside)[0] == 0x1C
+    assert talk(lab, sharp.QPAllocation, SET, release=1)[0] == 0
+    assert not f.sharp_tree.any() and not f.sharp_child.any(), "the trees end with their QPs"
 
 
 def test_a_quota_by_tree(lab):

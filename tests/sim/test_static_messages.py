@@ -36,7 +36,7 @@ def test_a_link_sends_the_octets_of_all(tree):
     found = static.run(tree, m)
     rate = float(next(g for g in oracle.link_rates(tree).values() if g))
     total = sum(oracle.octets(int(s)) for s in m.size) * 8000 / rate
-    assert np.ptp(found.arrived_ps) < 100_000, "but for their last packets into memory"
+    assert np.ptp(found.arrived_ps) < 200_000, "but for their last packets into memory"
     assert (found.arrived_ps - total < 1_500_000).all() and (found.arrived_ps > total).all()
 
 

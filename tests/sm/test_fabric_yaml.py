@@ -43,6 +43,8 @@ def test_every_key_reaches_the_manager_of_up_and_of_report(key, tmp_path):
         "subnet_prefix": 0xFEC0 << 48,
         "partitions": "partitions",
         "qos": True,
+        "congestion_control": True,
+        "aggregation": True,
     }
     asked = told(tmp_path, **{key: values.get(key, "guids")})
     up, report = ManagerSettings(fallback=asked).read(), config_of(settings_of(asked))
@@ -54,6 +56,10 @@ def test_every_key_reaches_the_manager_of_up_and_of_report(key, tmp_path):
         assert up.partitions == report.partitions and len(up.partitions) == 2
     elif key == "qos":
         assert up.qos == report.qos == QosConfig() != default.qos
+    elif key == "aggregation":
+        assert up.aggregation == report.aggregation != default.aggregation
+    elif key == "congestion_control":
+        assert up.congestion == report.congestion != default.congestion
     else:
         assert getattr(up, key) == getattr(report, key) == values[key] != getattr(default, key)
 

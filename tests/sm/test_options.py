@@ -16,7 +16,10 @@ from softib.iba.smp import PortInfo
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm import link_mgr
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
+from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.config import SmConfig
+from softib.sm.congestion_options import CC_OPTIONS, congestion_config
 from softib.sm.options import OPTIONS, read_options
 from softib.sm.qos_options import QOS_OPTIONS, qos_config
 from softib.sm.subnet_manager import SubnetManager
@@ -31,10 +34,20 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     subprocess.run([stock("opensm"), "-c", str(path)], cwd=tmp_path, capture_output=True, timeout=240, check=False)
     text = path.read_text()
     found, unused = read_options(text, "opensm.conf")
-    assert set(OPTIONS) - {k for k in OPTIONS if any(line.split()[:1] == [k] for line in text.splitlines())} == set()
+    said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
+    assert set(OPTIONS) - said == {*AR_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, "stock OpenSM has neither"
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
-    apart = ("sweep_interval_ps", "partition_config_file", "qos", *QOS_OPTIONS)
+    assert congestion_config(found) is None
+    apart = (
+        "sweep_interval_ps",
+        "partition_config_file",
+        "qos_policy_file",
+        "qos",
+        "congestion_control",
+        *QOS_OPTIONS,
+        *CC_OPTIONS,
+    )
     ours = {k: getattr(SmConfig(), k) for k in found if k not in apart}
     # Ours by decision: SMPs wait less long in process (docs/decisions/0005).
     differ = {k for k, v in ours.items() if found[k] != v}

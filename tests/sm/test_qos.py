@@ -14,6 +14,7 @@ from softib.routing.engine import Routing
 from softib.sm import sweep
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options import read_options
+from softib.sm.partitions import parse_partitions
 from softib.sm.qos_options import KINDS, QosConfig
 from softib.sm.subnet_manager import SubnetManager
 from tests.live.internal_sm.runs import one_pass
@@ -147,6 +148,19 @@ def test_an_engine_that_gives_sls_and_vls_is_programmed_without_being_asked(monk
         rows = f.sl2vl[f.sl2vl_base[port] : f.sl2vl_base[port] + 5]
         held = np.stack([rows >> 4, rows & 15], axis=2).reshape(5, 16)
         assert (held[:, 0] == np.arange(5)).all() and (held[:, 9] == 15).all()
+
+
+def test_an_sl_in_use_that_is_dropped_or_starves_is_said():
+    used = tuple(
+        parse_partitions("Default=0x7fff, sl=2 : ALL=full;\njob=0x12, sl=9 : ALL=full;\nvoid=0x13, sl=11 : ALL=full;\n")
+    )
+    text = "qos TRUE\nqos_sl2vl 0,1,2,3,4,5,6,7,0,1,2,15,4,5,6,7\nqos_vlarb_low 0:1,1:0,2:3\nqos_vlarb_high 2:4\n"
+    sm, _ = managed(fabric(), text, partitions=used)
+    said = [n for n in sm.report.notes if n.startswith("SL ")]
+    assert {n.split(":")[0] for n in said} == {"SL 9 of partition job", "SL 11 of partition void"}
+    assert len(said) == 6 and any("gives its VL 1 no weight" in n for n in said) and any("drops it" in n for n in said)
+    sm, _ = managed(fabric(), "qos TRUE\n", partitions=used)
+    assert not [n for n in sm.report.notes if n.startswith("SL ")]
 
 
 @pytest.mark.parametrize(("text", "says"), [

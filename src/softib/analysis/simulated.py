@@ -24,7 +24,6 @@ __all__ = ["LAYERS", "JobTimes", "Simulated", "run_layer", "simulated"]
 
 LAYERS = ("static", "fluid", "packet")
 PERCENTILES = (50, 90, 99, 99.9)
-Progress = "Callable[[int, int, int], None]"
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,10 @@ def simulated(
         n = int((laid.why != 0).sum())
         raise InputError(f"{n:,} of {len(made):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
     if layer == "packet":
-        outcome = run(fabric, made)
+        shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
+        outcome = run(fabric, made, progress=shown)
+    elif layer == "fluid":
+        outcome = run(plane, made, progress=progress)
     else:
-        outcome = run(plane, made, **({"progress": progress} if layer == "fluid" else {}))
+        outcome = run(plane, made)
     return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes))

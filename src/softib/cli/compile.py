@@ -34,6 +34,10 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("report", "ring.yaml", "--engine", "minhop"),
         ("route", "ring.yaml", "--engine", "updn"),
         ("route", "tree.yaml", "--engine", "dnup"),
+        ("simulate", "tree.yaml", "permutation:64KB"),
+        ("simulate", "tree.yaml", "all-to-all:64KB,barrier=yes"),
+        ("simulate", "tree.yaml", "shift:64KB", "--layer", "static"),
+        ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
 """Commands of which each row runs in its order, beside the others. Exit 1 (findings in the ring) is right."""

@@ -1,7 +1,7 @@
 """Aggregation trees (SHARP): the aggregation management class 0x0b.
 
-The class and its attribute IDs are public; no layout of them is, under a licence that lets anybody write it down. **Every layout
-here is softib's own**, after what Graham et al. tell of the protocol ("Scalable Hierarchical Aggregation Protocol (SHArP): A
+The class and its attribute IDs are public; no layout of them was found under an open licence. **Every layout here is softib's
+own**, after what Graham et al. tell of the protocol ("Scalable Hierarchical Aggregation Protocol (SHArP): A
 Hardware Architecture for Efficient Data Reduction", COMHPC 2016): aggregation nodes are joined to trees by reliable
 connections between QPs; a tree has one root, and each node of it a parent and children; a job gets a tree and a quota of
 its resources. A manager that knows the real class does not understand these devices, nor does ours understand real ones.
@@ -69,7 +69,7 @@ class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
 class QPAllocation(Structure, size=16, attr=0x21, section="softib's own"):
     """Reserve QPs. A Get tells the QPs in use."""
 
-    release = field(8, "Set: 1 = all QPs of the node are free before; no tree may be enabled then")
+    release = field(8, "Set: 1 = before, all trees of the node are disabled and all its QPs are free")
     _reserved0 = reserved(8)
     count = field(16, "QPs to reserve; answer to a Get: QPs in use")
     first_qpn = field(32, "answer to a Set: the first of them; they follow each other")

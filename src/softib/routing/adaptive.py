@@ -15,10 +15,11 @@ import numpy as np
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["AdaptivePorts", "adaptive_ports", "goes_up_after_down"]
+__all__ = ["AdaptivePorts", "adaptive_ports", "could_deadlock"]
 
-FAR = np.int16(16384)
+UNREACHED = np.int16(16384)
 LIDS_AT_ONCE = 4096
+MOST_BENDS = 4096
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,18 @@ def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray) -> list[AdaptivePorts]
     """The choices of every switch. ``ranks`` int[switches]: 0 = top."""
     n = graph.n_switches
     targets = np.unique(graph.end_switch)
-    place = _places(graph, ranks)
-    down, whole = _distances(graph, place, targets)
+    position = _positions(graph, ranks)
+    down, whole = _distances(graph, position, targets)
     found = []
     for s in range(n):
         edges = slice(int(graph.first[s]), int(graph.first[s + 1]))
         peer, port = graph.peer[edges], graph.out_port[edges].astype(np.int64)
-        below = place[peer] > place[s]
-        falls = down[s] < FAR
+        below = position[peer] > position[s]
+        falls = down[s] < UNREACHED
         good = np.where(
             falls,
             below[:, None] & (down[peer] == down[s] - 1),
-            ~below[:, None] & (whole[peer] == whole[s] - 1) & (whole[s] < FAR),
+            ~below[:, None] & (whole[peer] == whole[s] - 1) & (whole[s] < UNREACHED),
         )
         found.append(_of_switch(port, good, targets, n))
     return found
@@ -58,56 +59,81 @@ def _of_switch(port: np.ndarray, good: np.ndarray, targets: np.ndarray, n: int) 
         return AdaptivePorts(np.zeros((0, 4), np.uint64), mask_of)
     bits = np.zeros((len(several), 256), np.uint8)
     bits[:, port] = good[:, several].T
-    words = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-    masks, which = np.unique(words, axis=0, return_inverse=True)
+    masks64 = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    masks, which = np.unique(masks64, axis=0, return_inverse=True)
     mask_of[targets[several]] = which.reshape(-1)
     return AdaptivePorts(masks, mask_of)
 
 
-def _places(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
-    """int32[switches]: place in the total order, 0 = top."""
+def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
+    """int32[switches]: position in the total order, 0 = top."""
     order = np.lexsort((graph.switch_guid, ranks))
-    place = np.empty(graph.n_switches, np.int32)
-    place[order] = np.arange(graph.n_switches, dtype=np.int32)
-    return place
+    position = np.empty(graph.n_switches, np.int32)
+    position[order] = np.arange(graph.n_switches, dtype=np.int32)
+    return position
 
 
-def _distances(graph: SwitchGraph, place: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """int16[switches, targets]: hops by downs alone, and by downs alone where they lead there, else by ups first. FAR: no way."""
+def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int16[switches, targets]: hops by downs alone, and by downs alone where they lead there, else by ups first. UNREACHED: no way."""
     n = graph.n_switches
-    down = np.full((n, len(targets)), FAR, np.int16)
+    down = np.full((n, len(targets)), UNREACHED, np.int16)
     down[targets, np.arange(len(targets))] = 0
-    order = np.argsort(place)
+    order = np.argsort(position)
     for s in order[::-1].tolist():
         peer = graph.peer[graph.first[s] : graph.first[s + 1]]
-        below = peer[place[peer] > place[s]]
+        below = peer[position[peer] > position[s]]
         if len(below):
             np.minimum(down[s], down[below].min(axis=0) + 1, out=down[s])
-    down[down > FAR] = FAR
+    down[down > UNREACHED] = UNREACHED
     whole = down.copy()
     for s in order.tolist():
         peer = graph.peer[graph.first[s] : graph.first[s + 1]]
-        above = peer[place[peer] < place[s]]
+        above = peer[position[peer] < position[s]]
         if len(above):
             by_up = whole[above].min(axis=0) + 1
-            whole[s] = np.where(down[s] < FAR, down[s], np.minimum(by_up, FAR))
+            whole[s] = np.where(down[s] < UNREACHED, down[s], np.minimum(by_up, UNREACHED))
     return down, whole
 
 
-def goes_up_after_down(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
-    """Does any route of ``lft`` go up after a down in the order of ``ranks``? (Then it and adaptive choices could wait in a cycle.)"""
-    n, place = graph.n_switches, _places(graph, ranks)
+def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
+    """Could routes of ``lft`` and adaptive choices wait for each other in a cycle?
+
+    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has such bends of ``lft`` (ftree makes
+    one where a leaf has lost its cable to a top switch), joined by ways up*/down*. Every way there is counts as one that is used: the
+    answer errs on the safe side only.
+    """
+    position = _positions(graph, ranks)
+    bends = _bends(graph, position, lft)
+    if not len(bends):
+        return False
+    if len(bends) > MOST_BENDS:
+        return True
+    before, after = bends[:, 0], bends[:, 2]
+    targets, column = np.unique(before, return_inverse=True)
+    whole = _distances(graph, position, targets)[1]
+    leads = whole[after][:, column.reshape(-1)] < UNREACHED  # from the end of a turn to the beginning of another
+    alive = np.ones(len(bends), bool)
+    while alive.any():  # what leads nowhere, or is led to from nowhere, is on no cycle
+        kept = alive & leads[:, alive].any(axis=1) & leads[alive].any(axis=0)
+        if (kept == alive).all():
+            return True
+        alive = kept
+    return False
+
+
+def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndarray:
+    """int64[n, 3]: switches a, b, c where a route of ``lft`` goes down from a to b and then up to c."""
+    n = graph.n_switches
     peer_of = np.full((n, 256), -1, np.int32)
     owner = np.repeat(np.arange(n), np.diff(graph.first))
     peer_of[owner, graph.out_port] = graph.peer
-    rows = np.arange(n)[:, None]
+    rows, found = np.arange(n)[:, None], []
     for first in range(0, min(lft.shape[1], graph.max_lid + 1), LIDS_AT_ONCE):
         egress = lft[:, first : min(first + LIDS_AT_ONCE, graph.max_lid + 1)]
         after = np.where(egress == LFT_NO_ROUTE, -1, peer_of[rows, egress])
-        here = place[:, None]
-        falls = (after >= 0) & (place[np.maximum(after, 0)] > here)
+        falls = (after >= 0) & (position[np.maximum(after, 0)] > position[:, None])
         rises = (after >= 0) & ~falls
-        column = np.arange(egress.shape[1])[None, :]
-        if (falls & rises[np.maximum(after, 0), column]).any():
-            return True
-    return False
+        a, lid = np.nonzero(falls & rises[np.maximum(after, 0), np.arange(egress.shape[1])[None, :]])
+        b = after[a, lid]
+        found.append(np.unique(np.stack([a, b, after[b, lid]], axis=1), axis=0))
+    return np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 3), np.int64)

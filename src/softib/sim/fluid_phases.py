@@ -68,12 +68,13 @@ def shift_phases(
     if not 2 <= n <= there:
         raise InputError(f"an all-to-all of {n} hosts: the fabric has {there} with an address, so 2 to {there}")
     which = np.arange(1, n) if shifts is None else np.asarray(shifts, np.int64)
-    phase(2, 1, size).check(len(plane.ends))
+    one = phase(2, 1, size)
+    one.check(len(plane.ends))
     took, most = np.zeros(len(which), np.int64), np.ones(len(which), np.int64)
     unsure = np.ones(len(which), np.uint8)
-    routes = _routes(plane, n, which, size)
+    routes = _routes(plane, n, which, one)
     if routes is not None:
-        _by_loads(plane, routes, size, which, (took, unsure, most), progress)
+        _by_loads(plane, routes, one, which, (took, unsure, most), progress)
     rows = np.flatnonzero(unsure)
     for done, row in enumerate(rows.tolist()):
         took[row] = _one(plane, n, int(which[row]), size)
@@ -92,13 +93,12 @@ def _one(plane: Plane, n: int, shift: int, size: int) -> int:
 
 
 def _by_loads(
-    plane: Plane, routes: Any, size: int, which: np.ndarray, out: tuple[np.ndarray, np.ndarray, np.ndarray],
+    plane: Plane, routes: Any, one: Messages, which: np.ndarray, out: tuple[np.ndarray, np.ndarray, np.ndarray],
     progress: Callable[[int, int, int], None] | None,
 ) -> None:  # fmt: skip
     from softib.sim.phase_kernels import shift_phases as phases
 
-    one = phase(2, 1, size)
-    octets = float(wire_octets(one, packets_of(one, np.full(2, _mtu(plane))))[0])
+    octets = float(wire_octets(one, packets_of(one, np.full(2, plane.link_mtu)))[0])
     loads = np.zeros(len(plane.gbps), np.int32)
     touched, both = np.zeros(len(loads), np.int32), np.zeros(2, np.int64)
     step = CHUNK if progress else len(which)
@@ -109,13 +109,7 @@ def _by_loads(
             progress(min(at + step, len(which)), len(which), int(out[0].sum()))
 
 
-def _mtu(plane: Plane) -> int:
-    """The MTU of all links, 0 where they differ."""
-    used = plane.table.mtu[plane.table.peer >= 0]
-    return int(used[0]) if len(used) and (used == used[0]).all() else 0
-
-
-def _routes(plane: Plane, n: int, which: np.ndarray, size: int) -> Any:
+def _routes(plane: Plane, n: int, which: np.ndarray, one: Messages) -> Any:
     """The table of paths of the first ``n`` hosts, or None where loads do not tell: hosts without a switch, links of several MTUs or VLs, SLs
     by pair, pairs without a path, more paths than there is room for."""
     from softib.sim.phase_kernels import Filling, Routes, fill_all, fill_shifts
@@ -124,7 +118,7 @@ def _routes(plane: Plane, n: int, which: np.ndarray, size: int) -> Any:
     port, lid = port[:n].copy(), lid[:n].copy()
     peer = t.peer[port]
     switch = np.where(peer >= 0, t.switch[np.maximum(peer, 0)], -1)
-    if (switch < 0).any() or not _mtu(plane) or plane.path_sl is not None:
+    if (switch < 0).any() or not plane.link_mtu or plane.path_sl is not None:
         return None
     _, first_of, switch_of = np.unique(switch, return_index=True, return_inverse=True)
     hops = HOPS
@@ -142,13 +136,13 @@ def _routes(plane: Plane, n: int, which: np.ndarray, size: int) -> Any:
             break
         hops = int(info[2])
     link = plane.hop_ps[port]
-    return Routes(switch_of, channels, delay, link, link, plane.gbps[port], plane.gbps, _tail(plane, size))
+    return Routes(switch_of, channels, delay, link, link, plane.gbps[port], plane.gbps, _tail(plane, one))
 
 
-def _tail(plane: Plane, size: int) -> np.ndarray:
-    """``tail_ps`` of :data:`~softib.sim.phase_kernels.Routes` for WRITEs of ``size`` bytes: those of one whose path takes no time."""
+def _tail(plane: Plane, one: Messages) -> np.ndarray:
+    """``tail_ps`` of :data:`~softib.sim.phase_kernels.Routes` for messages as ``one``: those of a path that takes no time."""
     from softib.sim.paths import Laid
 
     zero, none = np.zeros(2, np.int64), np.zeros(0, np.int64)
-    timing = plane.timing(phase(2, 1, size), Laid(none, none, none, zero, zero, np.full(2, _mtu(plane)), zero, none))
+    timing = plane.timing(one, Laid(none, none, none, zero, zero, np.full(2, plane.link_mtu), zero, none))
     return np.cumsum([timing.forth_ps[0], timing.answer_ps[0]])

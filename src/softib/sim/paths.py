@@ -130,6 +130,12 @@ class Plane:
         return (np.where(of_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
 
     @cached_property
+    def link_mtu(self) -> int:
+        """The MTU of all links, 0 where they differ."""
+        used = self.table.mtu[self.table.peer >= 0]
+        return int(used[0]) if len(used) and (used == used[0]).all() else 0
+
+    @cached_property
     def profile(self) -> DeviceProfile:
         """Figures of the adapters."""
         return profile_of(self.fabric)

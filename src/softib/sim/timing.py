@@ -55,13 +55,25 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray)
     half, cqe, ack = profile.adapter_ns * 500, profile.cqe_ns * 1000, profile.ack_ns * 1000
     mtu = np.maximum(laid.mtu, 1)
     ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
-    first = np.round((np.minimum(m.size, mtu) + HEADER) * ps_per_byte).astype(np.int64)
-    last = np.round(((m.size - 1) % mtu + 1 + HEADER) * ps_per_byte).astype(np.int64)
-    short = ((m.size - 1) % mtu + 1 + HEADER) * 8000.0 / np.maximum(gbps, 1e-9)
-    last += np.where(m.size > mtu, np.maximum((mtu + HEADER) * ps_per_byte - short, 0), 0).astype(np.int64)
+    ramp = 8000.0 / profile.ramp_gbps if profile.ramp_gbps else 0.0
+    slow, link = max(ps_per_byte, ramp), 8000.0 / np.maximum(gbps, 1e-9)
+    ahead = (m.size - 1) // mtu * mtu  # octets before the last packet
+    last_octets = (m.size - 1) % mtu + 1 + HEADER
+    ramped = np.minimum(ahead, -(-profile.ramp_bytes // mtu) * mtu)
+    first = np.round((np.minimum(m.size, mtu) + HEADER) * (slow if profile.ramp_bytes else ps_per_byte)).astype(
+        np.int64
+    )
+    in_ramp = ahead < profile.ramp_bytes
+    last = np.round(last_octets * np.where(in_ramp, slow, ps_per_byte)).astype(np.int64)
+    last += np.where(m.size > mtu, np.maximum((mtu + HEADER) * ps_per_byte - last_octets * link, 0), 0).astype(np.int64)
+    if profile.ramp_bytes:  # until the ramp is over packets come slower than the link could send them
+        packets = np.maximum(ramped // mtu - 1, 0) + (in_ramp & (ahead > 0)) * last_octets / (mtu + HEADER)
+        last += np.round(packets * (mtu + HEADER) * np.maximum(slow - link, 0)).astype(np.int64)
     read, atomic = m.opcode == Opcode.READ, m.opcode == Opcode.ATOMIC
-    fetched = np.where(m.size > profile.inline_bytes, profile.fetch_ns * 1000 + first, 0)
-    before = np.where(read, first, np.where(atomic, half, half + fetched))
+    inline = np.round(m.size * profile.inline_ns * 1000).astype(np.int64)
+    fetch = profile.fetch_ns * 1000
+    fetched = np.where(m.size > profile.inline_bytes, fetch + first, inline)
+    before = np.where(read, fetch + first, np.where(atomic, half + fetch, half + fetched))
     after = half + np.where(atomic, laid.back_ps, last)
     forth = before + laid.delay_ps + after
     acknowledged = ack + laid.back_ps + cqe - after

@@ -1,8 +1,8 @@
 """The manager of adaptive routing: groups of ports for the destinations of every switch that can, the forwarding table as what is
 taken where a group has no port up.
 
-Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must give ranks, and its own tables must
-keep them. What a group number means never changes while a table may still name it: a set of ports that is new gets a number that no
+Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must give ranks, and where its own tables
+go up after a down no cycle of waiting may come of it. What a group number means never changes while a table may still name it: a set of ports that is new gets a number that no
 table of the sweep before names. Groups are written first, then the LIDs that use them, and ``ar_enabled`` last.
 """
 
@@ -14,7 +14,7 @@ from softib.iba import ar
 from softib.iba.constants import SmpAttr
 from softib.iba.devices import AR_SWITCHES
 from softib.mad.smp_requests import RequestQueue
-from softib.routing.adaptive import AdaptivePorts, adaptive_ports, goes_up_after_down
+from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadlock
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.ar_options import ArConfig
@@ -77,9 +77,9 @@ class ArManager:
         if ranks is None:
             self.notes.append(f"adaptive routing: {self.routing.engine} ranks no switches; updn, dnup and ftree do")
             return False
-        if self.routing.path_sl is not None or goes_up_after_down(self.graph, ranks, self.routing.lft):
+        if self.routing.path_sl is not None or could_deadlock(self.graph, ranks, self.routing.lft):
             self.notes.append(
-                f"adaptive routing: the routes of {self.routing.engine} go up after a down; beside adaptive ones they could deadlock"
+                f"adaptive routing: {self.routing.engine} routes up after a down; beside adaptive choices that could deadlock"
             )
             return False
         return True
@@ -152,11 +152,11 @@ class ArManager:
 
     def _holds(self, s: int, group: np.ndarray, port: np.ndarray) -> np.ndarray:
         """bool[LIDs]: the port of the forwarding table is one of the group."""
-        words = np.zeros((int(self.caps[s]), 4), np.uint64)
+        masks64 = np.zeros((int(self.caps[s]), 4), np.uint64)
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
-            words[number] = np.frombuffer(mask, ">u8")[::-1]
+            masks64[number] = np.frombuffer(mask, ">u8")[::-1]
         bit = np.uint64(1) << (port % 64).astype(np.uint64)
-        found: np.ndarray = (words[group, port // 64] & bit) > 0
+        found: np.ndarray = (masks64[group, port // 64] & bit) > 0
         return found
 
     def _switch_of_lid(self) -> np.ndarray:
@@ -182,10 +182,12 @@ class ArManager:
                 by_transport_disable=0xF & ~self.config.transport_mask, group_top=np.array(top, np.int64).reshape(-1),
             )  # fmt: skip
             self._set(queue, INFO, on, np.zeros(len(on), np.int64), info)
-        told = {key[0] for key in self.store.tables.held if key[2] == INFO} - set(self.graph.switch_guid[on].tolist())
-        off = np.array([s for s, guid in enumerate(self.graph.switch_guid.tolist()) if guid in told], np.int64)
+        running = {key[0] for key in self.store.tables.held if key[2] == INFO} - set(
+            self.graph.switch_guid[on].tolist()
+        )
+        off = np.array([s for s, guid in enumerate(self.graph.switch_guid.tolist()) if guid in running], np.int64)
         self._set(queue, INFO, off, np.zeros(len(off), np.int64), np.zeros((len(off), 64), np.uint8))
-        for guid in told:
+        for guid in running:
             self.store.forget(guid)
 
     # -- requests --

@@ -69,5 +69,5 @@ def ar_config(found: Mapping[str, Any]) -> ArConfig | None:
 def check_ar(section: Mapping[str, Any]) -> None:
     """Raise :class:`InputError` for a mask of a fabric.yaml without ``adaptive_routing``."""
     for key in section:
-        if key in AR_OPTIONS and not section.get("adaptive_routing"):
+        if key in AR_OPTIONS and key != "adaptive_routing" and section.get("adaptive_routing") in (None, False, "off"):
             raise InputError(f"sm.{key}: has no effect without adaptive_routing: free or bounded")

@@ -10,10 +10,12 @@ from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
 from softib.sm.ar_options import AR_OPTIONS, ArConfig, ar_config
 from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 from softib.sm.qos_options import QOS_OPTIONS, QosConfig, qos_config
+from softib.sm.qos_policy import QosPolicy
 
 __all__ = ["SmConfig", "config_of"]
 
@@ -38,8 +40,9 @@ class SmConfig:
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
 
     ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them as devices have them, where the engine can do with that.
+    ``qos_policy``: what paths the administrator gives to whom.
     ``congestion``: settings of congestion control of all devices; None leaves them alone.
-    ``ar``: adaptive routing of switches that can; None: none.
+    ``ar``: adaptive routing of switches that can; None: none. ``aggregation``: trees of aggregation nodes; None leaves these alone.
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an impossible LMC or window.
     """
@@ -73,8 +76,10 @@ class SmConfig:
     local_phy_errors: int = 8
     overrun_errors: int = 8
     qos: QosConfig | None = None
+    qos_policy: QosPolicy | None = None
     congestion: CongestionConfig | None = None
     ar: ArConfig | None = None
+    aggregation: AggregationConfig | None = None
 
     @property
     def known_partitions(self) -> tuple[Partition, ...]:
@@ -91,10 +96,17 @@ class SmConfig:
 
 def config_of(fields: Mapping[str, Any]) -> SmConfig:
     """A configuration of fields of :class:`SmConfig` and of options that make up one field of it (``qos`` and ``qos_…``,
-    ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``).
+    ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``,
+    ``aggregation`` and ``aggregation_…``).
 
     Raises as :class:`SmConfig` does, and :class:`InputError` for an option that would have no effect.
     """
-    parts = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, "qos", "congestion_control")
+    parts = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS, "qos", "congestion_control", "aggregation")
     plain = {name: value for name, value in fields.items() if name not in parts}
-    return SmConfig(**plain, qos=qos_config(fields), congestion=congestion_config(fields), ar=ar_config(fields))
+    return SmConfig(
+        **plain,
+        qos=qos_config(fields),
+        congestion=congestion_config(fields),
+        ar=ar_config(fields),
+        aggregation=aggregation_config(fields),
+    )

@@ -11,20 +11,22 @@ from typing import Any
 
 from softib.errors import InputError, UnreadableFile
 from softib.routing.engine import RouteOptions
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
 from softib.sm.ar_options import AR_OPTIONS, check_ar
 from softib.sm.congestion_options import CC_OPTIONS, check_cc
 from softib.sm.options import read_value
 from softib.sm.partitions import parse_partitions
 from softib.sm.qos_options import QOS_OPTIONS
+from softib.sm.qos_policy import parse_policy
 
 __all__ = ["GUID_FILES", "check_keys", "read_guids", "route_options", "settings_of"]
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
-PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control")
-VALUES = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS)
+PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
+VALUES = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS)
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
-ELSEWHERE = ("node", "partitions", *GUID_FILES)
+ELSEWHERE = ("node", "partitions", "qos_policy_file", *GUID_FILES)
 WITHOUT_EFFECT = {
     "data_vls": "no engine here spreads paths over VLs; remove data_vls",
     "seed": "no engine here is random; remove seed",
@@ -38,10 +40,11 @@ def check_keys(section: Mapping[str, Any]) -> None:
             raise InputError(f"sm.{key}: {WITHOUT_EFFECT[key]}")
         if key not in (*PLAIN, *ELSEWHERE, *VALUES, *WITHOUT_EFFECT):
             raise InputError(f"sm.{key}: the subnet manager has no such option")
-        if key in QOS_OPTIONS and not section.get("qos"):
+        if key in (*QOS_OPTIONS, "qos_policy_file") and value is not None and not section.get("qos"):
             raise InputError(f"sm.{key}: has no effect without qos: true")
     check_cc(section)
     check_ar(section)
+    check_aggregation(section)
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,6 +60,8 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = read_value(key, str(section[key]), f"sm.{key}")
     if section.get("partitions"):
         found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
+    if section.get("qos_policy_file"):
+        found["qos_policy"] = parse_policy(_text(section["qos_policy_file"]), section["qos_policy_file"])
     options = route_options(section)
     if options != RouteOptions():
         found["options"] = options

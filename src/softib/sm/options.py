@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.congestion_options import CC_OPTIONS
 from softib.sm.qos_options import QOS_OPTIONS
@@ -73,9 +74,12 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "no_clients_rereg": ("no_clients_rereg", _truth),
     "qos": ("qos", _truth),
     **QOS_OPTIONS,
+    "qos_policy_file": ("qos_policy_file", _text),
     "congestion_control": ("congestion_control", _truth),
     **CC_OPTIONS,
     **AR_OPTIONS,
+    "aggregation": ("aggregation", _truth),
+    **AGGREGATION_OPTIONS,
 }
 """OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
 PLAIN = ("(null)", "null", "")

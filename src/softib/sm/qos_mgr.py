@@ -141,8 +141,8 @@ class QosManager:
         nodes, first = np.unique(db.port_node[ports[mine]], return_index=True)
         row_of = {int(node): s for s, node in enumerate(graph.switch_node.tolist())}
         for node, which in zip(nodes.tolist(), np.split(mine, first[1:]), strict=True):
-            own = _engine_map(routing, row_of.get(node, -1), int(db.node_nports[node]) + 1)
-            more = self._switch_maps(node, own, ports[which], vls[which])
+            engine_map = _engine_map(routing, row_of.get(node, -1), int(db.node_nports[node]) + 1)
+            more = self._switch_maps(node, engine_map, ports[which], vls[which])
             rows.append(more[0])
             modifiers.append(more[1])
             maps.append(more[2])
@@ -152,14 +152,16 @@ class QosManager:
         return SmpAttr.SL2VL, row, np.concatenate(modifiers), data
 
     def _switch_maps(
-        self, node: int, own: np.ndarray | None, ports: np.ndarray, vls: np.ndarray
+        self, node: int, engine_map: np.ndarray | None, ports: np.ndarray, vls: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(output ports, modifiers, VLs by SL) of one switch; ``own`` is the engine's map."""
+        """(output ports, modifiers, VLs by SL) of one switch; ``engine_map`` is the engine's map."""
         db = self.db
         out = db.port_num[ports].astype(np.int64)
         inputs = int(db.node_nports[node]) + 1
         each = (
-            np.broadcast_to(vls[:, None], (len(ports), inputs, 16)) if own is None else own[:, out].transpose(1, 0, 2)
+            np.broadcast_to(vls[:, None], (len(ports), inputs, 16))
+            if engine_map is None
+            else engine_map[:, out].transpose(1, 0, 2)
         )
         alike = (each == each[:, :1]).all(axis=(1, 2))
         alike &= bool(SwitchInfo.optimized_sl2vl.get(db.switch_info[node]))

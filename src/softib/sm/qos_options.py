@@ -54,12 +54,12 @@ class QosConfig:
 
     def tables(self, kind: str) -> QosTables:
         """Tables of ``kind`` (one of KINDS)."""
-        own = dict(self.kinds).get(kind, PortQos())
+        local = dict(self.kinds).get(kind, PortQos())
 
         def pick(name: str, default: Any) -> Any:
-            for said in (getattr(own, name), getattr(self.every, name)):
-                if said is not None:
-                    return said
+            for stated in (getattr(local, name), getattr(self.every, name)):
+                if stated is not None:
+                    return stated
             return default
 
         return QosTables(
@@ -111,14 +111,14 @@ def qos_config(found: Mapping[str, Any]) -> QosConfig | None:
 
     Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no effect.
     """
-    said = {name: value for name, value in found.items() if name in QOS_OPTIONS and value is not None}
+    stated = {name: value for name, value in found.items() if name in QOS_OPTIONS and value is not None}
     if not found.get("qos"):
-        if said:
-            raise InputError(f"{sorted(said)[0]} has no effect without qos TRUE")
+        if stated:
+            raise InputError(f"{sorted(stated)[0]} has no effect without qos TRUE")
         return None
 
     def port(prefix: str) -> PortQos:
-        return PortQos(**{name: said.get(f"{prefix}_{name}") for name in _READERS})
+        return PortQos(**{name: stated.get(f"{prefix}_{name}") for name in _READERS})
 
     kinds = tuple((kind, port(f"qos_{kind}")) for kind in KINDS)
-    return QosConfig(port("qos"), tuple((kind, own) for kind, own in kinds if own != PortQos()))
+    return QosConfig(port("qos"), tuple((kind, local) for kind, local in kinds if local != PortQos()))

@@ -19,6 +19,7 @@ class Stores:
     qos: TableStore = field(default_factory=TableStore)
     congestion: TableStore = field(default_factory=TableStore)
     ar: ArStore = field(default_factory=ArStore)
+    aggregation: dict[int, bytes] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Another manager writes the tables from now on, or has written them."""
@@ -26,3 +27,4 @@ class Stores:
         self.qos.clear()
         self.congestion.clear()
         self.ar.clear()
+        self.aggregation.clear()

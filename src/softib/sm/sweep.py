@@ -16,6 +16,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.aggregation_mgr import AggregationManager
 from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
@@ -29,21 +30,24 @@ from softib.sm.qos_options import QosConfig
 from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
+from softib.sm.sl_check import sl_notes
 from softib.sm.stores import Stores
 
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
     "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "qos", "ar_info", "ar_groups", "ar_lids",
-    "ar_on", "multicast", "ports", "arm",
-    "activate", "congestion",
+    "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
 ``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``ar_info``
 asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
-what is addressed by LID."""
-GMP_PHASES = {"congestion": MgmtClass.CONG_CTRL}
+settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees."""
+GMP_PHASES = {
+    "congestion": MgmtClass.CONG_CTRL, "sharp_info": MgmtClass.SHARP, "sharp_qps": MgmtClass.SHARP,
+    "sharp_edges": MgmtClass.SHARP, "sharp_trees": MgmtClass.SHARP,
+}  # fmt: skip
 """Phases whose requests are of another class than subnet management."""
 
 
@@ -71,6 +75,7 @@ class Sweep:
         self._pkeys: PkeyManager | None = None
         self._qos: QosManager | None = None
         self._ar: ArManager | None = None
+        self.aggregation: AggregationManager | None = None
         self._reset = np.zeros(0, np.int64)
         """Switches that hold nothing of what was written to them."""
         self._fresh = np.zeros(0, bool)
@@ -85,7 +90,8 @@ class Sweep:
             "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
             "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
-            "ar_on": self._ar_on,
+            "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
+            "sharp_trees": self._sharp_trees,
         }  # fmt: skip
 
     def enter(self, phase: str) -> None:
@@ -173,6 +179,8 @@ class Sweep:
             )
         if self._qos is not None:
             self._qos.queue(self.queue, self.stores.qos, self._fresh, self.graph, self.routing)
+            if self.routing.sl2vl is None:  # an engine that says VLs answers for them itself
+                self.report.notes += sl_notes(self.database, self.config, self._qos, self.routing.path_sl)
 
     def _multicast(self) -> None:
         assert self.subnet is not None
@@ -212,6 +220,28 @@ class Sweep:
         if self.config.congestion is not None:
             queue_congestion(self.database, self.queue, self.config.congestion, self.stores.congestion, self._fresh)
 
+    def _ask_sharp(self) -> None:
+        if self.config.aggregation is not None:
+            assert self.graph is not None and self.routing is not None
+            held = self.stores.aggregation
+            self.aggregation = AggregationManager(
+                self.database, self.graph, self.routing, self.config.aggregation, held
+            )
+            self.aggregation.ask(self.queue)
+
+    def _sharp_qps(self) -> None:
+        if self.aggregation is not None:
+            self.aggregation.queue_qps(self.queue, self._fresh)
+            self.report.notes += self.aggregation.notes
+
+    def _sharp_edges(self) -> None:
+        if self.aggregation is not None:
+            self.aggregation.queue_edges(self.queue)
+
+    def _sharp_trees(self) -> None:
+        if self.aggregation is not None:
+            self.aggregation.queue_trees(self.queue)
+
     def window(self, phase: str) -> int:
         """How many requests of ``phase`` may be on their way at a time."""
         congestion = self.config.congestion
@@ -231,6 +261,9 @@ class Sweep:
         elif phase == "ar_info":
             assert self._ar is not None
             self._ar.heard(tags, data)
+        elif phase == "sharp_info":
+            assert self.aggregation is not None
+            self.aggregation.heard(tags, data)
         elif phase in (*GMP_PHASES, "ar_on"):
             pass
         elif phase == "reread":
@@ -242,9 +275,10 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "reread", "pkeys", "ar_info")
+        asks = phase in ("discover", "managers", "reread", "pkeys", "ar_info", "sharp_info")
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
+        if phase == "congestion":
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
         kind = f"{'Get' if asks else 'Set'} {attribute_name(attr)}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
@@ -257,7 +291,7 @@ class Sweep:
             self.stale = True
             return
         if phase in GMP_PHASES:
-            nodes = np.unique(db.port_node[tags])
+            nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
             for node in nodes.tolist():
                 self.stores.congestion.forget(int(db.node_guid[node]))
             name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))

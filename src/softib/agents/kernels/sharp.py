@@ -50,26 +50,31 @@ def an_info(t, m, row):
 
 
 @inner
-def enabled_trees(t, row, but, streaming):
-    """Enabled trees of a node, tree ``but`` left out; of streaming ones alone, or of all."""
+def streaming_trees(t, row, but):
+    """Enabled streaming trees of a node, tree ``but`` left out."""
     n = 0
     for tree in range(np.int64(t.sharp_cap[row, TREES])):
-        if tree != but and t.sharp_tree[row, tree, STATE_AT] == ENABLED:
-            if not streaming or t.sharp_tree[row, tree, KIND_AT] == STREAMING:
-                n += 1
+        head = t.sharp_tree[row, tree]
+        if tree != but and head[STATE_AT] == ENABLED and head[KIND_AT] == STREAMING:
+            n += 1
     return n
 
 
 @inner
 def qp_allocation(t, m, row, is_set):
-    """QPAllocation: QPNs are given in order; all come back at once."""
+    """QPAllocation: QPNs are given in order; all come back at once, and the trees that stood on them end."""
     used, first = np.int64(t.sharp_qp_used[row]), np.int64(0)
     if is_set:
         count, release = get16(m, DATA_AT + COUNT_AT), get8(m, DATA_AT)
         base = np.int64(0) if release else used
-        if release > 1 or base + count >= QPS or (release and enabled_trees(t, row, -1, False)):
+        if release > 1 or base + count >= QPS:
             return BAD_FIELD
         if release:
+            for tree in range(np.int64(t.sharp_cap[row, TREES])):
+                if t.sharp_tree[row, tree, STATE_AT] or t.sharp_tree[row, tree, KIND_AT]:
+                    clear(t.sharp_tree[row, tree], 0, HEAD)
+                    for i in range(CHILDREN):
+                        t.sharp_child[row, tree, i] = 0
             for qpn in range(1, used + 1):
                 clear(t.sharp_qp[row, qpn], 0, 16)
         t.sharp_qp_used[row] = base + count
@@ -105,7 +110,7 @@ def tree_fits(t, m, row, tree, block):
         if get32(m, DATA_AT + PARENT_AT) > used:
             return False
         if state == ENABLED and kind == STREAMING:
-            if enabled_trees(t, row, tree, True) >= t.sharp_cap[row, STREAMING_TREES]:
+            if streaming_trees(t, row, tree) >= t.sharp_cap[row, STREAMING_TREES]:
                 return False
     for i in range(CHILD_BLOCK):
         if get32(m, DATA_AT + CHILD_AT + 4 * i) > used:

@@ -44,6 +44,8 @@ class _Sm(Part):
     seed: Annotated[StrictInt, Field(ge=0)] | None = None
     qos: StrictBool | None = None
     congestion_control: StrictBool | None = None
+    aggregation: StrictBool | None = None
+    qos_policy_file: StrictStr | None = None
     adaptive_routing: Literal["free", "bounded", "off", False] | None = None
 
 
@@ -64,7 +66,7 @@ CC_KEYS = (
     )),
 )  # fmt: skip
 """Likewise, of congestion control."""
-AR_KEYS = ("ar_sl_mask", "ar_transport_mask")
+AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
 _OPTIONS: dict[str, Any] = dict.fromkeys((*QOS_KEYS, *CC_KEYS, *AR_KEYS), (Written | None, None))
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)

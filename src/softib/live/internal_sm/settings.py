@@ -46,7 +46,14 @@ class ManagerSettings:
         files = {k: v for k, v in (self.fallback | found | self.given).items() if k in GUID_FILES}
         path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
         found.pop("partition_config_file", None)
-        first = settings_of({**self.fallback, **files, "partitions": path})
+        section = {**self.fallback, **files, "partitions": path}
+        policy = found.pop("qos_policy_file", None)
+        if policy and found.get("qos", section.get("qos")):
+            if Path(policy).is_file():
+                section |= {"qos": True, "qos_policy_file": policy}
+            else:  # OpenSM's file names one whether it is there or not
+                self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
+        first = settings_of(section)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
         return config_of({k: v for k, v in fields.items() if k not in GUID_FILES})
 

@@ -67,6 +67,7 @@ MANAGES: dict[int, int] = {
         SaMethod.GET, SaMethod.SET, SaMethod.GET_TABLE, SaMethod.GET_TRACE_TABLE, SaMethod.GET_MULTI, SaMethod.DELETE
     ),
     int(MgmtClass.CONG_CTRL): 0,
+    int(MgmtClass.SHARP): 0,
 }
 """What a subnet manager and administrator takes (OpenSM's own registrations)."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}

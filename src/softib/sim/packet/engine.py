@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["execute", "run"]
 
+VCRC = 2
 EVENTS_A_CALL = 500_000
 """Between two looks at the clock of the caller: a tenth of a second."""
 
@@ -116,11 +117,12 @@ def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
 
 
 def counters_of(count: np.ndarray) -> np.ndarray:
-    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets from LRH to VCRC."""
+    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets from LRH to ICRC (IBA 16.1.3.5)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
     columns = {
-        "port_xmit_data": count[:, t.XMIT_OCTETS] // 4, "port_rcv_data": count[:, t.RCV_OCTETS] // 4,
+        "port_xmit_data": (count[:, t.XMIT_OCTETS] - VCRC * count[:, t.XMIT_PACKETS]) // 4,
+        "port_rcv_data": (count[:, t.RCV_OCTETS] - VCRC * count[:, t.RCV_PACKETS]) // 4,
         "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_xmit_wait": count[:, t.WAIT_TICKS], "port_xmit_discards": discards, "port_rcv_errors": count[:, t.RCV_ERRORS],

@@ -172,7 +172,8 @@ def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.nda
     opt[t.POST], opt[t.RX] = half, half
     opt[t.FETCH], opt[t.INLINE] = profile.fetch_ns * 1000, profile.inline_bytes
     opt[t.DMA_FS] = opt[t.RX_FS] = round(8e6 / profile.pcie_gbps) if profile.pcie_gbps else 0
-    opt[t.MESSAGE_FS] = max(opt[t.DMA_FS], round(8e6 / profile.message_gbps) if profile.message_gbps else 0)
+    opt[t.RAMP_FS] = max(opt[t.DMA_FS], round(8e6 / profile.ramp_gbps) if profile.ramp_gbps else 0)
+    opt[t.RAMP] = profile.ramp_bytes
     opt[t.PIO_FS] = round(profile.inline_ns * 1e6)
     opt[t.MESSAGE_GAP], opt[t.ACK_TURN] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
     opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes

@@ -20,7 +20,7 @@ class DeviceProfile:
     """One generation of devices.
 
     ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA 7.9.4); ``pcie_gbps``: what the adapter
-    fetches from and writes to memory, and ``message_gbps`` what it does so for one message (0: as much); ``inline_bytes``: payload that
+    fetches from and writes to memory; ``ramp_gbps``: what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``: payload that
     travels with the posted request, and ``inline_ns`` what each octet of it takes; ``fetch_ns``: until other payload begins to come;
     ``program_ns``: what a program takes to see a message and to post the next one; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
@@ -35,7 +35,8 @@ class DeviceProfile:
     fetch_ns: int
     message_gap_ns: float
     inline_ns: float
-    message_gbps: float = 0.0
+    ramp_gbps: float = 0.0
+    ramp_bytes: int = 0
     program_ns: int = 200
     switch_ns: int = 0
     adapter_ns: int = 0
@@ -66,7 +67,7 @@ PROFILES = {
         DeviceProfile("FDR10", 256, 52.0, 450, 150.0, 1.2),
         DeviceProfile("FDR", 256, 54.5, 450, 30.0, 1.2),
         DeviceProfile("EDR", 512, 104.0, 280, 7.0, 0.6),
-        DeviceProfile("HDR", 768, 210.0, 400, 5.0, 0.6, message_gbps=107.0),
+        DeviceProfile("HDR", 768, 210.0, 400, 5.0, 0.6, ramp_gbps=107.0, ramp_bytes=16384),
         DeviceProfile("NDR", 1024, 440.0, 400, 3.3, 0.6),
         DeviceProfile("XDR", 2048, 880.0, 400, 3.3, 0.6),
         DeviceProfile("GDR", 2048, 1760.0, 400, 3.3, 0.6),

@@ -54,12 +54,13 @@ NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_TURN, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, MESSAGE_FS, PIO_FS, OPTIONS) = range(24)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, OPTIONS) = range(25)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
-out-of-order placement; congestion control on; fs an octet of fetching and writing for one message; fs an octet that is inline."""
+out-of-order placement; congestion control on; fs an octet of fetching and writing for the first octets of a message, and
+how many these are; fs an octet that is inline."""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, FAR_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,

@@ -80,7 +80,7 @@ class OnePath:
 
     def get(self, question: bytes, mask: int) -> bytes | None:
         """The record (64 octets) for a PathRecord and its component mask; None: ask the columns."""
-        if mask & ~PLAIN or self.subnet.routing.path_sl is not None:
+        if mask & ~PLAIN or self.subnet.routing.path_sl is not None or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
         source = self._end(mask, SGID, sprefix, sguid, SLID, slid)

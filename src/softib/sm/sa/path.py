@@ -16,6 +16,7 @@ from softib.iba.sa import SaStatus, Selector, mask_of
 from softib.sm.mcast_mgr import Group
 from softib.sm.sa.members import Members
 from softib.sm.sa.path_kernels import Hops, PathFields, walk, write_paths
+from softib.sm.sa.path_policy import NONE, PathPolicy
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
 __all__ = ["ANY", "MOST_RECORDS", "Paths", "hops_table", "path_to_group"]
@@ -40,6 +41,8 @@ class Paths:
 
     def __init__(self, subnet: Subnet, members: Members):
         self.subnet, self.members = subnet, members
+        policy, partitions = subnet.config.qos_policy, subnet.config.known_partitions
+        self.policy = None if policy is None else PathPolicy(policy, subnet, members, partitions)
 
     # -- ends --
 
@@ -137,9 +140,19 @@ class Paths:
         hops, mtu, rank = np.empty(n, np.int16), np.zeros(n, np.uint8), np.zeros(n, np.uint8)
         walk(hops_table(s), s.end_port[source], s.end_port[target], dlid, hops, mtu, rank)
         wanted = np.where(mask & BIT["pkey"], R.pkey.get(q).astype(np.int64), -1)
-        pkey, sl = self.members.common(source, target, wanted)
-        sl, sl_ok = self._sl(q, mask, source, target, sl)
+        level = self._levels(q, mask, source, target, wanted)
+        pkey, sl = self._partition(source, target, wanted, level)
         life = np.where(source == target, LOOPBACK_LIFE, s.config.subnet_timeout).astype(np.int64)
+        sl_fits = np.ones(n, bool)
+        if self.policy is not None:
+            p = self.policy
+            mtu = _least(mtu, p.mtu[level]).astype(np.uint8)
+            rank = _least(rank, p.rate_rank[level]).astype(np.uint8)
+            life = np.where((p.life[level] != NONE) & (source != target), p.life[level], life)
+            sl_fits = (p.sl[level] == NONE) | ((mask & BIT["sl"]) == 0) | (R.sl.get(q) == p.sl[level])
+            sl = np.where(p.sl[level] != NONE, p.sl[level], sl)
+        sl, sl_ok = self._sl(q, mask, source, target, sl)
+        sl_ok &= sl_fits
         mtu, mtu_ok = _chosen(q, mask, "mtu", mtu.astype(np.int64), R.mtu.get(q).astype(np.int64))
         rate_wanted = RATE_RANK[R.rate.get(q)].astype(np.int64)
         rank, rate_ok = _chosen(q, mask, "rate", rank.astype(np.int64), rate_wanted)
@@ -157,6 +170,31 @@ class Paths:
         write_paths(np.uint64(s.config.subnet_prefix), fields, out)
         return out, good
 
+    def _levels(
+        self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, pkey: np.ndarray
+    ) -> np.ndarray:
+        """int64[n]: the QoS level of each request, 0 without a policy."""
+        if self.policy is None:
+            return np.zeros(len(q), np.int64)
+        qos_class = np.where(mask & BIT["qos_class"], R.qos_class.get(q).astype(np.int64), NONE)
+        return self.policy.levels(
+            source, target, pkey, qos_class, R.service_id.get(q), (mask & BIT["service_id"]) == BIT["service_id"]
+        )
+
+    def _partition(
+        self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray, level: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(P_Key, SL) of each pair, among the partitions that its level allows."""
+        if self.policy is None or all(rows.all() for rows in self.policy.partitions_of_level):
+            return self.members.common(source, target, wanted)
+        pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
+        for number in np.unique(level).tolist():
+            mine, rows = np.flatnonzero(level == number), self.policy.partitions_of_level[number]
+            m = self.members
+            allowed = Members(m.pkey[rows], m.state[rows], m.sl[rows])
+            pkey[mine], sl[mine] = allowed.common(source[mine], target[mine], wanted[mine])
+        return pkey, sl
+
     def _sl(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, sl: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -167,6 +205,11 @@ class Paths:
         a, b = self.subnet.graph_end[source], self.subnet.graph_end[target]
         path_sl = table[a, b]
         return path_sl, ~selected | (path_sl == wanted)
+
+
+def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """The smaller of both, where there is a limit."""
+    return np.where(limit == NONE, have, np.minimum(have, limit))
 
 
 def _chosen(

@@ -47,7 +47,6 @@ from softib.sim.packet.tables import (
     M_POSTED,
     M_PSN,
     M_SIZE,
-    MESSAGE_FS,
     MESSAGE_GAP,
     NEXT_PSN,
     NOT_BEFORE,
@@ -59,6 +58,8 @@ from softib.sim.packet.tables import (
     PS_PACKET,
     PSN,
     QP,
+    RAMP,
+    RAMP_FS,
     READ_REQUEST,
     READ_RESPONSE,
     READS,
@@ -234,15 +235,21 @@ def send_stream(n, s, port, vl, row, now):
 
 
 @inner
-def fetched(n, s, port, q, column, octets):
+def memory_fs(n, s, q, m, psn):
+    """fs an octet that a packet of message ``m`` takes from or to memory."""
+    return n.opt[RAMP_FS] if (psn - s.message[m, M_PSN]) * s.qp[q, PAYLOAD] < n.opt[RAMP] else n.opt[DMA_FS]
+
+
+@inner
+def fetched(n, s, port, q, column, octets, fs):
     """When the adapter of ``port`` has ``octets`` more from memory for a message, whose fetching ``column`` of the queue pair follows:
-    one message comes at its own rate, and all together at most at the port's."""
-    own = s.qp[q, column] + (octets * n.opt[MESSAGE_FS] + 500) // 1000
-    all_of_port = max(s.port[port, DMA_FREE], own - (octets * n.opt[MESSAGE_FS] + 500) // 1000)
-    all_of_port += (octets * n.opt[DMA_FS] + 500) // 1000
+    one message comes at its own rate (``fs`` an octet), and all together at most at the port's."""
+    asked = s.qp[q, column]
+    own = asked + (octets * fs + 500) // 1000
+    together = max(s.port[port, DMA_FREE], asked) + (octets * n.opt[DMA_FS] + 500) // 1000
     s.qp[q, column] = own
-    s.port[port, DMA_FREE] = all_of_port
-    return max(own, all_of_port)
+    s.port[port, DMA_FREE] = together
+    return max(own, together)
 
 
 @inner
@@ -262,7 +269,7 @@ def send_request(n, s, port, vl, row, stream, now):
     if not asks and s.message[m, M_SIZE] > n.opt[INLINE]:
         if psn == first:
             s.qp[q, FETCHED] = s.message[m, M_POSTED] - 1
-        start = max(start, fetched(n, s, port, q, FETCHED, octets))
+        start = max(start, fetched(n, s, port, q, FETCHED, octets, memory_fs(n, s, q, m, psn)))
     k = new_packet(s)
     s.packet[k, QP] = stream
     s.packet[k, PSN] = psn
@@ -327,7 +334,7 @@ def send_response(n, s, port, vl, row, stream, now):
     s.packet[k, WHAT] = READ_RESPONSE
     last = psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]
     s.packet[k, FLAGS] = LAST_OF_MESSAGE if last else 0
-    start = max(now, fetched(n, s, port, q, BACK_FETCHED, octets))
+    start = max(now, fetched(n, s, port, q, BACK_FETCHED, octets, memory_fs(n, s, q, m, psn)))
     put_on_wire(n, s, port, row, k, start)
     cross(n, s, port, vl, k, start)
     s.reg[SENT] += 1

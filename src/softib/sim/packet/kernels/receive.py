@@ -13,7 +13,7 @@ from softib.sim.packet.kernels.congestion import backward, forward_notice
 from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, push_timer, word
-from softib.sim.packet.kernels.hca import READ_OP, activate, join_ring, leave_ring
+from softib.sim.packet.kernels.hca import READ_OP, activate, join_ring, leave_ring, memory_fs
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.work import arrived, completed
@@ -30,6 +30,7 @@ from softib.sim.packet.tables import (
     CQE,
     CURRENT_MESSAGE,
     DATA,
+    DMA_FS,
     DONE_MESSAGE,
     END_MESSAGE,
     EXPECTED,
@@ -43,7 +44,6 @@ from softib.sim.packet.tables import (
     M_OPCODE,
     M_PACKETS,
     M_PSN,
-    MESSAGE_FS,
     NAK,
     NAKED,
     NEXT_PSN,
@@ -54,10 +54,12 @@ from softib.sim.packet.tables import (
     PROGRESS,
     PSN,
     QP,
+    RAMP,
     RCV_ERRORS,
     RCV_OCTETS,
     RCV_PACKETS,
     READ_REQUEST,
+    READ_RESPONSE,
     READS_OUT,
     RECOVERS,
     RESPONSE,
@@ -94,7 +96,9 @@ def receive(n, s, port, k, now):
     s.count[port, RCV_PACKETS] += 1
     in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
     s.port[port, RX_FREE] = in_memory
-    written = max(in_memory, now + (octets * n.opt[MESSAGE_FS] + 500) // 1000) + n.opt[RX]
+    written = in_memory + n.opt[RX]
+    if n.opt[RAMP]:
+        written = max(written, now + n.opt[RX] + octets * ramp_of(n, s, k) // 1000)
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
@@ -118,6 +122,16 @@ def receive(n, s, port, k, now):
         look = read_response(n, s, q, k, written, now)
     free_packet(s, k)
     return look
+
+
+@inner
+def ramp_of(n, s, k):
+    """fs an octet that packet ``k`` takes to memory when it comes alone."""
+    q = np.int64(s.packet[k, QP]) >> 1
+    at = s.qp[q, DONE_MESSAGE] if s.packet[k, WHAT] == READ_RESPONSE else s.qp[q, RX_MESSAGE]
+    if at >= s.qp[q, END_MESSAGE]:
+        return n.opt[DMA_FS]
+    return memory_fs(n, s, q, s.order[at], np.int64(s.packet[k, PSN]))
 
 
 @inner

@@ -1,0 +1,279 @@
+"""QoS policy: which SL, limits and partition the paths of a request get (OpenSM's ``qos-policy.conf``, its QoS management document).
+
+    port-groups                        qos-levels                 qos-match-rules
+        port-group                         qos-level                  qos-match-rule
+            name: Storage                      name: DEFAULT              destination: Storage
+            port-guid: 0x1, 0x5-0xfa           sl: 0                      service-id: 0x10000-0x1ffff
+        end-port-group                     end-qos-level              qos-level-name: DEFAULT
+    end-port-groups                    end-qos-levels             …
+
+The first rule that fits a request counts; ``qos-ulps`` are short rules behind the others; what fits none gets the level DEFAULT. Where
+OpenSM skips what it cannot read, this reader says file and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = ["MatchRule", "PortGroup", "QosLevel", "QosPolicy", "parse_policy"]
+
+Ranges = tuple[tuple[int, int], ...]
+NODE_TYPES = ("CA", "SWITCH", "ROUTER", "SELF", "ALL")
+DEFAULT_LEVEL = "DEFAULT"
+IPOIB_PKEY = 0x7FFF
+SDP_SERVICES = 0x10000
+TCP_SERVICES = 0x1060000
+"""Service IDs of SDP, and of RDS and iSER; the low 16 bits are a TCP port (the document, 6.2 to 6.4)."""
+RDS_PORT, ISER_PORT = 0x48CA, 0x0CBC
+
+
+@dataclass(frozen=True)
+class PortGroup:
+    """End ports by PortGUID, by ``NodeDescription/Pnum``, by partition (P_Key or name) and by kind of node."""
+
+    name: str = ""
+    guids: Ranges = ()
+    names: tuple[str, ...] = ()
+    pkeys: Ranges = ()
+    partitions: tuple[str, ...] = ()
+    node_types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QosLevel:
+    """What a path gets; None: the level does not say. ``mtu``, ``rate`` (codes) are limits, ``pkeys`` the partitions allowed."""
+
+    name: str = ""
+    sl: int | None = None
+    mtu: int | None = None
+    rate: int | None = None
+    packet_life: int | None = None
+    pkeys: Ranges = ()
+
+
+@dataclass(frozen=True)
+class MatchRule:
+    """Criteria (empty: any) and the level. ``either``: the groups of ``sources`` may be at either end."""
+
+    level: str = ""
+    sources: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    either: bool = False
+    pkeys: Ranges = ()
+    qos_classes: Ranges = ()
+    service_ids: Ranges = ()
+
+
+@dataclass(frozen=True)
+class QosPolicy:
+    """A file. ``levels`` holds DEFAULT first."""
+
+    groups: tuple[PortGroup, ...]
+    levels: tuple[QosLevel, ...]
+    rules: tuple[MatchRule, ...]
+
+
+def _ranges(most: int) -> Callable[[str], Ranges]:
+    def read(text: str) -> Ranges:
+        out = []
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            a, b = int(first, 0), int(last or first, 0)
+            if not 0 <= a <= b <= most:
+                raise ValueError
+            out.append((a, b))
+        return tuple(out)
+
+    return read
+
+
+def _number(most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text, 0)
+        if not 0 <= value <= most:
+            raise ValueError
+        return value
+
+    return read
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError
+    return names
+
+
+def _types(text: str) -> tuple[str, ...]:
+    names = tuple(name.upper() for name in _names(text))
+    if not set(names) <= set(NODE_TYPES):
+        raise ValueError
+    return names
+
+
+_U64 = _ranges((1 << 64) - 1)
+_PKEYS = _ranges(0xFFFF)
+_KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "port-group": {
+        "name": ("name", str), "port-guid": ("guids", _U64), "port-name": ("names", _names), "pkey": ("pkeys", _PKEYS),
+        "partition": ("partitions", _names), "node-type": ("node_types", _types),
+    },
+    "qos-level": {
+        "name": ("name", str), "sl": ("sl", _number(15)), "mtu-limit": ("mtu", _number(5)), "rate-limit": ("rate", _number(63)),
+        "packet-life": ("packet_life", _number(63)), "pkey": ("pkeys", _PKEYS),
+    },
+    "qos-match-rule": {
+        "source": ("sources", _names), "destination": ("targets", _names), "pkey": ("pkeys", _PKEYS),
+        "qos-class": ("qos_classes", _ranges(0xFFF)), "service-id": ("service_ids", _U64), "qos-level-name": ("level", str),
+    },
+}  # fmt: skip
+"""Block → key → (field, what reads its value). ``use`` is a comment everywhere."""
+_SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level", "qos-match-rules": "qos-match-rule"}
+_MAKES: dict[str, type] = {"port-group": PortGroup, "qos-level": QosLevel, "qos-match-rule": MatchRule}
+
+
+@dataclass
+class _Reader:
+    """The lines of a file, with where they are."""
+
+    name: str
+    at: int = 0
+    groups: list[PortGroup] = field(default_factory=list)
+    levels: list[QosLevel] = field(default_factory=list)
+    rules: list[MatchRule] = field(default_factory=list)
+    ulps: list[MatchRule] = field(default_factory=list)
+    ulp_default: int | None = None
+
+    def wrong(self, what: str) -> InputError:
+        return InputError(f"{self.name}:{self.at}: {what}")
+
+
+def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
+    """The policy in ``text``. Raises :class:`InputError` with file, line and what would be right."""
+    r = _Reader(name)
+    section, block = "", ""
+    fields: dict[str, Any] = {}
+    for r.at, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#")[0].strip()
+        if not line or (section == "qos-setup" and line != "end-qos-setup"):
+            continue
+        if block:
+            if line == f"end-{block}":
+                _finish(r, block, fields)
+                block = ""
+            else:
+                _key(r, block, line, fields)
+        elif section:
+            if line == f"end-{section}":
+                section = ""
+            elif section == "qos-ulps":
+                _ulp(r, line)
+            elif line == _SECTIONS.get(section):
+                block, fields = line, {}
+            else:
+                raise r.wrong(f"{line!r} is not part of {section}; write {_SECTIONS[section]} or end-{section}")
+        elif line in (*_SECTIONS, "qos-ulps", "qos-setup"):
+            section = line
+        else:
+            raise r.wrong(f"{line!r} begins no section; sections are {', '.join((*_SECTIONS, 'qos-ulps'))}")
+    if section or block:
+        raise r.wrong(f"the file ends inside {block or section}; end-{block or section} is missing")
+    return _whole(r)
+
+
+def _key(r: _Reader, block: str, line: str, fields: dict[str, Any]) -> None:
+    key, colon, value = (part.strip() for part in line.partition(":"))
+    if key == "use":
+        return
+    if not colon or key not in _KEYS[block]:
+        raise r.wrong(f"{line[:40]!r} is no line of {block}; its keys are {', '.join(_KEYS[block])}, use")
+    name, read = _KEYS[block][key]
+    try:
+        new = read(value)
+    except ValueError:
+        raise r.wrong(f"{key}: {value[:40]!r} is not possible") from None
+    fields[name] = fields.get(name, ()) + new if isinstance(new, tuple) else new
+
+
+def _finish(r: _Reader, block: str, fields: dict[str, Any]) -> None:
+    if block == "qos-match-rule":
+        if "level" not in fields:
+            raise r.wrong("a qos-match-rule needs a qos-level-name")
+        r.rules.append(MatchRule(**fields))
+        return
+    made = _MAKES[block](**fields)
+    known: list[Any] = r.groups if block == "port-group" else r.levels
+    if not made.name or made.name in [k.name for k in known]:
+        raise r.wrong(f"a {block} needs a name that no other has")
+    if block == "qos-level" and made.sl is None:
+        raise r.wrong(f"qos-level {made.name!r} needs an sl")
+    known.append(made)
+
+
+def _ulp(r: _Reader, line: str) -> None:
+    """``sdp, port-num 30000 : 0`` and the like."""
+    rule, _, sl_text = (part.strip() for part in line.rpartition(":"))
+    kind, _, limit = (part.strip() for part in rule.partition(","))
+    try:
+        sl = _number(15)(sl_text)
+        if kind == "default" and not limit:
+            r.ulp_default = sl
+            return
+        r.ulps.append(replace(_ulp_rule(r, kind, limit), level=f"sl {sl}"))
+    except ValueError:
+        raise r.wrong(f"{line[:60]!r} is no rule of qos-ulps; write such as 'any, service-id 0x6234 : 6'") from None
+
+
+def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:
+    """Criteria of a short rule. Raises ValueError for one that there is not."""
+    what, _, values = limit.partition(" ")
+    if kind == "sdp":
+        return MatchRule(service_ids=_services(SDP_SERVICES, (0, 0xFFFF), what, values))
+    if kind in ("rds", "iser"):
+        port = RDS_PORT if kind == "rds" else ISER_PORT
+        return MatchRule(service_ids=_services(TCP_SERVICES, (port, port), what, values))
+    if kind == "ipoib" and what in ("", "pkey"):
+        return MatchRule(pkeys=_PKEYS(values) if what else ((IPOIB_PKEY, IPOIB_PKEY),))
+    if kind == "any" and what == "service-id":
+        return MatchRule(service_ids=_U64(values))
+    if kind == "any" and what == "pkey":
+        return MatchRule(pkeys=_PKEYS(values))
+    ends = {"target-port-guid": "targets", "source-port-guid": "sources", "source-target-port-guid": "sources"}
+    if what not in ends or not (kind == "any" or (kind == "srp" and what == "target-port-guid")):
+        raise ValueError
+    group = PortGroup(f"line {r.at}", _U64(values))
+    r.groups.append(group)
+    sides: dict[str, Any] = {ends[what]: (group.name,)}
+    return MatchRule(**sides, either=what == "source-target-port-guid")
+
+
+def _services(base: int, ports: tuple[int, int], what: str, values: str) -> Ranges:
+    """Service IDs of TCP ports: ``ports``, or those that ``port-num`` names."""
+    if what not in ("", "port-num"):
+        raise ValueError
+    return tuple((base + a, base + b) for a, b in (_ranges(0xFFFF)(values) if what else (ports,)))
+
+
+def _whole(r: _Reader) -> QosPolicy:
+    levels = {level.name: level for level in r.levels}
+    if r.ulp_default is not None:
+        levels.setdefault(DEFAULT_LEVEL, QosLevel(DEFAULT_LEVEL, r.ulp_default))
+    if DEFAULT_LEVEL not in levels:
+        raise r.wrong(
+            "there is no qos-level DEFAULT (and no default in qos-ulps), which requests that no rule fits would get"
+        )
+    for rule in r.ulps:
+        levels.setdefault(rule.level, QosLevel(rule.level, int(rule.level.split()[1])))
+    groups = {group.name for group in r.groups}
+    for rule in r.rules:
+        if rule.level not in levels:
+            raise r.wrong(f"a qos-match-rule names the qos-level {rule.level!r}, which is not there")
+        for name in (*rule.sources, *rule.targets):
+            if name not in groups:
+                raise r.wrong(f"a qos-match-rule names the port-group {name!r}, which is not there")
+    first = levels.pop(DEFAULT_LEVEL)
+    return QosPolicy(tuple(r.groups), (first, *levels.values()), (*r.rules, *r.ulps))

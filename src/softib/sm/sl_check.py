@@ -1,0 +1,55 @@
+"""Which SLs a subnet uses, and where a packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
+in either VL arbitration table (IBA 7.6.6, 7.6.9)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.smp import PortInfo
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.qos_mgr import QosManager
+from softib.sm.qos_options import DROP, KINDS
+
+__all__ = ["sl_notes", "sls_in_use"]
+
+NO_PATH = 255
+
+
+def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
+    """SL → who uses it: the engine, else partitions and QoS levels."""
+    if path_sl is not None:
+        return {int(sl): "the engine" for sl in np.unique(path_sl) if sl != NO_PATH}
+    users = {p.sl: f"partition {p.name}" for p in reversed(config.known_partitions)}
+    for partition in config.known_partitions:
+        users |= {g.sl: f"a group of partition {partition.name}" for g in partition.groups if g.sl not in users}
+    if config.qos_policy is not None:
+        users |= {
+            x.sl: f"QoS level {x.name}" for x in config.qos_policy.levels if x.sl is not None and x.sl not in users
+        }
+    return users
+
+
+def sl_notes(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[str]:
+    """A line for each SL in use that ports of a kind drop or give no weight, as the options have it."""
+    users, notes = sls_in_use(config, path_sl), []
+    several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
+    for k, kind in enumerate(KINDS):
+        ports = qos.ports[qos.kind[qos.ports] == k]
+        if not len(ports):
+            continue
+        tables, arbitrate = qos.tables[kind], several[qos.kind[qos.ports] == k]
+        for sl, user in sorted(users.items()):
+            vl = tables.sl2vl[sl]
+            mask = (1 << (qos.vls[ports] - 1)) - 1
+            dropped = np.full(len(ports), vl == DROP)
+            weighed = np.zeros(len(ports), bool)
+            for entry_vl, weight in (*tables.vlarb_high, *tables.vlarb_low):
+                weighed |= ((entry_vl & mask) == (vl & mask)) & (weight > 0)
+            starved = ~dropped & ~weighed & arbitrate
+            for which, what in ((dropped, "drops it"), (starved, f"gives its VL {vl} no weight")):
+                if which.any():
+                    first, more = int(ports[np.flatnonzero(which)[0]]), int(which.sum()) - 1
+                    others = f" and {more} more of its kind ({kind})" if more else ""
+                    notes.append(f"SL {sl} of {user}: {db.port_name(first)}{others} {what}")
+    return notes
