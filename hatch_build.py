@@ -1,4 +1,5 @@
-"""Compiles the preload libraries when the package is built or installed, also in place (``pip install -e .``).
+"""Two hooks of the build. One compiles the preload libraries when the package is built or installed, also in place
+(``pip install -e .``); the other makes of README.md what a package index shows, where links into the checkout lead nowhere.
 
 Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built all the same. Who installs is
 told what is missing, on the terminal too, for pip shows nothing of a build that succeeds; ``softib run`` says it again.
@@ -7,12 +8,15 @@ told what is missing, on the terminal too, for pip shows nothing of a build that
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PRELOAD = Path("src", "softib", "preload")
 CURE = "softib is installed without it; 'python -m softib.preload.build' builds it later"
@@ -53,3 +57,34 @@ class PreloadHook(BuildHookInterface):
                 print(text, file=terminal)
         except OSError:  # nobody sits there
             pass
+
+
+class ReadmeHook(MetadataHookInterface):
+    """The long description. ``SOFTIB_REPOSITORY``, or ``[project.urls] Repository``, is where its relative links lead."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Called by hatchling for ``dynamic = ["readme"]``."""
+        base = os.environ.get("SOFTIB_REPOSITORY") or metadata.get("urls", {}).get("Repository", "")
+        text = index_readme(Path(self.root, "README.md").read_text("utf-8"), base)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+RELATIVE = re.compile(
+    r"(?P<image>!?)\[(?P<text>[^\]\[]*(?:`[^`]*`[^\]\[]*)*)\]\((?!https?:|#|mailto:)(?P<path>[^)\s]+)\)"
+)
+
+
+def index_readme(text: str, base: str = "") -> str:
+    """``text`` without comments, its relative links below ``base`` (a repository's address, ``…/blob/main/``). Without one a link is its
+    text, and a picture is left out: an index would show both broken."""
+    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
+
+    def absolute(hit: re.Match[str]) -> str:
+        if base:
+            view = "raw" if hit["image"] else "blob"
+            return f"{hit['image']}[{hit['text']}]({base.rstrip('/')}/{view}/main/{hit['path']})"
+        return "" if hit["image"] else hit["text"]
+
+    return RELATIVE.sub(absolute, text)

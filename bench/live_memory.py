@@ -34,7 +34,7 @@ def main() -> None:
         )
         softib("up", "big.yaml", "--detach")
         try:
-            (one,) = json.loads(softib("status", "--json"))
+            (one,) = json.loads(softib("status", "--json"))["fabrics"]
             status = Path(f"/proc/{one['pid']}/status").read_text()
             kib = {key: int(value) for key, value in re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE)}
             board = Path(one["shared_fabric"]).stat().st_blocks * 512

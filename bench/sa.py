@@ -46,7 +46,7 @@ def main() -> None:
     """The figures of docs/sm.md."""
     radix, hosts = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (36, 11664)
     up = bring_up(generate("fat-tree", radix=radix, hosts=hosts))
-    office = up.sm.office
+    office = up.sm.sa_manager
     assert office.subnet is not None
     ends = office.subnet.end_guid
     hosts_only = ends[office.subnet.db.port_num[office.subnet.end_port] > 0]

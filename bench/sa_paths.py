@@ -70,7 +70,7 @@ def measure(name: str, what: str, top: int, queries: int, windows: list[int]) ->
     on = [*SOFTIB, "run", "--fabric", name, "--node", "host-0002", "--"]
     told = json.loads(
         subprocess.run([*SOFTIB, "status", name, "--json"], check=True, capture_output=True, text=True).stdout
-    )[0]
+    )["fabrics"][0]
     pids = [told["pid"], *(c["pid"] for c in told["clients"] if c["sm"])]
     for window in windows:
         words = [sys.executable, __file__, "--client", str(top), str(queries), str(window)]

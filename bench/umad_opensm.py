@@ -39,7 +39,7 @@ def opensm(folder: Path, more: list[str]) -> tuple[float, float, float]:
                    stderr=subprocess.DEVNULL)  # fmt: skip
     try:
         told = subprocess.run([*SOFTIB, "status", name, "--json"], check=True, capture_output=True, text=True).stdout
-        daemon = json.loads(told)[0]["pid"]
+        daemon = json.loads(told)["fabrics"][0]["pid"]
         used, children = cpu_s(daemon), os.times()
         words = [*SOFTIB, "run", "--fabric", name, *more, "--"]
         # The shell takes the time, so that the start of `softib run` does not count.

@@ -59,6 +59,8 @@ def imports(package: str, known: set[str]) -> set[str]:
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            if "softib" in names and not any(n.split(".")[-1].startswith("__") for n in names):
+                names.append("softib.api")  # the names of softib itself live there, and are loaded where they are used
             for name in names:
                 parts = name.split(".")
                 if parts[0] == "softib" and len(parts) > 1 and parts[1] in known and parts[1] != package:

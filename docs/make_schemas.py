@@ -1,19 +1,60 @@
-"""Writes docs/schemas/ from the code; a test fails when they differ."""
+"""Writes docs/schemas/ from the code; a test fails when they differ.
+
+``fabric.schema.json`` says what a fabric.yaml holds; each other file what a document of ``--json`` holds
+(:mod:`softib.render.document_types`).
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import is_typeddict
 
 from softib.fabric.topologies.schema import fabric_schema
+from softib.render import document_types, report_types, routing_types, running_types, simulation_types
+from softib.render.documents import VERSIONS, schema_id
 from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
+TYPES = {
+    **document_types.DOCUMENTS, **running_types.RUNNING_DOCUMENTS,
+    "route": routing_types.Route, "report": report_types.Report,
+    "simulate": simulation_types.Simulate,
+}  # fmt: skip
+
+for _module in (document_types, report_types, routing_types, running_types, simulation_types):
+    for _type in vars(_module).values():
+        if is_typeddict(_type):
+            _type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+def document_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of one document: every key is known, and descriptions are the docstrings of the types."""
+    made = TypeAdapter(TYPES[name]).json_schema(mode="serialization")
+    _without_titles(made)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{schema_id(name)}", **made}
+
+
+def _without_titles(node: Any) -> None:
+    """pydantic gives every key a title that repeats its name."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        for value in node.values():
+            _without_titles(value)
+    elif isinstance(node, list):
+        for value in node:
+            _without_titles(value)
 
 
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
-    schemas = {"fabric": fabric_schema(), "workload": workload_schema()}
+    schemas = {
+        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in VERSIONS},
+    }  # fmt: skip
     return {f"{name}.schema.json": json.dumps(s, indent=1, ensure_ascii=False) + "\n" for name, s in schemas.items()}
 
 

@@ -30,43 +30,68 @@ from softib.errors import (
 )
 
 if TYPE_CHECKING:
-    from softib.api.fabric import Fabric, generate, load, running
+    from softib.api.attach import Attachment
+    from softib.api.changes import Changes
+    from softib.api.fabric import Fabric, generate, load, running, topologies
+    from softib.api.findings import Findings
     from softib.api.graph import Drawing
-    from softib.api.operations import bring_up, check, diff, predict, report, route, verify
-    from softib.api.results import Changes, Findings, Prediction, Report, Routing
-    from softib.api.running import RunningFabric, up
+    from softib.api.machine import compile_kernels, doctor
+    from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
+    from softib.api.progress import on_compiling
+    from softib.api.records import Change, Finding, Kind, Parameter, Problem
+    from softib.api.results import Prediction, Remedy, Report, Routing
+    from softib.api.running import RunningFabric, running_fabrics
+    from softib.api.serving import Server
     from softib.api.simulation import Simulation, simulate
+    from softib.api.starting import Starter, up
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    **dict.fromkeys(("Fabric", "generate", "load", "running"), "fabric"),
-    **dict.fromkeys(("bring_up", "check", "diff", "predict", "report", "route", "verify"), "operations"),
-    **dict.fromkeys(("Changes", "Findings", "Prediction", "Report", "Routing"), "results"),
-    **dict.fromkeys(("RunningFabric", "up"), "running"),
+    **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
+    **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
+    **dict.fromkeys(("Prediction", "Remedy", "Report", "Routing"), "results"),
+    **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
+    **dict.fromkeys(("Starter", "up"), "starting"),
+    "Attachment": "attach",
+    "Server": "serving",
+    "on_compiling": "progress",
+    **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
+    **dict.fromkeys(("Change", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    "Changes": "changes",
     **dict.fromkeys(("Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
+    "Findings": "findings",
 }
 """Module of :mod:`softib.api` that has each name."""
 
 __all__ = [
+    "Attachment",
+    "Change",
     "Changes",
     "Drawing",
     "Fabric",
+    "Finding",
     "Findings",
     "InputError",
+    "Kind",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Parameter",
     "PeerError",
     "Prediction",
+    "Problem",
+    "Remedy",
     "Report",
     "Routing",
     "RunningFabric",
+    "Server",
     "Simulation",
     "SoftibBug",
     "SoftibError",
     "SoftibWarning",
+    "Starter",
     "TopologyError",
     "UnknownFormat",
     "UnknownName",
@@ -74,14 +99,20 @@ __all__ = [
     "__version__",
     "bring_up",
     "check",
+    "compile_kernels",
     "diff",
+    "doctor",
+    "engines",
     "generate",
     "load",
+    "on_compiling",
     "predict",
     "report",
     "route",
     "running",
+    "running_fabrics",
     "simulate",
+    "topologies",
     "up",
     "verify",
 ]

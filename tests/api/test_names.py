@@ -38,7 +38,7 @@ def test_no_package_hides_a_function():
 
 def test_a_wrong_name_suggests_the_near_one():
     with pytest.raises(AttributeError, match="did you mean generate"):
-        softib.generat  # noqa: B018
+        softib.generat  # noqa: B018  # codespell:ignore generat
     assert set(softib.__all__) <= set(dir(softib))
 
 

@@ -53,6 +53,79 @@ def test_a_fault_is_planted_and_cleared(fabric):
     assert fabric.snapshot().cables == 16
 
 
+def test_its_documents_are_what_their_schemas_say(fabric):
+    pytest.importorskip("jsonschema")
+    from tests.cli.documents import check
+    from tests.cli.run import softib as command
+
+    status = check("status", command("status", "--json").json())
+    assert [one["name"] for one in status["fabrics"]] == ["api"] and status["fabrics"][0][
+        "version"
+    ] == softib.__version__
+    check("sm", command("sm", "sweep", "--json").json())
+    orders = ("link-down leaf-1[3]", "link-up leaf-1[3]", "ber leaf-1[3] 1e-9", "switch-down spine-1", "switch-up spine-1",
+              "flap leaf-1[3]", "sys-guid leaf-2 --guid 0x1234", "list", "clear")  # fmt: skip
+    for order in orders:
+        check("fault", command("fault", *order.split(), "--json").json())
+
+
+def test_another_version_is_refused_with_both_named(fabric, monkeypatch):
+    """A daemon of one version and a command of another would misread each other's arrays; only ``down`` is for both."""
+    from softib.live.control import client
+
+    monkeypatch.setattr(client, "VERSION", "9.9.9")
+    for call in (
+        fabric.status,
+        fabric.snapshot,
+        fabric.nodes,
+        lambda: fabric.fault("list"),
+        lambda: fabric.call(["true"]),
+    ):
+        with pytest.raises(softib.InputError) as refused:
+            call()
+        assert (
+            softib.__version__ in str(refused.value)
+            and "9.9.9" in str(refused.value)
+            and "softib down" in str(refused.value)
+        )
+    other = softib.up(softib.generate("ring", switches=3), name="other", sm="none")
+    other.down()
+    assert [f.name for f in softib.running_fabrics()] == ["api"]
+
+
+def test_nodes_by_prefix_and_type(fabric):
+    assert fabric.nodes("spine") == ["spine-1", "spine-2"]
+    assert len(fabric.nodes()) == 14 and len(fabric.nodes(type="ca")) == 8
+    with pytest.raises(softib.UnknownName, match="switch"):
+        fabric.nodes(type="switches")
+
+
+def test_a_shell_completes_what_runs(fabric, monkeypatch):
+    from tests.cli.completing import completed
+
+    assert completed(monkeypatch, "down", "") == ["plain,api"]
+    assert completed(monkeypatch, "check", "a")[0] == "plain,api"
+    assert completed(monkeypatch, "run", "--node", "spine") == ["plain,spine-1", "plain,spine-2"]
+    assert completed(monkeypatch, "run", "--fabric", "nosuch", "--node", "spine") == []
+    assert "plain,host-0001,host-0002" in completed(monkeypatch, "run", "--node", "host-0001,host")
+    assert completed(monkeypatch, "fault", "link-down", "leaf-2") == ["plain,leaf-2"]
+
+
+def test_options_of_up_are_keywords(fabric):
+    with pytest.raises(softib.InputError, match=r"(?i)no such option"):
+        softib.up(softib.generate("ring", switches=3), name="two", lmcc=1)
+    with pytest.raises(softib.InputError, match="range"):
+        softib.up(softib.generate("ring", switches=3), name="two", lmc=9)
+    noted = []
+    with softib.up(
+        softib.generate("ring", switches=3), name="two", engine="updn", lmc=1, sweep=0, notice=noted.append
+    ) as two:
+        assert two.status()["sm"]["engine"] == "updn"
+        assert softib.check(two).good, "a running fabric is a source"
+        assert two.snapshot().ports.filter(lmc=1).height and two.sweep()["sweeps"] >= 2
+    assert any("ready in" in line for line in noted)
+
+
 class fabric_without:
     def __init__(self, fabric: softib.RunningFabric, port: str):
         self.fabric, self.port = fabric, port

@@ -29,7 +29,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
         "empty": b"",
         "blank": b" \n\n\t\n",
         "random": random.Random(1).randbytes(4096),
-        "prose": b"Dear all,\nplease find attached the fabric.\n",
+        "prose": b"Hello all,\nplease find attached the fabric.\n",
         "one-line": b"x" * 2_000_000,
         "unfinished.yaml": b"topology: {kind: fat-tree, radix:",
         "list.yaml": b"- 1\n- 2\n",
@@ -47,7 +47,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
     out["no name"] = ("", "SOURCE is empty")
     out["missing name"] = ("pod-7", "running")
     out["directory"] = (str(tmp_path), "directory")
-    out["live"] = ("umad:mlx5_0", "not in this version")
+    out["live"] = ("umad:mlx9_9", "no umad device")
     return out
 
 
@@ -71,7 +71,7 @@ def test_convert_and_diff_say_the_same(tmp_path, name, net):
 
 
 def test_a_misspelt_file_names_its_neighbour(net):
-    assert str(net) in one_line(softib("check", net.with_name("smal.net")))
+    assert str(net) in one_line(softib("check", net.with_name("smal.net")))  # codespell:ignore smal
 
 
 @pytest.mark.parametrize("verb", ["report", "route"])
@@ -109,7 +109,7 @@ def test_convert_to_nowhere_and_to_nothing(net, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "args", [(), ("--nope",), ("reprot", "x"), ("report",), ("diff", "a"), ("report", "x", "--seed", "-1")]
+    "args", [(), ("--nope",), ("reportt", "x"), ("report",), ("diff", "a"), ("report", "x", "--seed", "-1")]
 )
 def test_usage_is_exit_2_without_a_traceback(args):
     ran = softib(*args)
@@ -118,7 +118,7 @@ def test_usage_is_exit_2_without_a_traceback(args):
 
 
 def test_a_misspelt_verb_names_the_near_one():
-    assert "report" in one_line(softib("reprot", "x"))
+    assert "report" in one_line(softib("reportt", "x"))
 
 
 def test_a_closed_pipe_is_no_error(net):

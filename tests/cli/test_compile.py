@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from softib.api import machine
 from softib.cli import compile as compile_verb
 from softib.cli.main import VERBS
 from softib.errors import PeerError
 
 
 def test_it_runs_verbs_that_there_are() -> None:
-    assert {command[0] for row in compile_verb.JOBS for command in row} <= set(VERBS)
+    assert {command[0] for row in machine.JOBS for command in row} <= set(VERBS)
 
 
 def test_a_command_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        compile_verb, "JOBS", ((("check", "absent.yaml"),), (("route", "tree.yaml", "--engine", "none"),))
-    )
+    monkeypatch.setattr(machine, "JOBS", ((("check", "absent.yaml"),), (("route", "tree.yaml", "--engine", "none"),)))
     result = CliRunner().invoke(compile_verb.command)
     assert isinstance(result.exception, PeerError)
     text = str(result.exception)

@@ -166,7 +166,7 @@ def test_convert_there_and_back(tree, tmp_path):
 def test_diff(tree, tmp_path):
     assert softib("diff", tree, tree).code == 0
     assert softib("diff", tree, tree, "--json").json() == {
-        "a": str(tree), "b": str(tree), "equal": True, "changes": [], "problems": [],
+        "schema": "softib/diff/1", "a": str(tree), "b": str(tree), "equal": True, "changes": [], "problems": [],
     }  # fmt: skip
     other = tmp_path / "other.yaml"
     other.write_text(tree.read_text() + 'faults: [{kind: remove-cable, cable: "leaf-2[5]"}]\n')

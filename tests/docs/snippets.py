@@ -6,6 +6,7 @@ readers do not see, say what it wants:
     <!-- not run: WHY -->          nobody can (it serves until Ctrl-C, it is the tests themselves)
     <!-- needs: ibstat torch -->   programs, `torch`, `pyverbs`, `header:FILE`
     <!-- slow -->                  only `make test-all` runs it
+    <!-- shown -->                 what the blocks above print: every line stands in their output, in this order; … is anything
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ SHOWN = ("", "text", "csv", "json", "mermaid")
 FENCE = re.compile(
     r"^(?P<fence>```+)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
 )
-COMMENT = re.compile(r"<!--\s*(not run|needs|slow)(?::[ \t]*((?:(?!-->).)*?))?\s*-->[ \t]*\n\Z", re.DOTALL)
+COMMENT = re.compile(r"<!--\s*(not run|needs|slow|shown)(?::[ \t]*((?:(?!-->).)*?))?\s*-->[ \t]*\n\Z", re.DOTALL)
 COMMAND = re.compile(r"^ {4}(?:softib|make|pip|python|sudo|apt-get|mpirun|torchrun)\b", re.MULTILINE)
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass
 class Block:
-    """One block: ``line`` of its fence in ``page``; ``not_run`` why nobody runs it; ``needs`` what must be installed."""
+    """One block: ``line`` of its fence in ``page``; ``not_run`` why nobody runs it; ``needs`` what must be installed; ``shown`` is it output?"""
 
     page: Path
     line: int
@@ -46,6 +47,7 @@ class Block:
     not_run: str = ""
     needs: list[str] = field(default_factory=list)
     slow: bool = False
+    shown: bool = False
 
     @property
     def name(self) -> str:
@@ -81,11 +83,25 @@ def blocks_of(page: Path) -> list[Block]:
                 block.not_run = comment[2] or "?"
             elif comment[1] == "needs":
                 block.needs = comment[2].split()
+            elif comment[1] == "shown":
+                block.shown = True
             else:
                 block.slow = True
             before = before[: comment.start()]
         found.append(block)
     return found
+
+
+def unseen(block: Block, output: str) -> str:
+    """The first line of a block that ``output`` does not have (after the lines before it); empty where it has them all."""
+    at = 0
+    for line in filter(None, map(str.split, block.text.splitlines())):
+        pattern = r"\s+".join(".*".join(map(re.escape, word.split("…"))) for word in line)
+        hit = re.compile(pattern).search(output, at)
+        if hit is None:
+            return " ".join(line)
+        at = hit.end()
+    return ""
 
 
 def script_of(blocks: list[Block]) -> str:
@@ -97,7 +113,7 @@ def script_of(blocks: list[Block]) -> str:
         # Each $! as it comes: bash forgets jobs that end before `jobs -p`, but `wait PID` still knows how they ended.
         "background= newest=",
         """trap '[ "${!:-}" = "$newest" ] || { newest=$!; background="$background $!"; }' DEBUG""",
-        """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "$BASH_COMMAND" >> failed' ERR""",
+        """trap 'code=$?; printf "%s\\t%s\\t%s\\n" "$block" "$code" "${BASH_COMMAND%%$'"'"'\\n'"'"'*}" >> failed' ERR""",
     ]
     for block in blocks:
         lines += [f"block={shlex.quote(block.name)}", 'echo "== $block at $SECONDS s"']

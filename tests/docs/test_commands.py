@@ -1,11 +1,12 @@
 """Every command and snippet of README and docs runs as it is written, page by page, each in a new shell.
 
 The shell is what a user has after README's two commands: this folder's examples, and ``source .venv/bin/activate`` (which
-README and the start page say themselves). Only check, diff and route may end with 1: their answer may be bad news.
+README and the start page say themselves). Only check, diff, route and ibqueryerrors may end with 1: their answer may be bad news.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -16,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.snippets import COMMAND, FENCE, PAGES, ROOT, RUN, SHOWN, Block, blocks_of, script_of
+from tests.docs.snippets import COMMAND, FENCE, PAGES, ROOT, RUN, SHOWN, Block, blocks_of, script_of, unseen
+from tests.docs.well_known_ports import alone
 
 LIMIT_S = 900
-BAD_NEWS = re.compile(r"softib (?:check|diff|route)\b")
+BAD_NEWS = re.compile(r"softib (?:check|diff|route|run .*-- ibqueryerrors)\b|softib run -- ibqueryerrors\b")
 WRONG = re.compile(r"Traceback|command not found|this is a bug in softib|No such file or directory|no such program")
 
 EVERY = [b for page in PAGES for b in blocks_of(page)]
@@ -69,7 +71,7 @@ def run(blocks: list[Block]) -> None:
         for gone in ("PYTHONPATH", "VIRTUAL_ENV"):
             env.pop(gone, None)
         try:
-            with (folder / "said").open("w+") as said:
+            with alone(), (folder / "said").open("w+") as said:
                 code = subprocess.run(["bash", "page.sh"], env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=said,
                                       stderr=subprocess.STDOUT, timeout=LIMIT_S - 60).returncode  # fmt: skip
             text = (folder / "said").read_text(errors="replace")
@@ -81,6 +83,9 @@ def run(blocks: list[Block]) -> None:
     assert not wrong, "\n".join([*wrong, "", text[-6000:]])
     hit = WRONG.search(text)
     assert hit is None, text[max(0, hit.start() - 1500) : hit.end() + 1500]
+    if len(ready) == sum(b.page == page for b in RUNNABLE):
+        absent = {b.name: line for b in EVERY if b.page == page and b.shown and (line := unseen(b, text))}
+        assert not absent, f"{absent}\n{text[-20000:]}"
 
 
 def is_bad_news(line: str) -> bool:
@@ -114,6 +119,26 @@ def test_needs_are_words_and_few_blocks_are_not_run():
     assert {n for b in EVERY for n in b.needs if not re.fullmatch(r"[a-z][\w.:/-]*", n)} == set()
     assert max(len(b.needs) for b in EVERY) <= 4
     assert sum(bool(b.not_run) for b in EVERY) <= 5 and len(RUNNABLE) > 20
+
+
+def test_output_is_shown_in_text_blocks_behind_commands():
+    for page in PAGES:
+        blocks = [b for b in EVERY if b.page == page]
+        for before, block in itertools.pairwise(blocks):
+            assert not block.shown or (block.language == "text" and (before.language in RUN or before.shown)), (
+                block.name
+            )
+
+
+def test_shown_output_is_compared():
+    def shown(text: str) -> Block:
+        return Block(ROOT / "README.md", 1, "text", text, shown=True)
+
+    output = "one  two\nthree 0.52 s\n\nfour\n"
+    assert unseen(shown("one two\nthree … s\nfour\n"), output) == ""
+    assert unseen(shown("one t…\n"), output) == ""
+    assert unseen(shown("four\none two\n"), output) == "one two"
+    assert unseen(shown("one five\n"), output) == "one five"
 
 
 def test_whoever_is_not_run_says_why():

@@ -2,54 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from functools import cache
-from typing import Any, NamedTuple
 
 import pytest
 
 from softib.render.glossary import GLOSSARY
-from tests.docs.names import SOURCES, c_names, retired_in
-
-PAGE = (SOURCES.parents[1] / "docs" / "glossary.md").read_text("utf-8")
-
-
-class Row(NamedTuple):
-    term: str
-    sentence: str
-    python: list[str]
-    c: list[str]
-
-
-def rows() -> list[Row]:
-    found = []
-    for line in PAGE.splitlines():
-        if line.startswith("| ") and not line.startswith("| term "):
-            term, sentence, python, c = (x.strip() for x in line.strip("|").split("|"))
-            found.append(Row(term, sentence, re.findall(r"`([\w.]+)`", python), re.findall(r"`(\w+)`", c)))
-    return found
-
-
-def resolve(symbol: str) -> Any:
-    """What ``package.module.Class.attribute`` names; a field of a dataclass counts. Raises AttributeError."""
-    parts = symbol.split(".")
-    for n in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(parts[:n]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[n:]:
-            fields = {k for c in getattr(found, "__mro__", ()) for k in getattr(c, "__annotations__", {})}
-            found = getattr(found, name) if name not in fields else getattr(found, name, fields)
-        return found
-    raise AttributeError(symbol)
-
-
-@cache
-def c_identifiers() -> frozenset[str]:
-    files = [p for p in sorted((SOURCES / "preload").rglob("*")) if p.suffix in (".c", ".h")]
-    return frozenset(name for path in files for _, name in c_names(path.read_text("utf-8")))
+from tests.docs.glossary import c_identifiers, resolve, rows
+from tests.docs.names import retired_in
 
 
 @pytest.mark.parametrize("symbol", sorted({s for row in rows() for s in row.python}))

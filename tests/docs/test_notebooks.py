@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.docs.well_known_ports import alone
 from tests.scratch import scratch
 
 pytest.importorskip("polars")
@@ -41,11 +43,12 @@ def test_a_notebook_runs(notebook, monkeypatch):
     monkeypatch.chdir(ROOT)
     names: dict = {}
     try:
-        for text in cells(notebook):
-            shown = run_cell(text, names)
-            for form in ("_repr_html_", "_repr_svg_"):
-                if hasattr(shown, form):
-                    assert "<" in getattr(shown, form)()
+        with alone() if notebook.stem in NEEDS else nullcontext():
+            for text in cells(notebook):
+                shown = run_cell(text, names)
+                for form in ("_repr_html_", "_repr_svg_"):
+                    if hasattr(shown, form):
+                        assert "<" in getattr(shown, form)()
     finally:
         import softib
         from softib.live.instances import running

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -13,17 +12,26 @@ from softib.errors import SoftibError
 from softib.fabric.topologies.registry import KINDS
 from softib.fabric.topologies.schema import fabric_schema
 from softib.fabric.topologies.spec import load_fabric_yaml
+from tests.docs.scripts import script
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
+def test_the_page_is_the_schemas():
+    assert (ROOT / "docs" / "fabric-yaml.md").read_text("utf-8") == script("make_reference").page(), (
+        "run python docs/make_reference.py"
+    )
+
+
+def test_the_table_of_counters_is_the_codes():
+    module = script("make_reference")
+    assert module.EXPORTERS.read_text("utf-8") == module.exporters(), "run python docs/make_reference.py"
+
+
 def test_the_files_are_the_codes():
-    spec = importlib.util.spec_from_file_location("make_schemas", ROOT / "docs" / "make_schemas.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("make_schemas")
     for name, text in module.texts().items():
         assert (ROOT / "docs" / "schemas" / name).read_text("utf-8") == text, "run python docs/make_schemas.py"
         jsonschema.Draft202012Validator.check_schema(json.loads(text))

@@ -47,7 +47,7 @@ class Softib:
         done = subprocess.run(
             self.words("status", *name, "--json"), env=self.env, capture_output=True, text=True, timeout=240
         )
-        return json.loads(done.stdout)
+        return json.loads(done.stdout)["fabrics"]
 
     def start(self, *args: str) -> subprocess.Popen:
         """In the foreground, until it says that it is ready."""

@@ -299,14 +299,16 @@ def test_a_page_of_ten_thousand_hosts_is_a_few_megabytes():
 
 def test_the_date_is_an_argument(monkeypatch):
     """SOURCE_DATE_EPOCH as reproducible-builds.org has it; nonsense is one line."""
-    from softib.cli.report import _made
+    from softib.cli.report import _stamp
     from softib.errors import InputError
+    from softib.render.phrases import made
 
     monkeypatch.setattr("sys.argv", ["/somewhere/softib", "report", "a b.net", "--html", "x.html"])
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    assert _made() == _made()
-    assert (_made().when, _made().command) == ("2023-11-14 22:13 UTC", "softib report 'a b.net' --html x.html")
+    when, command = _stamp()
+    assert command == "softib report 'a b.net' --html x.html"
+    assert made(when, command).when == "2023-11-14 22:13 UTC"
     for wrong in ("yesterday", "1e99", "9" * 30):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
         with pytest.raises(InputError, match="SOURCE_DATE_EPOCH"):
-            _made()
+            _stamp()

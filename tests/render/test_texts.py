@@ -14,11 +14,11 @@ from softib.analysis.endpoints import endpoints_of, natural_key
 from softib.analysis.engines import compare_engines
 from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import predict
-from softib.cli.output import plain
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
-from softib.render.as_json import routing_json, to_json
+from softib.render.as_json import report_json, routing_json
+from softib.render.documents import plain
 from softib.render.phrases import headline, size_text, tiles, time_text
 from softib.render.terminal import to_terminal
 from tests.render.samples import finding, report_of, tree, with_lids
@@ -61,7 +61,7 @@ def test_many_findings_of_one_code_are_counted_not_listed():
 def test_json_is_json_and_holds_the_keys_of_the_contract():
     fabric = tree()
     report = report_of(fabric, findings=(finding(fabric, int(fabric.cable_port[0, 0])),))
-    found = json.loads(json.dumps(plain(to_json(report)), allow_nan=False))
+    found = json.loads(json.dumps(report_json(report), allow_nan=False))
     assert {"switches", "cas", "sharp_nodes", "links", "system_links"} <= set(found["fabric"])
     assert found["fabric"]["system_links"] is None
     assert {"code", "severity", "where", "message"} <= set(found["findings"][0])

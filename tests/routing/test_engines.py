@@ -6,12 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.errors import UnknownName
-from softib.routing.engine import ENGINES, RouteOptions, route
+from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
 from softib.routing.verify import verify
 from tests.extent import examples
 from tests.routing.brute import bfs, cas, dependencies, has_cycle, judge, lids, neighbours, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
 from tests.routing.lab import graphs
+
+ALONE = [name for name in ENGINES if name not in NEEDS]
+"""Engines that need no file."""
 
 
 def connected(g, a, b):
@@ -213,7 +216,7 @@ def test_rings_and_tori_deadlock_under_minhop_and_not_under_updn(g):
         assert not has_cycle(dependencies(g, route(g, name).lft)), "second opinion: plain sets"
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ALONE)
 @pytest.mark.parametrize("g", [
     pytest.param(clos(4, 2, 3), id="clos"), pytest.param(clos(3, 2, 4, 2), id="parallel"),
     pytest.param(kary_tree(2, 3), id="2-ary 3"), pytest.param(kary_tree(3, 3, True), id="3-ary 3 doubled", marks=pytest.mark.slow),
@@ -225,5 +228,7 @@ def test_trees_are_free_of_loops_under_every_engine(name, g):
     p = verify(g, r.lft)
     assert p.ok and not has_cycle(dependencies(g, r.lft))
     assert (p.hops, p.unreachable) == judge(g, r.lft)
+    if name == "nue":  # what it took for one destination may bar another's shortest path
+        return
     minimal = verify(g, route(g, "minhop").lft)
     assert p.hops == minimal.hops, "in a tree no engine needs a detour"

@@ -97,6 +97,16 @@ def test_with_the_same_roots_our_updn_is_no_longer_and_reaches_no_less(sm, tmp_p
     assert ours.ok and ours.unreachable <= theirs.unreachable
 
 
+@pytest.mark.parametrize("name", ["ring", "torus", "irregular a", "irregular b"])
+@pytest.mark.parametrize("engine", ["dfsssp", "lash"])
+def test_no_more_vls_than_opensm(sm, name, engine):
+    """Its log says how many it needs."""
+    _, g, log = sm(GRAPHS[name](), engine, "-Q")
+    needed = int(re.search(r"anes needed: (\d+)", log)[1])
+    r = route(g, engine)
+    assert r.engine == engine and verify(g, r.lft, r.path_sl).ok and r.vls <= needed
+
+
 def test_hops_are_those_of_opensms_dump(sm, tmp_path):
     """``opensm.fdbs`` prints the hops from every switch to every LID: egress ports, as :class:`Proof` counts them."""
     lft, g, _ = sm(GRAPHS["irregular a"](), "minhop")

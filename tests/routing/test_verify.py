@@ -91,6 +91,20 @@ def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed,
     assert (p.hops, p.unreachable) == judge(g, lft)
 
 
+@settings(max_examples=examples(40), deadline=None)
+@given(graphs(), st.integers(0, 9))
+def test_sls_by_the_sources_switch_are_those_of_all_its_cas(g, seed):
+    rng = np.random.default_rng(seed)
+    by_switch = rng.choice([0, 1, 2, 3, NO_PATH], (g.n_switches, len(g.end_lid))).astype(np.uint8)
+    sl2vl = rng.integers(0, 4, (g.n_switches, 1, int(g.switch_nports.max(initial=0)) + 1, 16)).astype(np.uint8)
+    lft = garbage(g, seed, 0.1)
+    for table in (None, sl2vl):
+        a, b = verify(g, lft, by_switch, table, 3), verify(g, lft, by_switch[g.end_switch], table, 3)
+        assert a == b
+        one, same = by_switch[:1], np.repeat(by_switch[:1], g.n_switches, axis=0)
+        assert verify(g, lft, one, table, 3) == verify(g, lft, same, table, 3)
+
+
 def test_a_ring_shows_its_four_channels():
     g = ring(4)
     p = verify(g, route(g, "minhop").lft)

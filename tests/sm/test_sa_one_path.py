@@ -83,8 +83,8 @@ def test_it_is_the_columns_answer(kind):
         lft[where] = rng.choice([0, 1, 2, 3, 4, 5, 255], int(where.sum()))
         sa.refresh(subnet, sa.members)
     if kind == "engine's SLs":
-        n = int(subnet.graph_end.max()) + 1
-        subnet.routing.path_sl = rng.integers(0, 16, (n, n)).astype(np.uint8)
+        shape = subnet.graph.n_switches, len(subnet.graph.end_lid)
+        subnet.routing.path_sl = rng.integers(0, 16, shape).astype(np.uint8)
     by_numbers, answered, quick = sa.one_path, 0, 0
     for _ in range(400):
         asked = lone(a, rng)
@@ -99,4 +99,4 @@ def test_it_is_the_columns_answer(kind):
         quick += alone is not None
         answered += len(columns) and not SaHeader.status.get(columns.mad).any()
     assert answered > 50
-    assert (quick == 0) is (kind == "engine's SLs") and (kind != "plain" or quick > answered * 0.7), (quick, answered)
+    assert quick and (kind not in ("plain", "engine's SLs") or quick > answered * 0.7), (quick, answered)

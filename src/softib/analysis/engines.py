@@ -13,12 +13,17 @@ from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import network_of, sampled_shifts
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
-from softib.routing.engine import ENGINES, RouteOptions, route
+from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.routing.verify import verify
 from softib.sim import static
 
 __all__ = ["EngineRow", "compare_engines"]
+
+
+QUICK = ("minhop", "updn", "dnup", "ftree")
+MOST_SWITCHES = 128
+"""Switches up to which every engine is tried: dfsssp takes 3 s on 192 switches of a cyclic fabric. Above, :data:`QUICK`."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,16 @@ def compare_engines(
     bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
     rows = [EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
                       part.unreachable, "; ".join(part.notes))]  # fmt: skip
-    rows += [_row(name, fabric, graph, ends, options, seed) for name in ENGINES if name != part.engine]
+    rows += [_row(name, fabric, graph, ends, options, seed) for name in _tried(graph, options) if name != part.engine]
     order = [*ENGINES, part.engine]
     return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
+
+
+def _tried(graph: SwitchGraph, options: RouteOptions | None) -> list[str]:
+    """Engines that have what they need, and are worth their time."""
+    quick = graph.n_switches > MOST_SWITCHES
+    ready = [name for name in ENGINES if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
+    return [name for name in ready if not quick or name in QUICK]
 
 
 def _row(

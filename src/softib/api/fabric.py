@@ -9,7 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from softib.api.frames import frame, library
-from softib.errors import UnknownName
+from softib.api.progress import Notice, Steps, Timed, silent
+from softib.api.shown import Suggests
+from softib.errors import InputError, UnknownName
+from softib.source import warn
 
 if TYPE_CHECKING:
     import networkx
@@ -18,14 +21,15 @@ if TYPE_CHECKING:
     from softib.api.graph import Drawing
     from softib.fabric import model
     from softib.fabric.formats.base import Problem, ReadResult
+    from softib.fabric.topologies.params import Kind
 
-__all__ = ["Fabric", "as_fabric", "generate", "load", "running"]
+__all__ = ["Fabric", "as_fabric", "generate", "load", "running", "topologies"]
 
 KINDS = ("nodes", "ports", "links")
 """Tables that every fabric has."""
 
 
-class Fabric:
+class Fabric(Suggests):
     """One InfiniBand fabric: its devices, cables, and what its source records of them.
 
     Made by :func:`load`, :func:`generate` and :func:`running`. Whatever is asked of it (``check``, ``route``, ``report``)
@@ -39,8 +43,9 @@ class Fabric:
     (6, 8, 16)
     """
 
-    def __init__(self, result: ReadResult, source: str):
-        self._result, self.source = result, source
+    def __init__(self, result: ReadResult, source: str, chosen: dict[str, Any] | None = None):
+        self._result, self.source, self._chosen = result, source, chosen
+        self._seconds: dict[str, float] = {}
 
     @property
     def name(self) -> str:
@@ -61,6 +66,11 @@ class Fabric:
     def notes(self) -> tuple[str, ...]:
         """What softib does not use of a source that is in order."""
         return tuple(self._result.notes)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time of reading it."""
+        return dict(self._seconds)
 
     @property
     def arrays(self) -> model.Fabric:
@@ -108,6 +118,22 @@ class Fabric:
         """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit error rate."""
         return self.table("links")
 
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> tuple[str, ...]:
+        """Write it to ``path``; the format is that of the suffix, unless it is named (``ibnetdiscover``, ``ibsim``, ``topo`` …).
+
+        Returns what had to be changed so that the format's readers can load it, a line each. Raises :class:`UnknownFormat`,
+        :class:`UnknownName`, :class:`UnreadableFile` where the file cannot be written.
+        """
+        from softib.fabric.formats import registry
+
+        return tuple(registry.write(self._result.fabric, os.fspath(path), format))
+
+    def to_yaml(self) -> str:
+        """The fabric.yaml of a generated fabric. Raises :class:`InputError` for one that was read."""
+        from softib.fabric.topologies.spec_writer import spec_text
+
+        return spec_text(self._result.fabric, self._chosen)
+
     def to_networkx(self) -> networkx.MultiGraph:
         """A multigraph: nodes by name with ``type`` and ``guid``, an edge a cable with ``ports``, ``gbps``, ``length_m``.
 
@@ -150,21 +176,48 @@ class Fabric:
 
 
 def load(
-    source: str | os.PathLike[str], *, ibnl: Sequence[str | os.PathLike[str]] = (), node_name_map: str | None = None
-) -> Fabric:
-    """Read ``source``: a file of any known format (found by content), a fabric.yaml, or the name of a running fabric.
+    source: str | os.PathLike[str], *, ibnl: Sequence[str | os.PathLike[str]] = (),
+    node_name_map: str | os.PathLike[str] | None = None, notice: Notice = warn, steps: Steps | None = None,
+    progress: Notice = silent,
+) -> Fabric:  # fmt: skip
+    """Read ``source``: a file of any known format (found by content), a fabric.yaml, the name of a running fabric, or
+    ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``; ``umad:`` is the first port that is up), read by Gets alone.
 
     ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map`` is OpenSM's file of names.
-    Raises :class:`InputError` and its kin, one line each: what, where, what would be right.
+    ``notice`` gets what a user should know though nothing is wrong (default: a :class:`SoftibWarning`);
+    ``progress`` gets a line again and again while a subnet is read: nodes and MADs. Raises :class:`InputError` and its kin, one line each: what, where, what would be right.
     """
     from softib.source import load as read
 
-    name = os.fspath(source)
-    return Fabric(read(name, [os.fspath(d) for d in ibnl], node_name_map), name)
+    name = _path_of(source)
+    names = None if node_name_map is None else os.fspath(node_name_map)
+    timed = Timed(steps)
+    with timed("reading"):
+        fabric = Fabric(read(name, [os.fspath(d) for d in ibnl], names, notice=notice, progress=progress), name)
+    fabric._seconds = timed.seconds
+    return fabric
+
+
+def _path_of(source: Any) -> str:
+    """``source`` as text. Raises :class:`InputError` for what is no path, with the function that takes it."""
+    if isinstance(source, str | os.PathLike):
+        return os.fsdecode(source)
+    what = type(source).__name__
+    if isinstance(source, Fabric):
+        raise InputError(
+            f"load takes a path, and {source!r} is a fabric already; give it to check, route, report … as it is"
+        )
+    if isinstance(source, dict):
+        raise InputError("load takes a path, not a dict; softib.generate(KIND, …) makes a fabric of parameters")
+    if isinstance(source, bytes):
+        raise InputError("load takes a path, not bytes; write them to a file, or give the name as text")
+    if hasattr(source, "read"):
+        raise InputError("load takes a path, not an open file; give its name, or '-' for standard input")
+    raise InputError(f"load takes the path of a file or the name of a running fabric, not {what}")
 
 
 def generate(kind: str, **parameters: Any) -> Fabric:
-    """The fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered on.
+    """The fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered on; :func:`topologies` lists them.
 
     Raises :class:`UnknownName` for a kind or parameter that does not exist (with the near ones), :class:`TopologyError`
     for an impossible one.
@@ -174,7 +227,15 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 
     made = build(kind, **parameters)
     made.name = made.name or kind
-    return Fabric(ReadResult(made, [], "generated"), f"generate {kind}")
+    return Fabric(ReadResult(made, [], "generated"), f"generate {kind}", parameters)
+
+
+def topologies() -> dict[str, Kind]:
+    """Every kind that :func:`generate` knows, by name: ``doc``, ``source``, and ``all_parameters``, each with ``name``, ``form``,
+    ``doc``, ``default`` and ``required``."""
+    from softib.fabric.topologies.registry import KINDS
+
+    return dict(KINDS)
 
 
 def running(name: str | None = None) -> Fabric:
@@ -189,9 +250,11 @@ def running(name: str | None = None) -> Fabric:
     return Fabric(read(instance), instance.name)
 
 
-def as_fabric(source: Fabric | str | os.PathLike[str]) -> Fabric:
-    """``source`` itself, or what :func:`load` makes of it."""
-    return source if isinstance(source, Fabric) else load(source)
+def as_fabric(source: Any) -> Fabric:
+    """``source`` itself; a running fabric as it stands now; or what :func:`load` makes of a path."""
+    if isinstance(source, Fabric):
+        return source
+    return source.snapshot() if hasattr(source, "snapshot") else load(source)
 
 
 def result_of(fabric: Fabric) -> ReadResult:

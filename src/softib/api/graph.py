@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.api import columns
+from softib.errors import InputError
 from softib.fabric.model import Fabric
 
 if TYPE_CHECKING:
@@ -48,8 +49,11 @@ class Drawing:
         return self._svg
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to ``path``, and say where."""
-        Path(path).write_text(self._svg, encoding="utf-8")
+        """Write it to ``path``, and say where. Raises :class:`InputError` where that is not possible."""
+        try:
+            Path(path).write_text(self._svg, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
         return Path(path)
 
 

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
+from softib.api.changes import Changes
 from softib.api.fabric import Fabric, as_fabric, result_of
-from softib.api.results import Changes, Findings, Prediction, Report, Routing
+from softib.api.findings import Findings
+from softib.api.progress import Steps, Timed, unwatched
+from softib.api.results import Prediction, Report, Routing
 
 if TYPE_CHECKING:
     import numpy as np
 
     from softib.analysis.routed import Routed
+    from softib.api.running import RunningFabric
     from softib.routing.graph import SwitchGraph
 
-__all__ = ["bring_up", "check", "diff", "predict", "report", "route", "verify"]
+__all__ = ["bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"]
 
-Source: TypeAlias = Fabric | str | os.PathLike[str]
+Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str]"
+GuidFiles: TypeAlias = Mapping[str, str | None] | None
 Tables: TypeAlias = Callable[["SwitchGraph"], "np.ndarray"]
 Plan: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def bring_up(source: Source, *, engine: str | None = None, guid_files: Mapping[str, str] | None = None) -> Routing:
+def engines(names: str | None = None) -> list[str]:
+    """Every routing engine by OpenSM's name; or those of ``names``, a list with commas. Raises :class:`UnknownName`.
+
+    >>> import softib
+    >>> softib.engines("ftree,updn")
+    ['ftree', 'updn']
+    """
+    from softib.routing.engine import ENGINES, chain
+
+    return list(ENGINES) if names is None else list(chain(names))
+
+
+def bring_up(
+    source: Source, *, engine: str | None = None, guid_files: GuidFiles = None, steps: Steps = unwatched
+) -> Routing:
     """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables, every port ACTIVE.
 
     ``engine`` is an OpenSM name or a list of them (default ``ftree,updn``); ``guid_files`` are OpenSM's files by option
@@ -41,20 +59,22 @@ def bring_up(source: Source, *, engine: str | None = None, guid_files: Mapping[s
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
-    return _routing(from_engine(result_of(fabric), engine, _unwatched, guid_files), fabric)
+    return _routing(from_engine(result_of(fabric), engine, steps, guid_files), fabric)
 
 
-def route(source: Source, engine: str | None = None, *, guid_files: Mapping[str, str] | None = None) -> Routing:
+def route(
+    source: Source, engine: str | None = None, *, guid_files: GuidFiles = None, steps: Steps = unwatched
+) -> Routing:
     """Tables for the fabric, and their proof: those a running fabric has, or new ones where ``engine`` is given or none are
     there (see :func:`bring_up`)."""
     from softib.analysis.routed import check_choice, routed
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
-    return _routing(routed(result_of(fabric), engine, None, _unwatched, guid_files), fabric)
+    return _routing(routed(result_of(fabric), engine, None, steps, guid_files), fabric)
 
 
-def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None) -> Routing:
+def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
     """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop form?
 
     ``lfts`` is a dump of tables (a path); or a function of your own, from a :class:`~softib.routing.graph.SwitchGraph` to
@@ -73,18 +93,18 @@ def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None) 
     fabric = as_fabric(source)
     result = result_of(fabric)
     if callable(lfts):
-        return _from_function(fabric, lfts)
+        return _from_function(fabric, lfts, steps)
     if lfts is not None:
-        return _routing(from_file(result, os.fspath(lfts), _unwatched), fabric)
+        return _routing(from_file(result, os.fspath(lfts), steps), fabric)
     if result.format != RUNNING:
         raise InputError(
             f"{fabric.source}: a file of this format ({result.format}) holds no forwarding tables; give lfts=FILE, or "
             "softib.route() makes some"
         )
-    return _routing(routed(result, None, None, _unwatched), fabric)
+    return _routing(routed(result, None, None, steps), fabric)
 
 
-def _from_function(fabric: Fabric, tables: Tables) -> Routing:
+def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
     """The tables that a user's function makes for a copy of ``fabric`` that was brought up."""
     from dataclasses import replace
 
@@ -94,7 +114,7 @@ def _from_function(fabric: Fabric, tables: Tables) -> Routing:
     from softib.analysis.routing import judge
     from softib.errors import InputError
 
-    up = from_engine(result_of(fabric), None, _unwatched)
+    up = from_engine(result_of(fabric), None, steps)
     lft = np.asarray(tables(up.graph))
     wanted = (up.graph.n_switches, up.graph.lft_size)
     if lft.shape != wanted or lft.dtype != np.uint8:
@@ -105,19 +125,33 @@ def _from_function(fabric: Fabric, tables: Tables) -> Routing:
     return _routing(replace(up, lft=lft, part=part, proof=proof, balance=balance, bring_up=None), fabric)
 
 
-def check(source: Source, *, plan: Plan = (), guid_files: Mapping[str, str] | None = None) -> Findings:
+def check(
+    source: Source, *, plan: Plan = (), guid_files: GuidFiles = None, severity: str = "info", ignore: Sequence[str] = (),
+    baseline: str | os.PathLike[str] | None = None, steps: Steps = unwatched,
+) -> Findings:  # fmt: skip
     """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml), identities, speeds,
     addresses, counters, routing.
+
+    What is less than ``severity``, has a code of ``ignore``, or is known to the file ``baseline``
+    (:meth:`Findings.save_baseline`) is left out.
 
     >>> import softib
     >>> softib.check(softib.generate("fat-tree", radix=4, levels=2)).good
     True
     """
     from softib.analysis.pipeline import checked
+    from softib.api.findings import checked_codes, severity_named
 
+    severity_named(severity)
+    checked_codes(ignore)
+    if baseline is not None:
+        from softib.diags.baseline import read_baseline
+
+        read_baseline(os.fspath(baseline))  # fail before the work
     fabric = as_fabric(source)
-    found = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files)
-    return Findings(found.findings)
+    report = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files, steps=steps)
+    found = Findings(report).without(*ignore).at_least(severity)
+    return found if baseline is None else found.new_since(baseline)
 
 
 def predict(source: Source, *, engine: str | None = None, seed: int = 0) -> Prediction:
@@ -134,7 +168,8 @@ def predict(source: Source, *, engine: str | None = None, seed: int = 0) -> Pred
 
 def report(
     source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
-    guid_files: Mapping[str, str] | None = None, traffic: str | os.PathLike[str] | None = None, seed: int = 0,
+    guid_files: GuidFiles = None, traffic: str | os.PathLike[str] | None = None, seed: int = 0,
+    steps: Steps = unwatched,
 ) -> Report:  # fmt: skip
     """All of it: bring-up, proof, checks, prediction, also of the traffic matrix in the file ``traffic``."""
     from softib.analysis.pipeline import build
@@ -143,10 +178,12 @@ def report(
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path, guid_files)
     fabric = as_fabric(source)
+    timed = Timed(steps)
     found = build(
         fabric.source, result_of(fabric), plan=_paths(plan), engine=engine, lfts=path, guid_files=guid_files, seed=seed,
-        traffic=None if traffic is None else os.fspath(traffic),
+        traffic=None if traffic is None else os.fspath(traffic), steps=timed,
     )  # fmt: skip
+    found.seconds.update(fabric.seconds | timed.seconds)
     return Report(found, fabric)
 
 
@@ -161,7 +198,7 @@ def diff(before: Source, after: Source) -> Changes:
     from softib.fabric.diff import diff as compare
 
     a, b = as_fabric(before), as_fabric(after)
-    return Changes(compare(result_of(a).fabric, result_of(b).fabric))
+    return Changes(compare(result_of(a).fabric, result_of(b).fabric), a, b)
 
 
 def _routing(found: Routed, fabric: Fabric) -> Routing:
@@ -173,8 +210,3 @@ def _routing(found: Routed, fabric: Fabric) -> Routing:
 
 def _paths(plan: Plan) -> tuple[str, ...]:
     return tuple(os.fspath(p) for p in ((plan,) if isinstance(plan, str | os.PathLike) else plan))
-
-
-def _unwatched(step: str) -> AbstractContextManager[None]:
-    """Steps of which nobody shows the progress."""
-    return nullcontext()

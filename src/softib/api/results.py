@@ -1,14 +1,19 @@
-"""What a question about a fabric gives back: findings, a routing, a prediction, a report, differences."""
+"""What a question about a fabric gives back: a routing, a prediction, a report. Findings are in :mod:`softib.api.findings`, differences in
+:mod:`softib.api.changes`."""
 
 from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
+from softib.api.findings import Findings
 from softib.api.frames import frame
+from softib.api.progress import Steps, Timed
+from softib.api.shown import Suggests, html_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,75 +22,20 @@ if TYPE_CHECKING:
     from softib.analysis import model, prediction, routed
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
-    from softib.diags.finding import Finding
-    from softib.fabric.diff import Change
+    from softib.fabric.formats.base import Problem
 
-__all__ = ["Changes", "Findings", "Prediction", "Report", "Routing"]
-
-
-class Findings(Sequence["Finding"]):
-    """What a check found, worst first; empty is good news.
-
-    Each has ``code``, ``severity``, ``where``, ``message``, ``evidence`` and ``advice``.
-    """
-
-    def __init__(self, found: Sequence[Finding]):
-        self._found = sorted(found, key=lambda f: -f.severity)
-
-    @overload
-    def __getitem__(self, index: int) -> Finding: ...
-    @overload
-    def __getitem__(self, index: slice) -> Findings: ...
-    def __getitem__(self, index: int | slice) -> Finding | Findings:
-        return Findings(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @property
-    def good(self) -> bool:
-        """Nothing but information: what ``softib check`` ends with 0 for."""
-        return not self.at_least("warning")
-
-    def at_least(self, severity: str) -> Findings:
-        """Those of ``info``, ``warning`` or ``error`` and worse. Raises :class:`UnknownName`."""
-        from softib.diags.finding import Severity
-        from softib.errors import UnknownName
-
-        names = {s.name.lower(): s for s in Severity}
-        if severity not in names:
-            raise UnknownName("severity", severity, names)
-        return Findings([f for f in self._found if f.severity >= names[severity]])
-
-    def of(self, code: str) -> Findings:
-        """Those of one code. Raises :class:`UnknownName` for a code that no check has."""
-        from softib.diags.check import CODES
-        from softib.errors import UnknownName
-
-        if code not in CODES:
-            raise UnknownName("finding code", code, CODES)
-        return Findings([f for f in self._found if f.code == code])
-
-    def table(self) -> polars.DataFrame:
-        """One row a finding: severity, code, where (the ports or nodes), message, advice."""
-        return frame({
-            "severity": [f.severity.name.lower() for f in self._found],
-            "code": [f.code for f in self._found],
-            "where": [", ".join(map(str, f.where)) for f in self._found],
-            "message": [f.message for f in self._found],
-            "advice": [f.advice for f in self._found],
-        })  # fmt: skip
-
-    def __repr__(self) -> str:
-        counts = _counted([f.severity.name.lower() for f in self._found])
-        return f"<Findings: {counts or 'none'}>"
-
-    def _repr_html_(self) -> str:
-        cells = ((f.severity.name.lower(), f.code, ", ".join(map(str, f.where)), f.message) for f in self._found)
-        return _html_table(("severity", "code", "where", "message"), cells) if self._found else "<p>no findings</p>"
+__all__ = ["Prediction", "Remedy", "Report", "Routing"]
 
 
-class Routing:
+@dataclass(frozen=True)
+class Remedy:
+    """GUID files with which ftree takes a tree: ``reason`` says why it does not without, ``files`` are paths by OpenSM's option."""
+
+    reason: str
+    files: dict[str, str]
+
+
+class Routing(Suggests):
     """Forwarding tables of a fabric, and the proof of what they do.
 
     ``fabric`` is the fabric with the LIDs and tables that were judged.
@@ -157,20 +107,66 @@ class Routing:
         return frame({"switch": switches[row].tolist(), "lid": lid, "egress_port": lft[row, lid].astype(np.int64),
                       "destination": names[owner[lid]].tolist()})  # fmt: skip
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What of the source or of a dump of tables could not be read: file, line, reason."""
+        from softib.api.fabric import result_of
+
+        return (*result_of(self.fabric).problems, *self._found.problems)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tables in the form of ``dump_lfts``. Raises :class:`InputError` where that is not possible."""
+        from softib.fabric.formats.lft.dump import write_lfts
+
+        write_lfts(self._found.fabric, self._found.lft, os.fspath(path))
+
+    def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
+        """Write into ``folder`` the GUID files with which ftree takes this fabric, for ``guid_files`` of :func:`route`; None where
+        it fits without, or no choice of roots makes it fit. Raises :class:`InputError` where they cannot be written."""
+        from softib.api.guid_files import write_guid_files
+        from softib.routing.remedy import remedy
+
+        found = remedy(self._found.graph, self._found.options)
+        if found is None:
+            return None
+        return Remedy(found.reason, write_guid_files(found.options, os.fspath(folder)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""
+        from softib.render.as_json import route_json
+
+        return route_json(self._found.part, self.problems)
+
+    def print(self) -> None:
+        """As ``softib route`` prints it."""
+        from softib.render.terminal import console, print_route
+
+        print_route(self._found, console())
+
+    def plot(self) -> Drawing:
+        """Pairs by the number of links that their packets take, as bars."""
+        from softib.api.graph import Drawing
+        from softib.render.charts import hop_bars
+        from softib.render.plots import styled
+
+        return Drawing(styled(hop_bars(self._found.part.hops)))
+
     def __repr__(self) -> str:
         proof = "no credit loop" if self.deadlock_free else "a credit loop can form"
         lost = "every pair arrives" if not self.unreachable else f"{self.unreachable:,} pairs have no path"
         return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
 
     def _repr_html_(self) -> str:
-        return _html_table(("", ""), [(k, v) for k, v in self._found.part.facts] or [("routing", repr(self)[1:-1])])
+        return html_table(("", ""), [(k, v) for k, v in self._found.part.facts] or [("routing", repr(self)[1:-1])])
 
 
-class Prediction:
+class Prediction(Suggests):
     """What uniform patterns of traffic reach on the routed fabric, by the static layer."""
 
-    def __init__(self, found: prediction.Prediction, fabric: Fabric):
-        self._found, self.fabric = found, fabric
+    def __init__(self, report: model.Report, fabric: Fabric):
+        assert report.prediction is not None
+        self._found: prediction.Prediction = report.prediction
+        self._report, self.fabric = report, fabric
 
     @property
     def bisection(self) -> float:
@@ -203,15 +199,31 @@ class Prediction:
             "gbps": network.rate[:links], "load": self._found.pattern(pattern).load[:links],
         })  # fmt: skip
 
+    def plot(self, kind: str = "loads") -> Drawing:
+        """``loads``: how full the links between switches are, busiest first, a line a pattern (1 = exactly full); ``links``: the
+        load of each link of the busiest switches under all-to-all traffic; ``map``: the same on the drawing of the fabric.
+
+        Raises :class:`UnknownName` for another kind.
+        """
+        from softib.api.graph import Drawing, drawing
+        from softib.errors import UnknownName
+        from softib.render.plots import heat_svg, load_svg
+
+        kinds = {"loads": lambda: Drawing(load_svg(self._report)), "links": lambda: Drawing(heat_svg(self._report)),
+                 "map": lambda: drawing(self._report)}  # fmt: skip
+        if kind not in kinds:
+            raise UnknownName("plot of a prediction", kind, kinds)
+        return kinds[kind]()
+
     def __repr__(self) -> str:
         return f"<Prediction for {self.fabric.name!r}: {self._found.hosts:,} hosts, effective bisection {self.bisection:.1%}>"
 
     def _repr_html_(self) -> str:
         rows = [(p.name, f"{p.relative:.1%}", f"{p.worst:.1%}", f"{p.most:g}") for p in self._found.patterns]
-        return _html_table(("pattern", "mean", "worst", "largest load"), rows)
+        return html_table(("pattern", "mean", "worst", "largest load"), rows) + str(self.plot())
 
 
-class Report:
+class Report(Suggests):
     """Everything about one fabric: what ``softib report`` prints, and its page."""
 
     def __init__(self, found: model.Report, fabric: Fabric):
@@ -220,36 +232,63 @@ class Report:
     @property
     def findings(self) -> Findings:
         """What the checks found."""
-        return Findings(self._found.findings)
+        return Findings(self._found)
 
     @property
     def prediction(self) -> Prediction | None:
         """None where fewer than two hosts have an address, or the fabric could not be brought up (see ``notes``)."""
-        return None if self._found.prediction is None else Prediction(self._found.prediction, self.fabric)
+        return None if self._found.prediction is None else Prediction(self._found, self.fabric)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Steps that could not run, and why."""
         return tuple(self._found.notes)
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Records of the source, the plan or the tables that could not be read: file, line, reason."""
+        return tuple(self._found.problems)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time of each step."""
+        return dict(self._found.seconds)
+
     def to_json(self) -> dict[str, Any]:
-        """As ``softib report --json`` prints it."""
-        from softib.render.as_json import to_json
+        """As ``softib report --json`` prints it (docs/schemas/report.schema.json)."""
+        from softib.render.as_json import report_json
 
-        return to_json(self._found)
+        return report_json(self._found)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`."""
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, when: datetime | None = None, command: str = "",
+        steps: Steps | None = None,
+    ) -> str:  # fmt: skip
+        """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`.
+
+        With ``when`` the page says that it was made then, by this version and by ``command``; without it, the same report
+        is always the same page.
+        """
         from softib.errors import InputError
         from softib.render.html import to_html
+        from softib.render.phrases import made
 
-        page = to_html(self._found)
+        timed = Timed(steps)
+        with timed("drawing"):
+            page = to_html(replace(self._found, made=None if when is None else made(when, command)))
+        self._found.seconds.update(timed.seconds)
         if path is not None:
             try:
                 Path(path).write_text(page, encoding="utf-8")
             except OSError as error:
                 raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
         return page
+
+    def print(self) -> None:
+        """As ``softib report`` prints it."""
+        from softib.render.terminal import console, to_terminal
+
+        to_terminal(self._found, console())
 
     def plot(self) -> Drawing:
         """The drawing of the page."""
@@ -263,57 +302,3 @@ class Report:
     def _repr_html_(self) -> str:
         page = html.escape(self.to_html(), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:0"></iframe>'
-
-
-class Changes(Sequence["Change"]):
-    """What leads from one fabric to another; empty = no difference. Each has ``kind``, ``where``, ``before``, ``after``."""
-
-    def __init__(self, found: Sequence[Change]):
-        self._found = list(found)
-
-    @overload
-    def __getitem__(self, index: int) -> Change: ...
-    @overload
-    def __getitem__(self, index: slice) -> Changes: ...
-    def __getitem__(self, index: int | slice) -> Change | Changes:
-        return Changes(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self._found)
-
-    def of_kind(self, kind: str) -> Changes:
-        """Those of one kind, such as ``cable-moved``. Raises :class:`UnknownName`."""
-        from softib.errors import UnknownName
-        from softib.fabric.diff import KINDS
-
-        if kind not in KINDS:
-            raise UnknownName("kind of change", kind, KINDS)
-        return Changes([c for c in self._found if c.kind == kind])
-
-    def table(self) -> polars.DataFrame:
-        """One row a change: kind, where, before, after, message."""
-        return frame({
-            "kind": [c.kind for c in self._found], "where": [", ".join(c.where) for c in self._found],
-            "before": [c.before for c in self._found], "after": [c.after for c in self._found],
-            "message": [c.message for c in self._found],
-        })  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"<Changes: {_counted([c.kind for c in self._found]) or 'none'}>"
-
-    def _repr_html_(self) -> str:
-        rows = ((c.kind, ", ".join(c.where), c.message) for c in self._found)
-        return _html_table(("kind", "where", "what"), rows) if self._found else "<p>no difference</p>"
-
-
-def _counted(names: list[str]) -> str:
-    return ", ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names))
-
-
-def _html_table(head: Sequence[str], rows: Any) -> str:
-    cell = lambda tag, value: f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
-    body = "".join("<tr>" + "".join(cell("td", v) for v in row) + "</tr>" for row in rows)
-    return f"<table><tr>{''.join(cell('th', h) for h in head)}</tr>{body}</table>"

@@ -1,31 +1,42 @@
-"""A fabric that runs: started, used and stopped from Python. The daemon is a process of its own, as ``softib up`` starts it."""
+"""Fabrics that run: what can be asked of one, and the list of them. :func:`softib.up` starts one."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from softib.api.attach import Attachment, attachment_of, run_here
 from softib.api.fabric import Fabric, running
 from softib.api.frames import frame
-from softib.errors import InputError
+from softib.api.progress import Notice
+from softib.api.shown import Suggests
+from softib.errors import InputError, PeerError, UnknownName
+from softib.source import warn
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["RunningFabric", "up"]
+    from softib.live.instances import Instance
+
+__all__ = ["RunningFabric", "running_fabrics"]
+
+SWEEP_S, LOOK_S = 60.0, 0.02
 
 
-class RunningFabric:
-    """A running fabric by name. As a context manager it ends with its block (:func:`up`)."""
+class RunningFabric(Suggests):
+    """A running fabric by name (default: the only one). As a context manager it ends with its block (:func:`up`).
 
-    def __init__(self, name: str):
-        self.name = name
+    Raises :class:`UnknownName` where none of that name runs.
+    """
+
+    def __init__(self, name: str | None = None):
+        from softib.live.instances import find
+
+        self.name: str = find(name).name
 
     def run(
         self, node: str, command: Sequence[str], *, check: bool = True, timeout: float | None = None
@@ -50,6 +61,18 @@ class RunningFabric:
         popen = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **popen}
         return subprocess.Popen(self._attached(node, command), text=True, **popen)
 
+    def call(
+        self, program: Sequence[str], *, node: str | None = None, port: int | None = None,
+        how: Attachment | None = None, notice: Notice = warn,
+    ) -> int:  # fmt: skip
+        """Run ``program`` on ``node`` (default: the first host; of a parallel job, the one of this rank) in the foreground of this
+        process, whose stdin, stdout, stderr and signals it gets; returns its exit code. Raises :class:`InputError`."""
+        return run_here(self._instance, program, node, port, how or Attachment(), notice)
+
+    def sysfs(self, node: str | None = None, port: int | None = None) -> str:
+        """Path of the tree that programs on ``node`` see as ``/sys``, for their options like ``--path.sysfs``."""
+        return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
+
     def fault(self, kind: str, where: str | None = None, **options: Any) -> dict[str, Any]:
         """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``.
 
@@ -58,8 +81,33 @@ class RunningFabric:
         return self._ask("fault", kind=kind, where=where, **options)
 
     def status(self) -> dict[str, Any]:
-        """As ``softib status --json`` prints it."""
+        """One of the objects that ``softib status --json`` prints."""
         return self._ask("status")
+
+    def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> dict[str, Any]:
+        """Let the internal subnet manager look at the whole subnet again, and wait until it has; its state afterwards.
+
+        ``reload``: it reads its files (partitions, options) before, as OpenSM does on SIGHUP. Raises :class:`InputError` where
+        there is no such manager, :class:`PeerError` where it is not done after ``timeout`` seconds.
+        """
+        before = self._ask("sweep", reload=reload)["sweeps"]
+        until = time.monotonic() + timeout
+        while True:
+            manager: dict[str, Any] = self.status()["sm"]
+            if manager["sweeps"] > before and not manager["phase"]:
+                return manager
+            if time.monotonic() > until:
+                raise PeerError(f"the manager of {self.name!r} has not finished its sweep after {timeout:.0f} s")
+            time.sleep(LOOK_S)
+
+    def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
+        """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``, ``switch`` or ``router`` alone where
+        given. Raises :class:`UnknownName` for another type."""
+        types = {"ca": 1, "switch": 2, "router": 3}
+        if type is not None and type not in types:
+            raise UnknownName("type of node", type, types)
+        found: list[str] = self._ask("nodes", prefix=prefix, type=types[type] if type else None)["nodes"]
+        return found
 
     def snapshot(self) -> Fabric:
         """A copy of it as it stands now: states, tables, counters."""
@@ -74,15 +122,19 @@ class RunningFabric:
     def down(self) -> None:
         """Stop it. Programs on it see their next send fail."""
         from softib.live.control.client import stop
+
+        stop(self._instance)
+
+    @property
+    def _instance(self) -> Instance:
         from softib.live.instances import find
 
-        stop(find(self.name))
+        return find(self.name)
 
     def _ask(self, op: str, **more: Any) -> dict[str, Any]:
         from softib.live.control.client import ask
-        from softib.live.instances import find
 
-        return ask(find(self.name), op, **more)
+        return ask(self._instance, op, **more)
 
     def _attached(self, node: str, command: Sequence[str]) -> list[str]:
         if isinstance(command, str):
@@ -101,42 +153,13 @@ class RunningFabric:
         return f"<RunningFabric {self.name!r}>"
 
 
-def up(
-    source: Fabric | str | os.PathLike[str], *, name: str | None = None, sm: str = "internal", engine: str | None = None,
-    pace: bool = False, options: Sequence[str] = (),
-) -> RunningFabric:  # fmt: skip
-    """Start ``source`` as a running fabric, ready when this returns; ``with softib.up(…) as f:`` stops it at the end.
+def running_fabrics() -> list[RunningFabric]:
+    """Every fabric of this user that runs, by name."""
+    from softib.live.instances import running as instances
 
-    ``sm``: ``internal`` (ours brings it up), ``external`` (a stock one will attach) or ``none``. ``options`` are further ones of
-    ``softib up``. Raises :class:`InputError` with that command's own line where it refuses.
-    """
-    arguments = [f"--sm={sm}", *(["--pace"] if pace else []), *([f"--engine={engine}"] if engine else []), *options]
-    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
-        path = _file_of(source, Path(folder))
-        named = name or _name_for(source)
-        command = [sys.executable, "-m", "softib", "up", path, "--detach", "--name", named, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"softib up ended with {done.returncode}"]
-        raise InputError(lines[-1].removeprefix("softib: "))
-    return RunningFabric(named)
-
-
-def _name_for(source: Fabric | str | os.PathLike[str]) -> str:
-    from softib.live.instances import name_of
-
-    return name_of(source.name if isinstance(source, Fabric) else os.fspath(source))
-
-
-def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
-    """The path of ``source``; a fabric that was generated here is written into ``folder`` first."""
-    if not isinstance(source, Fabric):
-        return os.fspath(source)
-    if Path(source.source).exists():
-        return source.source
-    from softib.api.fabric import result_of
-    from softib.fabric.topologies.spec_writer import spec_text
-
-    path = folder / "fabric.yaml"
-    path.write_text(spec_text(result_of(source).fabric))
-    return str(path)
+    found = []
+    for instance in instances():
+        one = RunningFabric.__new__(RunningFabric)
+        one.name = instance.name
+        found.append(one)
+    return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.frames import frame
+from softib.api.shown import Suggests
 from softib.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ Progress = Callable[[int, int, int], None]
 """Called with messages (or phases) that ended, all of them, and the virtual time in ps."""
 
 
-class Simulation:
+class Simulation(Suggests):
     """What a workload did on a fabric.
 
     ``fabric`` has the tables that were taken, ``simulated_us`` is virtual time, ``wall_s`` what the layer took. ``what_if`` is the same workload
@@ -139,8 +140,16 @@ class Simulation:
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --json`` prints it."""
         from softib.api.simulation_columns import as_json
+        from softib.render.documents import document
 
-        return as_json(self)
+        return document("simulate", **as_json(self))
+
+    def print(self) -> None:
+        """As ``softib simulate`` prints it."""
+        from softib.render.simulation_terminal import print_simulation
+        from softib.render.terminal import console
+
+        print_simulation(self.to_json(), console())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """A self-contained page: figures, loads of links, latencies; with ``path`` written there too. Raises :class:`InputError`."""

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, show_progress, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, show_progress, source_options
 
 if TYPE_CHECKING:
-    from collections import Counter
-
-    from softib.analysis.model import Report
+    from softib import Findings
 
 FORMATS = ("text", "json", "csv", "sarif", "junit")
 SEVERITIES = ("info", "warning", "error")
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.option(
     "--plan",
     "plans",
@@ -52,73 +51,35 @@ def command(
     Exit 1 when there is a finding of severity warning or error among those shown, such as a record that could not be
     read; information alone is exit 0.
     """
-    from softib.analysis.pipeline import checked
-    from softib.diags.baseline import read_baseline
-    from softib.diags.baseline import write_baseline as write
-    from softib.diags.finding import Severity
-    from softib.source import load
+    import softib
 
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json and --format {form}: give one of the two")
-    form = "json" if as_json else form
-    _check_codes(ignored)
-    known = None if baseline is None else read_baseline(baseline)  # fail before the work
     steps = Steps()
-    with steps("reading"):
-        result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
-    report = checked(source, result, plan=plans, guid_files=guid_files, steps=steps)
-    least = Severity[severity.upper()]
-    report.findings = [f for f in report.findings if f.code not in ignored and f.severity >= least]
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
+    )
+    found = softib.check(
+        fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, steps=steps
+    )
     if write_baseline is not None:
-        write(report.findings, write_baseline)
-        n = len(report.findings)
-        click.echo(
-            printable(f"softib: {n} finding{'' if n == 1 else 's'} written to {write_baseline} as known"), err=True
-        )
+        found.save_baseline(write_baseline)
+        n = len(found)
+        print_notice(f"{n} finding{'' if n == 1 else 's'} written to {write_baseline} as known")
         return 0
-    if known is not None:
-        _leave_known(report, known, str(baseline))
-    bad = any(f.severity >= Severity.WARNING for f in report.findings)
-    _print(report, form, every)
-    return int(bad)
+    _print(found, "json" if as_json else form, every)
+    return 0 if found.good else 1
 
 
-def _check_codes(ignored: tuple[str, ...]) -> None:
-    """Raises :class:`UnknownName` for a code that no check has."""
-    from softib.diags.check import CODES
-    from softib.errors import UnknownName
-
-    for name in ignored:
-        if name not in CODES:
-            raise UnknownName("finding code", name, CODES)
-
-
-def _leave_known(report: Report, known: Counter[str], path: str) -> None:
-    """Take the findings that are known out of ``report``, and say how many."""
-    from softib.diags.baseline import new_findings
-
-    report.findings, same, resolved = new_findings(report.findings, known)
-    note = f"{same} known finding{'' if same == 1 else 's'} of {path} not shown"
-    note += f"; {resolved} of it {'is' if resolved == 1 else 'are'} resolved" if resolved else ""
-    report.notes.append(note)
-
-
-def _print(report: Report, form: str, every: bool) -> None:
+def _print(found: Findings, form: str, every: bool) -> None:
     if form == "json":
-        from softib.render.as_json import findings_json
-
-        print_json(findings_json(report))
+        print_json(found.to_json())
         return
-    print_problems(report.problems)
-    if form != "text":
-        from softib.render.findings_out import FORMATS as WRITERS
-
-        for note in report.notes:
-            click.echo(printable(f"softib: {note}"), err=True)
-        click.echo(WRITERS[form](report), nl=False)
+    print_problems(found.problems)
+    if form == "text":
+        found.print(every)
         return
-    from rich.console import Console
-
-    from softib.render.terminal import print_check
-
-    print_check(report, Console(), every)
+    for note in found.notes:
+        print_notice(note)
+    writers = {"csv": found.to_csv, "sarif": found.to_sarif, "junit": found.to_junit}
+    click.echo(writers[form](), nl=False)

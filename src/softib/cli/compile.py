@@ -1,46 +1,12 @@
-"""``softib compile``: compile now what commands would compile at their first use.
-
-pip runs nothing when it installs a wheel, and machine code holds for one kind of processor, so no wheel can bring it. This
-runs the main commands on small fabrics instead: what they compile is what every fabric needs.
-"""
+"""``softib compile``: compile now what commands would compile at their first use."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 
 import click
 
-TREE = """\
-name: compile-tree
-topology: {kind: fat-tree, levels: 2, radix: 8, hosts: 32}
-sm: {engine: ftree}
-"""
-RING = """\
-name: compile-ring
-topology: {kind: ring, switches: 6}
-sm: {engine: minhop}
-"""
-NAME = "softib-compile"
-JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("up", "tree.yaml", "--detach", "--name", NAME), ("down", NAME)),
-    (
-        ("report", "tree.yaml", "--html", "report.html"),
-        ("check", "tree.yaml"),
-        ("report", "ring.yaml", "--engine", "minhop"),
-        ("route", "ring.yaml", "--engine", "updn"),
-        ("route", "tree.yaml", "--engine", "dnup"),
-        ("simulate", "tree.yaml", "permutation:64KB"),
-        ("simulate", "tree.yaml", "all-to-all:64KB,barrier=yes"),
-        ("simulate", "tree.yaml", "shift:64KB", "--layer", "static"),
-        ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
-    ),
-)
-"""Commands of which each row runs in its order, beside the others. Exit 1 (findings in the ring) is right."""
+from softib.cli.output import print_notice, show_line
 
 
 @click.command()
@@ -50,62 +16,9 @@ def command() -> int:
     They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of processor and these versions
     of Python, NumPy and Numba.
     """
-    from softib.jit import cache_dir
+    import softib
 
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="softib-compile-") as name:
-        folder = Path(name)
-        (folder / "tree.yaml").write_text(TREE)
-        (folder / "ring.yaml").write_text(RING)
-        _run(folder, began)
-    kept = list(cache_dir().glob("*")) if cache_dir().is_dir() else []
-    files = sum(path.suffix in (".code", ".numba") for path in kept)
-    click.echo(f"softib: {files} kernels in {cache_dir()}, {time.monotonic() - began:.0f} s", err=True)
+    count, folder = softib.compile_kernels(show_line)
+    print_notice(f"{count} kernels in {folder}, {time.monotonic() - began:.0f} s")
     return 0
-
-
-def _run(folder: Path, began: float) -> None:
-    """Every row of :data:`JOBS`, at once where there are processors for it. Raises :class:`SoftibError` with what a
-    command said that failed."""
-    from softib.cli.output import show_line
-
-    env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
-    rows = [list(row) for row in JOBS]
-    running: dict[int, tuple[str, subprocess.Popen[str]]] = {}
-    most = max(1, min(len(rows), len(os.sched_getaffinity(0))))
-    try:
-        while running or any(rows):
-            for i, row in enumerate(rows):
-                if row and i not in running and len(running) < most:
-                    args = row.pop(0)
-                    running[i] = " ".join(args), _start(args, folder, env)
-            time.sleep(0.1)
-            show_line(f"compiling kernels, once: {time.monotonic() - began:.0f} s")
-            for i, (name, process) in list(running.items()):
-                if process.poll() is not None:
-                    del running[i]
-                    _finish(name, process)
-    except BaseException:
-        for _, process in running.values():
-            process.terminate()
-            process.communicate()
-        _start(("down", NAME), folder, env).communicate()  # the fabric may run, and its folder goes
-        raise
-    finally:
-        show_line("")
-
-
-def _start(args: tuple[str, ...], folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "softib.cli.main", *args],
-        cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def _finish(verb: str, process: subprocess.Popen[str]) -> None:
-    from softib.errors import PeerError
-
-    _, text = process.communicate()
-    if process.returncode not in (0, 1):
-        lines = text.strip().splitlines() or [f"exit {process.returncode}"]
-        raise PeerError(f"softib {verb}: {lines[-1]}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from softib.cli.output import print_json, print_notice, print_problems, printable, show_progress, source_options
+from softib.cli import completing
+from softib.cli.output import print_document, print_notice, print_problems, problems_of, show_progress, source_options
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.argument("dest", type=click.Path())
 @click.option("--to", "to", metavar="FORMAT", help="Format to write; without it the suffix of DEST says it.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
@@ -22,22 +23,20 @@ def command(
     are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft),
     slurm (topology.conf), graphml (.graphml).
     """
-    from softib.fabric.formats import registry
-    from softib.source import load
+    import softib
 
-    result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
-    notes = registry.write(result.fabric, dest, to)
-    size = result.fabric.sizes
+    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
+    notes = fabric.save(dest, to)
     if as_json:
-        problems = [{"file": p.file, "line": p.line, "reason": p.reason} for p in result.problems]
-        wrote = {"switches": size.switches, "cas": size.nodes - size.switches, "links": size.cables}
-        print_json({"dest": dest, "read_as": result.format, "wrote": wrote, "notes": notes, "problems": problems})
+        wrote = {"switches": fabric.switches, "cas": fabric.hosts, "links": fabric.cables}
+        print_document("convert", dest=dest, read_as=fabric.format, wrote=wrote, notes=notes,
+                       problems=problems_of(fabric.problems))  # fmt: skip
         return 0
-    print_problems(result.problems)
+    print_problems(fabric.problems)
     for note in notes:
-        click.echo(printable(f"softib: {note}"), err=True)
+        print_notice(note)
     click.echo(
-        f"{dest}: {size.switches} switches, {size.nodes - size.switches} channel adapters, {size.cables} cables "
-        f"(read as {result.format}; {len(notes)} changes, {len(result.problems)} records with problems)"
+        f"{dest}: {fabric.switches} switches, {fabric.hosts} channel adapters, {fabric.cables} cables "
+        f"(read as {fabric.format}; {len(notes)} changes, {len(fabric.problems)} records with problems)"
     )
     return 0

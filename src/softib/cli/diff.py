@@ -6,36 +6,26 @@ from collections import Counter
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import print_json, print_notice, print_problems, printable, show_progress, source_options
 
 
 @click.command()
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", shell_complete=completing.sources)
+@click.argument("b", shell_complete=completing.sources)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None) -> int:
     """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything differs."""
-    from softib.fabric.diff import diff
-    from softib.source import load
+    import softib
 
-    before, after = (
-        load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress) for source in (a, b)
-    )
-    changes = diff(before.fabric, after.fabric)
-    problems = [*before.problems, *after.problems]
+    read = {"ibnl": ibnl, "node_name_map": node_name_map, "notice": print_notice, "progress": show_progress}
+    before, after = softib.load(a, **read), softib.load(b, **read)  # type: ignore[arg-type]
+    changes = softib.diff(before, after)
     if as_json:
-        print_json(
-            {
-                "a": a,
-                "b": b,
-                "equal": not changes,
-                "changes": [c.to_json() for c in changes],
-                "problems": [{"file": p.file, "line": p.line, "reason": p.reason} for p in problems],
-            }
-        )
+        print_json(changes.to_json())
         return 1 if changes else 0
-    print_problems(problems)
+    print_problems([*before.problems, *after.problems])
     for change in changes:
         click.echo(printable(str(change)))
     kinds = Counter(c.kind for c in changes)

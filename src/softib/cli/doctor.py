@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli.output import print_document, printable
 
 MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
 
@@ -16,11 +16,11 @@ def command(as_json: bool) -> int:
 
     ``absent`` is one thing less; ``MISSING`` is what softib needs. Exit 1 when something is MISSING.
     """
-    from softib.live.launch.doctor import checks
+    import softib
 
-    found = list(checks())
+    found = softib.doctor()
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_document("doctor", checks=[one.to_json() for one in found])
     else:
         width = max(len(one.name) for one in found)
         for one in found:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli import completing
+from softib.cli.output import print_document, printable
 
 _KINDS = (
     "link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "switch-down", "switch-up", "sys-guid", "list", "clear",
@@ -15,7 +16,7 @@ _KINDS = (
 
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS))
-@click.argument("where", metavar="[NODE[PORT]]", required=False)
+@click.argument("where", metavar="[NODE[PORT]]", required=False, shell_complete=completing.nodes)
 @click.argument("rate", metavar="[RATE]", type=float, required=False)
 @click.option("--period", "period_s", type=float, metavar="S", help="flap: seconds between two falls (default 2).")
 @click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
@@ -27,7 +28,9 @@ _KINDS = (
     "--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns."
 )
 @click.option("--guid", metavar="GUID", help="sys-guid: the SystemImageGUID, in hex.")
-@click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
+@click.option(
+    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(kind: str, where: str | None, rate: float | None, fabric: str | None, as_json: bool, **options: Any) -> int:
     """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
@@ -45,9 +48,8 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
 
     Example: softib fault flap 'leaf-3[40]' --period 1 --count 10
     """
+    import softib
     from softib.errors import InputError
-    from softib.live.control.client import ask
-    from softib.live.instances import find
 
     if rate is not None:
         name = {"ber": "ber", "slow-port": "gbps"}.get(kind)
@@ -57,9 +59,9 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     if kind == "list" and where is not None:
         raise InputError("fault list takes no place; it lists all faults")
     given = {k: v for k, v in options.items() if v is not None}
-    reply = ask(find(fabric), "fault", kind=kind, where=where, **given)
+    reply = softib.RunningFabric(fabric).fault(kind, where, **given)
     if as_json:
-        print_json(reply)
+        print_document("fault", **reply)
         return 0
     for line in _lines(kind, reply):
         click.echo(printable(line), err=kind != "list")

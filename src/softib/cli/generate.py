@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from softib.cli.output import print_json
+from softib.cli.output import print_document
 
 if TYPE_CHECKING:
-    from softib.fabric.topologies.params import Kind, Parameter
+    from softib import Kind, Parameter
+
+
+def _kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    import softib
+
+    return [CompletionItem(k.name, help=k.doc) for k in softib.topologies().values() if k.name.startswith(incomplete)]
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=_kinds)
 @click.option(
     "--list", "listed", is_flag=True, help="List the kinds, or with KIND its parameters, and do nothing else."
 )
@@ -26,30 +33,33 @@ def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str
     'softib generate --list' names the kinds, 'softib generate KIND --list' the parameters. The fabric is built once, so
     that an impossible one is an error here and not later.
     """
+    import softib
     from softib.errors import UnknownName
-    from softib.fabric.topologies.registry import KINDS
 
+    kinds = softib.topologies()
     if kind is None and not listed:
-        raise click.UsageError(f"no KIND; there are {', '.join(KINDS)} (softib generate --list)")
-    if kind is not None and kind not in KINDS:
-        raise UnknownName("topology kind", kind, KINDS)
+        raise click.UsageError(f"no KIND; there are {', '.join(kinds)} (softib generate --list)")
+    if kind is not None and kind not in kinds:
+        raise UnknownName("topology kind", kind, kinds)
     if listed:
         if parameters:
             raise click.UsageError(f"--list lists and takes no {parameters[0]}")
-        _list(list(KINDS.values()) if kind is None else [KINDS[kind]], kind is not None, as_json)
+        _list(list(kinds.values()) if kind is None else [kinds[kind]], kind is not None, as_json)
         return 0
     if as_json:
         raise click.UsageError("--json goes with --list; what generate prints is YAML")
     assert kind is not None
-    click.echo(_file(KINDS[kind], _given(KINDS[kind], parameters)), nl=False)
+    click.echo(softib.generate(kind, **_given(kinds[kind], parameters)).to_yaml(), nl=False)
     return 0
 
 
 def _list(kinds: list[Kind], one: bool, as_json: bool) -> None:
     if as_json:
-        print_json([{"kind": k.name, "doc": k.doc, "source": k.source,
-                     "parameters": [{"name": p.name, "form": p.form, "default": p.default, "required": p.required,
-                                     "doc": p.doc} for p in k.all_parameters]} for k in kinds])  # fmt: skip
+        print_document("generate", kinds=[
+            {"kind": k.name, "doc": k.doc, "source": k.source,
+             "parameters": [{"name": p.name, "form": p.form, "default": p.default, "required": p.required,
+                             "doc": p.doc} for p in k.all_parameters]} for k in kinds
+        ])  # fmt: skip
     elif one:
         click.echo(f"{kinds[0].name}: {kinds[0].doc}")
         width = max(len(p.name) for p in kinds[0].all_parameters)
@@ -96,11 +106,3 @@ def _value(parameter: Parameter, word: str) -> Any:
     parts = word.strip("[] ").replace("x", ",").split(",")
     numbers = [int(p) if p.strip().lstrip("-").isdecimal() else p for p in parts]
     return numbers[0] if len(numbers) == 1 and parameter.form != "list" else numbers
-
-
-def _file(kind: Kind, given: dict[str, Any]) -> str:
-    """The fabric file, once the fabric of it could be built. Raises what :func:`registry.generate` raises."""
-    from softib.fabric.topologies.registry import generate
-    from softib.fabric.topologies.spec_writer import spec_text
-
-    return spec_text(generate(kind.name, **given), given)

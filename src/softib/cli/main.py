@@ -12,11 +12,15 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from softib import __version__
 from softib.errors import SoftibBug, SoftibError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: dict[str, str] = {
     "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
@@ -34,9 +38,14 @@ VERBS: dict[str, str] = {
     "fault": "break and mend a running fabric",
     "sm": "our subnet manager on any umad device; sweep, reload, explain",
     "compile": "compile all kernels now, so that no command waits for them",
+    "completion": "what makes a shell complete verbs, options, files, fabrics and nodes",
     "doctor": "what of this machine can run what, and what would mend it",
 }
 """Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
+
+
+COMPLETE = "_SOFTIB_COMPLETE"
+"""Variable in which the script of ``softib completion`` asks for completions."""
 
 
 class VerbGroup(click.Group):
@@ -59,13 +68,20 @@ class VerbGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Verbs with their lines, without importing them."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(verb, help=line) for verb, line in VERBS.items() if verb.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """A misspelt verb names the near ones."""
         from softib.errors import nearest
 
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
+        if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
             similar = nearest(args[0], VERBS)
             hint = f"; did you mean {', '.join(similar)}?" if similar else f"; there are {', '.join(VERBS)}"
             raise click.UsageError(f"no command {args[0]!r}{hint}")
@@ -99,7 +115,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _run(argv: Sequence[str] | None) -> int:
     """The exit code of one call."""
     try:
-        code = cli.main(args=list(argv) if argv is not None else None, standalone_mode=False)
+        args = list(argv) if argv is not None else None
+        code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False)
     except click.ClickException as error:
         message = error.format_message()
         if not isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -117,7 +134,9 @@ def _run(argv: Sequence[str] | None) -> int:
         raise
     except Exception as error:
         return _bug(error)
-    except SystemExit:
+    except SystemExit as leave:
+        if COMPLETE in os.environ:
+            return int(leave.code or 0)
         # Verbs return their code. Click and Rich leave like this on a broken pipe, with 1: "the answer is bad news".
         return _reader_left()
     return code if isinstance(code, int) else 0

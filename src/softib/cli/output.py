@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from softib.fabric.formats.base import Problem
+    from softib import Problem
 
 __all__ = [
     "SHOWN_PROBLEMS",
     "Compiling",
     "Steps",
+    "checked_engines",
+    "given_options",
+    "print_document",
     "print_json",
     "print_notice",
     "print_problems",
+    "problems_of",
     "show_line",
     "show_progress",
     "source_options",
@@ -45,29 +49,49 @@ def source_options(function: F) -> F:
                         help="Names of nodes by GUID, as infiniband-diags read them.")(function)  # fmt: skip
 
 
+def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Routing engines that exist, before any work. Raises :class:`UnknownName`."""
+    import softib
+
+    if value is not None and not context.resilient_parsing:
+        softib.engines(value)
+    return value
+
+
+def given_options(*left_out: str) -> dict[str, Any]:
+    """Options that stand on the command line, by their long names without dashes in front: what the same verb in another process
+    is given. ``left_out`` are not among them."""
+    context = click.get_current_context()
+    found = {}
+    for option in context.command.params:
+        typed = context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and typed:
+            name = next(o for o in option.opts if o.startswith("--"))[2:].replace("-", "_")
+            if name not in left_out:
+                found[name] = context.params[str(option.name)]
+    return found
+
+
 def print_json(value: Any) -> None:
     """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
     import json
+
+    from softib.render.documents import plain
 
     json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
     sys.stdout.write("\n")
 
 
-def plain(value: Any) -> Any:
-    """Only what JSON has: NaN and infinity become null, NumPy's scalars and arrays Python's."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not (value == value and abs(value) != float("inf")):
-        return None
-    if isinstance(value, set | frozenset):
-        return sorted(plain(v) for v in value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value
+def print_document(name: str, /, **body: Any) -> None:
+    """The document ``name`` of :mod:`softib.render.documents` alone on stdout."""
+    from softib.render.documents import document
+
+    print_json(document(name, **body))
+
+
+def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """Records that could not be read, for a document."""
+    return [p.to_json() for p in problems]
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
@@ -80,7 +104,7 @@ def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> 
 
 
 def print_notice(text: str) -> None:
-    """A line for people on stderr; what :func:`softib.source.load` takes as ``notice``."""
+    """A line for people on stderr; what :func:`softib.load` takes as ``notice``."""
     click.echo(printable(f"softib: {text}"), err=True)
 
 
@@ -96,14 +120,14 @@ class Steps:
     """
 
     def __init__(self, quiet: bool = False):
-        from softib.jit import on_compiling
+        import softib
 
         self.quiet = quiet
         self.seconds: dict[str, float] = {}
         self._status: Any = None
         self._what = ""
         if not quiet:
-            on_compiling(Compiling(self._compiling))
+            softib.on_compiling(Compiling(self._compiling))
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -138,7 +162,7 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.jit.on_compiling`: shows what takes over a second."""
+    """Listener of :func:`softib.on_compiling`: shows what takes over a second."""
 
     def __init__(self, show: Callable[[str], None]):
         self.show, self.began, self.next_s = show, math.inf, 0.0

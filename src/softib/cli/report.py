@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, show_progress, source_options
+from softib.cli.output import (
+    Steps,
+    checked_engines,
+    print_json,
+    print_notice,
+    print_problems,
+    show_progress,
+    source_options,
+)
 
 if TYPE_CHECKING:
-    from softib.analysis.model import Made
+    from datetime import datetime
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=completing.sources)
 @click.option(
     "--html", "html", metavar="F", type=click.Path(), help="Write the whole report as one self-contained HTML file."
 )
@@ -31,6 +40,8 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     metavar="E",
+    callback=checked_engines,
+    shell_complete=completing.engines,
     help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree. Default ftree,updn: updn where the fabric is no tree.",
 )
 @click.option(
@@ -56,58 +67,37 @@ def command(
     SOURCE is a file of any known format (ibnetdiscover, ibsim, .topo, .lst, .db_csv) or a fabric.yaml. Findings do not
     change the exit code; ``softib check`` is for that.
     """
-    from softib.analysis.pipeline import build
-    from softib.analysis.routed import check_choice
-    from softib.source import load
+    import softib
 
-    check_choice(engine, lfts, guid_files)
     if html:
         _check_target(html)
-        made = _made()
+        when, line = _stamp()  # fail before the work
     steps = Steps()
-    with steps("reading"):
-        result = load(source, ibnl, node_name_map, notice=print_notice, progress=show_progress)
-    report = build(
-        source,
-        result,
-        plan=plans,
-        engine=engine,
-        lfts=lfts,
-        guid_files=guid_files,
-        seed=seed,
-        traffic=traffic,
-        steps=steps,
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
+    )
+    report = softib.report(
+        fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, steps=steps
     )
     if html:
-        report.made = made
-        with steps("drawing"):
-            _write(report, html)
-    report.seconds.update(steps.seconds)
+        report.to_html(html, when=when, command=line, steps=steps)
     if as_json:
-        from softib.render.as_json import to_json
-
-        print_json(to_json(report))
+        print_json(report.to_json())
         return 0
-    from rich.console import Console
-
-    from softib.render.terminal import to_terminal
-
     print_problems(report.problems)
-    to_terminal(report, Console())
+    report.print()
     if html:
-        click.echo(printable(f"softib: report written to {html}"), err=True)
+        print_notice(f"report written to {html}")
     return 0
 
 
-def _made() -> Made:
+def _stamp() -> tuple[datetime, str]:
     """Now, or the moment that SOURCE_DATE_EPOCH tells (reproducible-builds.org), and this command."""
     import os
     import shlex
     import sys
     from datetime import UTC, datetime
 
-    from softib import __version__
-    from softib.analysis.model import Made
     from softib.errors import InputError
 
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
@@ -115,7 +105,7 @@ def _made() -> Made:
         when = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
         raise InputError(f"SOURCE_DATE_EPOCH={epoch}: give seconds since 1970, such as 1700000000") from None
-    return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, shlex.join(["softib", *sys.argv[1:]]))
+    return when, shlex.join(["softib", *sys.argv[1:]])
 
 
 def _check_target(html: str) -> None:
@@ -129,15 +119,3 @@ def _check_target(html: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{html}: cannot write there: {error.strerror or error}") from None
-
-
-def _write(report: object, html: str) -> None:
-    from softib.analysis.model import Report
-    from softib.errors import InputError
-    from softib.render.html import to_html
-
-    assert isinstance(report, Report)
-    try:
-        Path(html).write_text(to_html(report), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{html}: cannot write: {error.strerror or error}") from None

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
 import click
 
-if TYPE_CHECKING:
-    from softib.live.instances import Instance
+from softib.cli import completing
+from softib.cli.output import print_notice
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
 @click.option(
-    "--node", metavar="NODE[,NODE...]",
+    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
+)
+@click.option(
+    "--node", metavar="NODE[,NODE...]", shell_complete=completing.nodes,
     help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on the r-th). "
     "Of several, rank r sits on the r-th.",
 )  # fmt: skip
@@ -46,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sysfs", is_flag=True, help="Print the path of the tree (for options like --path.sysfs) and do nothing else."
 )
-@click.argument("program", nargs=-1)
+@click.argument("program", nargs=-1, shell_complete=completing.files)
 def command(
     fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
     refresh: float | None, sysfs: bool, exclusive: bool, no_tuning: bool, program: tuple[str, ...],
@@ -59,12 +54,14 @@ def command(
 
     UCX, OpenMPI, MPICH and libfabric use the HCAs, unless your environment says otherwise.
     """
+    import softib
+
     if sysfs:
         if program:
             raise click.UsageError(
                 "--sysfs prints a path and runs nothing; leave the program out, or leave out --sysfs"
             )
-        print(f"{_attachment(fabric, node, port)['env']['SOFTIB_VIEW']}/sys")
+        print(softib.RunningFabric(fabric).sysfs(node, port))
         return 0
     if not program:
         raise click.UsageError("no program; say softib run -- CMD …")
@@ -76,65 +73,5 @@ def command(
         )
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
-    return attached(fabric, node, port, program, stock_preload, ns, every_s, exclusive, more,
-                    not no_tuning)  # fmt: skip
-
-
-def _attachment(fabric: str | None, node: str | None, port: int | None) -> dict[str, Any]:
-    from softib.live.instances import find
-
-    return _ask(find(fabric), node, port)
-
-
-def _ask(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
-    """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
-    :class:`InputError`."""
-    from softib.live.control.client import ask
-    from softib.live.launch.ranks import job_of
-
-    if node is not None and not node.strip():
-        from softib.errors import InputError
-
-        raise InputError("--node is empty; name a node, or leave --node out for the first host")
-    job = job_of(os.environ)
-    return ask(instance, "attach", node=node, port=port, rank=None if job is None else job.rank)
-
-
-def attached(
-    fabric: str | None, node: str | None, port: int | None, program: tuple[str, ...], stock: bool = False,
-    ns: bool = False, every_s: float | None = None, exclusive: bool = False, more: Mapping[str, str] = MappingProxyType({}),
-    tune: bool = True,
-) -> int:  # fmt: skip
-    """Exit code of ``program`` on that port, with ``more`` in its environment. Raises :class:`SoftibError` in one line."""
-    from softib.errors import SoftibError
-    from softib.live.control.client import ask
-    from softib.live.instances import find
-    from softib.live.launch.child_watchdog import living
-    from softib.live.launch.port_locks import port_locks
-    from softib.live.launch.preload import Manner, find_program, run_attached
-    from softib.live.launch.silent_hcas import Watch, communicates
-    from softib.live.launch.tuning import tuned
-
-    instance = find(fabric)
-    alive = living(instance)
-    path = find_program(program[0])
-    attachment = _ask(instance, node, port)
-    folder = Path(attachment["env"]["SOFTIB_VIEW"])
-
-    def refresh() -> None:
-        with contextlib.suppress(SoftibError):  # without the daemon the last state stays
-            ask(instance, "refresh", view=folder.name)
-
-    env = {**attachment["env"], **more, "SOFTIB_PLACE": attachment["place"]}
-    if tune and not stock:
-        env |= tuned(folder, os.environ)
-    watch = Watch(folder, refresh) if not stock and communicates(Path(path), program, os.environ) else None
-    if watch is not None:
-        watch.begin()
-    with port_locks(instance.folder, attachment, lambda: ask(instance, "status")["clients"], program[0], exclusive):
-        code = run_attached(path, program, env, Manner(stock, ns, every_s, refresh, alive))
-    if watch is not None and code == 0 and alive():
-        line = watch.line(attachment["place"], tune, os.environ)
-        if line is not None:
-            click.echo(f"softib: {line}", err=True)
-    return code
+    how = softib.Attachment(stock_preload, not no_tuning, exclusive, ns, every_s, more)
+    return softib.RunningFabric(fabric).call(program, node=node, port=port, how=how, notice=print_notice)

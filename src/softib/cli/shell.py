@@ -6,10 +6,20 @@ import os
 
 import click
 
+from softib.cli import completing
+from softib.cli.output import print_notice
+
 
 @click.command()
-@click.option("--fabric", metavar="N", help="The running fabric (default: the only one).")
-@click.option("--node", metavar="NODE", help="Name or GUID of the node (default: the first host with a cable).")
+@click.option(
+    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
+)
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=completing.nodes,
+    help="Name or GUID of the node (default: the first host with a cable).",
+)
 @click.option(
     "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
 )
@@ -19,6 +29,8 @@ import click
 )
 def command(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
     """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says where."""
-    from softib.cli.run import attached
+    import softib
 
-    return attached(fabric, node, port, (os.environ.get("SHELL") or "/bin/sh",), stock_preload, tune=not no_tuning)
+    how = softib.Attachment(stock=stock_preload, tune=not no_tuning)
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    return softib.RunningFabric(fabric).call((shell,), node=node, port=port, how=how, notice=print_notice)

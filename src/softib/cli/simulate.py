@@ -6,14 +6,16 @@ import time
 
 import click
 
+from softib.cli import completing
 from softib.cli.output import (
     SHOW_S,
     Steps,
+    checked_engines,
     print_json,
     print_notice,
     print_problems,
-    printable,
     show_line,
+    show_progress,
     source_options,
 )
 
@@ -21,12 +23,16 @@ LAYERS = ("static", "fluid", "packet")
 
 
 @click.command()
-@click.argument("source")
-@click.argument("workload")
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("workload", shell_complete=completing.files)
 @click.option("--layer", type=click.Choice(LAYERS), default="fluid", show_default=True,
               help="packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links.")  # fmt: skip
 @click.option(
-    "--engine", metavar="E", help="Routing engine by OpenSM's name, or a list of them, for a fabric without tables."
+    "--engine",
+    metavar="E",
+    callback=checked_engines,
+    shell_complete=completing.engines,
+    help="Routing engine by OpenSM's name, or a list of them, for a fabric without tables.",
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
@@ -48,22 +54,13 @@ def command(
     message-rate, matrix. A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
     completed, 2 when the question was wrong.
     """
-    from softib.api.fabric import Fabric
-    from softib.api.simulation import simulate
-    from softib.source import load
+    import softib
 
-    steps = Steps()
-    with steps("reading"):
-        result = load(source, ibnl, node_name_map, notice=print_notice)
-    found = simulate(
-        Fabric(result, source),
-        workload,
-        layer=layer,
-        engine=engine,
-        lfts=lfts,
-        seed=seed,
-        what_if=what_if,
-        progress=Progress(),
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
+    )
+    found = softib.simulate(
+        fabric, workload, layer=layer, engine=engine, lfts=lfts, seed=seed, what_if=what_if, progress=Progress()
     )
     if parquet:
         found.to_parquet(parquet)
@@ -71,17 +68,12 @@ def command(
         found.to_html(html)
     for what, path in (("messages", parquet), ("page", html)):
         if path:
-            click.echo(printable(f"softib: {what} written to {path}"), err=True)
-    figures = found.to_json()
+            print_notice(f"{what} written to {path}")
     if as_json:
-        print_json(figures)
+        print_json(found.to_json())
     else:
-        from rich.console import Console
-
-        from softib.render.simulation_terminal import print_simulation
-
-        print_problems(result.problems)
-        print_simulation(figures, Console())
+        print_problems(fabric.problems)
+        found.print()
     return 0 if found.good else 1
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import time
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli import completing
+from softib.cli.output import print_document, printable
 
-PATIENCE_S, LOOK_S = 60.0, 0.02
 LAZY = {
     "run": "run our subnet manager on a umad device: hardware, softib run, ibsim",
     "explain": "why packets from A to B take the path they take",
@@ -44,7 +43,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def sweep(name: str | None, as_json: bool) -> int:
     """Make the manager of running fabric NAME look at the whole subnet again, and wait until it has."""
@@ -52,7 +51,7 @@ def sweep(name: str | None, as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def reload(name: str | None, as_json: bool) -> int:
     """Make it read its files (partitions, options) again, as OpenSM does on SIGHUP, and sweep."""
@@ -60,24 +59,14 @@ def reload(name: str | None, as_json: bool) -> int:
 
 
 def _sweep(name: str | None, as_json: bool, reload: bool) -> int:
-    from softib.errors import PeerError
-    from softib.live.control.client import ask
-    from softib.live.instances import find
+    import softib
 
-    instance = find(name)
-    before = ask(instance, "sweep", reload=reload)["sweeps"]
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        manager = ask(instance, "status")["sm"]
-        if manager["sweeps"] > before and not manager["phase"]:
-            break
-        if time.monotonic() > until:
-            raise PeerError(f"the manager of {instance.name!r} has not finished its sweep after {PATIENCE_S:.0f} s")
-        time.sleep(LOOK_S)
+    fabric = softib.RunningFabric(name)
+    manager = fabric.sweep(reload=reload)
     if as_json:
-        print_json(manager)
+        print_document("sm", **manager)
     else:
         for problem in manager["problems"]:
             click.echo(printable(f"softib: {problem}"), err=True)
-        click.echo(f"softib: {instance.name}: {manager['sweeps']} sweeps, {manager['state']}", err=True)
+        click.echo(f"softib: {fabric.name}: {manager['sweeps']} sweeps, {manager['state']}", err=True)
     return 0

@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
-from softib.cli.output import print_json, printable
+from softib.cli import completing
+from softib.cli.output import print_document, printable
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(name: str | None, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""
-    from softib.live.control.client import ask
-    from softib.live.instances import find, running
+    import softib
 
-    instances = running() if name is None else [find(name)]
-    statuses = [ask(instance, "status") for instance in instances]
+    fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
+    statuses = [fabric.status() for fabric in fabrics]
     if as_json:
-        print_json(statuses)
+        print_document("status", fabrics=statuses)
         return 0
     if not statuses:
         click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)

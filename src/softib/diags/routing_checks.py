@@ -23,7 +23,7 @@ UNEVEN_ROUTES = code(
     "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
     "look for missing links in the tier; compare the engines in the report")  # fmt: skip
 FTREE_UNFIT = code(
-    "ftree-unfit", Severity.WARNING, "the fabric is a tree with a flaw that ftree does not take, and what routes it instead carries less",
+    "ftree-unfit", Severity.WARNING, "the fabric is a tree with a flaw that stock ftree does not take, and what routes it instead carries less",
     "mend the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file and --io_guid_file")  # fmt: skip
 
 MIN_PATHS = 16
@@ -124,7 +124,7 @@ def unfit(c: Context) -> Iterator[Finding]:
     nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(io_ports)])[:MANY]
     yield finding(
         FTREE_UNFIT, [c.view.node_location(int(n)) for n in nodes],
-        f"ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "
+        f"stock ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "
         f"{r.with_files:.1%}; the flaw costs {r.cost:.0%}",
         {"reason": r.reason, "bisection": round(r.bisection, 4), "with_files": round(r.with_files, 4),
          "cost_percent": round(100 * r.cost, 1), "root_guids": [f"{g:#018x}" for g in r.options.root_guids],

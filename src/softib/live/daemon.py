@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from softib import __version__
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.default_port import default_port
@@ -44,6 +46,8 @@ __all__ = ["Daemon", "Settings"]
 PAUSE_S = 0.05
 IDLE_S = 0.25
 """Longest wait of the loop: how late a signal is noticed at most."""
+MOST_NAMES = 1000
+"""A shell's completion shows no more."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,7 @@ class Daemon:
     def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         return {
             "status": lambda request: self.status(), "attach": self._attach, "refresh": self._refresh,
-            "fault": self._fault, "down": self._down, "sweep": self._sweep,
+            "fault": self._fault, "down": self._down, "sweep": self._sweep, "nodes": self._nodes,
         }  # fmt: skip
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -213,6 +217,12 @@ class Daemon:
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.faults.do(request)
+
+    def _nodes(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Names of the nodes that begin with ``prefix``, at most ``MOST_NAMES``: ``{"nodes"}``. With ``type`` those of one NodeType."""
+        f, prefix, kind = self.fabric, request.get("prefix") or "", request.get("type")
+        names = (f.node_name(n) for n in range(f.sizes.nodes) if kind is None or int(f.node_type[n]) == kind)
+        return {"nodes": list(islice((name for name in names if name.startswith(str(prefix))), MOST_NAMES))}
 
     def _down(self, request: dict[str, Any]) -> dict[str, Any]:
         self.stop()
@@ -282,6 +292,7 @@ class Daemon:
             "traps": router.trap_queue.stats(),
             "kernels": in_use(),
             "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "shared_fabric": str(self.instance.shared_fabric), "sockname": self.instance.sockname,
+            "version": __version__,
         }  # fmt: skip
 
     def _manager_status(self) -> dict[str, Any]:

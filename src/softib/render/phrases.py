@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softib.analysis.model import Report
+from softib.analysis.model import Made, Report
 from softib.diags.finding import Severity
 from softib.diags.tiers import TREES, tier_text
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from softib.analysis.prediction import Prediction
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "bytes_text",
     "engine_hint",
     "headline",
+    "made",
     "percent",
     "size_text",
     "structure_facts",
@@ -192,3 +195,10 @@ def bytes_text(octets: float) -> str:
         if octets >= size:
             return f"{octets / size:.3g} {unit}"
     return f"{octets:g} B"
+
+
+def made(when: datetime, command: str) -> Made:
+    """When, by which version and by which command a report was made, as its page says it."""
+    from softib import __version__
+
+    return Made(when.strftime("%Y-%m-%d %H:%M UTC"), __version__, command)

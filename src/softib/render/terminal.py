@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["print_check", "print_findings", "print_routing", "text", "to_terminal"]
+    from softib.analysis.routed import Routed
+
+__all__ = ["console", "print_check", "print_findings", "print_route", "print_routing", "text", "to_terminal"]
 
 STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
@@ -96,6 +98,30 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
         _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
     _facts("Cabling plan", plan_facts(report.comparison), console)
     print_findings(report, console, every)
+
+
+def print_route(found: Routed, console: Console) -> None:
+    """Whether the tables are right, and their proof: what ``softib route`` prints."""
+    part = found.part
+    console.print(text(found.fabric.name or "fabric", "bold"))
+    if part.good:
+        console.print(text("Every CA reaches every CA and switch, and no credit loop can form.", "green"))
+    else:
+        loop = "a credit loop can form" + (
+            " if all paths use one SL" if found.proof.assumed else ": traffic can deadlock"
+        )
+        bad = [] if part.deadlock_free else [loop]
+        bad += [f"{part.unreachable:,} pairs have no path"] if part.unreachable else []
+        console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
+    console.print()
+    print_routing(part, console)
+
+
+def console() -> Console:
+    """stdout as it is now, as wide as its terminal."""
+    from rich.console import Console
+
+    return Console()
 
 
 def text(value: str, style: str = "") -> Text:

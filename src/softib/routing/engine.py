@@ -11,7 +11,7 @@ import numpy as np
 from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["DEFAULT_ENGINE", "ENGINES", "RouteOptions", "Routing", "chain", "engine", "route"]
+__all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "RouteOptions", "Routing", "chain", "engine", "route"]
 
 
 DEFAULT_ENGINE = "ftree,updn"
@@ -27,7 +27,10 @@ class RouteOptions:
     ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute;
     ``past_roots``: roots of the last tables of this subnet, for an engine that would not know them in a tree with a hole
     (ftree); unlike ``root_guids`` they are only a hint;
-    ``data_vls``: data VLs that every link has; ``seed``: for engines that draw.
+    ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more;
+    ``nue_max_num_vls``: VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``);
+    ``torus_config``: text of a torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file``
+    (OpenSM's ``-U``); ``seed``: for engines that draw.
     """
 
     root_guids: tuple[int, ...] = ()
@@ -35,6 +38,9 @@ class RouteOptions:
     io_guids: tuple[int, ...] = ()
     past_roots: tuple[int, ...] = ()
     data_vls: int = 8
+    nue_max_num_vls: int = 1
+    torus_config: str = ""
+    lfts: str = ""
     seed: int = 0
 
 
@@ -42,8 +48,18 @@ class RouteOptions:
 class Routing:
     """What an engine gives back.
 
-    ``lft`` uint8[n_switches, graph.lft_size], 255 = no route. ``path_sl`` is None where every path has SL 0, else
-    uint8[ends, ends]: SL by (source end port, destination end port). ``sl2vl`` is None where VL = SL mod data VLs.
+    ``lft`` uint8[n_switches, graph.lft_size], 255 = no route.
+
+    ``path_sl`` is None where the engine leaves SLs to partitions and QoS (one VL is enough), else uint8[n_switches, ends] or,
+    where the source does not matter, uint8[1, ends]: the SL of packets from any CA on a switch (row of the graph) to an end
+    port (row of ``graph.end_*``), for all LIDs of that port. :meth:`sl` reads it.
+
+    ``sl2vl`` is None where VL = SL mod data VLs on every port, else the VL by SL (VL 15 = discard, IBA 7.6.6) in one of three
+    shapes: uint8[16] for all ports of all switches; uint8[n_switches, 16] for all ports of each;
+    uint8[n_switches, ports + 1, ports + 1, 16] by input portnum, output portnum (0 = the switch's own port) and SL.
+    ``end_sl2vl`` uint8[16] or None likewise is the map of every CA and router port.
+    ``vls`` are the data VLs that links between switches must operate for these tables to be free of credit loops.
+
     ``notes`` are lines for people: what the engine found (ranks, roots), what it fell back to.
     """
 
@@ -54,6 +70,14 @@ class Routing:
     ranks: np.ndarray | None = None
     roots: tuple[int, ...] = ()
     notes: list[str] = field(default_factory=list)
+    end_sl2vl: np.ndarray | None = None
+    vls: int = 1
+
+    def sl(self, switch: int, end: int) -> int:
+        """SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph); 0 without :attr:`path_sl`."""
+        if self.path_sl is None:
+            return 0
+        return int(self.path_sl[switch % len(self.path_sl), end])
 
 
 Engine = Callable[[SwitchGraph, RouteOptions], Routing]
@@ -63,8 +87,18 @@ ENGINES: dict[str, str] = {
     "updn": "softib.routing.updn:route",
     "dnup": "softib.routing.updn:route_dnup",
     "ftree": "softib.routing.ftree:route",
+    "sssp": "softib.routing.sssp:route",
+    "dfsssp": "softib.routing.dfsssp:route",
+    "lash": "softib.routing.lash:route",
+    "dor": "softib.routing.dor:route",
+    "nue": "softib.routing.nue:route",
+    "torus-2QoS": "softib.routing.torus:route",
+    "file": "softib.routing.file:route",
 }
 """OpenSM's engine name → where its function is (loaded when asked for)."""
+
+NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts"}
+"""Engines that can do nothing without a file → the field of :class:`RouteOptions` that holds it."""
 
 
 def engine(name: str) -> Engine:

@@ -11,8 +11,11 @@ fat-tree routing for shift all-to-all communication patterns", Concurrency and C
 No way goes up after down in the total order (rank, index), so there are no credit loops. CAs that this leaves apart
 (on two top switches) are connected by :mod:`softib.routing.detours` if that makes none.
 
-As in OpenSM the fabric must be a pure tree unless roots are given; where it is not, or LMC > 0, the fabric is routed
-by ``minhop`` and ``notes`` says why in one line. Levels are counted from the compute nodes, so storage or SHARP
+OpenSM wants a pure tree unless roots are given. Where the fabric is none (cables, switches or hosts are missing or unequal, a
+management switch or storage hangs where no compute node should), the choice of roots and of adapters that are no compute nodes
+(:mod:`softib.routing.quasi_tree`) is taken whose worst link carries the fewest paths, if all pairs are reached without a credit
+loop and updn would load a link more; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM does. ``notes``
+say so in one line. Levels are counted from the compute nodes, so storage or SHARP
 aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart (SHARP nodes are
 told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after the compute nodes like any other
 non-compute node; OpenSM's ``max_reverse_hops`` is not offered, since it can bring credit loops.
@@ -25,16 +28,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing import minhop
+from softib.routing import minhop, updn
 from softib.routing.detours import connect
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
+from softib.routing.quality import balance
+from softib.routing.quasi_tree import choices
 from softib.routing.roots import find_tops, given_roots, rank_switches
 from softib.routing.tables import destination_groups, destinations_table, legal_hops_table, ordered_hops
+from softib.routing.verify import has_credit_loop, lost_pairs
 
-__all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "compute_node_order", "recognise", "route"]
+__all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "compute_node_order", "imperfect", "recognise", "route"]
 
 MIN_LEVELS, MAX_LEVELS = 2, 8
 """Levels of switches that OpenSM's engine takes."""
@@ -60,7 +66,7 @@ class Tree:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of a fat tree; minhop's, with the reason in ``notes``, where ``graph`` is none."""
+    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, where ``graph`` is none."""
     notes: list[str] = []
     try:
         return _route(graph, options, notes)
@@ -73,9 +79,40 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
             return kept
         except NotATree as why:
             notes.append(f"with the top switches of before: {why}")
+    found = None if options.root_guids else imperfect(graph, options)
+    if found is not None:
+        routing = found[1]
+        worst, other = balance(graph, routing.lft).most, balance(graph, updn.route(graph, options).lft).most
+        if worst <= other:
+            routing.notes.append(f"no pure tree: {reason}; routed as a tree all the same (OpenSM's ftree would not)")
+            return routing
+        notes.append(f"as a tree the busiest link would carry {worst:,} paths, {other:,} under updn")
     routing = minhop.route(graph, options)
     routing.notes += [*notes, f"ftree: {reason}; routed by minhop, as OpenSM does"]
     return routing
+
+
+def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
+    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None where no choice reaches
+    every pair without a credit loop. Of several the one whose worst link carries the fewest paths."""
+    best: tuple[int, RouteOptions, Routing] | None = None
+    for roots, no_compute in choices(graph, options):
+        guids = {int(g) for g in graph.end_guid[no_compute]}
+        changed = replace(
+            options, root_guids=tuple(sorted(int(g) for g in graph.switch_guid[roots])), past_roots=(),
+            io_guids=tuple(sorted({*options.io_guids, *guids})),
+            cn_guids=tuple(g for g in options.cn_guids if g not in guids),
+        )  # fmt: skip
+        try:
+            made = _route(graph, changed, [])
+        except NotATree:
+            continue
+        if lost_pairs(graph, made.lft) or has_credit_loop(graph, made.lft):
+            continue
+        worst = balance(graph, made.lft).most
+        if best is None or worst < best[0]:
+            best = worst, changed, made
+    return None if best is None else best[1:]
 
 
 def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bool = True) -> Routing:

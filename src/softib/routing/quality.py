@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.routing.graph import SwitchGraph
-from softib.routing.quality_kernels import count_destinations, count_paths
+from softib.routing.quality_kernels import count_destinations, count_flows, count_paths
 from softib.routing.roots import heights
 from softib.routing.verify import destinations, port_map
 
-__all__ = ["Balance", "Tier", "balance"]
+__all__ = ["Balance", "Tier", "balance", "flows"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,14 @@ def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
     count_paths(at, graph.peer, lft, lids, ends, graph.end_switch, cas, paths)
     count_destinations(at, lft, lids, dests)
     return Balance(paths, dests, _tiers(graph, paths, worst))
+
+
+def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndarray) -> np.ndarray:
+    """int64[links]: flows over each link, one from end ``source[i]`` to the base LID of end ``dest[i]`` (rows of the graph)."""
+    load = np.zeros(len(graph.peer), np.int64)
+    lids = graph.end_lid[dest].astype(np.int32)
+    count_flows(port_map(graph), graph.peer, np.ascontiguousarray(lft, np.uint8), graph.end_switch[source], lids, load)
+    return load
 
 
 def _tiers(graph: SwitchGraph, paths: np.ndarray, worst: int) -> tuple[Tier, ...]:

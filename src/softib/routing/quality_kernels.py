@@ -42,3 +42,16 @@ def count_destinations(at, lft, dest_lid, load):
                 e = at[s, lft[s, dest_lid[k]]]
                 if e >= 0:
                     load[e] += 1
+
+
+@kernel
+def count_flows(at, peer, lft, switch, lid, load):
+    """``load[e]`` int64[links] += flows over link e: one from ``switch[i]`` to LID ``lid[i]`` each."""
+    for i in range(switch.shape[0]):
+        s = switch[i]
+        for _ in range(at.shape[0]):
+            e = at[s, lft[s, lid[i]]]
+            if e < 0:
+                break
+            load[e] += 1
+            s = peer[e]

@@ -21,6 +21,7 @@ __all__ = [
     "legal_hops_table",
     "min_hops",
     "ordered_hops",
+    "share_paths",
     "tables",
 ]
 
@@ -136,3 +137,11 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
     else:
         least_loaded(legal, dests, False, lft)
     return lft
+
+
+def share_paths(graph: SwitchGraph, lft: np.ndarray) -> None:
+    """Give all LIDs of a port (LMC) the entries of its base LID."""
+    for offset in range(1, 1 << int(graph.end_lmc.max(initial=0))):
+        more = np.flatnonzero(graph.end_lmc >= offset.bit_length())
+        base = graph.end_lid[more].astype(np.int64)
+        lft[:, base + offset] = lft[:, base]

@@ -127,9 +127,9 @@ def verify(
 ) -> Proof:
     """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not exist.
 
-    ``path_sl`` uint8[ends, ends]: SL by (source end, destination end), :data:`NO_PATH` = nobody sends there (the pair makes no
-    dependency), None = SL 0 everywhere. ``sl2vl``: None = VL is
-    SL mod ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches, ports + 1,
+    ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end), :data:`NO_PATH` = nobody
+    sends there (the pair makes no dependency), None = SL 0 everywhere. One row holds for every source; [ends, ends] is by
+    source end (what another manager's administration reports). ``sl2vl``: None = VL is SL mod ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches, ports + 1,
     ports + 1, 16] by (switch, input portnum, output portnum). A VL not below ``data_vls`` drops the packet (15, IBA
     7.6.6). Raises ValueError for arrays of other shapes.
     """
@@ -259,18 +259,30 @@ def _many_vls(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
     path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:  # fmt: skip
-    n_ends = len(graph.end_lid)
-    if path_sl is None:
-        path_sl = np.zeros((1, 1), np.uint8)
-    elif path_sl.shape != (n_ends, n_ends):
-        raise ValueError(f"path_sl has shape {path_sl.shape}, it should be ({n_ends}, {n_ends})")
     table = _sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
-    source_ends = np.flatnonzero(~graph.end_is_switch).astype(np.int32)
-    maps = VlMaps(source_ends, np.ascontiguousarray(path_sl, np.uint8), table)
+    maps = _sources(graph, path_sl, table)
     depend_vl(_links(graph), Routes(lft, at, lids, ends, _cas(graph)), maps, data_vls, used, needs, dropped)
     return *_lists(graph, needs, data_vls), used, data_vls
+
+
+def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray) -> Any:
+    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs."""
+    n_ends = len(graph.end_lid)
+    sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
+    rows = len(sls)
+    if path_sl is not None and (sls.ndim != 2 or sls.shape[1] != n_ends or rows not in (1, graph.n_switches, n_ends)):
+        raise ValueError(f"path_sl has shape {sls.shape}, it should be ({graph.n_switches}, {n_ends})")
+    of_end = graph.end_switch if rows == graph.n_switches else np.arange(n_ends) % rows
+    cas = np.flatnonzero(~graph.end_is_switch)
+    port = graph.end_port[cas].astype(np.int64) * (sl2vl.shape[1] > 1)
+    key = np.stack([graph.end_switch[cas], port, of_end[cas]])
+    groups, group, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+    group_of_end = np.full(n_ends, -1, np.int32)
+    group_of_end[cas] = group.ravel()
+    switch, port, row = groups.astype(np.int32)
+    return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, sls, sl2vl)
 
 
 def _sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:

@@ -14,9 +14,10 @@ Links = table("Links", "first peer peer_port end_switch end_port end_is_switch")
 Routes = table("Routes", "lft at dest_lid dest_end cas")
 """Forwarding tables uint8[n, LIDs], what each port leads to, every destination LID and its end, and ``cas`` int64[n]: CA
 ports on each switch."""
-VlMaps = table("VlMaps", "source_ends path_sl sl2vl")
-"""``path_sl`` uint8[ends, ends] or [1, 1] (every path the same; 255: nobody sends there) from ``source_ends``; ``sl2vl``
-uint8[n or 1, in or 1, out or 1, 16]."""
+VlMaps = table("VlMaps", "switch port row count group_of_end path_sl sl2vl")
+"""Sources in groups whose packets share SLs and VLs: ``count`` CA ports that send into port ``port`` of ``switch`` with the
+SLs of ``row`` of ``path_sl`` (uint8[rows, ends] or [1, 1]; 255: nobody sends there); ``group_of_end`` int32[ends], -1 for a
+switch's own port; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]."""
 
 ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
 NO_PATH = 255
@@ -171,9 +172,9 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
     and VL went on the same link.
     """
     first, peer, peer_port = links.first, links.peer, links.peer_port
-    end_switch, end_port, end_is_switch = links.end_switch, links.end_port, links.end_is_switch
+    end_is_switch = links.end_is_switch
     lft, at, dest_lid, dest_end = routes.lft, routes.at, routes.dest_lid, routes.dest_end
-    source_ends, path_sl, sl2vl = maps.source_ends, maps.path_sl, maps.sl2vl
+    path_sl, sl2vl = maps.path_sl, maps.sl2vl
     n = lft.shape[0]
     tile = np.empty((64, n), np.uint8)
     stamp = np.full((peer.shape[0], 16), -1, np.int32)
@@ -187,14 +188,15 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
         for k in range(start, stop):
             end = dest_end[k]
             ports = tile[k - start]
-            for a in source_ends:
-                if a == end:
+            for a in range(maps.switch.shape[0]):
+                pairs = maps.count[a] - (maps.group_of_end[end] == a)
+                if pairs == 0:
                     continue
-                sl = path_sl[a % path_sl.shape[0], end % path_sl.shape[1]]
+                sl = path_sl[maps.row[a], end % path_sl.shape[1]]
                 if sl == NO_PATH:
                     continue
                 sl &= 15
-                s, came = end_switch[a], end_port[a]
+                s, came = maps.switch[a], maps.port[a]
                 before = np.int64(-1)
                 depth = 0
                 lost = False
@@ -228,7 +230,7 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
                     before = channel
                     s, came = peer[e], peer_port[e]
                 if lost:
-                    dropped[1 if end_is_switch[end] else 0, _hops_to(end_switch[a], ports, at, peer, end)] += 1
+                    dropped[1 if end_is_switch[end] else 0, _hops_to(maps.switch[a], ports, at, peer, end)] += pairs
                     for i in range(depth):
                         bad[trail_link[i], sl] |= np.uint16(1 << trail_vl[i])
 

@@ -140,10 +140,11 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
         end = np.searchsorted(sm.graph.end_lid, graph.end_lid)
         end = np.minimum(end, max(len(sm.graph.end_lid) - 1, 0))
         known = sm.graph.end_lid[end] == graph.end_lid
-        path_sl = np.where(known[:, None] & known, path_sl[np.ix_(end, end)], 0).astype(np.uint8)
+        path_sl = path_sl[:, end] if len(path_sl) == 1 else path_sl[np.ix_(at, end)]
+        path_sl = np.where(known, path_sl, 0).astype(np.uint8)
     if sl2vl is not None and np.ndim(sl2vl) > 1 and np.shape(sl2vl)[0] == len(order) > 1:
         sl2vl = np.asarray(sl2vl)[at]
-    routing = Routing(written.engine, lft, path_sl, sl2vl, ranks, written.roots, list(written.notes))
+    routing = replace(written, lft=lft, path_sl=path_sl, sl2vl=sl2vl, ranks=ranks, notes=list(written.notes))
     return graph, routing
 
 

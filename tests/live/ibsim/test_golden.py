@@ -52,6 +52,9 @@ def both(tmp_path_factory):
     host = f"H-{int(fabric.node_guid[fabric.cas[0]]):016x}"
     opensm = shutil.which("opensm", path="/usr/sbin:/usr/bin")
     for env, log in ((ours.environment(host), "ours.log"), (theirs.environment(host), "theirs.log")):
+        cache = folder / f"cache-{log}"  # each its own: LIDs that the first run gave would stand in the second
+        cache.mkdir()
+        env = {**env, "OSM_CACHE_DIR": str(cache), "OSM_TMP_DIR": str(cache)}
         code, said = run(folder, env, opensm, "-o", "-f", log)
         assert code == 0 and "SUBNET UP" in (folder / log).read_text(), said
     yield ours, theirs, host, folder

@@ -125,7 +125,7 @@ class Applications:
         raise AssertionError(f"{node} sends nothing")
 
     def status(self) -> dict:
-        return json.loads(self("status", "--json"))[0]
+        return json.loads(self("status", "--json"))["fabrics"][0]
 
     def close(self) -> None:
         try:

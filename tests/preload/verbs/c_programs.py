@@ -15,7 +15,7 @@ from tests.scratch import scratch
 PROGRAMS = Path(__file__).with_name("programs")
 
 
-FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-rdynamic")
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""OpenMPI over UCX over verbs: ranks on two nodes of the fabric, data checked."""
+"""OpenMPI and MPICH over UCX over verbs: ranks on two nodes of the fabric, data checked."""
 
 from __future__ import annotations
 
@@ -58,6 +58,51 @@ def test_four_ranks_on_two_nodes(apps, stock):
     output = mpirun(apps, stock, 2, "/usr/bin/python3", "-c", RING)
     assert sorted(re.findall(r"right (\d)", output)) == list("0123")
     assert (apps.counters(A)["PortXmitData"] - before) * 4 > 2 * 800_000, "it went over the fabric"
+
+
+FORKS = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int n, char **arguments)
+{
+    long rank, got = -1;
+    int me;
+
+    MPI_Init(&n, &arguments);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    rank = me;
+    for (int i = 0; i < 2; i++)
+        if (!fork()) {
+            sleep(1);
+            exit(0); /* with the destructors of UCX */
+        }
+    for (long i = 0; i < 1000; i++) {
+        long mine = rank + 2 * i;
+
+        MPI_Sendrecv(&mine, 1, MPI_LONG, 1 - me, 0, &got, 1, MPI_LONG, 1 - me, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (got != 1 - rank + 2 * i)
+            return 4;
+    }
+    printf("right %d\n", me);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_ranks_of_mpich_that_fork_go_on(apps, stock, tmp_path):
+    """As osu_latency_mp forks, while UCX's own thread registers memory: the one waited for the other."""
+    (tmp_path / "forks.c").write_text(FORKS)
+    subprocess.run([stock("mpicc.mpich"), "-o", tmp_path / "forks", tmp_path / "forks.c"], check=True)
+    command = [stock("mpirun.mpich"), "-np", "1", *apps.on(A, str(tmp_path / "forks")),
+               ":", "-np", "1", *apps.on(B, str(tmp_path / "forks"))]  # fmt: skip
+    done = subprocess.run(command, env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert sorted(re.findall(r"right (\d)", done.stdout)) == list("01")
 
 
 @pytest.mark.slow

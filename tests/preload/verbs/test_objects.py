@@ -93,7 +93,7 @@ def lid(fabric, node: str) -> int:
     return int(re.search(r"^Lid:\.*(\d+)", done.stdout, re.M)[1])
 
 
-@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows", "forks"))
+@pytest.mark.parametrize("scene", ("states", "flags", "errors", "limits", "windows", "forks", "errno"))
 def test_what_libibverbs_reports_besides_the_data(apps, scene):
     """The state in ``struct ibv_qp`` (modify and query alone write it), IBV_WC_GRH, errno, limits that are kept, keys of windows; a fork."""
     assert run(apps, A, program("reports"), scene) == "ok\n"

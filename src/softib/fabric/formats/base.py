@@ -22,6 +22,10 @@ class Problem:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
 
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {"file": self.file, "line": self.line, "reason": self.reason}
+
 
 class Problems(list[Problem]):
     """The problems of one file, in the order found."""

@@ -20,8 +20,10 @@ class Part(BaseModel):
 class Cables(Part):
     """``medium`` auto: the cheapest that reaches; ``length_m`` one number, or one by tier (``leaf-spine: 20``)."""
 
-    medium: StrictStr = "auto"
-    length_m: Metres | dict[StrictStr, Metres] | None = None
+    medium: StrictStr = Field("auto", description="auto (by length), DAC, ACC, AOC, MMF, SMF or backplane")
+    length_m: Metres | dict[StrictStr, Metres] | None = Field(
+        None, description="metres: one number, or one for each tier, such as {host-leaf: 2, leaf-spine: 20}"
+    )
 
 
 class _Sm(Part):
@@ -31,22 +33,28 @@ class _Sm(Part):
     ``node`` is the adapter on which the subnet manager runs.
     """
 
-    engine: StrictStr | None = None
-    partitions: StrictStr | None = None
-    node: StrictStr | None = None
-    priority: Annotated[StrictInt, Field(ge=0, le=15)] | None = None
-    lmc: Annotated[StrictInt, Field(ge=0, le=7)] | None = None
-    subnet_prefix: Annotated[StrictInt, Field(ge=0, lt=1 << 64)] | None = None
-    root_guid_file: StrictStr | None = None
-    cn_guid_file: StrictStr | None = None
-    io_guid_file: StrictStr | None = None
-    data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = None
-    seed: Annotated[StrictInt, Field(ge=0)] | None = None
-    qos: StrictBool | None = None
-    congestion_control: StrictBool | None = None
-    aggregation: StrictBool | None = None
-    qos_policy_file: StrictStr | None = None
-    adaptive_routing: Literal["free", "bounded", "off", False] | None = None
+    engine: StrictStr | None = Field(None, description="routing engine by OpenSM's name, or a list of them with commas")
+    partitions: StrictStr | None = Field(None, description="file in the form of OpenSM's partitions.conf")
+    node: StrictStr | None = Field(None, description="adapter on which it runs; by default the first host with a cable")
+    priority: Annotated[StrictInt, Field(ge=0, le=15)] | None = Field(None, description="priority of SMInfo")
+    lmc: Annotated[StrictInt, Field(ge=0, le=7)] | None = Field(None, description="LID mask control of every CA port")
+    subnet_prefix: Annotated[StrictInt, Field(ge=0, lt=1 << 64)] | None = Field(
+        None, description="upper half of every GID; by default 0xfe80000000000000"
+    )
+    root_guid_file: StrictStr | None = Field(
+        None, description="file of NodeGUIDs of the top switches (updn, dnup, ftree)"
+    )
+    cn_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of the compute nodes (ftree)")
+    io_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of I/O nodes (ftree)")
+    data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(None, description="reserved; an error today")
+    seed: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="reserved; an error today")
+    qos: StrictBool | None = Field(None, description="programs SLtoVL and VL arbitration tables and VLHighLimit")
+    congestion_control: StrictBool | None = Field(None, description="programs congestion control (IBA annex A10)")
+    adaptive_routing: Literal["free", "bounded", "off", False] | None = Field(
+        None, description="adaptive routing of the switches: free, bounded or off"
+    )
+    aggregation: StrictBool | None = Field(None, description="gives jobs aggregation trees over the aggregation nodes")
+    qos_policy_file: StrictStr | None = Field(None, description="file in the form of OpenSM's qos-policy.conf")
 
 
 QOS_KEYS = tuple(
@@ -68,19 +76,26 @@ CC_KEYS = (
 """Likewise, of congestion control."""
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
-_OPTIONS: dict[str, Any] = dict.fromkeys((*QOS_KEYS, *CC_KEYS, *AR_KEYS), (Written | None, None))
+_OPTIONS: dict[str, Any] = {
+    key: (Written | None, Field(None, description=f"OpenSM's option of {about}, as in its options file"))
+    for keys, about in ((QOS_KEYS, "QoS"), (CC_KEYS, "congestion control"), (AR_KEYS, "adaptive routing"))
+    for key in keys
+}
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 
 
 class FabricFile(Part):
     """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault against its kind."""
 
-    name: StrictStr | None = None
-    generation: StrictStr | None = None
+    name: StrictStr | None = Field(None, description="name of the fabric; by default that of the kind")
+    generation: StrictStr | None = Field(
+        None,
+        description="link speed of everything unless said otherwise: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR (default), XDR",
+    )
     topology: dict[str, Any]
-    cables: Cables | None = None
-    sm: Sm | None = None
-    faults: list[dict[str, Any]] = []
+    cables: Cables | None = Field(None, description="length and medium of the cables")
+    sm: Sm | None = Field(None, description="options of the subnet manager")
+    faults: list[dict[str, Any]] = Field([], description="what is planted, in this order")
 
 
 PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm}

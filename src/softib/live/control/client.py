@@ -7,11 +7,13 @@ import socket
 import time
 from typing import Any
 
+from softib import __version__
 from softib.errors import InputError, PeerError, SoftibBug
 from softib.live.instances import Instance
 
 __all__ = ["ask", "stop"]
 
+VERSION = __version__
 PATIENCE_S = 30.0
 """A daemon that computes routes answers when it is done."""
 
@@ -19,10 +21,10 @@ PATIENCE_S = 30.0
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """The daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's reason where it refuses, :class:`SoftibBug` where it met a bug of ours,
+    Raises :class:`InputError` with the daemon's reason where it refuses (as it does to another version of softib), :class:`SoftibBug` where it met a bug of ours,
     :class:`PeerError` where it does not answer.
     """
-    line = json.dumps({"op": op, **more}).encode() + b"\n"
+    line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
     got = b""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from softib import __version__
 from softib.errors import SoftibBug, SoftibError
 from softib.live.crash_log import ReportBug, raised
 from softib.live.unix_server import UnixServer, receive
@@ -16,6 +17,8 @@ from softib.live.unix_server import UnixServer, receive
 __all__ = ["ControlServer"]
 
 LONGEST_LINE = 1 << 16
+ANY_VERSION = ("down",)
+"""Operations that another version of softib may ask for too. Requests without a version are of the daemon's own kind."""
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -61,6 +64,10 @@ class ControlServer(UnixServer):
             operation = self.operations[request["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
+        version = request.pop("version", __version__)
+        if version != __version__ and request["op"] not in ANY_VERSION:
+            return {"error": f"this fabric runs under softib {__version__}, and you are softib {version}; use the same, or "
+                    "stop it with 'softib down' and start it again"}  # fmt: skip
         try:
             answer = operation(request)
             json.dumps(answer)

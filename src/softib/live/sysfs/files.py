@@ -18,7 +18,7 @@ from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, SPEEDS, LinkSpeed
 from softib.iba.smp import PortInfo
 
-__all__ = ["DEVICE_FILES", "PORT_FILES", "active_speed", "gid_text", "rate_text"]
+__all__ = ["COUNTER_FILES", "DEVICE_FILES", "PORT_FILES", "active_speed", "gid_text", "rate_text"]
 
 SPEED_NAMES = {NodeType.CA: "CA", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
 PHYS_NAMES = {
@@ -99,7 +99,7 @@ DEVICE_FILES: dict[str, Text] = {
 }
 """File of a device → its line for a node's row."""
 
-_COUNTERS = (
+COUNTER_FILES = (
     ("symbol_error", "symbol_error_counter", 16),
     ("link_error_recovery", "link_error_recovery_counter", 8),
     ("link_downed", "link_downed_counter", 8),
@@ -122,6 +122,7 @@ _COUNTERS = (
     ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
     ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
 )
+"""File below ``counters/``, column of ``Fabric.counters``, bits at whose largest value the file stops."""
 
 PORT_FILES: dict[str, Text] = {
     "lid": _field("lid", "{:#x}"),
@@ -134,7 +135,7 @@ PORT_FILES: dict[str, Text] = {
     "rate": rate_text,
     "link_layer": lambda f, port: "InfiniBand",
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
-    **{f"counters/{name}": _counter(column, bits) for name, column, bits in _COUNTERS},
+    **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
 """File of a port → its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables: :func:`table_files`."""
 

@@ -97,7 +97,7 @@ function chooseBox(box) {
   const members = membersOf[+box.dataset.box];
   if (members.length === 1) { choose(members[0], 0); return; }
   mark(new Set([+box.dataset.box]), (ends) => ends.includes(+box.dataset.box));
-  tell(node("h3", {}, count(members.length, "switch").replace("switchs", "switches") + " in this box"),
+  tell(node("h3", {}, members.length.toLocaleString("en") + " switches in this box"),
     node("p", { class: "many" }, ...members.slice().sort((a, b) => byNames(D.name[a], D.name[b])).map((n) => nodeButton(n, 0))));
 }
 function chooseLine(line) {

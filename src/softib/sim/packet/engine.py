@@ -109,7 +109,7 @@ def _outcome(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...])
 def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
     lost = int((s.message[:n, t.M_ARRIVED] < 0).sum())
     found = []
-    if status == t.LATE:
+    if status == t.TIME_OVER:
         found.append(f"the time that was given is over; {lost:,} messages have not arrived")
     elif lost and status != t.STUCK:
         found.append(f"{lost:,} messages never arrived: their retries were exceeded, or nobody repeats them")

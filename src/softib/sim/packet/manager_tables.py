@@ -47,9 +47,9 @@ def congestion_tables(fabric: Fabric, blocks: np.ndarray, wanted: bool, opt: np.
     throttling[:, :, t.CC_TIMER] = CACongestionEntry.ccti_timer.get(entries).astype(np.int64) * TIMER_PS
     throttling[:, :, t.CC_INCREASE] = CACongestionEntry.ccti_increase.get(entries)
     throttling[:, :, t.CC_MIN] = CACongestionEntry.ccti_min.get(entries)
-    words = fabric.cc_table.view(">u2").astype(np.int64)
-    throttling[:, :, t.CC_LIMIT] = words[:, :1]
-    entry = words[:, 2:]
+    entries16 = fabric.cc_table.view(">u2").astype(np.int64)
+    throttling[:, :, t.CC_LIMIT] = entries16[:, :1]
+    entry = entries16[:, 2:]
     return {"marking": marking, "throttling": throttling, "cct": 1000 * (entry & 0x3FFF) >> (entry >> 14)}
 
 
@@ -57,15 +57,15 @@ def _marking(fabric: Fabric, blocks: np.ndarray) -> np.ndarray:
     f, S, P = fabric, SwitchCongestionSetting, SwitchPortCongestionSettingElement
     switch = np.maximum(f.switch_of_node[f.port_node], 0)
     of_switch, of_port = f.cc_switch_setting[switch], f.cc_port_setting
-    own = (P.valid.get(of_port) == 1) & (P.control_type.get(of_port) == 0)
-    threshold = np.where(own, P.threshold.get(of_port), S.threshold.get(of_switch)).astype(np.int64)
+    of_port_itself = (P.valid.get(of_port) == 1) & (P.control_type.get(of_port) == 0)
+    threshold = np.where(of_port_itself, P.threshold.get(of_port), S.threshold.get(of_switch)).astype(np.int64)
     out = np.zeros((f.sizes.ports, 4), np.int64)
     external = f.is_switch[f.port_node] & (f.port_num > 0)
     out[:, t.MARK_THRESHOLD] = np.where(external & (threshold > 0), np.maximum(blocks * (16 - threshold) // 16, 1), 0)
     out[:, t.MARK_PACKET] = (
-        np.where(own, P.packet_size.get(of_port), S.packet_size.get(of_switch)).astype(np.int64) * BLOCK
+        np.where(of_port_itself, P.packet_size.get(of_port), S.packet_size.get(of_switch)).astype(np.int64) * BLOCK
     )
-    out[:, t.MARK_RATE] = np.where(own, P.cong_parm_marking_rate.get(of_port), S.marking_rate.get(of_switch))
+    out[:, t.MARK_RATE] = np.where(of_port_itself, P.cong_parm_marking_rate.get(of_port), S.marking_rate.get(of_switch))
     mask = S.victim_mask.get(f.cc_switch_setting).astype(np.uint8).reshape(f.sizes.switches, 32)
     bits = np.unpackbits(mask, axis=1)[:, ::-1]  # port 0 is the last bit
     out[:, t.MARK_VICTIM] = bits[switch, f.port_num]

@@ -118,8 +118,8 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
     high_any = (weights[:, 2:4].reshape(n, 64) * (at < high[:, None])).any(axis=1)
     p[:, t.LOW_CAP], p[:, t.HIGH_CAP] = low * low_any, high * high_any
     p[:, t.BASE] = f.node_base[node]
-    lane_symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
-    rare[:, t.TICK] = np.maximum(np.rint(lane_symbol_fs[codes] / 1000), 1).astype(np.int64)
+    symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
+    rare[:, t.TICK] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
     return p, rare
 
 
@@ -175,7 +175,7 @@ def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.nda
     opt[t.RAMP_FS] = max(opt[t.DMA_FS], round(8e6 / profile.ramp_gbps) if profile.ramp_gbps else 0)
     opt[t.RAMP] = profile.ramp_bytes
     opt[t.PIO_FS] = round(profile.inline_ns * 1e6)
-    opt[t.MESSAGE_GAP], opt[t.ACK_TURN] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
+    opt[t.MESSAGE_GAP], opt[t.ACK_DELAY] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
     opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
     opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
     opt[t.FCP] = 8

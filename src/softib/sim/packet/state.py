@@ -42,7 +42,7 @@ def _queue_pairs(
     q[:n, t.SRC], q[:n, t.DST] = src, dst
     q[:n, t.BACK_LID] = lid[src]
     q[:n, t.SL] = sl[first]
-    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = _own_vl(fabric, src, sl[first]), _own_vl(fabric, dst, sl[first])
+    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = _first_vl(fabric, src, sl[first]), _first_vl(fabric, dst, sl[first])
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
@@ -51,18 +51,18 @@ def _queue_pairs(
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
     rate = m.rate_gbps[first]
-    own = np.divide(8e6, link_fs[src], out=np.zeros(n), where=link_fs[src] > 0)
-    limited = (rate > 0) & (rate < own)
-    q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * own / np.where(limited, rate, 1)), 0)
+    link_gbps = np.divide(8e6, link_fs[src], out=np.zeros(n), where=link_fs[src] > 0)
+    limited = (rate > 0) & (rate < link_gbps)
+    q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
     return q, order, row.astype(np.int64)
 
 
-def _own_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
+def _first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
     """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the identity."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
-    octet = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
-    vl = np.where(sl & 1, octet & 15, octet >> 4)
+    pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
+    vl = np.where(sl & 1, pair & 15, pair >> 4)
     return np.where(fabric.port_num[ports] == 0, 0, vl)
 
 
@@ -99,9 +99,9 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     """(offsets, messages that wait for the arrival of each, offsets, for its completion)"""
     n = len(m)
     owner = np.repeat(np.arange(n), np.diff(m.first))
-    own = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
+    by_sender = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
     made: list[np.ndarray] = []
-    for chosen in (~own, own):
+    for chosen in (~by_sender, by_sender):
         needed, who = m.needs[chosen], owner[chosen]
         by = np.argsort(needed, kind="stable")
         made += [np.searchsorted(needed[by], np.arange(n + 1)).astype(np.int64), who[by].astype(np.int64)]
@@ -203,7 +203,7 @@ def grow(s: Any) -> Any:
         if name == "packet":
             changed["when"] = more.view(np.int64)
     events = len(changed.get("event", s.event))
-    for name, count in (("heap", t.HEAP_N), ("far", t.FAR_N), ("timer", t.TIMER_N)):
+    for name, count in (("heap", t.HEAP_N), ("far", t.LATER_N), ("timer", t.TIMER_N)):
         old = getattr(s, name)
         need = max(events + 256 if name != "timer" else 0, 2 * len(old) if s.reg[count] > len(old) // 2 else 0)
         if need > len(old):

@@ -53,7 +53,7 @@ NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 """Kinds of port. Port 0 of a switch is an end port behind the switch."""
 
 # -- Net.opt --
-(OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_TURN, CQE, GAP, TIMEOUT, RETRIES,
+(OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
  READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, OPTIONS) = range(25)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
@@ -63,7 +63,7 @@ out-of-order placement; congestion control on; fs an octet of fetching and writi
 how many these are; fs an octet that is inline."""
 
 # -- State.reg --
-(NOW, WIDTH, CURRENT, HEAP_N, FAR_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
+(NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
  SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, SCRATCH, REGISTERS) = range(21)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
@@ -159,7 +159,7 @@ BUCKETS = 1 << 15
 BLOCK = 64
 WRAP, WINDOW = 4095, 2048
 """FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""
-DONE, MORE, STUCK, GROW, LATE = range(5)
+DONE, MORE, STUCK, GROW, TIME_OVER = range(5)
 """What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over."""
 MARGIN = 64
 """Rows that one event may take of each pool."""

@@ -8,6 +8,7 @@ whatever is wrong included.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +68,15 @@ class OnePath:
         hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
         return hops_table(self.subnet), source, target, np.zeros(1, np.int64), hops, mtu, rank
 
+    @cached_property
+    def _path_sl(self) -> Callable[[int, int], int] | None:
+        """The engine's SL of a path between two ends, None where it leaves SLs to the partitions."""
+        s = self.subnet
+        if s.routing.path_sl is None:
+            return None
+        sls, row, end = _view(s.routing.path_sl), _view(s.path_sl_row), _view(s.graph_end)
+        return lambda source, target: int(sls[row[source], end[target]])
+
     def reply(self, request: MadBatch, sa_key: int) -> MadBatch | None:
         """The answer to one MAD; None: ask the columns."""
         mad = request.mad[0].tobytes()
@@ -80,7 +90,7 @@ class OnePath:
 
     def get(self, question: bytes, mask: int) -> bytes | None:
         """The record (64 octets) for a PathRecord and its component mask; None: ask the columns."""
-        if mask & ~PLAIN or self.subnet.routing.path_sl is not None or self.subnet.config.qos_policy is not None:
+        if mask & ~PLAIN or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
         source = self._end(mask, SGID, sprefix, sguid, SLID, slid)
@@ -96,9 +106,10 @@ class OnePath:
         walked = self._walk(end_port[source], end_port[target], dlid)
         if shared is None or walked is None:
             return None
+        sl = shared[1] if self._path_sl is None else self._path_sl(source, target)
         life = 0 if source == target else self.life
         return _RECORD.pack(
-            self.prefix, end_guid[target], self.prefix, end_guid[source], dlid, slid, REVERSIBLE, shared[0], shared[1] & 15,
+            self.prefix, end_guid[target], self.prefix, end_guid[source], dlid, slid, REVERSIBLE, shared[0], sl & 15,
             EXACTLY | walked[0], EXACTLY | int(RATE_OF_RANK[walked[1]]), EXACTLY | life,
         )  # fmt: skip
 

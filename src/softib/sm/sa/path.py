@@ -202,7 +202,7 @@ class Paths:
         table = self.subnet.routing.path_sl
         if table is None:
             return np.where(selected, wanted, sl), np.ones(len(q), bool)
-        a, b = self.subnet.graph_end[source], self.subnet.graph_end[target]
+        a, b = self.subnet.path_sl_row[source], self.subnet.graph_end[target]
         path_sl = table[a, b]
         return path_sl, ~selected | (path_sl == wanted)
 

@@ -160,5 +160,13 @@ class Subnet:
         at = np.minimum(np.searchsorted(lids, self.end_lid), len(lids) - 1)
         return np.where(lids[at] == self.end_lid, at, -1)
 
+    @cached_property
+    def path_sl_row(self) -> np.ndarray:
+        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 where one row holds for all."""
+        table = self.routing.path_sl
+        if table is None or len(table) == 1 or not len(self.graph.end_switch):
+            return np.zeros(len(self), np.int64)
+        return self.graph.end_switch[self.graph_end].astype(np.int64)
+
 
 LINK_LOCAL = 0xFE80000000000000

@@ -177,8 +177,8 @@ class SoftibProcessGroup(dist.ProcessGroup):
         """:meth:`alltoall` of rows of one tensor, evenly where no sizes are given."""
         whole, back = _flat(out)
         flat, _ = _flat(tensor)
-        tos, froms = self._split(whole, out_sizes), self._split(flat, in_sizes)
-        return self._run("all_to_all", out, lambda c: c.alltoall(tos, froms), back)
+        targets, sources = self._split(whole, out_sizes), self._split(flat, in_sizes)
+        return self._run("all_to_all", out, lambda c: c.alltoall(targets, sources), back)
 
     all_to_all_single = alltoall_base
 

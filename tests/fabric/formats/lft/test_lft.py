@@ -185,7 +185,8 @@ def test_written_tables_read_back_the_same(lids: bool, tmp_path: Path) -> None:
 
 @pytest.fixture
 def opensm_run(stock, tmp_path: Path) -> Iterator:
-    """``run(netlist, *options)`` starts ibsim, lets OpenSM sweep once, and gives the environment and dump folder."""
+    """``run(netlist, *options)`` starts ibsim, lets OpenSM sweep once, and gives the environment and dump folder. OpenSM's
+    cache is there too: LIDs that another run gave would stand."""
     opensm, ibsim = stock("opensm"), stock("ibsim")
     preload = Path("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so")
     if not preload.is_file():
@@ -211,6 +212,8 @@ def opensm_run(stock, tmp_path: Path) -> Iterator:
             "LD_PRELOAD": str(preload),
             "IBSIM_SERVER_NAME": "127.0.0.1",
             "IBSIM_SERVER_PORT": str(base),
+            "OSM_CACHE_DIR": str(dumps),
+            "OSM_TMP_DIR": str(dumps),
         }
         command = [opensm, "-o", "-D", "0x43", "-f", str(dumps / "osm.log"), "--dump_files_dir", str(dumps), *options]
         subprocess.run(command, env=env, capture_output=True, timeout=240, check=True)

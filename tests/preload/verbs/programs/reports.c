@@ -1,12 +1,13 @@
 /*
  * What libibverbs reports to an application besides the data: the QP's state in its structure, flags of completions, errno, limits.
  * "reports states", "reports flags", "reports errors", "reports limits", "reports windows",
- * "reports forks".
+ * "reports forks", "reports errno".
  */
 #include "rig.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static struct ibv_context *context;
@@ -148,19 +149,82 @@ static void windows(void)
     MUST(!ibv_dealloc_mw(mws[0]) && !ibv_dealloc_mw(mws[1]) && !ibv_dereg_mr(region) && !ibv_dereg_mr(mr));
 }
 
+static bool counts;
+static unsigned sockets;
+
+/* librspreload's tries an RDMA socket first. */
+int socket(int domain, int type, int protocol)
+{
+    if (counts)
+        sockets++;
+    return (int)syscall(SYS_socket, domain, type, protocol);
+}
+
+/*
+ * Posting, polling and asking for events leave errno alone: a driver's calls make no system call, and rsockets look behind them at an
+ * errno of their own. Ours makes one that fails: a channel's socket takes few datagrams.
+ */
+static void leaves_errno(void)
+{
+    enum { CQS = 40, MINE = 4711 };
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+    struct ibv_cq *cqs[CQS];
+    struct ibv_qp *qps[2];
+
+    MUST(channel);
+    counts = true;
+    for (int i = 0; i < CQS; i++) {
+        struct ibv_sge sge = { (uintptr_t)buffer, 64, mr->lkey };
+        struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+                                  .wr.rdma = { (uintptr_t)buffer + 64, mr->rkey } }, *bad;
+
+        cqs[i] = ibv_create_cq(context, 16, NULL, channel, 0);
+        cq = cqs[i];
+        connect(qps, NULL);
+        errno = MINE;
+        MUST(!ibv_req_notify_cq(cqs[i], 0) && !ibv_post_send(qps[0], &wr, &bad) && errno == MINE);
+    }
+    MUST(!sockets);
+}
+
+static pthread_mutex_t cache = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_mr *cached;
 
 static void flush(void)
 {
+    pthread_mutex_lock(&cache);
     if (cached)
         MUST(!ibv_dereg_mr(cached));
     cached = NULL;
 }
 
-/* A registration cache empties itself before a fork, as UCX's does: in a handler that runs after the library's own. */
+static void unlock(void)
+{
+    pthread_mutex_unlock(&cache);
+}
+
+static bool ends;
+
+/* Asks the daemon while it holds the cache's lock. */
+static void *open_on(void *unused)
+{
+    while (!__atomic_load_n(&ends, __ATOMIC_ACQUIRE)) {
+        struct ibv_context *other;
+
+        pthread_mutex_lock(&cache);
+        other = ibv_open_device(context->device);
+        MUST(other && !ibv_close_device(other));
+        unlock();
+        usleep(100);
+    }
+    return unused;
+}
+
+/* A registration cache empties itself before a fork, as UCX's does, by a handler that takes the cache's lock. */
 static void forks(void)
 {
     char *page = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_t other;
     int status;
     pid_t pid;
 
@@ -173,6 +237,16 @@ static void forks(void)
     MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7 && !cached);
     cached = ibv_reg_mr(pd, page, 65536, ALL);
     flush();
+    unlock();
+    MUST(!pthread_create(&other, NULL, open_on, NULL));
+    for (int i = 0; i < 100; i++) {
+        pid = fork();
+        if (!pid)
+            _exit(7);
+        MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+    __atomic_store_n(&ends, true, __ATOMIC_RELEASE);
+    pthread_join(other, NULL);
 }
 
 int main(int argc, char **argv)
@@ -181,9 +255,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } scenes[] = { { "states", states }, { "flags", flags }, { "errors", errors }, { "limits", limits }, { "windows", windows },
-                 { "forks", forks } };
+                 { "forks", forks }, { "errno", leaves_errno } };
 
-    MUST(!pthread_atfork(flush, NULL, NULL));
+    MUST(!pthread_atfork(flush, unlock, unlock));
     context = rig_device();
     pd = ibv_alloc_pd(context);
     cq = ibv_create_cq(context, 64, NULL, NULL, 0);

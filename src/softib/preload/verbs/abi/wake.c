@@ -1,5 +1,6 @@
 /* Sockets that wake this process: completion channels and contexts have one each, every process of the fabric writes. */
 #include "abi.h"
+#include "../memory/libc_calls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ int va_wake_socket(uint32_t *number)
 {
     static uint32_t last;
     struct sockaddr_un at;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+    int fd = vm_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC), error;
 
     if (fd < 0)
         return -errno;
@@ -49,7 +50,7 @@ void va_wake_close(int fd, uint32_t number)
 int va_wake_writer(uint32_t number)
 {
     struct sockaddr_un to;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = vm_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd >= 0 && address_of(number, &to) == 0 && connect(fd, (struct sockaddr *)&to, sizeof to)) {
         close(fd);

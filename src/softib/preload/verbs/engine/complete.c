@@ -3,6 +3,7 @@
 #include "events.h"
 #include "poll_batch.h"
 #include "timer.h"
+#include "../memory/libc_calls.h"
 #include "../memory/locks.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
     if (!number || (size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/wake-%u-%u", e->w.folder, process, number) >=
                        sizeof to.sun_path)
         return -1;
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd = vm_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to)) {
         close(fd);
         return -1;
@@ -32,6 +33,7 @@ static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
 
 bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets)
 {
+    VM_KEEP_ERRNO;
     int fd = writer(e, process, number);
     bool full = fd >= 0 && send(fd, message, octets, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EAGAIN;
 
@@ -42,6 +44,7 @@ bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const voi
 
 static bool has_room(struct ve_engine *e, uint32_t process, uint32_t number)
 {
+    VM_KEEP_ERRNO;
     struct pollfd p = { .fd = writer(e, process, number), .events = POLLOUT };
     bool room = p.fd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLOUT;
 

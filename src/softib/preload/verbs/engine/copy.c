@@ -3,6 +3,7 @@
 #include "keys.h"
 #include "timer.h"
 #include "../memory/hazards.h"
+#include "../memory/libc_calls.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -161,6 +162,7 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
 static int copy_there(pid_t pid, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
 {
+    VM_KEEP_ERRNO;
     struct iovec there[VE_SGES + 3], here[VE_SGES + 2];
     unsigned t = 0, h = 0;
     uint64_t left = 0, room = 0;

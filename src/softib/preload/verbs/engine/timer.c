@@ -3,6 +3,7 @@
 #include "send.h"
 #include "sq_sched.h"
 #include "tag_matching.h"
+#include "../memory/libc_calls.h"
 #include "../memory/peer_mappings.h"
 #include "../memory/wake.h"
 
@@ -18,6 +19,7 @@ static void *run(void *argument);
 
 void ve_timer_begin(struct ve_engine *e)
 {
+    VM_KEEP_ERRNO;
     sigset_t all, before;
 
     if (e->timer_runs)

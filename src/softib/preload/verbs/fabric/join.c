@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int link_fd = -1;
 static uint32_t process;
 static char folder[SV_PATH_ROOM];
-static bool watched, reported;
+static bool reported;
 static void (*forget)(void);
 
 static void before_fork(void)
@@ -37,6 +37,12 @@ static void in_child(void)
     link_fd = -1;
     process = 0;
     pthread_mutex_unlock(&lock);
+}
+
+/* Before a program can have told its own handlers: the last to take a lock, see memory/remap.c. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
 }
 
 /* Folder of the fabric and name of the view, from the environment. */
@@ -88,9 +94,6 @@ static int join(char *why, size_t room)
         return error;
     }
     link_fd = fd;
-    if (!watched)
-        pthread_atfork(before_fork, after_fork, in_child);
-    watched = true;
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* In a forked child: what the parent moved to memory files becomes private memory again, with the parent's octets. */
+#include "mmap_calls.h"
 #include "remap.h"
 #include "vma.h"
 
@@ -45,17 +46,17 @@ static bool replace(const struct vm_vma *g, void *of)
 
     if (g->rights[3] != 's' || strcmp(g->path, c->path))
         return true;
-    new = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (new == MAP_FAILED || (g->rights[0] != 'r' && mprotect(old, n, PROT_READ))) {
+    new = vm_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (new == MAP_FAILED || (g->rights[0] != 'r' && vm_mprotect(old, n, PROT_READ))) {
         c->failed = true;
-        munmap(old, n); /* rather none than the parent's */
+        vm_munmap(old, n); /* rather none than the parent's */
         return true;
     }
     copy_there(c, new, old, n);
-    mprotect(new, n, protection(g->rights));
-    if (mremap(new, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, old) == MAP_FAILED) {
+    vm_mprotect(new, n, protection(g->rights));
+    if (vm_mremap(new, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, old) == MAP_FAILED) {
         c->failed = true;
-        munmap(old, n);
+        vm_munmap(old, n);
     }
     return true;
 }

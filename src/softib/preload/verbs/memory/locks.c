@@ -1,5 +1,6 @@
 /* Locks in shared memory, and whether their owners live. */
 #include "locks.h"
+#include "libc_calls.h"
 #include "processor.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ bool vm_owner_lives(struct vm_heap *w, uint32_t owner)
 /* A zombie does not: all its threads are past their last copy, and its parent may never ask for it. */
 static bool runs(pid_t pid)
 {
+    VM_KEEP_ERRNO;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct pollfd over = { .fd = fd, .events = POLLIN };
     bool lives;

@@ -1,4 +1,5 @@
 /* Moves pages of private memory to a file, such that no write to them is lost. */
+#include "mmap_calls.h"
 #include "remap.h"
 
 #include <errno.h>
@@ -66,8 +67,8 @@ static bool copy_pages(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t
 static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at, bool all)
 {
     return copy_pages(pagemap, fd, from, to, at, all) &&
-           mmap((void *)(uintptr_t)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
-                (off_t)at) != MAP_FAILED;
+           vm_mmap((void *)(uintptr_t)from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd,
+                   (off_t)at) != MAP_FAILED;
 }
 
 /* -- with other threads: they wait at their next write until their page has moved -- */

@@ -4,6 +4,7 @@
  */
 #include "peer_mappings.h"
 #include "key_table.h"
+#include "libc_calls.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static bool is_closed(struct vm_heap *w, uint32_t key)
 void vm_maps_tidy_slow(struct vm_heap *w)
 {
     uint64_t drops = __atomic_load_n(&vm_head(w)->drops, __ATOMIC_ACQUIRE);
+    VM_KEEP_ERRNO;
 
     if (pthread_mutex_trylock(&w->lock))
         return; /* somebody maps one, or tidies */
@@ -125,6 +127,7 @@ static void fill(struct vm_heap *w, struct vm_map *map, const struct softib_file
 
 static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib_file *file, uint32_t key)
 {
+    VM_KEEP_ERRNO;
     char *address;
 
     pthread_mutex_lock(&w->lock);

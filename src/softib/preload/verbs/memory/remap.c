@@ -26,12 +26,12 @@ struct vm_moved { /* one file; while regions use it */
     struct vm_moved *next;
 };
 
-/* Recursive: an application's own handler of pthread_atfork may deregister (UCX's registration cache does) while ours holds it. */
+/* Recursive: a handler of pthread_atfork that is older than ours may deregister while ours holds it. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct vm_region *regions;
 static struct vm_moved *files;
 static unsigned files_n;
-static bool watched; /* forks */
+static bool moved_ever; /* a child has something to copy */
 
 void vm_memory_path(char path[64], int pid)
 {
@@ -165,7 +165,12 @@ static void close_file(const struct vm_moved *m)
         close(m->fd);
 }
 
-/* -- fork: the child gets pages of its own while the parent waits -- */
+/*
+ * -- fork: the child gets pages of its own while the parent waits --
+ *
+ * Handlers are told when the library is loaded, before a program can have told its own: the last to take a lock, the first in the
+ * child. Otherwise a registration cache's handler (UCX's rcache) would wait for a thread that registers and waits for ours.
+ */
 
 static int gate[2] = { -1, -1 };
 static int parent;
@@ -174,7 +179,7 @@ static void before_fork(void)
 {
     pthread_mutex_lock(&lock); /* until this fork is over: no other child inherits the gate */
     parent = (int)getpid();
-    if (pipe2(gate, O_CLOEXEC))
+    if (!moved_ever || pipe2(gate, O_CLOEXEC))
         gate[0] = gate[1] = -1;
 }
 
@@ -194,7 +199,8 @@ static void in_parent(void)
 
 static void in_child(void)
 {
-    vm_make_private(parent);
+    if (moved_ever)
+        vm_make_private(parent);
     for (struct vm_moved *m = files; m; m = m->next)
         close_file(m);
     files = NULL;
@@ -206,7 +212,13 @@ static void in_child(void)
         close(gate[0]);
         close(gate[1]);
     }
+    moved_ever = false;
     lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* -- moving -- */
@@ -249,9 +261,7 @@ static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies
     m->next = files;
     files = m;
     files_n++;
-    if (!watched)
-        pthread_atfork(before_fork, in_parent, in_child);
-    watched = true;
+    moved_ever = true;
     return m;
 }
 

@@ -1,5 +1,6 @@
 /* Reads /proc/self/maps, whole: others may map and unmap meanwhile, and a forked child has no malloc to rely on. */
 #include "vma.h"
+#include "mmap_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,16 +21,16 @@ static char *slurp(size_t *room)
     char *text;
 
     *room = FIRST;
-    text = fd < 0 ? MAP_FAILED : mmap(NULL, *room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    text = fd < 0 ? MAP_FAILED : vm_mmap(NULL, *room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     while (text != MAP_FAILED && (n = read(fd, text + used, *room - used - 1)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         used += n < 0 ? 0 : (size_t)n;
         if (n < 0 || used + 1 == *room) {
-            char *more = n < 0 ? MAP_FAILED : mremap(text, *room, 2 * *room, MREMAP_MAYMOVE);
+            char *more = n < 0 ? MAP_FAILED : vm_mremap(text, *room, 2 * *room, MREMAP_MAYMOVE, NULL);
 
             if (more == MAP_FAILED)
-                munmap(text, *room);
+                vm_munmap(text, *room);
             text = more;
             *room *= 2;
         }
@@ -75,6 +76,6 @@ bool vm_vmas(bool (*each)(const struct vm_vma *vma, void *of), void *of)
         if (!each(&g, of))
             break;
     }
-    munmap(text, room);
+    vm_munmap(text, room);
     return true;
 }

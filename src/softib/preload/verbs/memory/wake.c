@@ -1,14 +1,17 @@
 /* Sleep and wake, by a futex in each process's slot. */
 #include "wake.h"
+#include "libc_calls.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *limit)
+static void futex(uint32_t *word, int op, uint32_t value, const struct timespec *limit)
 {
-    return syscall(SYS_futex, word, op, value, limit, NULL, 0);
+    VM_KEEP_ERRNO;
+
+    syscall(SYS_futex, word, op, value, limit, NULL, 0);
 }
 
 void vm_wake(struct vm_heap *w, uint32_t process)

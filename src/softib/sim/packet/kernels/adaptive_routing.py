@@ -51,10 +51,10 @@ def backlog(n, s, port, row, octets, now):
 def least(n, s, k, base, group, vl, now):
     """The portnum of ``group`` with the least backlog, -1 where none of its links is up."""
     octets, vls = np.int64(s.packet[k, OCTETS]), n.opt[OPT_VLS]
-    turn = (np.int64(s.packet[k, QP]) * 7919 + s.packet[k, PSN]) & 0xFF
+    begin = (np.int64(s.packet[k, QP]) * 7919 + s.packet[k, PSN]) & 0xFF
     best, best_ahead = np.int64(-1), np.int64(0)
     for i in range(256):
-        num = (turn + i) & 0xFF
+        num = (begin + i) & 0xFF
         if not group[num >> 6] >> np.uint64(num & 63) & np.uint64(1):
             continue
         port = base + num

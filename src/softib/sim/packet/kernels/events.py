@@ -11,9 +11,9 @@ from softib.jit import inner
 from softib.sim.packet.tables import (
     BUCKETS,
     CURRENT,
-    FAR_N,
     FREE_EVENT,
     HEAP_N,
+    LATER_N,
     PENDING,
     SPARE_EVENTS,
     TIMER_N,
@@ -21,7 +21,7 @@ from softib.sim.packet.tables import (
 )  # fmt: skip
 
 MASK = BUCKETS - 1
-WORDS = BUCKETS // 64
+BITMAPS = BUCKETS // 64
 
 
 @inner
@@ -97,8 +97,8 @@ def push(s, t, what):
     elif ahead < BUCKETS:
         into_bucket(s, b, t, what)
     else:
-        heap_push(s.far, s.reg[FAR_N], t, what)
-        s.reg[FAR_N] += 1
+        heap_push(s.far, s.reg[LATER_N], t, what)
+        s.reg[LATER_N] += 1
 
 
 @inner
@@ -128,8 +128,8 @@ def next_used(s, b):
     if bits:
         return b + 1 + lowest_bit(bits)
     step = 64 - (at & 63)
-    for i in range(1, WORDS + 1):
-        bits = s.used[(w + i) & (WORDS - 1)]
+    for i in range(1, BITMAPS + 1):
+        bits = s.used[(w + i) & (BITMAPS - 1)]
         if bits:
             return b + 1 + step + 64 * (i - 1) + lowest_bit(bits)
     return b
@@ -139,10 +139,10 @@ def next_used(s, b):
 def load(s, b):
     """Make ``b`` the current bucket: its events go to the heap."""
     s.reg[CURRENT] = b
-    while s.reg[FAR_N] > 0 and (s.far[0, 0] >> s.reg[WIDTH]) - b < BUCKETS:
-        heap_pop(s.far, s.reg[FAR_N])
-        n = s.reg[FAR_N] - 1
-        s.reg[FAR_N] = n
+    while s.reg[LATER_N] > 0 and (s.far[0, 0] >> s.reg[WIDTH]) - b < BUCKETS:
+        heap_pop(s.far, s.reg[LATER_N])
+        n = s.reg[LATER_N] - 1
+        s.reg[LATER_N] = n
         push(s, s.far[n, 0], s.far[n, 1])
     at = b & MASK
     e = s.bucket[at]
@@ -165,7 +165,7 @@ def advance(s):
     while s.reg[HEAP_N] == 0:
         if s.reg[PENDING] > 0:
             load(s, next_used(s, s.reg[CURRENT]))
-        elif s.reg[FAR_N] > 0:
+        elif s.reg[LATER_N] > 0:
             load(s, s.far[0, 0] >> s.reg[WIDTH])
         else:
             return False

@@ -14,8 +14,8 @@ from softib.sim.packet.kernels.pools import new_packet
 from softib.sim.packet.kernels.switch import cross
 from softib.sim.packet.kernels.work import completed
 from softib.sim.packet.tables import (
+    ACK_DELAY,
     ACK_EVERY,
-    ACK_TURN,
     ANSWER,
     ASKS_ACK,
     BACK_FETCHED,
@@ -164,7 +164,7 @@ def first_stream(s, row):
 
 
 @inner
-def pass_turn(s, port, vl, row, stream, stays):
+def rotate(s, port, vl, row, stream, stays):
     """The stream had its turn; it ``stays`` as the last, or leaves the ring."""
     q = stream >> 1
     if stays:
@@ -187,7 +187,7 @@ def leave_ring(s, port, vl, row, stream):
     last = s.vl[row, RING]
     while first_stream(s, row) != stream:
         s.vl[row, RING] = first_stream(s, row) + 1
-    pass_turn(s, port, vl, row, stream, False)
+    rotate(s, port, vl, row, stream, False)
     if s.vl[row, RING] and last != stream + 1:
         s.vl[row, RING] = last
 
@@ -244,12 +244,12 @@ def memory_fs(n, s, q, m, psn):
 def fetched(n, s, port, q, column, octets, fs):
     """When the adapter of ``port`` has ``octets`` more from memory for a message, whose fetching ``column`` of the queue pair follows:
     one message comes at its own rate (``fs`` an octet), and all together at most at the port's."""
-    asked = s.qp[q, column]
-    own = asked + (octets * fs + 500) // 1000
-    together = max(s.port[port, DMA_FREE], asked) + (octets * n.opt[DMA_FS] + 500) // 1000
-    s.qp[q, column] = own
+    since = s.qp[q, column]
+    alone = since + (octets * fs + 500) // 1000
+    together = max(s.port[port, DMA_FREE], since) + (octets * n.opt[DMA_FS] + 500) // 1000
+    s.qp[q, column] = alone
     s.port[port, DMA_FREE] = together
-    return max(own, together)
+    return max(alone, together)
 
 
 @inner
@@ -301,7 +301,7 @@ def send_request(n, s, port, vl, row, stream, now):
     pace(n, s, q, start, end)
     t = not_before(n, s, q)
     # What may go on when the link is free keeps its turn; what comes back later must not hold up the others.
-    pass_turn(s, port, vl, row, stream, 0 <= t <= end)
+    rotate(s, port, vl, row, stream, 0 <= t <= end)
     if t > end:
         activate(n, s, q, now)
     return octets
@@ -348,7 +348,7 @@ def send_response(n, s, port, vl, row, stream, now):
         stays = at < s.qp[q, RESPONSE_END]
         if stays:
             s.qp[q, RESPONSE_PSN] = s.message[s.order[at], M_PSN]
-    pass_turn(s, port, vl, row, stream, stays)
+    rotate(s, port, vl, row, stream, stays)
     if not stays and s.qp[q, UNACKED]:
-        push(s, now + n.opt[ACK_TURN], word(port, ANSWER, q))
+        push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
     return octets

@@ -16,14 +16,13 @@ from softib.sim.packet.tables import (
     ARRIVE,
     DONE,
     EVENTS,
-    FAR_N,
     FASTER,
     FETCH,
     GROW,
     HEAP_N,
     IN_NETWORK,
     INLINE,
-    LATE,
+    LATER_N,
     LEFT,
     LOOK,
     M_BEGAN,
@@ -47,6 +46,7 @@ from softib.sim.packet.tables import (
     SRC,
     STREAM,
     STUCK,
+    TIME_OVER,
     TIMER,
     TIMER_N,
 )  # fmt: skip
@@ -60,7 +60,7 @@ def short(s):
         or s.reg[SPARE_PACKETS] < MARGIN
         or s.reg[SPARE_CREDITS] < MARGIN
         or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN
-        or s.reg[FAR_N] > s.far.shape[0] - MARGIN
+        or s.reg[LATER_N] > s.far.shape[0] - MARGIN
         or s.reg[TIMER_N] > s.timer.shape[0] - MARGIN
     )
 
@@ -117,7 +117,7 @@ def start(n, s):
 @kernel
 def run(n, s, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait for each other for ever), GROW (a
-    pool is short: make it larger and call again) or LATE."""
+    pool is short: make it larger and call again) or TIME_OVER."""
     for _ in range(most):
         if short(s):
             return np.int64(GROW)
@@ -140,7 +140,7 @@ def run(n, s, until, most):
             heap, n_of = s.timer, TIMER_N
         now = heap[0, 0]
         if now > until:
-            return np.int64(LATE)
+            return np.int64(TIME_OVER)
         heap_pop(heap, s.reg[n_of])
         s.reg[n_of] -= 1
         what = heap[s.reg[n_of], 1]

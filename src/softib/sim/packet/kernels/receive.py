@@ -19,7 +19,7 @@ from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     ACK,
-    ACK_TURN,
+    ACK_DELAY,
     ACKED,
     ANSWER,
     ASKS_ACK,
@@ -156,7 +156,7 @@ def data(n, s, port, q, k, t, now):
                 return
         if not s.qp[q, NAKED]:
             s.qp[q, NAKED] = 1
-            push(s, now + n.opt[ACK_TURN], word(port, ANSWER, q))
+            push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
         return
     asks = psn < expected or s.packet[k, FLAGS] & ASKS_ACK
     if psn == expected:
@@ -166,7 +166,7 @@ def data(n, s, port, q, k, t, now):
             asks |= take_kept(n, s, q, s.qp[q, EXPECTED], t)
     if asks:
         s.qp[q, UNACKED] = 1
-        push(s, now + n.opt[ACK_TURN], word(port, ANSWER, q))
+        push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
 
 
 @inner
@@ -210,9 +210,9 @@ def forget(s, row, psn):
     at = psn & (WINDOW_PACKETS - 1)
     bit = np.uint64(1) << np.uint64(at & 63)
     s.place[row, at >> 6] &= ~bit
-    asked = s.place[row, (WINDOW_PACKETS + at) >> 6] & bit != 0
+    wants_ack = s.place[row, (WINDOW_PACKETS + at) >> 6] & bit != 0
     s.place[row, (WINDOW_PACKETS + at) >> 6] &= ~bit
-    return np.int64(asked)
+    return np.int64(wants_ack)
 
 
 @inner
@@ -326,7 +326,7 @@ def read_request(n, s, port, q, k, now):
     if psn > expected:
         if not s.qp[q, NAKED]:
             s.qp[q, NAKED] = 1
-            push(s, now + n.opt[ACK_TURN], word(port, ANSWER, q))
+            push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
         return np.int64(-1)
     at = message_of(s, q, psn)
     m = s.order[at]

@@ -71,8 +71,8 @@ def vl_of(n, came_in, out, sl):
     """VL of a packet of ``sl`` from ``came_in`` to ``out``, two ports of one switch (SLtoVLMappingTable, IBA 7.6.6)."""
     if n.uniform[16]:
         return n.uniform[sl]
-    octet = np.int64(n.sl2vl[n.sl2vl_base[out] + n.port[came_in, NUM], sl >> 1])
-    return octet >> 4 if sl & 1 == 0 else octet & 15
+    pair = np.int64(n.sl2vl[n.sl2vl_base[out] + n.port[came_in, NUM], sl >> 1])
+    return pair >> 4 if sl & 1 == 0 else pair & 15
 
 
 @inner
@@ -176,7 +176,7 @@ def offer(n, s, port, out, vl, k, now):
 
 
 @inner
-def draw_turn(s, row):
+def draw_first(s, row):
     """RANDOM mode: a drawn input is next at port VL ``row``."""
     last = s.vl[row, RING]
     many, at = 1, s.voq[last - 1, Q_NEXT]

@@ -8,7 +8,7 @@ from softib.sim.packet.kernels.discards import await_deadline, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
 from softib.sim.packet.kernels.pools import free_packet
-from softib.sim.packet.kernels.switch import cross, draw_turn, first_voq, forward, leaves_input, take_first
+from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (
     ARMED,
@@ -63,7 +63,7 @@ def next_octets(n, s, port, vl, row, now):
             return s.packet[s.more[row, CONTROL], OCTETS]
         return stream_octets(s, first_stream(s, row))
     if n.opt[RANDOM]:
-        draw_turn(s, row)
+        draw_first(s, row)
     voq = clear_overdue(n, s, port, vl, row, now)
     if voq < 0:
         return np.int64(0)

@@ -1,0 +1,50 @@
+"""How a question says what it is doing: steps by name, how long each took, and kernels that are being compiled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeAlias
+
+__all__ = ["Notice", "Steps", "Timed", "on_compiling", "silent", "unwatched"]
+
+Steps: TypeAlias = Callable[[str], AbstractContextManager[None]]
+"""Called with the name of a step; the step is done inside the context manager that it returns."""
+Notice: TypeAlias = Callable[[str], None]
+"""Called with a line that a user should know though nothing is wrong."""
+
+
+def unwatched(step: str) -> AbstractContextManager[None]:
+    """Steps that nobody watches."""
+    return nullcontext()
+
+
+def silent(line: str) -> None:
+    """A :data:`Notice` that nobody reads."""
+
+
+class Timed:
+    """A :data:`Steps` that keeps the wall time of each step in ``seconds`` and hands the step on to another one."""
+
+    def __init__(self, steps: Steps | None = None):
+        self.seconds: dict[str, float] = {}
+        self._steps = steps or unwatched
+
+    @contextmanager
+    def __call__(self, step: str) -> Iterator[None]:
+        """``with timed("bring-up"): …``"""
+        began = time.perf_counter()
+        with self._steps(step):
+            yield
+        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - began
+
+
+def on_compiling(listener: Callable[[str, int, int], None]) -> None:
+    """From now on, call ``listener`` with the name of each unit of kernels that is compiled, how many are done, and how many there are.
+
+    Kernels are compiled once a machine, which takes seconds (``softib compile`` does it beforehand).
+    """
+    from softib.jit import on_compiling as listen
+
+    listen(listener)

@@ -1,0 +1,34 @@
+"""What results share to show themselves: tables of HTML, sums of names, and an answer to names that do not exist."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["Suggests", "counted", "html_table"]
+
+
+class Suggests:
+    """A name that an object does not have raises an :class:`AttributeError` with the names that look like it."""
+
+    def __getattr__(self, name: str) -> Any:
+        from softib.errors import nearest
+
+        kind = type(self).__name__
+        known = [n for n in dir(type(self)) if not n.startswith("_")]
+        similar = [] if name.startswith("_") else nearest(name, known)
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"it has {', '.join(known)}"
+        raise AttributeError(f"{kind} has no {name!r}; {hint}", name=name, obj=self)
+
+
+def counted(names: list[str]) -> str:
+    """``2 error, 1 info``."""
+    return ", ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names))
+
+
+def html_table(head: Sequence[str], rows: Any) -> str:
+    """A table of texts, each escaped."""
+    cell = lambda tag, value: f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
+    body = "".join("<tr>" + "".join(cell("td", v) for v in row) + "</tr>" for row in rows)
+    return f"<table><tr>{''.join(cell('th', h) for h in head)}</tr>{body}</table>"

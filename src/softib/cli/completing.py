@@ -1,0 +1,51 @@
+"""What a shell completes: files, running fabrics, and names of their nodes. Shells ask through Click (``softib completion``)."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from softib.errors import SoftibError
+
+__all__ = ["engines", "fabrics", "files", "nodes", "sources"]
+
+
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Paths."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def engines(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Routing engines; of ``a,b`` the last."""
+    import softib
+
+    before, comma, prefix = incomplete.rpartition(",")
+    return [CompletionItem(f"{before}{comma}{name}") for name in softib.engines() if name.startswith(prefix)]
+
+
+def fabrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of running fabrics."""
+    import softib
+
+    try:
+        found = softib.running_fabrics()
+    except SoftibError:
+        return []
+    return [CompletionItem(one.name) for one in found if one.name.startswith(incomplete)]
+
+
+def sources(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Running fabrics and files: what SOURCE may be."""
+    return [*fabrics(context, parameter, incomplete), *files(context, parameter, incomplete)]
+
+
+def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Nodes of the running fabric that ``--fabric`` names, or of the only one; of ``a,b,c`` the last."""
+    import softib
+
+    before, comma, prefix = incomplete.rpartition(",")
+    try:
+        found = softib.RunningFabric(context.params.get("fabric")).nodes(prefix)
+    except SoftibError:
+        return []
+    return [CompletionItem(f"{before}{comma}{name}") for name in found]

@@ -1,0 +1,62 @@
+"""What ``simulate --json`` holds, as :mod:`softib.render.document_types` has the others."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+if sys.version_info >= (3, 12):
+    from typing import NotRequired, TypedDict
+else:  # pydantic wants it from there
+    from typing import NotRequired
+
+    from typing_extensions import TypedDict
+
+__all__ = ["Simulate"]
+
+
+class Simulation(TypedDict):
+    """A workload on a fabric in virtual time."""
+
+    source: str
+    fabric: str
+    workload: str
+    layer: Literal["static", "fluid", "packet"]
+    engine: str
+    seed: int
+    simulated_us: float
+    wall_s: float
+    good: bool
+    valid: bool
+    why_not: list[str]
+    notes: list[str]
+    messages: int
+    phases: NotRequired[int]
+    """Only of a workload that the fluid layer answers by phases, with the two below."""
+    phases_by_message: NotRequired[int]
+    most_flows: NotRequired[int]
+    slowest: list[dict[str, Any]]
+    """Messages, or phases, that took longest."""
+    bytes: NotRequired[int]
+    work: NotRequired[dict[str, Any]]
+    """What the layer had to do, by name."""
+    deadlock: NotRequired[list[tuple[str, int]]]
+    """Ports and virtual lanes that wait for each other."""
+    latency_us: NotRequired[dict[str, float]]
+    """Percentiles."""
+    jobs: NotRequired[list[dict[str, Any]]]
+    ports: NotRequired[list[dict[str, Any]]]
+    other_engines: NotRequired[dict[str, float]]
+
+
+class WhatIf(Simulation):
+    """The same with something changed."""
+
+    change: str
+
+
+class Simulate(Simulation):
+    """softib simulate --json"""
+
+    schema: Literal["softib/simulate/1"]
+    what_if: NotRequired[WhatIf]

@@ -1,0 +1,32 @@
+"""``dor``: dimension order routing by port numbers, as OpenSM's (``opensm(8)``, "DOR Routing Algorithm").
+
+Of the shortest paths each switch takes that over its lowest port. Where the cables of a mesh or hypercube are plugged in the
+same order of dimensions everywhere, this is dimension order, which needs one VL and no order of switches; parallel cables share
+the destinations. On tori of more than four switches round, or with cables in another order, tables can loop (``verify`` says so):
+torus-2QoS and lash do not. OpenSM's ``dor`` differs in nothing but the cable that a destination takes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.graph import SwitchGraph
+from softib.routing.switch_path_kernels import lowest_neighbour
+from softib.routing.switch_paths import tables
+from softib.routing.tables import beyond_max_hops, min_hops
+
+__all__ = ["first_links", "route"]
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of ``graph`` in the order of the ports."""
+    hops = min_hops(graph).hops
+    return Routing("dor", tables(graph, first_links(graph, hops)), notes=beyond_max_hops(graph, hops))
+
+
+def first_links(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
+    """int32[n, n]: link with the lowest port on a shortest path from row to column; -1 = none."""
+    via = np.empty((graph.n_switches, graph.n_switches), np.int32)
+    lowest_neighbour(graph.first, graph.peer, hops, via)
+    return via

@@ -1,0 +1,79 @@
+"""``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area
+Networks", IPDPS 2002; OpenSM's engine).
+
+One shortest path a pair of switches, and each pair on a VL whose paths make no cycle of waiting channels
+(:mod:`softib.routing.layers`); parallel cables between two switches count as one channel and share the destinations. The
+algorithm leaves open which shortest path is taken: the balanced ones (weights as in sssp) and those over the lowest ports
+(dimension order, where the cables are plugged so) are both tried, and those that need fewer VLs win. SL = VL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.routing.dor import first_links
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.fallback import by_minhop
+from softib.routing.graph import SwitchGraph
+from softib.routing.layers import NO_LAYER, Layers, add_switches, merged, place_paths
+from softib.routing.sssp_kernels import spread_paths
+from softib.routing.switch_paths import links_table, tables
+from softib.routing.tables import cas_per_switch, destinations_table, min_hops
+from softib.routing.verify import port_map
+
+__all__ = ["route"]
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
+    ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
+    first = ends[cas[graph.end_switch[ends]] > 0]
+    rest = ends[cas[graph.end_switch[ends]] == 0]
+    canon = merged(graph)
+    best: tuple[Layers, np.ndarray] | None = None
+    for paths in (_balanced, _by_port):
+        lft = tables(graph, paths(graph, ends, cas))
+        found = place_paths(graph, lft, first, options.data_vls, canon)
+        if best is None or found.used < best[0].used:
+            best = found, lft
+        if best[0].used == 1:
+            break
+    assert best is not None
+    found, lft = best
+    if found.used > options.data_vls:
+        why = f"paths need more than the {options.data_vls} data VL(s) there are"
+        return by_minhop(graph, options, "lash", why)
+    to_rest, used = add_switches(graph, lft, first, found, rest, canon)
+    if used == 1:
+        return Routing("lash", lft, notes=["1 VL"])
+    if used > options.data_vls:
+        return by_minhop(graph, options, "lash", f"paths need more than the {options.data_vls} data VL(s) there are")
+    by_switch = np.zeros((graph.n_switches, graph.n_switches), np.uint8)
+    by_switch[np.ix_(found.source, graph.end_switch[first])] = found.layer
+    by_switch[np.ix_(found.source, graph.end_switch[rest])] = to_rest
+    by_switch[by_switch == NO_LAYER] = 0
+    return Routing("lash", lft, by_switch[:, graph.end_switch], vls=used, notes=[f"{used} VLs"])
+
+
+def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
+    """Rows of end ports, the one with the lowest LID on each switch that has any."""
+    return np.unique(graph.end_switch, return_index=True)[1]
+
+
+def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    """Links int32[n, n] of shortest paths, each tree where the pairs of CAs so far cross the least."""
+    switch = graph.end_switch[ends]
+    by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
+    ends, switch = ends[by_load].astype(np.int32), switch[by_load]
+    dests = destinations_table(graph, switch, np.arange(len(ends) + 1, dtype=np.int32), ends, cas[switch])
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    spread_paths(links_table(graph), dests, cas, False, np.zeros(len(graph.peer), np.int64), lft)
+    via = np.full((graph.n_switches, graph.n_switches), -1, np.int32)
+    row = np.arange(graph.n_switches)[:, None]
+    via[:, switch] = np.maximum(port_map(graph)[row, lft[:, graph.end_lid[ends]]], -1)
+    return via
+
+
+def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    return first_links(graph, min_hops(graph).hops)

@@ -1,0 +1,153 @@
+# mypy: ignore-errors
+"""Paths on layers (VLs) so that no layer's dependencies have a cycle.
+
+Paths are (source row, destination column): packets from switch ``source[i]`` to LID ``lid[j]`` on switch ``target[j]``; layer
+uint8[sources, destinations], 255 = no path. ``routes`` holds ``lft`` and ``at`` as in :mod:`softib.routing.verify_kernels`.
+"""
+
+from softib.jit import kernel, table
+from softib.routing.order_kernels import add_path
+
+Paths = table("Paths", "lft at source lid target")
+"""What is laid on layers; see the module."""
+
+
+@kernel
+def follow(c, paths, i, j, path):
+    """The channels of path (i, j) into ``path``; their number, -1 where it does not arrive."""
+    s = paths.source[i]
+    lid = paths.lid[j]
+    target = paths.target[j]
+    length = 0
+    while s != target:
+        e = paths.at[s, paths.lft[s, lid]]
+        if e < 0 or length == path.shape[0]:
+            return -1
+        path[length] = c.canon[e]
+        length += 1
+        s = c.peer[e]
+    return length
+
+
+@kernel
+def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
+    """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, that closes no cycle on it.
+
+    Returns how many are left.
+    """
+    left = 0
+    for j in range(paths.lid.shape[0]):
+        for i in range(paths.source.shape[0]):
+            if layer[i, j] != wanted:
+                continue
+            length = follow(c, paths, i, j, path)
+            if length < 0:
+                layer[i, j] = 255
+            elif add_path(c, vl_state, path, length, fresh):
+                layer[i, j] = number
+            else:
+                left += 1
+    return left
+
+
+@kernel
+def count_dependencies(c, paths, layer, number, count, path):
+    """``count`` int64[dependencies] += paths of layer ``number`` over each."""
+    for j in range(paths.lid.shape[0]):
+        for i in range(paths.source.shape[0]):
+            if layer[i, j] != number:
+                continue
+            length = follow(c, paths, i, j, path)
+            if length < 0:
+                layer[i, j] = 255
+            for k in range(length - 1):
+                a, b = path[k], path[k + 1]
+                count[c.dep_first[a] + b - c.first[c.peer[a]]] += 1
+
+
+@kernel
+def break_cycles(c, paths, layer, number, count, path, colour, stack, at_child):
+    """Move paths from layer ``number`` to the next until its dependencies have no cycle; returns how many were moved.
+
+    A depth-first search; of each cycle that it meets the dependency with the fewest paths goes, with all of them (DFSSSP:
+    J. Domke, T. Hoefler, W. Nagel, "Deadlock-Free Oblivious Routing for Arbitrary Topologies", IPDPS 2011, algorithm 2).
+    ``count`` from :func:`count_dependencies`; colour uint8[links] zeros (0 new, 1 on the stack, 2 done); stack and at_child
+    int32[links] scratch.
+    """
+    moved = 0
+    first, peer, dep_first = c.first, c.peer, c.dep_first
+    for root in range(peer.shape[0]):
+        if colour[root]:
+            continue
+        colour[root] = 1
+        stack[0] = root
+        at_child[0] = 0
+        depth = 1
+        while depth:
+            a = stack[depth - 1]
+            v = peer[a]
+            k = at_child[depth - 1]
+            if k == first[v + 1] - first[v]:
+                colour[a] = 2
+                depth -= 1
+                continue
+            b = first[v] + k
+            if count[dep_first[a] + k] == 0 or colour[b] == 2:
+                at_child[depth - 1] += 1
+                continue
+            if colour[b] == 0:
+                colour[b] = 1
+                stack[depth] = b
+                at_child[depth] = 0
+                depth += 1
+                continue
+            # a cycle: from b on the stack to a and back
+            weak_a, weak_b = a, b
+            least = count[dep_first[a] + k]
+            i = depth - 1
+            while stack[i] != b:
+                x, y = stack[i - 1], stack[i]
+                n = count[dep_first[x] + y - first[peer[x]]]
+                if n < least:
+                    weak_a, weak_b, least = x, y, n
+                i -= 1
+            moved += _move(c, paths, layer, number, count, weak_a, weak_b, path)
+            keep = depth
+            for i in range(depth - 1):
+                x, y = stack[i], stack[i + 1]
+                if count[dep_first[x] + y - first[peer[x]]] == 0:
+                    keep = i + 1
+                    break
+            for i in range(keep, depth):
+                colour[stack[i]] = 0
+            depth = keep
+    return moved
+
+
+@kernel
+def _move(c, paths, layer, number, count, a, b, path):
+    """Move the paths of layer ``number`` that take channel ``b`` after ``a`` to the next layer."""
+    u, v = c.owner[a], c.owner[b]
+    moved = 0
+    for j in range(paths.lid.shape[0]):
+        if u == paths.target[j] or v == paths.target[j]:
+            continue
+        lid = paths.lid[j]
+        e, f = paths.at[u, paths.lft[u, lid]], paths.at[v, paths.lft[v, lid]]
+        if e < 0 or f < 0 or c.canon[e] != a or c.canon[f] != b:
+            continue
+        for i in range(paths.source.shape[0]):
+            if layer[i, j] != number:
+                continue
+            length = follow(c, paths, i, j, path)
+            hit = False
+            for k in range(length - 1):
+                hit |= path[k] == a and path[k + 1] == b
+            if not hit:
+                continue
+            layer[i, j] = number + 1
+            moved += 1
+            for k in range(length - 1):
+                x, y = path[k], path[k + 1]
+                count[c.dep_first[x] + y - c.first[c.peer[x]]] -= 1
+    return moved

@@ -1,0 +1,135 @@
+"""Paths on as few layers (VLs) as it takes, so that no layer's channel dependencies have a cycle.
+
+What dfsssp and lash share: the tables stay as they are, only the SL of a path, and with it the VL, is chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.routing.graph import SwitchGraph
+from softib.routing.layer_kernels import Paths, break_cycles, count_dependencies, first_fit
+from softib.routing.order_kernels import Channels, VlState
+from softib.routing.tables import cas_per_switch
+from softib.routing.verify import port_map
+
+__all__ = ["NO_LAYER", "Layers", "add_switches", "channels", "merged", "place_paths", "vl_state"]
+
+NO_LAYER = 255
+
+
+@dataclass(frozen=True)
+class Layers:
+    """``layer`` uint8[sources, destinations] of the paths from switches ``source`` int32 to ``dest`` columns, :data:`NO_LAYER`
+    where there is none; ``used`` layers."""
+
+    layer: np.ndarray
+    source: np.ndarray
+    used: int
+
+
+def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
+    """The graph's links as channels, each for itself unless ``canon`` int32[links] says which stands for which."""
+    degree = np.diff(graph.first).astype(np.int64)
+    owner = np.repeat(np.arange(graph.n_switches, dtype=np.int32), degree)
+    size = degree[graph.peer]
+    dep_first = (np.cumsum(size) - size).astype(np.int64)
+    canon = np.arange(len(graph.peer), dtype=np.int32) if canon is None else canon
+    return Channels(graph.first, graph.peer, graph.reverse, owner, dep_first, canon)
+
+
+def merged(graph: SwitchGraph) -> np.ndarray:
+    """int32[links]: the first of the parallel cables between the same two switches."""
+    owner = np.repeat(np.arange(graph.n_switches, dtype=np.int64), np.diff(graph.first))
+    _, first, which = np.unique(owner * graph.n_switches + graph.peer, return_index=True, return_inverse=True)
+    return first[which].astype(np.int32)
+
+
+def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
+    """A VL without dependencies; ``order`` int32[links] lists channels as a first guess of their topological order."""
+    n = len(graph.peer)
+    degree = np.diff(graph.first).astype(np.int64)
+    node_at = np.arange(n, dtype=np.int32) if order is None else order.astype(np.int32)
+    place = np.empty(n, np.int32)
+    place[node_at] = np.arange(n, dtype=np.int32)
+    scratch = [np.empty(n, np.int32) for _ in range(3)]
+    present = np.zeros(int(degree[graph.peer].sum()), np.uint8)
+    return VlState(present, place, node_at, scratch[0], scratch[1], np.zeros(n, np.uint8), scratch[2])
+
+
+def place_paths(
+    graph: SwitchGraph, lft: np.ndarray, dests: np.ndarray, most: int, canon: np.ndarray | None = None
+) -> Layers:
+    """Lay the paths from all switches with CAs to the end ports ``dests`` (rows) on layers, by the way of two that uses fewer.
+
+    First LASH's (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area Networks",
+    IPDPS 2002): each path in turn on the first layer that stays free of cycles. Then, where that takes more than two, DFSSSP's: all
+    on one layer, the weakest dependency of each cycle moves on to the next. ``used`` may be ``most`` + 1: it takes more.
+    """
+    source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
+    c = channels(graph, canon)
+    paths = Paths(lft, port_map(graph), source, graph.end_lid[dests].astype(np.int32), graph.end_switch[dests])
+    by_path = _by_path(graph, c, paths, most)
+    if by_path.used <= 2:
+        return by_path
+    by_cycle = _by_cycle(graph, c, paths, most)
+    return by_cycle if by_cycle.used < by_path.used else by_path
+
+
+def _by_cycle(graph: SwitchGraph, c: Any, paths: Any, most: int) -> Layers:
+    layer = np.zeros((len(paths.source), len(paths.lid)), np.uint8)
+    path = np.empty(graph.n_switches, np.int32)
+    n_deps = int(np.diff(graph.first).astype(np.int64)[graph.peer].sum())
+    links = len(graph.peer)
+    used = 0
+    moved = True
+    while moved and used <= most:
+        count = np.zeros(n_deps, np.int64)
+        count_dependencies(c, paths, layer, used, count, path)
+        scratch = np.zeros(links, np.uint8), np.empty(links + 1, np.int32), np.empty(links + 1, np.int32)
+        moved = break_cycles(c, paths, layer, used, count, path, *scratch) > 0
+        used += 1
+    return Layers(layer, paths.source, used)
+
+
+def _by_path(graph: SwitchGraph, c: Any, paths: Any, most: int) -> Layers:
+    waiting = NO_LAYER - 1
+    layer = np.full((len(paths.source), len(paths.lid)), waiting, np.uint8)
+    path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
+    used, left = 0, 1
+    while left and used <= most:
+        left = first_fit(c, vl_state(graph), paths, used, waiting, layer, path, fresh)
+        used += 1
+    return Layers(layer, paths.source, used)
+
+
+def add_switches(
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    dests: np.ndarray,
+    found: Layers,
+    more: np.ndarray,
+    canon: np.ndarray | None = None,
+) -> tuple[np.ndarray, int]:
+    """Layers uint8[sources, more] for paths to the end ports ``more`` (switches' own), and how many layers are used then.
+
+    Each path takes the first layer that ``found`` uses for ``dests`` on which it closes no cycle, and layer 0 where it does on
+    all; where only one was used, a second takes those.
+    """
+    c, at = channels(graph, canon), port_map(graph)
+    known = Paths(lft, at, found.source, graph.end_lid[dests].astype(np.int32), graph.end_switch[dests])
+    other = Paths(lft, at, found.source, graph.end_lid[more].astype(np.int32), graph.end_switch[more])
+    waiting = NO_LAYER - 1
+    layer = np.full((len(found.source), len(more)), waiting, np.uint8)
+    path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
+    left = used = 0
+    while used < found.used or (used < 2 and left):
+        vl = vl_state(graph)
+        if used < found.used:
+            first_fit(c, vl, known, used, used, found.layer, path, fresh)
+        left = first_fit(c, vl, other, used, waiting, layer, path, fresh)
+        used += 1
+    return np.where(layer == waiting, 0, layer), used

@@ -1,0 +1,108 @@
+# mypy: ignore-errors
+"""Single-source shortest paths with the paths so far as weights: the loops of sssp and dfsssp."""
+
+import numpy as np
+
+from softib.jit import kernel
+
+
+@kernel
+def shortest_links(first, peer, target, hops, order, link_first, links):
+    """All links on shortest paths to switch ``target``: the breadth-first order, and for each switch its links a hop nearer.
+
+    hops int32[n], order int32[n], link_first int32[n + 1], links int32[all] out, rows of the latter two in the order.
+    Returns how many switches reach ``target``.
+    """
+    hops[:] = -1
+    hops[target] = 0
+    order[0] = target
+    head, tail = 0, 1
+    filled = 0
+    link_first[0] = 0
+    while head < tail:
+        s = order[head]
+        for e in range(first[s], first[s + 1]):
+            p = peer[e]
+            if hops[p] < 0:
+                hops[p] = hops[s] + 1
+                order[tail] = p
+                tail += 1
+            elif hops[p] + 1 == hops[s]:
+                links[filled] = e
+                filled += 1
+        head += 1
+        link_first[head] = filled
+    return tail
+
+
+@kernel
+def spread_paths(links_of, dests, cas, repeated, weight, lft):
+    """Tables by the shortest path of least weight to each destination; the paths made add to the weights.
+
+    ``links_of`` is a LegalHops-like pair (first, peer, out_port); ``dests`` (switch, first, end, counted, lid, lmc, port) as in
+    :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths have equally many links, so
+    the least sum of ``weight`` int64[links] decides; ties go to the lowest port. ``cas`` int64[n]: CA ports on each switch.
+    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``lft`` and ``weight`` are of a pass before;
+    each destination's paths are taken away and chosen anew. lft uint8[n, LIDs] out.
+    """
+    first, peer, out_port = links_of.first, links_of.peer, links_of.out_port
+    n = first.shape[0] - 1
+    hops = np.empty(n, np.int32)
+    order = np.empty(n, np.int32)
+    link_first = np.empty(n + 1, np.int32)
+    links = np.empty(peer.shape[0], np.int32)
+    dist = np.zeros(n, np.int64)
+    taken = np.empty(n, np.int32)
+    flow = np.zeros(n, np.int64)
+    most = 0
+    for i in range(dests.lmc.shape[0]):
+        most = max(most, 1 << dests.lmc[i])
+    for offset in range(most):
+        for g in range(dests.switch.shape[0]):
+            target = dests.switch[g]
+            reached = shortest_links(first, peer, target, hops, order, link_first, links)
+            for i in range(dests.first[g], dests.first[g + 1]):
+                end = dests.end[i]
+                if offset >= 1 << dests.lmc[end]:
+                    continue
+                lid = dests.lid[end] + offset
+                times = np.int64(dests.counted[g])
+                if repeated and times:
+                    _lift(order, reached, link_first, links, links_of, lft[:, lid], times, cas, flow, weight)
+                lft[target, lid] = dests.port[end]
+                dist[target] = 0
+                for k in range(1, reached):
+                    s = order[k]
+                    best = links[link_first[k]]
+                    least = dist[peer[best]] + weight[best]
+                    for j in range(link_first[k] + 1, link_first[k + 1]):
+                        e = links[j]
+                        d = dist[peer[e]] + weight[e]
+                        if d < least:
+                            best, least = e, d
+                    dist[s] = least
+                    taken[s] = best
+                    lft[s, lid] = out_port[best]
+                if times == 0:
+                    continue
+                for k in range(reached):
+                    flow[order[k]] = times * cas[order[k]]
+                for k in range(reached - 1, 0, -1):
+                    s = order[k]
+                    weight[taken[s]] += flow[s]
+                    flow[peer[taken[s]]] += flow[s]
+
+
+@kernel
+def _lift(order, reached, link_first, links, links_of, ports, times, cas, flow, weight):
+    """Take the paths along ``ports`` (of each switch) out of ``weight``."""
+    for k in range(reached):
+        flow[order[k]] = times * cas[order[k]]
+    for k in range(reached - 1, 0, -1):
+        s = order[k]
+        for j in range(link_first[k], link_first[k + 1]):
+            e = links[j]
+            if links_of.out_port[e] == ports[s]:
+                weight[e] -= flow[s]
+                flow[links_of.peer[e]] += flow[s]
+                break
