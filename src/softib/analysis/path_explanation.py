@@ -45,7 +45,8 @@ class Hop:
 @dataclass
 class Explanation:
     """The path from ``a`` (``slid``) to ``b`` (``dlid``) on service level ``sl``. ``ended``: "" where it arrives, else where and why it does
-    not. ``shortest``: switches on a shortest path (None: there is none)."""
+    not. ``shortest``: switches on a shortest path (None: there is none). ``reasons`` and ``changes`` are sentences: why this path, and what
+    would change it."""
 
     a: str
     b: str
@@ -60,8 +61,8 @@ class Explanation:
     reasons: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib sm explain --json`` prints it below its schema."""
         from dataclasses import asdict
 
         return asdict(self)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import Compiling, print_json, printable, show_line
+from softib.cli.output import Compiling, print_json, print_notice, printable, show_line
 
 if TYPE_CHECKING:
-    from softib.live.umad_sm.manager import UmadManager
-    from softib.sm.dry_run import Change
+    from softib import AttributeChange, PlannedChanges, UmadManager
 
 LINE_S = 0.5
 GC_EVERY = 200_000
@@ -59,43 +58,33 @@ def command(
     files anew.
     """
     import gc
-    from pathlib import Path
 
-    from softib.jit import on_compiling
-    from softib.live.internal_sm.settings import ManagerSettings
-    from softib.live.umad_client.devices import find_device
-    from softib.live.umad_sm import session
-    from softib.live.umad_sm.log import set_up_log
-    from softib.live.umad_sm.manager import Hooks
+    import softib
 
     gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
     given, sm_config, partitions = given_settings(manager)
-    settings = ManagerSettings(given, sm_config, partitions, {}, lambda text: click.echo(f"softib: {text}", err=True))
-    config = settings.read()
-    found = find_device(device, None if guid is None else _guid(guid))
-    live = sys.stderr.isatty()
-    log = set_up_log(log_level, log_file, log_max_mb, to_stderr=not live and not once and not dry_run)
-    on_compiling(Compiling(show_line))
-    line = Line(live)
-    hooks = Hooks(line, reread=settings.read, lids=Path(lids) if lids else session.default_lids(found))
-    plan = session.Plan(once, "priority" in given or bool(config.priority), take_over, maxsmps)
-    log.info(
-        "begin", extra={"port": str(found), "guid": f"{found.guid:#018x}", "engine": config.engine, "dry_run": dry_run}
-    )
+    one = softib.UmadManager(
+        device, guid=None if guid is None else _guid(guid), manager=given, sm_config=sm_config, partitions=partitions,
+        lids=lids, window=maxsmps, notice=print_notice,
+    )  # fmt: skip
+    line = Line(sys.stderr.isatty())
+    to_stderr = not line.live and not once and not dry_run
+    one.log_to(log_file, level=log_level, max_mb=log_max_mb, to_stderr=to_stderr)
+    softib.on_compiling(Compiling(show_line))
+    planned = None
     try:
         if dry_run:
-            of, changes, master = session.dry_run(found, config, plan, hooks)
-            line.clear()
-            _show_changes(of, changes, None if master is None else str(master), as_json)
-            return 0
-        of = session.serve(found, config, plan, hooks)
+            planned = one.dry_run(on_step=line)
+        else:
+            one.serve(once=once, take_over=take_over, on_step=line)
     finally:
         line.clear()
-    log.info("end", extra={"state": of.sm.state.name})
     if as_json:
-        print_json({"state": of.sm.state.name, "sweeps": of.sm.sweeps, "port": str(found), **of.sm.report.as_dict()})
+        print_json((planned if planned is not None else one).to_json())
+    elif planned is not None:
+        _show_changes(planned)
     elif once:
-        _summary(of)
+        _summary(one)
     return 0
 
 
@@ -126,13 +115,11 @@ class Line:
 
     def text(self, manager: UmadManager, now: float) -> str:
         """79 columns at most."""
-        sm = manager.sm
-        rate = (sm.transactor.sent - self.last[0]) / max(now - self.last[1], 1e-9)
-        self.last = (sm.transactor.sent, now)
-        doing = sm.phase or sm.state.name
-        return f"{doing}: {sm.database.n_nodes} nodes, {sm.transactor.sent} MADs, {rate:.0f} MADs/s, sweep {sm.sweeps}"[
-            :71
-        ]
+        counts = manager.counts
+        rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
+        self.last = (counts["mads"], now)
+        text = f"{counts['nodes']} nodes, {counts['mads']} MADs, {rate:.0f} MADs/s, sweep {counts['sweeps']}"
+        return f"{manager.phase or manager.state}: {text}"[:71]
 
     def clear(self) -> None:
         """Leave the line empty."""
@@ -142,27 +129,20 @@ class Line:
 
 
 def _summary(manager: UmadManager) -> None:
-    report = manager.sm.report
-    for problem in report.problems:
-        click.echo(printable(f"softib: {problem}"), err=True)
-    seconds = sum(report.phase_s.values())
-    click.echo(
-        f"softib: {report.switches} switches, {report.cas} CAs, {report.links} cables; {report.sent} MADs ({report.sets} Sets) in "
-        f"{seconds:.2f} s; {manager.sm.state.name}",
-        err=True,
+    found = manager.to_json()
+    for problem in manager.problems:
+        print_notice(problem)
+    print_notice(
+        f"{found['switches']} switches, {found['cas']} CAs, {found['links']} cables; {found['sent']} MADs ({found['sets']} Sets) in "
+        f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"
     )
 
 
-def _show_changes(manager: UmadManager, changes: list[Change], master: str | None, as_json: bool) -> None:
-    if as_json:
-        nodes = [{"node": c.name, "node_guid": f"{c.guid:#018x}", "attribute": c.attr, "modifier": c.modifier,
-                 "changes": [{"what": w, "now": a, "then": b} for w, a, b in c.rows]} for c in changes]  # fmt: skip
-        print_json({"master": master, "changes": nodes, "sweep": manager.sm.report.as_dict()})
-        return
-    if master is not None:
-        click.echo(f"softib: this subnet has a master: {printable(master)}", err=True)
+def _show_changes(planned: PlannedChanges) -> None:
+    if planned.master is not None:
+        print_notice(f"this subnet has a master: {planned.master}")
     lines: dict[tuple[str, int], list[str]] = {}
-    for change in changes:
+    for change in planned:
         lines.setdefault((change.name, change.guid), []).extend(_lines(change))
     for (name, guid), rows in lines.items():
         click.echo(printable(f"{name} ({guid:#018x})"))
@@ -170,12 +150,12 @@ def _show_changes(manager: UmadManager, changes: list[Change], master: str | Non
             click.echo(printable(row))
         if len(rows) > SHOWN_ROWS:
             click.echo(f"    … and {len(rows) - SHOWN_ROWS} more lines (--json has all)")
-    for problem in manager.sm.report.problems:
-        click.echo(printable(f"softib: {problem}"), err=True)
-    click.echo(f"softib: {len(lines)} nodes and {len(changes)} attributes would change; nothing was set", err=True)
+    for problem in planned.problems:
+        print_notice(problem)
+    print_notice(f"{len(lines)} nodes and {len(planned)} attributes would change; nothing was set")
 
 
-def _lines(change: Change) -> list[str]:
+def _lines(change: AttributeChange) -> list[str]:
     """Two lines a field, as in a diff; runs of table entries with the same change are one."""
     out: list[str] = []
     where = f"{change.attr}[{change.modifier}]" if change.attr in ("PortInfo", "GUID_INFO") else change.attr

@@ -18,7 +18,7 @@ from softib.mad.batch import MadBatch
 from softib.sm.database import Database
 from softib.sm.link_mgr import NO_CHANGE_FIELDS
 
-__all__ = ["Change", "DryRun"]
+__all__ = ["AttributeChange", "DryRun"]
 
 STRUCTURES: dict[int, Any] = {
     int(SmpAttr.PORT_INFO): PortInfo, int(SmpAttr.SWITCH_INFO): SwitchInfo,
@@ -36,7 +36,7 @@ COMMANDS = ("client_reregister",)
 
 
 @dataclass(frozen=True)
-class Change:
+class AttributeChange:
     """One attribute that would be another. ``rows``: (what, value now, value then), by field or by index of a table's entry."""
 
     node: int
@@ -45,6 +45,12 @@ class Change:
     attr: str
     modifier: int
     rows: tuple[tuple[str | int, int, int], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as ``softib sm run --dry-run --json`` prints them."""
+        rows = [{"what": what, "now": now, "then": then} for what, now, then in self.rows]
+        return {"node": self.name, "node_guid": f"{self.guid:#018x}", "attribute": self.attr, "modifier": self.modifier,
+                "changes": rows}  # fmt: skip
 
 
 class DryRun:
@@ -101,7 +107,7 @@ class DryRun:
             mad[DATA_AT : DATA_AT + 64] = then
         return inbox
 
-    def changes(self, db: Database) -> list[Change]:
+    def changes(self, db: Database) -> list[AttributeChange]:
         """What would be different, by node (in the order of names), attribute and block or port."""
         where = _nodes_by_path(db)
         found = []
@@ -111,7 +117,7 @@ class DryRun:
             if rows:
                 guid = int(db.node_guid[node]) if node >= 0 else 0
                 name = db.name(node) if node >= 0 else "?"
-                found.append(Change(node, guid, name, _name(attr), modifier, rows))
+                found.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
         return sorted(found, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.scenario.bring_up import bring_up
+from tests.cli.documents import check
 from tests.live.serving import wait_for
 from tests.live.umad_sm.lab import fabric_of, is_up, management_methods, own
 
@@ -19,7 +20,8 @@ from tests.live.umad_sm.lab import fabric_of, is_up, management_methods, own
 def test_it_programs_what_the_same_manager_programs_in_process(softib):
     softib("up", "net.yaml", "--sm", "external", "--detach")
     said = json.loads(own(softib, "sm", "run", "--once", "--json", "--log-file", "log").split("\nsoftib:")[0])
-    assert said["state"] == "MASTER" and not said["problems"]
+    assert check("sm-run", said)["state"] == "MASTER" and not said["problems"]
+    assert said["sent"] == sum(said["mads"].values()) > said["sets"] > 0
     fabric, alone = fabric_of(softib), load_fabric_yaml(softib.folder / "net.yaml").fabric
     alone.power_on(keep_lids=True)
     bring_up(alone)
@@ -37,6 +39,16 @@ def test_a_dry_run_and_a_source_send_no_set(softib, stock):
     softib("up", "net.yaml", "--sm", "external", "--pcap", "seen.pcap", "--detach")
     said = own(softib, "sm", "run", "--dry-run")
     assert "LFT[" in said and "PortInfo[1].lid: 0" in said and "nothing was set" in said
+    planned = check("sm-run", json.loads(own(softib, "sm", "run", "--dry-run", "--json").split("\nsoftib:")[0]))
+    assert planned["master"] is None
+    lids = {
+        c["node"]
+        for c in planned["changes"]
+        if c["attribute"] == "PortInfo"
+        for row in c["changes"]
+        if row["what"] == "lid"
+    }
+    assert len(lids) == 36, "each node gets a LID"
     listing = own(softib, "convert", "umad:", "out.ibnetdiscover")
     assert "20 switches, 16 channel adapters, 48 cables" in listing
     assert not is_up(fabric_of(softib))

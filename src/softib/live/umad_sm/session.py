@@ -17,7 +17,7 @@ from softib.live.umad_sm.dry_wire import DryWire
 from softib.live.umad_sm.live_master import Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
 from softib.sm.config import SmConfig
-from softib.sm.dry_run import Change
+from softib.sm.dry_run import AttributeChange
 from softib.sm.state import SmState
 
 __all__ = ["Plan", "default_lids", "dry_run", "serve"]
@@ -123,7 +123,7 @@ def _first(others: list[np.ndarray]) -> Master:
 
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
-) -> tuple[UmadManager, list[Change], Master | None]:
+) -> tuple[UmadManager, list[AttributeChange], Master | None]:
     """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would change, and who is master there.
 
     The port does not say IsSM, takes nothing that others send, and looks on as if no other manager were there.
