@@ -38,7 +38,8 @@ Steps = Callable[[str], AbstractContextManager[None]]
 
 @dataclass
 class Routed:
-    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged."""
+    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged. ``path_sl`` uint8 by [source switch,
+    destination end], one row for all switches, or [end, end] of ``graph``: SLs that a manager states for paths (None: it states none)."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -48,6 +49,7 @@ class Routed:
     balance: Balance
     bring_up: BringUpPart | None = None
     options: RouteOptions | None = None
+    path_sl: np.ndarray | None = None
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -105,7 +107,7 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
             vl_tables["sl2vl"], vl_tables["data_vls"] = vls_of(fabric, graph)
     with steps("proof"):
         part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **vl_tables)
-    return Routed(fabric, graph, lft, part, proof, even)
+    return Routed(fabric, graph, lft, part, proof, even, path_sl=vl_tables.get("path_sl"))
 
 
 def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def from_engine(
         wanted = r.engine if "," in name else name
         part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
-    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options)
+    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options, r.path_sl)
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:

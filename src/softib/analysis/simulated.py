@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softib.errors import InputError, UnknownName
+from softib.sim.messages import PATH_SL
 from softib.sim.paths import WHY, Plane, packets_of, wire_octets
 from softib.workloads.hosts import Hosts, hosts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from softib.analysis.routed import Routed
     from softib.fabric.model import Fabric
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LAYERS", "JobTimes", "Simulated", "run_layer", "simulated"]
 
 LAYERS = ("static", "fluid", "packet")
+MAX_SL = 15
 PERCENTILES = (50, 90, 99, 99.9)
 
 
@@ -122,33 +125,48 @@ class Simulated:
 
 
 def run_layer(layer: str) -> Any:
-    """``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for one that this version has not."""
+    """``run`` of a layer. Raises :class:`UnknownName`."""
     import importlib
 
     if layer not in LAYERS:
         raise UnknownName("layer of the simulator", layer, LAYERS)
-    if layer == "packet":
-        try:
-            return importlib.import_module("softib.sim.packet").run
-        except ImportError:
-            raise InputError("the packet layer is not part of this version; take layer fluid or static") from None
     return importlib.import_module(f"softib.sim.{layer}").run
 
 
+def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
+    """``made`` with the SLs that the manager of ``found`` states for their paths, where they name none themselves."""
+    table = found.path_sl
+    if table is None or not (made.sl == PATH_SL).any():
+        return made
+    graph, lid = found.graph, found.fabric.lid[plane.ends]
+    row = np.minimum(np.searchsorted(graph.end_lid, lid), len(graph.end_lid) - 1)
+    known = graph.end_lid[row] == lid
+    if len(table) == 1:
+        source = np.zeros(len(row), np.int64)
+    else:
+        source = row if len(table) == len(graph.end_lid) else graph.end_switch[row]
+    stated = table[source[made.src], row[made.dst]]
+    usable = known[made.src] & known[made.dst] & (stated <= MAX_SL) & (made.sl == PATH_SL)
+    return replace(made, sl=np.where(usable, stated, made.sl).astype(np.int8))
+
+
 def simulated(
-    fabric: Fabric, workload: Workload, layer: str, *, engine: str, seed: int = 0,
-    progress: Callable[[int, int, int], None] | None = None,
+    found: Routed, workload: Workload, layer: str, *, engine: str, seed: int = 0,
+    options: Mapping[str, Any] | None = None, progress: Callable[[int, int, int], None] | None = None,
 ) -> Simulated:  # fmt: skip
-    """Run ``workload`` on ``fabric``, which has LIDs and tables (``engine`` says whose).
+    """Run ``workload`` on a fabric that has LIDs and tables (``engine`` says whose). ``options``: fields of
+    :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
 
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
     """
     run = run_layer(layer)
+    fabric = found.fabric
     plane, hosts = Plane(fabric), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
     made, jobs = workload.messages(hosts, seed)
     made.check(len(plane.ends))
+    made = with_stated_sls(found, plane, made)
     laid = plane.lay(made)
     if laid.why.any():
         row = int(np.argmax(laid.why != 0))
@@ -157,7 +175,9 @@ def simulated(
         raise InputError(f"{n:,} of {len(made):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
     if layer == "packet":
         shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
-        outcome = run(fabric, made, progress=shown)
+        from softib.sim.packet import PacketOptions
+
+        outcome = run(fabric, made, PacketOptions(seed=seed, **(options or {})), progress=shown)
     elif layer == "fluid":
         outcome = run(plane, made, progress=progress)
     else:

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Simulation", "simulate"]
 
 TABLES = ("messages", "jobs", "ports")
-CHANGES = ("engine",)
-"""What ``what_if`` may change."""
+CHANGES = ("engine", "ar", "cc")
+"""What ``what_if`` may change: the routing engine; adaptive routing and congestion control on or off."""
+OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
+"""Change → option of the packet layer."""
+SWITCHES = ("on", "off")
 Progress = Callable[[int, int, int], None]
 """Called with messages (or phases) that ended, all of them, and the virtual time in ps."""
 
@@ -210,7 +213,8 @@ def simulate(
     time.
 
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
-    ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``) runs it once more with that changed. Raises :class:`UnknownName` and
+    ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``) runs it once more with that changed: ``ar`` and
+    ``cc`` are adaptive routing and congestion control of the packet layer. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -220,40 +224,75 @@ def simulate(
     """
     from softib.analysis.routed import check_choice
     from softib.analysis.simulated import run_layer
+    from softib.routing.engine import ENGINES
     from softib.workloads.workload import read
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
-    change = _change(what_if)
+    changes = _changes(what_if, layer)
     run_layer(layer)
     work = read(workload)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
     fabric = as_fabric(source)
     made = _run(fabric, work, layer, engine, path, seed, progress)
-    if change:
-        made.what_if = _run(fabric, work, layer, change["engine"], None, seed, progress)
+    if changes:
+        other = changes.get("engine") or (made.engine if path is None and made.engine in ENGINES else None)
+        made.what_if = _run(fabric, work, layer, other, None, seed, progress, changes)
         made.what_if_text = str(what_if)
     return made
 
 
-def _change(text: str | None) -> dict[str, str]:
-    """``engine=updn`` as options."""
+def _changes(text: str | None, layer: str) -> dict[str, str]:
+    """``engine=updn,ar=on`` as options."""
     from softib.analysis.routed import check_choice
 
-    if text is None:
-        return {}
-    key, equals, value = (p.strip() for p in text.partition("="))
-    if not equals or not value:
-        raise InputError(f"what-if {text!r}: write what changes, such as engine=updn")
-    if key not in CHANGES:
-        raise UnknownName("change of a what-if", key, CHANGES)
-    check_choice(value, None)
-    return {key: value}
+    found: dict[str, str] = {}
+    # A list of engines has commas of its own: what is no change of its own belongs to the value before.
+    for part in [] if text is None else text.split(","):
+        key, equals, value = (p.strip() for p in part.partition("="))
+        if not equals and found and list(found)[-1] == "engine" and key:
+            found["engine"] += f",{key}"
+            continue
+        if not equals or not value:
+            raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
+        if key not in CHANGES:
+            raise UnknownName("change of a what-if", key, CHANGES)
+        if key in OF_PACKETS and layer != "packet":
+            raise InputError(f"what-if {key}={value}: only packets know that; add --layer packet")
+        if key in OF_PACKETS and value not in SWITCHES:
+            raise UnknownName(f"value of {key}", value, SWITCHES)
+        found[key] = value
+    check_choice(found.get("engine"), None)
+    return found
+
+
+def _settings(changes: Mapping[str, str]) -> dict[str, Any]:
+    """The manager's options that changes to ``on`` mean."""
+    found: dict[str, Any] = {}
+    if changes.get("ar") == "on":
+        found["adaptive_routing"] = "free"
+    if changes.get("cc") == "on":
+        found |= congestion_settings()
+    return found
+
+
+def congestion_settings() -> dict[str, Any]:
+    """Congestion control that makes five senders along a chain share one sink fairly (Jain's index above 0.95, 0.9 of the link):
+    OpenSM's options. The sources' table has entries of i / 8 packet times."""
+    sls = range(16)
+    return {
+        "congestion_control": True, "cc_sw_cong_setting_control_map": "0x1f", "cc_sw_cong_setting_threshold": "8",
+        "cc_sw_cong_setting_packet_size": "8", "cc_sw_cong_setting_marking_rate": "4", "cc_ca_cong_setting_control_map": "0xffff",
+        "cc_ca_cong_setting_ccti_timer": ", ".join(f"{sl} 20" for sl in sls),
+        "cc_ca_cong_setting_ccti_increase": ", ".join(f"{sl} 1" for sl in sls),
+        "cc_cct": ",".join(f"3:{i}" for i in range(128)),
+    }  # fmt: skip
 
 
 def _run(
-    fabric: Fabric, work: Workload, layer: str, engine: str | None, lfts: str | None, seed: int, progress: Progress | None
+    fabric: Fabric, work: Workload, layer: str, engine: str | None, lfts: str | None, seed: int, progress: Progress | None,
+    changes: Mapping[str, str] | None = None,
 ) -> Simulation:  # fmt: skip
     import time
     from contextlib import nullcontext
@@ -262,16 +301,20 @@ def _run(
     from softib.analysis.routed import routed
     from softib.analysis.simulated import simulated
 
-    result = result_of(fabric)
+    result, changes = result_of(fabric), changes or {}
+    settings = _settings(changes)
+    if settings:
+        result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
     found: Routed = routed(result, engine, lfts, lambda _: nullcontext())
     named = found.part.tables or found.part.engine
+    options = {OF_PACKETS[key]: value == "on" for key, value in changes.items() if key in OF_PACKETS}
     shown = Fabric(replace(result, fabric=found.fabric), fabric.source)
     head = {"workload": work.name, "layer": layer, "engine": named, "seed": seed}
     began = time.perf_counter()
     if work.phased is not None:
         phases = _phases(found.fabric, work, progress)
         return Simulation(None, shown, time.perf_counter() - began, head, phases)
-    run = simulated(found.fabric, work, layer, engine=named, seed=seed, progress=progress)
+    run = simulated(found, work, layer, engine=named, seed=seed, options=options, progress=progress)
     run.outcome.wall_s = time.perf_counter() - began
     return Simulation(run, shown, run.outcome.wall_s, head)
 

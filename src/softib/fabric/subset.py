@@ -67,4 +67,5 @@ def _renumber(f: Fabric, kept: dict[str, np.ndarray]) -> None:
                             ("switch_node", "nodes"), ("switch_of_node", "switches"),
                             ("sharp_node", "nodes"), ("sharp_of_node", "sharps")):  # fmt: skip
         column = getattr(f, name)
-        column[...] = np.where(column >= 0, place[dimension][np.maximum(column, 0)], -1)
+        if len(place[dimension]):  # where there is none of the kind, every row says -1 already
+            column[...] = np.where(column >= 0, place[dimension][np.maximum(column, 0)], -1)
