@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
+    from softib.api.managing import PlannedChanges, UmadManager
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
-    from softib.api.records import Change, Finding, Kind, Parameter, Problem
+    from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.serving import Server
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
+    **dict.fromkeys(("PlannedChanges", "UmadManager"), "managing"),
     **dict.fromkeys(("Prediction", "Remedy", "Report", "Routing"), "results"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
@@ -57,7 +59,7 @@ _LAZY = {
     "Server": "serving",
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
-    **dict.fromkeys(("Change", "Finding", "Kind", "Parameter", "Problem"), "records"),
+    **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
     **dict.fromkeys(("Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
@@ -67,9 +69,11 @@ _LAZY = {
 
 __all__ = [
     "Attachment",
+    "AttributeChange",
     "Change",
     "Changes",
     "Drawing",
+    "Explanation",
     "Fabric",
     "Finding",
     "Findings",
@@ -80,6 +84,7 @@ __all__ = [
     "MissingLibrary",
     "Parameter",
     "PeerError",
+    "PlannedChanges",
     "Prediction",
     "Problem",
     "Remedy",
@@ -93,6 +98,7 @@ __all__ = [
     "SoftibWarning",
     "Starter",
     "TopologyError",
+    "UmadManager",
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",

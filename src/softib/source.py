@@ -1,9 +1,8 @@
 """``SOURCE``: the one argument that every verb takes, and what it may be.
 
 The path of a known format (found by content), a fabric.yaml, either of them compressed, ``-`` for standard input, a FIFO,
-``umad:DEVICE``, or the name of a running fabric. Where a file and a running fabric have the same name it is the file, and a
-notice says so (``./NAME`` and another directory name the file alone). ``umad:DEVICE`` is a promise that this version does not
-keep: it says so in one line.
+``umad:DEVICE`` (the subnet behind that port, read by Gets alone; ``umad:`` is the first port that is up), or the name of a running fabric. Where a file and a running fabric have the same name it is the file, and a
+notice says so (``./NAME`` and another directory name the file alone).
 """
 
 from __future__ import annotations
@@ -30,15 +29,17 @@ def warn(text: str) -> None:
 
 def load(
     source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None = None, *,
-    notice: Callable[[str], None] = warn,
+    notice: Callable[[str], None] = warn, progress: Callable[[str], None] = lambda line: None,
 ) -> ReadResult:  # fmt: skip
-    """Read ``source``. ``notice`` gets what a user should know though nothing is wrong, a line each: what of a file is not
+    """Read ``source``. ``progress`` gets a line now and then while a subnet is read. ``notice`` gets what a user should know though nothing is wrong, a line each: what of a file is not
     used (also in ``notes`` of the result), and that a file was taken instead of a running fabric of its name.
 
     Raises :class:`InputError` and its kin, one line each, where it is nothing readable.
     """
     if source.startswith("umad:"):
-        raise InputError(f"{source}: reading a live port is not in this version; give a file, e.g. of ibnetdiscover")
+        if ibnl:
+            raise InputError(f"{source} is a subnet: --ibnl belongs to files")
+        return _subnet(source, node_name_map, notice, progress)
     if not source:
         raise InputError("SOURCE is empty; give the path of a file")
     path = Path(source)
@@ -62,6 +63,19 @@ def load(
     for note in result.notes:
         notice(f"{shown_name(source)}: {note}")
     return result
+
+
+def _subnet(
+    source: str, node_name_map: str | None, notice: Callable[[str], None], progress: Callable[[str], None]
+) -> ReadResult:
+    """The subnet behind a umad device."""
+    from softib.fabric.formats.resolve import named
+    from softib.live.subnet_reader.source import read
+
+    result = read(source, lambda what, nodes, mads: progress(f"{what}: {nodes} nodes, {mads} MADs"))
+    for note in result.notes:
+        notice(f"{source}: {note}")
+    return named(result, node_name_map)
 
 
 def _read(path: Path, ibnl: Sequence[str | Path], node_name_map: str | None) -> ReadResult:

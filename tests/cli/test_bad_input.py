@@ -47,7 +47,7 @@ def bad_sources(tmp_path: Path) -> dict[str, tuple[str, str]]:
     out["no name"] = ("", "SOURCE is empty")
     out["missing name"] = ("pod-7", "running")
     out["directory"] = (str(tmp_path), "directory")
-    out["live"] = ("umad:mlx5_0", "not in this version")
+    out["live"] = ("umad:mlx9_9", "no umad device")
     return out
 
 

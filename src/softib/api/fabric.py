@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from softib.api.frames import frame, library
-from softib.api.progress import Notice, Steps, Timed
+from softib.api.progress import Notice, Steps, Timed, silent
 from softib.api.shown import Suggests
 from softib.errors import InputError, UnknownName
 from softib.source import warn
@@ -178,12 +178,14 @@ class Fabric(Suggests):
 def load(
     source: str | os.PathLike[str], *, ibnl: Sequence[str | os.PathLike[str]] = (),
     node_name_map: str | os.PathLike[str] | None = None, notice: Notice = warn, steps: Steps | None = None,
+    progress: Notice = silent,
 ) -> Fabric:  # fmt: skip
-    """Read ``source``: a file of any known format (found by content), a fabric.yaml, or the name of a running fabric.
+    """Read ``source``: a file of any known format (found by content), a fabric.yaml, the name of a running fabric, or
+    ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``; ``umad:`` is the first port that is up), read by Gets alone.
 
     ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map`` is OpenSM's file of names.
-    ``notice`` gets what a user should know though nothing is wrong (default: a :class:`SoftibWarning`). Raises
-    :class:`InputError` and its kin, one line each: what, where, what would be right.
+    ``notice`` gets what a user should know though nothing is wrong (default: a :class:`SoftibWarning`);
+    ``progress`` gets a line again and again while a subnet is read: nodes and MADs. Raises :class:`InputError` and its kin, one line each: what, where, what would be right.
     """
     from softib.source import load as read
 
@@ -191,7 +193,7 @@ def load(
     names = None if node_name_map is None else os.fspath(node_name_map)
     timed = Timed(steps)
     with timed("reading"):
-        fabric = Fabric(read(name, [os.fspath(d) for d in ibnl], names, notice=notice), name)
+        fabric = Fabric(read(name, [os.fspath(d) for d in ibnl], names, notice=notice, progress=progress), name)
     fabric._seconds = timed.seconds
     return fabric
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
-__all__ = ["Notice", "Steps", "Timed", "on_compiling", "unwatched"]
+__all__ = ["Notice", "Steps", "Timed", "on_compiling", "silent", "unwatched"]
 
 Steps: TypeAlias = Callable[[str], AbstractContextManager[None]]
 """Called with the name of a step; the step is done inside the context manager that it returns."""
@@ -18,6 +18,10 @@ Notice: TypeAlias = Callable[[str], None]
 def unwatched(step: str) -> AbstractContextManager[None]:
     """Steps that nobody watches."""
     return nullcontext()
+
+
+def silent(line: str) -> None:
+    """A :data:`Notice` that nobody reads."""
 
 
 class Timed:

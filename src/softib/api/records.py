@@ -1,10 +1,12 @@
-"""What results consist of: findings, problems of reading, changes, kinds of topology with their parameters."""
+"""What results consist of: findings, problems of reading, changes, kinds of topology with their parameters, paths."""
 
 from __future__ import annotations
 
+from softib.analysis.path_explanation import Explanation
 from softib.diags.finding import Finding
 from softib.fabric.diff import Change
 from softib.fabric.formats.base import Problem
 from softib.fabric.topologies.params import Kind, Parameter
+from softib.sm.dry_run import AttributeChange
 
-__all__ = ["Change", "Finding", "Kind", "Parameter", "Problem"]
+__all__ = ["AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"]

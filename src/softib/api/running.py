@@ -20,6 +20,7 @@ from softib.source import warn
 if TYPE_CHECKING:
     import polars
 
+    from softib.analysis.path_explanation import Explanation
     from softib.live.instances import Instance
 
 __all__ = ["RunningFabric", "running_fabrics"]
@@ -99,6 +100,16 @@ class RunningFabric(Suggests):
             if time.monotonic() > until:
                 raise PeerError(f"the manager of {self.name!r} has not finished its sweep after {timeout:.0f} s")
             time.sleep(LOOK_S)
+
+    def explain(self, a: str, b: str) -> Explanation:
+        """Why packets from node ``a`` to node ``b`` (``NODE``, or ``NODE:PORT``) take the path they take: the tables in the switches
+        hop by hop, with the SL that the subnet administration reports, VLs, and what else was possible.
+
+        Raises :class:`UnknownName` for a node.
+        """
+        from softib.api.explaining import explain_path
+
+        return explain_path(self._instance, a, b)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
         """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``, ``switch`` or ``router`` alone where

@@ -8,7 +8,7 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, source_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems, show_progress, source_options
 
 if TYPE_CHECKING:
     from softib import Findings
@@ -56,7 +56,9 @@ def command(
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json and --format {form}: give one of the two")
     steps = Steps()
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps)
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
+    )
     found = softib.check(
         fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, steps=steps
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, print_notice, print_problems, problems_of, source_options
+from softib.cli.output import print_document, print_notice, print_problems, problems_of, show_progress, source_options
 
 
 @click.command()
@@ -25,7 +25,7 @@ def command(
     """
     import softib
 
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice)
+    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
     notes = fabric.save(dest, to)
     if as_json:
         wrote = {"switches": fabric.switches, "cas": fabric.hosts, "links": fabric.cables}

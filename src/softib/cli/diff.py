@@ -7,7 +7,7 @@ from collections import Counter
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_json, print_notice, print_problems, printable, source_options
+from softib.cli.output import print_json, print_notice, print_problems, printable, show_progress, source_options
 
 
 @click.command()
@@ -19,7 +19,7 @@ def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map:
     """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything differs."""
     import softib
 
-    read = {"ibnl": ibnl, "node_name_map": node_name_map, "notice": print_notice}
+    read = {"ibnl": ibnl, "node_name_map": node_name_map, "notice": print_notice, "progress": show_progress}
     before, after = softib.load(a, **read), softib.load(b, **read)  # type: ignore[arg-type]
     changes = softib.diff(before, after)
     if as_json:

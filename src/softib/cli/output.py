@@ -26,6 +26,7 @@ __all__ = [
     "print_problems",
     "problems_of",
     "show_line",
+    "show_progress",
     "source_options",
 ]
 
@@ -36,6 +37,8 @@ LONG_S = 1.0
 """A step that took longer says so."""
 SHOW_S = 0.2
 """How often a line of progress changes."""
+SLOW_S = 10.0
+"""How often it is a new line where stderr is no terminal."""
 
 
 def source_options(function: F) -> F:
@@ -176,3 +179,19 @@ def show_line(text: str) -> None:
     """On a terminal, the same line again and again; nothing elsewhere."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[Ksoftib: {printable(text)}", nl=False, err=True)
+
+
+_shown_s = 0.0
+
+
+def show_progress(text: str) -> None:
+    """What :func:`softib.source.load` takes as ``progress``: one line that changes on a terminal, a line every ten seconds elsewhere."""
+    global _shown_s
+    now, live = time.monotonic(), sys.stderr.isatty()
+    if now < _shown_s:
+        return
+    first, _shown_s = _shown_s == 0.0, now + (SHOW_S if live else SLOW_S)
+    if live:
+        show_line(text)
+    elif not first:
+        click.echo(f"softib: {printable(text)}", err=True)

@@ -9,7 +9,15 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, checked_engines, print_json, print_notice, print_problems, source_options
+from softib.cli.output import (
+    Steps,
+    checked_engines,
+    print_json,
+    print_notice,
+    print_problems,
+    show_progress,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,7 +73,9 @@ def command(
         _check_target(html)
         when, line = _stamp()  # fail before the work
     steps = Steps()
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps)
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
+    )
     report = softib.report(
         fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, steps=steps
     )

@@ -8,7 +8,15 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, checked_engines, print_json, print_notice, print_problems, source_options
+from softib.cli.output import (
+    Steps,
+    checked_engines,
+    print_json,
+    print_notice,
+    print_problems,
+    show_progress,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from softib import Fabric, Routing
@@ -50,7 +58,9 @@ def command(
             "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
         )
     steps = Steps()
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps)
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
+    )
     if lfts is not None:
         found = softib.verify(fabric, lfts, steps=steps)
     else:

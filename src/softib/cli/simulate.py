@@ -15,6 +15,7 @@ from softib.cli.output import (
     print_notice,
     print_problems,
     show_line,
+    show_progress,
     source_options,
 )
 
@@ -57,7 +58,9 @@ def command(
     """
     import softib
 
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps())
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
+    )
     found = softib.simulate(
         fabric, workload, layer=layer, engine=engine, lfts=lfts, seed=seed, what_if=what_if, progress=Progress()
     )

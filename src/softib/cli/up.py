@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
+from softib.cli.manager_options import given_settings, manager_options
 from softib.cli.output import (
     Compiling,
     given_options,
@@ -17,6 +17,7 @@ from softib.cli.output import (
     print_problems,
     printable,
     show_line,
+    show_progress,
     source_options,
 )
 
@@ -32,29 +33,6 @@ LINE_S = 0.5
 @click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
-@click.option(
-    "--engine",
-    metavar="E",
-    help="Routing engine of the internal manager or a list of them (default: the file's, else ftree,updn, as report and check have it).",
-)
-@click.option("--lmc", type=click.IntRange(0, 7), help="LMC of the internal manager (default: the file's).")
-@click.option(
-    "--partitions",
-    "--Pconfig",
-    metavar="FILE",
-    type=click.Path(),
-    help="Partitions of the internal manager, as OpenSM's partitions.conf.",
-)
-@click.option(
-    "--sm-config", metavar="FILE", type=click.Path(), help="OpenSM's options file (opensm -c) for the internal manager."
-)
-@click.option("--sweep", type=click.IntRange(0, 10**6), metavar="S", help="Seconds between its looks at the switches; 0: only after traps (default: 10).")  # fmt: skip
-@click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0).")
-@click.option(
-    "--reassign-lids",
-    is_flag=True,
-    help="Forget the LIDs that ports have in the file, or had when this fabric ran before.",
-)
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
               help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
 @click.option(
@@ -64,12 +42,11 @@ LINE_S = 0.5
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
-@guid_file_options
+@manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, engine: str | None, lmc: int | None, partitions: str | None, sm_config: str | None,
-    sweep: int | None, priority: int | None, reassign_lids: bool, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...], node_name_map: str | None,
-    guid_files: dict[str, str | None],
+    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...],
+    node_name_map: str | None, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -84,12 +61,11 @@ def command(
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else show_line))
     server = softib.Server(source, name)  # fail before the work
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice)
+    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
     print_problems(fabric.problems)
-    manager = {"engine": engine, "lmc": lmc, "priority": priority, "reassign_lids": reassign_lids or None,
-               "sweep_interval_ps": None if sweep is None else sweep * 10**12, **guid_files}  # fmt: skip
+    given_manager, sm_config, partitions = given_settings(manager)
     server.start(
-        fabric, sm=sm, manager=manager, sm_config=sm_config, partitions=partitions, udp=udp, pcap=pcap, pace=pace,
+        fabric, sm=sm, manager=given_manager, sm_config=sm_config, partitions=partitions, udp=udp, pcap=pcap, pace=pace,
         notice=print_notice,
     )  # fmt: skip
     del fabric  # the shared fabric has it all: half the memory

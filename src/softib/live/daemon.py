@@ -303,5 +303,8 @@ class Daemon:
             "kind": "internal", "engine": sm.config.engine,
             "state": "FAILED" if self.manager_failed else sm.state.name, "phase": sm.phase,
             "sweeps": sm.sweeps, "node": self.fabric.port_name(self.manager.port),
+            "engine_used": "" if sm.routing is None else sm.routing.engine,
             "problems": [str(p) for p in sm.report.problems[:20]],
+            "report": {**sm.report.as_dict(), "sent": sm.report.sent, "sets": sm.report.sets, "refused": sm.report.refused,
+                       "not_active": len(sm.report.not_active)},
         }  # fmt: skip

@@ -80,6 +80,20 @@ class Transactor:
         return self._table.live > 0
 
     @property
+    def outstanding(self) -> int:
+        """Requests that are neither answered nor given up."""
+        return self._table.live
+
+    @property
+    def only_overdue(self) -> bool:
+        """True where everything outstanding was sent, and is later than answers usually are (the grace is over)."""
+        return self.busy and not self._on_wire and not self._waiting and not self._retry
+
+    def resize(self, window: int) -> None:
+        """Another window from now on: a carrier that learned how fast its wire is sets it."""
+        self.window, self._retry_window = max(1, window), max(1, window // RETRY_PART)
+
+    @property
     def room(self) -> int:
         """How many more requests could leave at once (repetitions have their own share and take no room)."""
         return max(0, self.window - self._on_wire - self._backlog)

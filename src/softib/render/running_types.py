@@ -24,6 +24,37 @@ class PortStates(TypedDict):
     active: int
 
 
+class Sweep(TypedDict):
+    """What a sweep found and took."""
+
+    nodes: int
+    switches: int
+    cas: int
+    links: int
+    lids: int
+    mads: dict[str, int]
+    """Method and attribute → requests sent, retries apart."""
+    retries: int
+    timeouts: int
+    strays: int
+    """Answers that nobody waited for."""
+    phase_s: dict[str, float]
+    """Phase → seconds."""
+    notes: list[str]
+    problems: list[str]
+
+
+class LastSweep(Sweep):
+    """The last sweep of the internal manager."""
+
+    sent: int
+    sets: int
+    refused: dict[str, int]
+    """Method and attribute → requests that a node answered with an error."""
+    not_active: int
+    """Ports that did not become ACTIVE."""
+
+
 class Manager(TypedDict):
     """The subnet manager; all but `kind` only of the internal one."""
 
@@ -36,6 +67,9 @@ class Manager(TypedDict):
     sweeps: NotRequired[int]
     node: NotRequired[str]
     problems: NotRequired[list[str]]
+    engine_used: NotRequired[str]
+    """The engine of the list that made the tables; empty before."""
+    report: NotRequired[LastSweep]
 
 
 class Client(TypedDict):

@@ -22,7 +22,12 @@ from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.report import SweepReport
 
-__all__ = ["Discovery"]
+__all__ = ["Discovery", "Silent"]
+
+Silent = dict[tuple[int, int], int]
+"""(NodeGUID, portnum) of a live port behind which nobody answered → in how many sweeps in a row."""
+PATIENT_EVERY = 4
+"""In each fourth sweep such a port is waited for as any other."""
 
 LOCAL = -1
 """Tag of the first NodeInfo: nobody stands before it."""
@@ -31,13 +36,17 @@ LOCAL = -1
 class Discovery:
     """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
 
-    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it).
+    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it). ``silent``: what earlier sweeps
+    know of silent ports: the phase does not wait for those (``unawaited`` counts the requests), but in each fourth sweep.
     """
 
-    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False):
+    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False,
+                 silent: Silent | None = None):  # fmt: skip
         self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
         self._lids = 0
         self._over = False
+        self.silent: Silent = {} if silent is None else silent
+        self._unawaited: set[int] = set()
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -57,10 +66,20 @@ class Discovery:
         """
         self._handlers[attr](tags, data)
 
+    @property
+    def unawaited(self) -> int:
+        """Requests to silent ports that are not answered yet."""
+        return len(self._unawaited)
+
+    def leave_silent(self) -> None:
+        """The phase goes on without them."""
+        self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
+
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
         """Requests that got no answer, or were refused."""
         db = self.db
         if attr == SmpAttr.NODE_INFO:
+            self._unawaited.difference_update(tags.tolist())
             for port in tags.tolist():
                 self.report.silent_ports.append((port, why))
         elif attr == SmpAttr.PORT_INFO:
@@ -75,6 +94,8 @@ class Discovery:
     # -- answers --
 
     def _node_info(self, tags: np.ndarray, info: np.ndarray) -> None:
+        if self._unawaited:
+            self._unawaited.difference_update(tags.tolist())
         good = self._plausible(tags, info)
         tags, info = tags[good], info[good]
         db = self.db
@@ -207,11 +228,18 @@ class Discovery:
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
         rows = rows[~deep]
         db.port_probed[rows] = True
+        if self.silent:
+            counts = [self.silent.get(self._place(p), 0) for p in rows.tolist()]
+            self._unawaited.update(p for p, n in zip(rows.tolist(), counts, strict=True) if n % PATIENT_EVERY)
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows])
 
     def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:
         guids = self.db.node_guid[nodes]
         self.report.duplicates.extend(zip(guids.tolist(), tags.tolist(), strict=True))
+
+    def _place(self, port: int) -> tuple[int, int]:
+        db = self.db
+        return int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
 
     # -- the end of the sweep --
 
@@ -219,6 +247,11 @@ class Discovery:
         """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port`` becomes -1 where the
         manager's own port did not."""
         self._over = True
+        before = dict(self.silent)
+        self.silent.clear()
+        for port, _ in self.report.silent_ports:
+            if port >= 0:
+                self.silent[self._place(port)] = before.get(self._place(port), 0) + 1
         self._confirm_cables()
         db = self.db
         base = np.where(db.is_switch, db.node_base, 0)

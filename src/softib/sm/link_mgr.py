@@ -106,12 +106,16 @@ def enforce(wanted: np.ndarray, ports: np.ndarray) -> None:
     P.partition_enforcement_outbound.set(wanted, 1, ports)
 
 
-def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray) -> None:
-    """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports."""
+def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray, arm: bool = False) -> None:
+    """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports. ``arm``: those in INIT
+    become ARMED by the same Set (IBA 14.2.5.6 takes both at once)."""
     held = db.port_info[ports]
     P.client_reregister.set(held, 0)
-    rows = ports[(wanted[ports] != held).any(axis=1)]
-    _queue(db, queue, rows, wanted[rows], PortState.NO_CHANGE)
+    raised = (P.port_state.get(held) == PortState.INIT) & arm
+    change = (wanted[ports] != held).any(axis=1) | raised
+    rows = ports[change]
+    state = np.where(raised[change], int(PortState.ARMED), int(PortState.NO_CHANGE))
+    _queue(db, queue, rows, wanted[rows], state)
 
 
 def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
@@ -119,11 +123,11 @@ def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: Por
     rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
     image = db.port_info[rows]
     P.client_reregister.set(image, 0)
-    _queue(db, queue, rows, image, state)
+    _queue(db, queue, rows, image, int(state))
 
 
-def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarray, state: PortState) -> None:
+def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarray, state: int | np.ndarray) -> None:
     for f in NO_CHANGE_FIELDS:
         f.set(image, 0)
-    P.port_state.set(image, int(state))
+    P.port_state.set(image, state)
     queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows], image)

@@ -27,6 +27,7 @@ from softib.sm import unsolicited
 from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.discovery import Silent
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.lid_mgr import Lids
 from softib.sm.light_sweep import LightSweep
@@ -38,6 +39,8 @@ from softib.sm.sweep import PHASES, Sweep
 
 __all__ = ["PHASES", "SubnetManager"]
 
+RECHECK_PS = 2 * 10**12
+"""When a master looks again whether a higher manager that discovered is ready to take over."""
 SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 
@@ -60,10 +63,12 @@ class SubnetManager:
         self.sweeps = 0
         self.phase = ""
         self._phase_since = self._look_ps = self._now_ps = 0
+        self._recheck_ps = NEVER_PS
         self._sweep_wanted = True
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
         self.lids: Lids = {}
+        self._silent: Silent = {}
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
@@ -72,7 +77,9 @@ class SubnetManager:
     def _new_sweep(self, master: bool = False) -> Sweep:
         subnet = self.sa_manager.subnet
         known = None if subnet is None else subnet.end_guid
-        return Sweep(self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master)
+        return Sweep(
+            self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, self._silent
+        )
 
     @property
     def database(self) -> Database:
@@ -140,6 +147,11 @@ class SubnetManager:
         return not self.phase and not self._wanted()
 
     @property
+    def stale(self) -> bool:
+        """Did a link change while the current or last sweep looked at it? Another sweep follows."""
+        return self._sweep.stale
+
+    @property
     def waiting(self) -> int:
         """Requests of this phase that are not built yet (for progress)."""
         return len(self._queue)
@@ -162,11 +174,12 @@ class SubnetManager:
         """When the switches, or the master, shall be asked again."""
         if self.state == SmState.STANDBY:
             return self._look_ps
-        periodic = self.state == SmState.MASTER and self.config.sweep_interval_ps
-        return self._look_ps if periodic else NEVER_PS
+        if self.state != SmState.MASTER:
+            return NEVER_PS
+        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps)
 
     def _advance(self, now_ps: int) -> None:
-        if len(self._queue) or self.transactor.busy:
+        if len(self._queue) or (self.transactor.busy and not self._leave_silent()):
             return
         if self.phase in PHASES:
             self._next_phase(now_ps)
@@ -177,10 +190,21 @@ class SubnetManager:
             self._enter(now_ps, PHASES[0])
         elif self._wanted():
             self._run(now_ps, self._wanted())
+        elif now_ps >= self._recheck_ps and self.state == SmState.MASTER:
+            self._recheck_ps, self._sweep_wanted = NEVER_PS, True
         elif now_ps >= self._due_ps():
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
             self._run(now_ps, "poll" if standby else "light")
+
+    def _leave_silent(self) -> bool:
+        """Is everything that the discovery still waits for known to be silent? It goes on without (their late answers are strays)."""
+        discovery, t = self._sweep.discovery, self.transactor
+        if self.phase != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
+            return False
+        t.abandon()
+        discovery.leave_silent()
+        return True
 
     def _next_phase(self, now_ps: int) -> None:
         self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
@@ -236,6 +260,8 @@ class SubnetManager:
         self.sa_manager.open(sweep.subnet, sweep.members())
         if (heir := self.election.heir(sweep.local_guid)) >= 0:
             self._controls_due.append((heir, SmControl.HANDOVER))
+        # A higher manager that still discovers will stand by in a moment; nothing tells when.
+        self._recheck_ps = now_ps + RECHECK_PS if heir < 0 and self.election.higher(sweep.local_guid) else NEVER_PS
 
     # -- between sweeps --
 

@@ -21,7 +21,7 @@ from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery
+from softib.sm.discovery import Discovery, Silent
 from softib.sm.election import Election
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
@@ -42,7 +42,7 @@ PHASES = (
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
 ``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``ar_info``
-asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports; ``arm`` and ``activate`` take the links up; ``congestion`` writes
+asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
 settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees."""
 GMP_PHASES = {
     "congestion": MgmtClass.CONG_CTRL, "sharp_info": MgmtClass.SHARP, "sharp_qps": MgmtClass.SHARP,
@@ -57,12 +57,13 @@ class Sweep:
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
-    ``stores`` and ``groups`` outlive the sweep: what devices hold.
+    ``stores``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep: the first two are what devices hold.
     """
 
     def __init__(
         self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
+        silent: Silent | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.stores, self.store = stores, stores.lft
@@ -80,12 +81,12 @@ class Sweep:
         self._fresh = np.zeros(0, bool)
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
         self.stale = False
-        self._discovery = Discovery(self.database, self.queue, self.report, config, master)
+        self.discovery = Discovery(self.database, self.queue, self.report, config, master, silent)
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
-            "discover": self._discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
+            "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
             "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
@@ -112,7 +113,7 @@ class Sweep:
     # -- what entering a phase does --
 
     def _managers(self) -> None:
-        self._discovery.finish()
+        self.discovery.finish()
         self.election.ask(self.database, self.queue)
 
     def _lids(self) -> None:
@@ -188,7 +189,7 @@ class Sweep:
     def _ports(self) -> None:
         if self._pkeys is not None:
             link_mgr.enforce(self._wanted, self._pkeys.leaf)
-        link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database))
+        link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database), arm=True)
 
     def _arm(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ARMED)
@@ -251,7 +252,7 @@ class Sweep:
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
         if phase == "discover":
-            self._discovery.handle(attr, tags, data)
+            self.discovery.handle(attr, tags, data)
         elif phase == "managers":
             self.election.heard(tags, data)
         elif phase == "pkeys":
@@ -318,7 +319,7 @@ class Sweep:
             tags = np.unique(db.port_node[tags])
             for node in tags.tolist():
                 self.stores.qos.forget(int(db.node_guid[node]))
-        self._discovery.lost(attr, tags, why)
+        self.discovery.lost(attr, tags, why)
 
     # -- the end --
 

@@ -154,7 +154,15 @@ def test_names_of_hosts_do_not_matter(order, seed):
 @settings(max_examples=15, deadline=None)
 def test_a_faster_link_never_slows_a_flow_that_is_alone(size):
     slow, fast = star(2, "EDR"), star(2, "HDR")
-    figures = {"pcie_gbps": 1000.0, "fetch_ns": 300, "switch_ns": 100, "adapter_ns": 500, "vl_blocks": 512, "ramp_bytes": 0, "inline_ns": 1}
+    figures = {
+        "pcie_gbps": 1000.0,
+        "fetch_ns": 300,
+        "switch_ns": 100,
+        "adapter_ns": 500,
+        "vl_blocks": 512,
+        "ramp_bytes": 0,
+        "inline_ns": 1,
+    }
     options = PacketOptions(profile=figures)
     sent = messages([0], [1], size)
     edr, hdr = (run(f, sent, options).arrived_ps[0] for f in (slow, fast))

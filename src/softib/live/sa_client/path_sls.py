@@ -16,7 +16,7 @@ from softib.live.sa_client.tables import SaTables
 from softib.routing.graph import SwitchGraph
 from softib.routing.verify import NO_PATH
 
-__all__ = ["MOST_PAIRS", "PATIENCE_S", "path_sls"]
+__all__ = ["MOST_PAIRS", "PATIENCE_S", "manager_of", "path_sls"]
 
 MOST_PAIRS = 4_000_000
 """A PathRecord is 64 octets, and OpenSM makes some 30,000 to 100,000 of them a second: 2,000 hosts are asked in a minute or
@@ -36,7 +36,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     if pairs > MOST_PAIRS:
         raise PeerError(f"{pairs:,} paths are too many to ask for (at most {MOST_PAIRS:,})")
     attached = ask(instance, "attach", node=None, port=None)
-    lid, sl = _manager(instance)
+    lid, sl = manager_of(instance)
     end_of = np.full(1 << 16, -1, np.int32)
     for offset in range(1 << int(graph.end_lmc.max(initial=0))):
         rows = np.flatnonzero(offset < (1 << graph.end_lmc.astype(np.int64)))
@@ -59,7 +59,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     return sls
 
 
-def _manager(instance: Instance) -> tuple[int, int]:
+def manager_of(instance: Instance) -> tuple[int, int]:
     """LID and SL of the master, as the default host's PortInfo says."""
     from softib.live.shared_fabric import SharedFabric
 

@@ -1,0 +1,207 @@
+"""Why packets from one port to another take the path they take: the tables, hop by hop, and what else was possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.fabric.model import Fabric
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.routing.graph import SwitchGraph
+from softib.scenario.graph_view import graph_of
+
+__all__ = ["Alternative", "Explanation", "Hop", "explain"]
+
+MOST_HOPS = 64
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another egress of a switch that lies on a shortest path too. ``lids``: end-port LIDs that the switch sends there."""
+
+    portnum: int
+    to: str
+    lids: int
+
+
+@dataclass(frozen=True)
+class Hop:
+    """``node`` sends through ``out_port`` (LFT entry of the DLID; a CA has one port) to ``to``, on virtual lane ``vl``. ``shorter``: the neighbours
+    that are nearer to the destination than ``to`` is."""
+
+    node: str
+    in_port: int | None
+    out_port: int
+    to: str
+    to_port: int
+    vl: int
+    lids: int = 0
+    alternatives: tuple[Alternative, ...] = ()
+    shorter: bool = False
+
+
+@dataclass
+class Explanation:
+    """The path from ``a`` (``slid``) to ``b`` (``dlid``) on service level ``sl``. ``ended``: "" where it arrives, else where and why it does
+    not. ``shortest``: switches on a shortest path (None: there is none). ``reasons`` and ``changes`` are sentences: why this path, and what
+    would change it."""
+
+    a: str
+    b: str
+    slid: int
+    dlid: int
+    engine: str
+    sl: int
+    sl_source: str
+    hops: list[Hop] = field(default_factory=list)
+    ended: str = ""
+    shortest: int | None = None
+    reasons: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib sm explain --json`` prints it below its schema."""
+        from dataclasses import asdict
+
+        return asdict(self)
+
+
+def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
+    """The path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and ``sl`` are what its manager says."""
+    found = Explanation(f.port_name(a), f.port_name(b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
+    if not found.slid or not found.dlid:
+        found.ended = f"{f.port_name(a if not found.slid else b)} has no LID: no subnet manager was there yet"
+        return found
+    graph = graph_of(f)
+    distance = _distances(f, graph, b)
+    _walk(f, graph, distance, found, a, b)
+    _judge(f, found)
+    return found
+
+
+def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
+    """int32[nodes]: switches on a shortest path from each switch to ``b``, itself counted; -1 where there is none."""
+    distance = np.full(f.sizes.nodes, -1, np.int32)
+    node = int(f.port_node[b])
+    start = node if f.is_switch[node] else int(f.port_node[f.port_peer[b]]) if f.port_peer[b] >= 0 else -1
+    if start < 0 or not f.is_switch[start]:
+        return distance
+    row = np.full(f.sizes.nodes, -1, np.int64)
+    row[graph.switch_node] = np.arange(graph.n_switches)
+    front, steps = [int(row[start])], 1
+    seen = {front[0]}
+    while front:
+        distance[graph.switch_node[front]] = steps
+        reached = [int(t) for s in front for t in graph.peer[graph.first[s] : graph.first[s + 1]].tolist()]
+        front = sorted({t for t in reached if t not in seen})
+        seen.update(front)
+        steps += 1
+    return distance
+
+
+def _walk(f: Fabric, graph: SwitchGraph, distance: np.ndarray, found: Explanation, a: int, b: int) -> None:
+    port, in_port = a, None
+    node = int(f.port_node[a])
+    if not f.is_switch[node]:
+        peer = int(f.port_peer[a])
+        if peer < 0:
+            found.ended = f"{f.port_name(a)} has no cable"
+            return
+        vl = _vl(f, a, 0, found.sl)
+        found.hops.append(
+            Hop(
+                f.node_name(node),
+                None,
+                int(f.port_num[a]),
+                f.node_name(int(f.port_node[peer])),
+                int(f.port_num[peer]),
+                vl,
+            )
+        )
+        port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
+    found.shortest = int(distance[node]) if f.is_switch[node] and distance[node] >= 0 else None
+    for _ in range(MOST_HOPS):
+        if node == int(f.port_node[b]) and (f.is_switch[node] or port == b):
+            return
+        if not f.is_switch[node]:
+            found.ended = f"the packet reaches {f.node_name(node)}, which is not the destination"
+            return
+        out = int(f.lft[f.switch_of_node[node], found.dlid])
+        name = f.node_name(node)
+        if out == LFT_NO_ROUTE or not 0 < out <= int(f.node_nports[node]):
+            found.ended = f"{name} has no route to LID {found.dlid} (LFT entry {out})"
+            return
+        here = int(f.node_base[node]) + out
+        peer = int(f.port_peer[here])
+        if peer < 0:
+            found.ended = f"{name} sends LID {found.dlid} through port {out}, where no cable is"
+            return
+        found.hops.append(_hop(f, distance, found, node, in_port, out, peer))
+        port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
+    found.ended = f"the packet goes in a circle: {MOST_HOPS} hops without arriving"
+
+
+def _hop(
+    f: Fabric, distance: np.ndarray, found: Explanation, node: int, in_port: int | None, out: int, peer: int
+) -> Hop:
+    base, nports = int(f.node_base[node]), int(f.node_nports[node])
+    to = int(f.port_node[peer])
+    lids = np.bincount(f.lft[f.switch_of_node[node], _end_lids(f)], minlength=256)
+    others = []
+    shorter = False
+    if f.is_switch[to]:
+        for p in range(1, nports + 1):
+            q = int(f.port_peer[base + p])
+            if q < 0 or p == out or not f.is_switch[f.port_node[q]] or distance[f.port_node[q]] < 0:
+                continue
+            shorter |= bool(distance[f.port_node[q]] < distance[to])
+            if distance[f.port_node[q]] == distance[node] - 1:
+                others.append(Alternative(p, f"{f.node_name(int(f.port_node[q]))}[{int(f.port_num[q])}]", int(lids[p])))
+    vl = _vl(f, base + out, in_port or 0, found.sl)
+    return Hop(f.node_name(node), in_port, out, f.node_name(to), int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)  # fmt: skip
+
+
+def _end_lids(f: Fabric) -> np.ndarray:
+    lids = f.lid[f.end_ports()]
+    return np.asarray(lids[(lids > 0) & (lids < f.lft.shape[1])], np.int64)
+
+
+def _vl(f: Fabric, out: int, in_port: int, sl: int) -> int:
+    """VL of ``sl`` at egress port row ``out`` for what came in by ``in_port`` (IBA 14.2.5.8)."""
+    pair = int(f.sl2vl[int(f.sl2vl_base[out]) + in_port, sl // 2])
+    return pair >> 4 if sl % 2 == 0 else pair & 15
+
+
+def _judge(f: Fabric, found: Explanation) -> None:
+    """Sentences: why this path, and what would change it."""
+    switches = [h for h in found.hops if h.in_port is not None or h.lids]
+    if found.ended or not switches:
+        return
+    passed = len(switches)
+    if found.shortest is not None and passed == found.shortest:
+        found.reasons.append(f"It is a shortest path: {passed} switch{'es' if passed > 1 else ''}.")
+    elif found.shortest is not None:
+        found.reasons.append(
+            f"It passes {passed} switches; a shortest path passes {found.shortest}. {found.engine} leaves shorter paths out where they"
+            " would turn from down to up, or where links that stand in its order of ranks are missing."
+        )
+    for hop in switches:
+        if not hop.alternatives:
+            continue
+        least = min(x.lids for x in hop.alternatives)
+        ports = ", ".join(str(x.portnum) for x in hop.alternatives[:12]) + (" …" if len(hop.alternatives) > 12 else "")
+        why = (
+            f"port {hop.out_port} carries {hop.lids} end-port LIDs, the others {least} to {max(x.lids for x in hop.alternatives)}: the engine"
+            " spreads destinations evenly, and this one fell here in its order of LIDs"
+        )
+        found.reasons.append(f"At {hop.node}, ports {ports} lead on a shortest path too; {why}.")
+        found.changes.append(
+            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through one of ports {ports}."
+        )
+    if not found.changes:
+        found.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")
+    found.changes.append(
+        "With LMC 1 or more, B has further LIDs, which the engine spreads over other paths; another engine, or root GUIDs, give other tables."
+    )

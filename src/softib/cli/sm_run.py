@@ -1,0 +1,177 @@
+"""``softib sm run``: our subnet manager on a umad device."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.manager_options import given_settings, manager_options
+from softib.cli.output import Compiling, print_json, print_notice, printable, show_line
+
+if TYPE_CHECKING:
+    from softib import AttributeChange, PlannedChanges, UmadManager
+
+LINE_S = 0.5
+GC_EVERY = 200_000
+SHOWN_ROWS = 12
+"""Lines of one node's changes on a terminal; JSON has all."""
+
+
+@click.command()
+@click.argument("device", required=False)
+@click.option("--guid", "-g", metavar="GUID", help="The port with this PortGUID.")
+@click.option("--once", "-o", is_flag=True, help="Leave when the subnet is up.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, by node, and send no Set.")
+@click.option("--take-over", is_flag=True,
+              help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1).")  # fmt: skip
+@click.option(
+    "--maxsmps", "-n", type=click.IntRange(1, 1024), default=8, show_default=True, help="Requests on the wire."
+)
+@click.option(
+    "--guid2lid",
+    "lids",
+    metavar="FILE",
+    help="Where LIDs are kept (default: OSM_CACHE_DIR, the running fabric, or your cache).",
+)
+@click.option("--log-file", "-f", metavar="FILE", help="Log as lines of JSON.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.option("--log-max-mb", type=click.IntRange(0, 10**5), default=100, show_default=True,
+              help="Begin the log file anew at this size; five older ones are kept. 0: never.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
+@manager_options
+def command(
+    device: str | None, guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None,
+    log_file: str | None, log_level: str, log_max_mb: int, as_json: bool, manager: dict[str, Any],
+) -> int:  # fmt: skip
+    """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID; default: the first port that is up.
+
+    \b
+    softib run -- softib sm run --once         # a fabric of 'softib up --sm external'
+    softib sm run mlx5_0 --dry-run             # hardware: what would this manager change?
+
+    A live master is left alone, unless --priority N says to take part in the election, or --take-over. SIGHUP reads the
+    files anew.
+    """
+    import gc
+
+    import softib
+
+    gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
+    given, sm_config, partitions = given_settings(manager)
+    one = softib.UmadManager(
+        device, guid=None if guid is None else _guid(guid), manager=given, sm_config=sm_config, partitions=partitions,
+        lids=lids, window=maxsmps, notice=print_notice,
+    )  # fmt: skip
+    line = Line(sys.stderr.isatty())
+    to_stderr = not line.live and not once and not dry_run
+    one.log_to(log_file, level=log_level, max_mb=log_max_mb, to_stderr=to_stderr)
+    softib.on_compiling(Compiling(show_line))
+    planned = None
+    try:
+        if dry_run:
+            planned = one.dry_run(on_step=line)
+        else:
+            one.serve(once=once, take_over=take_over, on_step=line)
+    finally:
+        line.clear()
+    if as_json:
+        print_json((planned if planned is not None else one).to_json())
+    elif planned is not None:
+        _show_changes(planned)
+    elif once:
+        _summary(one)
+    return 0
+
+
+def _guid(text: str) -> int:
+    from softib.errors import InputError
+
+    try:
+        return int(text, 16)
+    except ValueError:
+        raise InputError(f"-g {text}: a PortGUID is hexadecimal, e.g. 0x0002c90300001234") from None
+
+
+class Line:
+    """The live line on a terminal: phase, nodes found, MADs and MADs a second."""
+
+    def __init__(self, live: bool):
+        self.live, self.next_s, self.last = live, 0.0, (0, time.monotonic())
+        self.shown = False
+
+    def __call__(self, manager: UmadManager) -> None:
+        """After a step."""
+        now = time.monotonic()
+        if not self.live or now < self.next_s:
+            return
+        self.next_s = now + LINE_S
+        show_line(self.text(manager, now))
+        self.shown = True
+
+    def text(self, manager: UmadManager, now: float) -> str:
+        """79 columns at most."""
+        counts = manager.counts
+        rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
+        self.last = (counts["mads"], now)
+        text = f"{counts['nodes']} nodes, {counts['mads']} MADs, {rate:.0f} MADs/s, sweep {counts['sweeps']}"
+        return f"{manager.phase or manager.state}: {text}"[:71]
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        if self.shown:
+            click.echo("\r\033[K", nl=False, err=True)
+            self.shown = False
+
+
+def _summary(manager: UmadManager) -> None:
+    found = manager.to_json()
+    for problem in manager.problems:
+        print_notice(problem)
+    print_notice(
+        f"{found['switches']} switches, {found['cas']} CAs, {found['links']} cables; {found['sent']} MADs ({found['sets']} Sets) in "
+        f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"
+    )
+
+
+def _show_changes(planned: PlannedChanges) -> None:
+    if planned.master is not None:
+        print_notice(f"this subnet has a master: {planned.master}")
+    lines: dict[tuple[str, int], list[str]] = {}
+    for change in planned:
+        lines.setdefault((change.name, change.guid), []).extend(_lines(change))
+    for (name, guid), rows in lines.items():
+        click.echo(printable(f"{name} ({guid:#018x})"))
+        for row in rows[:SHOWN_ROWS]:
+            click.echo(printable(row))
+        if len(rows) > SHOWN_ROWS:
+            click.echo(f"    … and {len(rows) - SHOWN_ROWS} more lines (--json has all)")
+    for problem in planned.problems:
+        print_notice(problem)
+    print_notice(f"{len(lines)} nodes and {len(planned)} attributes would change; nothing was set")
+
+
+def _lines(change: AttributeChange) -> list[str]:
+    """Two lines a field, as in a diff; runs of table entries with the same change are one."""
+    out: list[str] = []
+    where = f"{change.attr}[{change.modifier}]" if change.attr in ("PortInfo", "GUID_INFO") else change.attr
+    run: list[tuple[str | int, int, int]] = []
+    for row in (*change.rows, None):
+        fits = (
+            row is not None
+            and run
+            and isinstance(row[0], int)
+            and (row[0], *row[1:]) == (int(run[-1][0]) + 1, *run[-1][1:])
+        )
+        if row is not None and (not run or fits):
+            run.append(row)
+            continue
+        first, now, then = run[0]
+        name = f".{first}" if isinstance(first, str) else f"[{first}]" if len(run) == 1 else f"[{first}-{run[-1][0]}]"
+        out += [f"  - {where}{name}: {now}", f"  + {where}{name}: {then}"]
+        run = [] if row is None else [row]
+    return out

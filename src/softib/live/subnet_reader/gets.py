@@ -1,0 +1,192 @@
+"""Reads a subnet with Gets alone: discovery, then forwarding, P_Key and SL2VL tables, and who is subnet manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, PKEY_BLOCK, CapMask, SmpAttr
+from softib.iba.smp import PortInfo, SwitchInfo
+from softib.live.clock import clock_ps
+from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.mad.batch import MadBatch
+from softib.mad.smp_requests import RequestQueue
+from softib.mad.transactor import Transactor
+from softib.sm.answers import by_attribute
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.discovery import Discovery
+from softib.sm.inventory import pkey_blocks
+from softib.sm.report import SweepReport
+
+__all__ = ["Progress", "Subnet", "read_subnet"]
+
+SL2VL_MOST = 50_000
+"""Tables from input to output port of all switches; with more the SL2VL tables are left out (one Get each)."""
+ENTRIES_A_SWITCH = 1 << 16
+Progress = Callable[[str, int, int], None]
+"""Called with (what is read, nodes found, MADs sent)."""
+Heard = Callable[[int, np.ndarray, np.ndarray], None]
+Lost = Callable[[int, np.ndarray, str], None]
+
+
+@dataclass
+class Subnet:
+    """What was read. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``); ``pkeys``: (port row, first entry,
+    block); ``sl2vl``: (output port row, input portnum, 8 octets); ``others``: SMInfo by port row; ``mads`` sent."""
+
+    db: Database = field(default_factory=Database)
+    report: SweepReport = field(default_factory=SweepReport)
+    switches: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    lft: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    pkeys: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    sl2vl: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    others: dict[int, np.ndarray] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    mads: int = 0
+
+
+class _Reader:
+    """One reading over ``wire``."""
+
+    def __init__(self, wire: MadWire, config: SmConfig, progress: Progress):
+        self.wire, self.config, self.progress = wire, config, progress
+        self.subnet = Subnet()
+        self.queue = RequestQueue(self.subnet.db.routes, config.mkey)
+        self.transactor = Transactor(config.window, config.timeout_ps, config.retries)
+        self.pacing = Pacing(self.transactor)
+
+    def drive(self, what: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
+        """Send what is queued, and what answers queue, until all is answered or given up."""
+        t, queue = self.transactor, self.queue
+        inbox: MadBatch | None = None
+        while len(queue) or t.busy:
+            now_ps = clock_ps()
+            t.receive(now_ps, inbox)
+            for done in t.completed():
+                for answers in by_attribute(done, None):
+                    if answers.data is None:
+                        lost(answers.attr, answers.tags, "is refused" if answers.refused else "is not answered")
+                    else:
+                        heard(answers.attr, answers.tags, answers.data)
+            while t.room > 0 and len(queue):
+                t.submit(*queue.take(t.room))
+            outbox, deadline_ps = t.send(now_ps)
+            self.progress(what, self.subnet.db.n_nodes, t.sent)
+            if len(outbox):
+                inbox = self.wire.exchange(outbox)
+                self.pacing.took(len(outbox), clock_ps() - now_ps)
+            elif t.busy:
+                ready = self.wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
+                inbox = self.wire.exchange() if ready else None
+
+    # -- what is read --
+
+    def nodes(self) -> None:
+        """Nodes and cables: the discovery of our subnet manager, which clears nothing."""
+        s = self.subnet
+        discovery = Discovery(s.db, self.queue, s.report, self.config)
+        discovery.start()
+        self.drive("discover", discovery.handle, discovery.lost)
+        discovery.finish()
+
+    def managers(self) -> None:
+        """SMInfo of every port that says IsSM, the own one too: the manager may run beside us."""
+        db, others = self.subnet.db, self.subnet.others
+        says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
+        ports = np.flatnonzero(says)
+        self.queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            others.update(zip(tags.tolist(), data.copy(), strict=True))
+
+        self.drive("managers", heard)
+
+    def tables(self) -> None:
+        """Forwarding tables, up to the LinearFDBTop of each switch."""
+        s, db = self.subnet, self.subnet.db
+        s.switches = nodes = db.switches
+        top = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).astype(np.int64)
+        blocks = np.where(top > 0, top // LFT_BLOCK + 1, 0)
+        most = int(blocks.max(initial=0))
+        s.lft = np.full((len(nodes), most * LFT_BLOCK), LFT_NO_ROUTE, np.uint8)
+        rows = np.repeat(np.arange(len(nodes)), blocks)
+        block = np.arange(len(rows)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+        self.queue.get(SmpAttr.LFT, db.port_route[db.node_base[nodes[rows]]], rows * ENTRIES_A_SWITCH + block, block)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            s.lft.reshape(len(nodes), most, LFT_BLOCK)[tags // ENTRIES_A_SWITCH, tags % ENTRIES_A_SWITCH] = data
+
+        self.drive("forwarding tables", heard, self._lost("LFT", nodes, ENTRIES_A_SWITCH))
+
+    def pkeys(self) -> None:
+        """P_Key tables of end ports, a further block as long as the last one is full."""
+        s, db = self.subnet, self.subnet.db
+        ports = db.end_ports()
+        caps = dict(zip(ports.tolist(), pkey_blocks(db, ports).tolist(), strict=True))
+
+        def ask(rows: np.ndarray, block: int) -> None:
+            rows = np.array([p for p in rows.tolist() if caps[p] > block], np.int64)
+            self.queue.get(SmpAttr.PKEY_TABLE, db.port_route[rows], rows << 16 | block, block)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            for tag, row in zip(tags.tolist(), data, strict=True):
+                entries = row.view(">u2")[:PKEY_BLOCK].astype(np.uint16)
+                s.pkeys.append((tag >> 16, (tag & 0xFFFF) * PKEY_BLOCK, entries))
+                if entries[-1]:
+                    ask(np.array([tag >> 16]), (tag & 0xFFFF) + 1)
+
+        ask(ports, 0)
+        self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
+
+    def sl2vl(self) -> None:
+        """SL2VL tables between cabled ports of switches, and of cabled CA ports."""
+        s, db = self.subnet, self.subnet.db
+        linked = np.flatnonzero(db.port_peer >= 0)
+        out = linked[db.external[linked]]
+        of_node = {n: out[db.port_node[out] == n] for n in np.unique(db.port_node[out]).tolist()}
+        if sum(len(p) * (len(p) + 1) for p in of_node.values()) > SL2VL_MOST:
+            s.notes.append("SL2VL tables are not read: more than 50,000 Gets")
+            return
+        ends = linked[~db.is_switch[db.port_node[linked]]]
+        pairs = [(p, i) for rows in of_node.values() for p in rows.tolist() for i in (0, *db.port_num[rows].tolist())]
+        pairs += [(p, 0) for p in ends.tolist()]
+        if not pairs:
+            return
+        port, source = (np.array(c, np.int64) for c in zip(*pairs, strict=True))
+        number = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0)
+        self.queue.get(SmpAttr.SL2VL, db.port_route[port], port << 8 | source, source << 8 | number)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            s.sl2vl += [(t >> 8, t & 0xFF, row[:8].copy()) for t, row in zip(tags.tolist(), data, strict=True)]
+
+        self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
+
+    def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
+        """A table that cannot be read whole is one problem of its node."""
+
+        def lost(attr: int, tags: np.ndarray, why: str) -> None:
+            nodes = np.unique(owner[tags // unit]).tolist()
+            self.subnet.report.mute_nodes.extend((n, table, why) for n in nodes)
+
+        return lost
+
+
+def read_subnet(
+    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
+) -> Subnet:
+    """Everything that Gets find from the port behind ``wire``. Silent devices are lines of ``report.problems``."""
+    reader = _Reader(wire, config or SmConfig(), progress)
+    reader.nodes()
+    if reader.subnet.db.sm_port >= 0:
+        reader.managers()
+        reader.tables()
+        reader.pkeys()
+        reader.sl2vl()
+    s = reader.subnet
+    s.mads = reader.transactor.sent
+    s.report.mute_nodes[:] = list(dict.fromkeys(s.report.mute_nodes))
+    s.report.describe(s.db)
+    return s

@@ -1,0 +1,1 @@
+"""A client of the kernel's user_mad devices: what libibumad is for C, for MadBatch."""

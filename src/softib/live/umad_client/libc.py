@@ -1,0 +1,117 @@
+"""The C library's calls that reach a umad device, by the symbols that C programs use.
+
+CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not stand before, and its ``select.poll`` waits for
+descriptors that this library makes up. Symbols looked up in the whole process find whichever preload library there is, or
+the C library itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from functools import cache
+
+__all__ = [
+    "call_ioctl",
+    "close",
+    "is_stock_simulator",
+    "names_in",
+    "open_device",
+    "poll_in",
+    "read_into",
+    "read_text",
+    "write",
+]
+
+LONGEST_TEXT = 4096
+POLLIN = 1
+
+
+class _PollFd(ctypes.Structure):
+    _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.open.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    libc.close.argtypes = [ctypes.c_int]
+    libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+    libc.read.argtypes = libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+    libc.read.restype = libc.write.restype = ctypes.c_ssize_t
+    libc.poll.argtypes = [ctypes.POINTER(_PollFd), ctypes.c_ulong, ctypes.c_int]
+    return libc
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        # libumad2sim returns some errors as -errno without setting errno
+        number = ctypes.get_errno() or (-result if result < -1 else errno.EIO)
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def open_device(path: str, flags: int) -> int:
+    """open(2). Raises :class:`OSError`."""
+    ctypes.set_errno(0)
+    return _checked(_libc().open(os.fsencode(path), flags), path)
+
+
+def close(fd: int) -> None:
+    """close(2)."""
+    _libc().close(fd)
+
+
+def call_ioctl(fd: int, request: int, argument: bytearray | None = None) -> None:
+    """ioctl(2), which may write into ``argument``. Raises :class:`OSError`."""
+    ctypes.set_errno(0)
+    buffer = None if argument is None else (ctypes.c_char * len(argument)).from_buffer(argument)
+    _checked(_libc().ioctl(fd, request, buffer), f"ioctl {request:#x}")
+
+
+def write(fd: int, address: int, size: int) -> int:
+    """write(2) of ``size`` octets at ``address``. Raises :class:`OSError`."""
+    ctypes.set_errno(0)
+    return _checked(_libc().write(fd, address, size), "write")
+
+
+def read_into(fd: int, address: int, size: int) -> int:
+    """read(2) of at most ``size`` octets to ``address``. Raises :class:`OSError`."""
+    ctypes.set_errno(0)
+    return _checked(_libc().read(fd, address, size), "read")
+
+
+def poll_in(fd: int, timeout_s: float) -> bool:
+    """Is something there to be read (or an error)? Waits for ``timeout_s`` at most; a signal ends the wait."""
+    wait = _PollFd(fd, POLLIN, 0)
+    return bool(_libc().poll(ctypes.byref(wait), 1, max(0, round(timeout_s * 1000))) > 0)
+
+
+def read_text(path: str) -> str:
+    """The text of a small file of sysfs, stripped; "" where it cannot be read."""
+    try:
+        fd = open_device(path, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, LONGEST_TEXT).decode("utf-8", "replace").strip("\0\n ")
+    except OSError:
+        return ""
+    finally:
+        close(fd)
+
+
+def names_in(path: str) -> list[str]:
+    """Names in a directory, sorted; none where there is no such directory."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+@cache
+def is_stock_simulator() -> bool:
+    """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that libibumad was told of
+    (``umad_size``), which is the old one as long as nobody opens a port through libibumad."""
+    return hasattr(_libc(), "sim_client_init")

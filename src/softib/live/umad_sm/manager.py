@@ -1,0 +1,196 @@
+"""The event loop of :class:`~softib.sm.subnet_manager.SubnetManager` on a umad device."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from softib.errors import PeerError, SoftibError
+from softib.iba.constants import PortState
+from softib.live.clock import clock_ps
+from softib.live.internal_sm.guid2lid import read_lids, write_lids
+from softib.live.umad_client.devices import UmadDevice, port_state
+from softib.live.umad_client.port import UmadPort
+from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.mad.batch import MadBatch
+from softib.sm.config import SmConfig
+from softib.sm.state import SmState
+from softib.sm.subnet_manager import SubnetManager
+
+__all__ = ["Hooks", "UmadManager"]
+
+CHUNK = 4096
+LONGEST_WAIT_S = 0.25
+"""How late a signal is noticed at most."""
+LOOK_S = 1.0
+"""How often sysfs is asked for the state of the own port."""
+RETRY_S = 10.0
+"""A manager whose port has no link, or does not answer, looks again so often (OpenSM's sweep_interval)."""
+LOG = logging.getLogger("softib.sm")
+
+
+@dataclass
+class Hooks:
+    """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step; ``on_standby`` when it begins to stand
+    by; ``reread`` gives the settings as files
+    say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept)."""
+
+    on_step: Callable[[UmadManager], None] = lambda manager: None
+    on_standby: Callable[[], None] = lambda: None
+    reread: Callable[[], SmConfig] | None = None
+    lids: Path | None = None
+
+
+@dataclass
+class _Seen:
+    """What was logged last."""
+
+    sweeps: int = 0
+    state: SmState = SmState.DISCOVERING
+    problems: list[str] = field(default_factory=list)
+
+
+class UmadManager:
+    """A subnet manager on ``wire``; ``device`` is whose link is watched (None: nobody's).
+
+    :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings anew and sweeps. Raises
+    :class:`PeerError` when the device is gone, and what a first sweep raises; later ones are logged.
+    """
+
+    def __init__(self, wire: MadWire, config: SmConfig, device: UmadDevice | None = None, hooks: Hooks | None = None):
+        self.wire, self.device, self.hooks = wire, device, hooks or Hooks()
+        self.sm = SubnetManager(_on_wire(config))
+        self.pacing = Pacing(self.sm.transactor)
+        if self.hooks.lids is not None and not config.reassign_lids:
+            self.sm.lids.update(read_lids(self.hooks.lids))
+        self.began_ps = clock_ps()
+        self.stopping = self._reload = False
+        self._inbox: MadBatch | None = None
+        self._seen = _Seen()
+        self._swept = 0
+        self._link, self._look_at = 0, 0.0
+        self._retry_at = 0.0
+
+    # -- life --
+
+    def run(self, until: Callable[[UmadManager], bool] = lambda manager: False) -> None:
+        """Step after step, until ``until`` says so or somebody stops it."""
+        before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "_reload", True))
+        try:
+            while not self.stopping:
+                self.step()
+                if until(self):
+                    return
+        finally:
+            for s, handler in before.items():
+                signal.signal(s, handler)
+
+    def stop(self) -> None:
+        """Leave :meth:`run` after this step."""
+        self.stopping = True
+
+    def step(self) -> None:
+        """Step the manager, send what it says, and take what comes; wait where nothing is to be done."""
+        if self._reload:
+            self._reload = False
+            self._read_settings()
+        self._look_at_link()
+        try:
+            outbox, deadline_ps = self.sm.step(clock_ps(), self._inbox)
+        except SoftibError as error:
+            if isinstance(error, PeerError) or self.sm.sweeps <= 1:
+                raise
+            LOG.error("sweep given up", extra={"why": str(error)})
+            self._inbox, self._retry_at = None, time.monotonic() + RETRY_S
+            return
+        self._carry(outbox, deadline_ps)
+        self._after()
+        self.hooks.on_step(self)
+
+    def _carry(self, outbox: MadBatch, deadline_ps: int) -> None:
+        if len(outbox):
+            began = clock_ps()
+            self._inbox = self.wire.exchange(outbox)
+            self.pacing.took(len(outbox), clock_ps() - began)
+            return
+        wait_s = min(LONGEST_WAIT_S, (deadline_ps - clock_ps()) / 1e12)
+        self._inbox = self.wire.exchange() if wait_s <= 0 or self.wire.wait(wait_s) else None
+
+    # -- what is not the manager's --
+
+    def _read_settings(self) -> None:
+        """SIGHUP: a file that cannot be used changes nothing."""
+        try:
+            if self.hooks.reread is not None:
+                self.sm.reconfigure(_on_wire(self.hooks.reread()))
+            else:
+                self.sm.request_sweep()
+            LOG.info("settings read")
+        except SoftibError as error:
+            LOG.error("settings not read", extra={"why": str(error)})
+
+    def _look_at_link(self) -> None:
+        """Its own link came back, or there never was one: sweep (no trap tells it, see ``InternalManager``)."""
+        now = time.monotonic()
+        if self.device is None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        link = port_state(self.device.ca, self.device.portnum)
+        if link > PortState.DOWN and self._link == PortState.DOWN:
+            LOG.info("link is up", extra={"port": str(self.device)})
+            self.sm.request_sweep()
+        self._link = link
+        if self.sm.settled and self.sm.state == SmState.DISCOVERING and now >= self._retry_at:
+            self._retry_at = now + RETRY_S
+            self.sm.request_sweep()
+
+    def _after(self) -> None:
+        """Keep LIDs and write the log when a sweep is over."""
+        sm, seen = self.sm, self._seen
+        if sm.state != seen.state:
+            LOG.info("state", extra={"was": seen.state.name, "now": sm.state.name})
+            seen.state = sm.state
+            if sm.state == SmState.STANDBY:
+                self.hooks.on_standby()
+        if sm.phase or sm.sweeps == seen.sweeps:
+            return
+        seen.sweeps = sm.sweeps
+        self._retry_at = time.monotonic() + RETRY_S
+        if self.hooks.lids is not None and sm.lids:
+            write_lids(self.hooks.lids, sm.lids)
+        LOG.info("sweep", extra=numbers(sm))
+        for problem in sm.report.problems:
+            if problem not in seen.problems:
+                LOG.warning("problem", extra={"what": problem})
+        seen.problems = list(sm.report.problems)
+
+
+def numbers(sm: SubnetManager) -> dict[str, Any]:
+    """The numbers of the last sweep, for the log."""
+    r = sm.report
+    return {
+        "sweep": sm.sweeps, "nodes": r.nodes, "switches": r.switches, "cas": r.cas, "links": r.links, "mads": r.sent,
+        "sets": r.sets, "retries": r.retries, "timeouts": r.timeouts, "seconds": round(sum(r.phase_s.values()), 3),
+        "problems": len(r.problems),
+    }  # fmt: skip
+
+
+def _on_wire(config: SmConfig) -> SmConfig:
+    """How many leave at a time is the pacing's business; the window on the wire is the port's."""
+    return replace(config, chunk=CHUNK)
+
+
+def port_timeout_ms(config: SmConfig) -> int:
+    """How long the driver waits for an answer: a little less than the manager, whose retry has the same TransactionID."""
+    return max(1, config.timeout_ps * 9 // 10**10)
+
+
+def open_port(device: UmadDevice, config: SmConfig, classes: dict[int, int], window: int) -> UmadPort:
+    """The device, open for a manager with these settings."""
+    return UmadPort(device, classes, port_timeout_ms(config), window)

@@ -1,0 +1,149 @@
+"""What ``softib sm run`` does: one manager on one device, once or until it is stopped, or as a dry run."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError, MadTimeout
+from softib.iba.smp import SMInfo
+from softib.live.umad_client.devices import UmadDevice
+from softib.live.umad_client.port import ASKS, MANAGES, UmadPort
+from softib.live.umad_sm.dry_wire import DryWire
+from softib.live.umad_sm.live_master import Master, live_master
+from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
+from softib.sm.config import SmConfig
+from softib.sm.dry_run import AttributeChange
+from softib.sm.state import SmState
+
+__all__ = ["Plan", "default_lids", "dry_run", "serve"]
+
+TAKE_OVER_PRIORITY = 15
+"""Of SMInfo, the highest: a master of lower priority hands over (IBA 14.4.1)."""
+HANDOVER_S = 60.0
+"""How long ``--once`` waits for a master to hand over."""
+NOBODY_S_KEY = 0x736F667469622121
+"""The SM_Key of a dry run: managers with another one take no part in its election, so it looks on as if it were alone."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``once``: leave when the subnet is up. ``elects``: the user stated a priority, so the rules of the election hold against a live
+    master; else a live master is left alone (:class:`InputError`). ``take_over``: with the highest priority. ``window``:
+    requests on the wire."""
+
+    once: bool = False
+    elects: bool = False
+    take_over: bool = False
+    window: int = 8
+
+
+def default_lids(device: UmadDevice) -> Path | None:
+    """Where LIDs are kept: ``guid2lid`` of OpenSM's OSM_CACHE_DIR where that is set, of the running fabric under ``softib run``,
+    else a file of the port below the user's cache."""
+    if folder := os.environ.get("OSM_CACHE_DIR"):
+        return Path(folder) / "guid2lid"
+    if server := os.environ.get("SOFTIB_UMAD"):
+        return Path(server).parent / "guid2lid"
+    if os.environ.get("IBSIM_SOCKNAME") or os.environ.get("SIM_HOST"):
+        return None  # a simulated fabric has other LIDs the next time
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softib" / "sm"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return cache / f"guid2lid-{device.guid:016x}"
+
+
+def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
+    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
+
+    Raises :class:`InputError` for a live master that nobody said to take part with, :class:`MadTimeout` where the own port has no link.
+    """
+    if plan.take_over:
+        config = replace(config, priority=TAKE_OVER_PRIORITY)
+    port = UmadPort(device, MANAGES, port_timeout_ms(config), plan.window)
+    try:
+        if not (plan.elects or plan.take_over):
+            _refuse(device, live_master(port, config.mkey))
+        port.announce()
+        # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none that still discovers.
+        hooks.on_standby = lambda: port.announce(repeated=True)
+        manager = UmadManager(port, config, device, hooks)
+        manager.run(_Until(plan, device))
+        return manager
+    finally:
+        port.close()
+
+
+def _refuse(device: UmadDevice, master: Master | None) -> None:
+    if master is not None:
+        raise InputError(
+            f"{device}: this subnet has a master ({master}); --priority N takes part in the election, --take-over takes the subnet"
+        )
+
+
+class _Until:
+    """Is :func:`serve` done? Also says why it cannot go on."""
+
+    def __init__(self, plan: Plan, device: UmadDevice):
+        self.plan, self.device, self.deadline = plan, device, time.monotonic() + HANDOVER_S
+
+    def __call__(self, manager: UmadManager) -> bool:
+        sm = manager.sm
+        if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale:
+            return True  # a sweep as master is over; the trap of its own IsSM calls for another, which would change nothing
+        if not sm.settled or not sm.sweeps:
+            return False
+        if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over):
+            _refuse(self.device, _first(list(sm.election.others.values())))
+            return False
+        if not self.plan.once:
+            return False
+        if sm.state == SmState.DISCOVERING:
+            why = "; ".join(sm.report.problems[:3]) or "its link is down"
+            raise MadTimeout(f"{self.device}: no subnet can be managed from here: {why}")
+        if time.monotonic() > self.deadline:
+            raise MadTimeout(
+                f"{self.device}: another master keeps the subnet after {HANDOVER_S:.0f} s; its rank is not lower than priority "
+                f"{sm.config.priority} here"
+            )
+        return False
+
+
+def _first(others: list[np.ndarray]) -> Master:
+    for info in others[:1]:
+        return Master(0, int(SMInfo.guid.get(info)), int(SMInfo.priority.get(info)))
+    return Master(0, 0, 0)
+
+
+def dry_run(
+    device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
+) -> tuple[UmadManager, list[AttributeChange], Master | None]:
+    """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would change, and who is master there.
+
+    The port does not say IsSM, takes nothing that others send, and looks on as if no other manager were there.
+    """
+    port = UmadPort(device, ASKS, port_timeout_ms(config), plan.window)
+    try:
+        master = live_master(port, config.mkey)
+        wire = DryWire(port)
+        config = replace(config, sm_key=NOBODY_S_KEY, sweep_interval_ps=0)
+        manager = UmadManager(wire, config, device, replace(hooks, lids=None))
+        if hooks.lids is not None and not config.reassign_lids:
+            from softib.live.internal_sm.guid2lid import read_lids
+
+            manager.sm.lids.update(read_lids(hooks.lids))
+        manager.run(lambda m: m.sm.sweeps >= 1 and not m.sm.phase)
+        if manager.stopping:
+            raise KeyboardInterrupt
+        if manager.sm.database.sm_port < 0:
+            why = "; ".join(manager.sm.report.problems[:3]) or "its link is down"
+            raise MadTimeout(f"{device}: no subnet can be seen from here: {why}")
+        return manager, wire.dry.changes(manager.sm.database), master
+    finally:
+        port.close()

@@ -1,0 +1,180 @@
+"""What a manager would change, found out without changing it: every Set goes out as the Get of the same attribute.
+
+The answer says what the device holds; the manager gets back what it wanted to set, as if it had been set, and goes on. So a
+whole sweep runs, and the differences are collected on the way. Nothing but Gets leaves (IBA 13.4.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, Method, MgmtClass, SmpAttr
+from softib.iba.mad_offsets import DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
+from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
+from softib.mad.batch import MadBatch
+from softib.sm.database import Database
+from softib.sm.link_mgr import NO_CHANGE_FIELDS
+
+__all__ = ["AttributeChange", "DryRun"]
+
+STRUCTURES: dict[int, Any] = {
+    int(SmpAttr.PORT_INFO): PortInfo, int(SmpAttr.SWITCH_INFO): SwitchInfo,
+}  # fmt: skip
+TABLES: dict[int, tuple[str, Any, int]] = {
+    int(SmpAttr.LFT): ("LFT", np.uint8, LFT_BLOCK), int(SmpAttr.MFT): ("MFT", ">u2", MFT_BLOCK),
+    int(SmpAttr.PKEY_TABLE): ("P_KeyTable", ">u2", 32), int(SmpAttr.SL2VL): ("SLtoVLMappingTable", np.uint8, 8),
+    int(SmpAttr.VL_ARB): ("VLArbitrationTable", ">u2", 32),
+}  # fmt: skip
+"""Attribute → its name, the type of an entry, and entries of a block."""
+
+
+COMMANDS = ("client_reregister",)
+"""Components that ask for something and are no state: a new master sets this one on every CA port (IBA 14.2.5.6)."""
+
+
+@dataclass(frozen=True)
+class AttributeChange:
+    """One attribute that would be another. ``rows``: (what, value now, value then), by field or by index of a table's entry."""
+
+    node: int
+    guid: int
+    name: str
+    attr: str
+    modifier: int
+    rows: tuple[tuple[str | int, int, int], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as ``softib sm run --dry-run --json`` prints them."""
+        rows = [{"what": what, "now": now, "then": then} for what, now, then in self.rows]
+        return {"node": self.name, "node_guid": f"{self.guid:#018x}", "attribute": self.attr, "modifier": self.modifier,
+                "changes": rows}  # fmt: skip
+
+
+class DryRun:
+    """Between a manager and its wire: :meth:`out` for what leaves, :meth:`back` for what comes."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[int, np.ndarray] = {}
+        self._held: dict[tuple[bytes, int, int], np.ndarray] = {}
+        self._then: dict[tuple[bytes, int, int], np.ndarray] = {}
+        self.sets = self.assumed = 0
+        """Sets that were not sent (repetitions not counted); those of other classes, of which it is assumed that they would be done."""
+        self._assumed: list[MadBatch] = []
+
+    def out(self, outbox: MadBatch) -> MadBatch:
+        """``outbox`` without a Set: each is the Get of what it would set."""
+        smps = np.isin(outbox.mad[:, 1], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
+        others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, 1] != MgmtClass.SUBN_ADM)
+        if others.any():  # addressed by LIDs that ports do not have yet
+            answers = outbox[others].copy()
+            answers.mad[:, METHOD_AT] = int(Method.GET_RESP)
+            self._assumed.append(answers)
+            self.assumed += len(answers)
+            outbox, smps = outbox[~others], smps[~others]
+        rows = np.flatnonzero(smps & (outbox.mad[:, METHOD_AT] == Method.SET))
+        if not len(rows):
+            return outbox
+        outbox = outbox.copy()
+        for row in rows.tolist():
+            mad = outbox.mad[row]
+            tid = _tid(mad)
+            self.sets += tid not in self._wanted
+            self._wanted[tid] = mad.copy()
+        outbox.mad[rows, METHOD_AT] = int(Method.GET)
+        outbox.mad[rows, DATA_AT : DATA_AT + 64] = 0
+        return outbox
+
+    def back(self, inbox: MadBatch | None) -> MadBatch | None:
+        """``inbox`` with the answers that the manager's Sets would have had."""
+        if self._assumed:
+            inbox = MadBatch.concat([*self._assumed, *([] if inbox is None else [inbox])])
+            self._assumed.clear()
+        if inbox is None or not self._wanted:
+            return inbox
+        for mad in inbox.mad:
+            wanted = self._wanted.get(_tid(mad)) if int(mad[METHOD_AT]) == Method.GET_RESP else None
+            if wanted is None or int(MadHeader.status.get(mad)) & 0x7FFF:
+                continue
+            del self._wanted[_tid(mad)]
+            now = mad[DATA_AT : DATA_AT + 64].copy()
+            key = _key(wanted)
+            then = _after(key[1], self._then.get(key, now), wanted[DATA_AT : DATA_AT + 64])
+            self._held.setdefault(key, now)
+            self._then[key] = then
+            mad[DATA_AT : DATA_AT + 64] = then
+        return inbox
+
+    def changes(self, db: Database) -> list[AttributeChange]:
+        """What would be different, by node (in the order of names), attribute and block or port."""
+        where = _nodes_by_path(db)
+        found = []
+        for (path, attr, modifier), now in self._held.items():
+            node = where.get(path, -1)
+            rows = _differences(attr, modifier, now, self._then[path, attr, modifier])
+            if rows:
+                guid = int(db.node_guid[node]) if node >= 0 else 0
+                name = db.name(node) if node >= 0 else "?"
+                found.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
+        return sorted(found, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
+
+
+def _tid(mad: np.ndarray) -> int:
+    """The half of the TransactionID that is the manager's."""
+    return int.from_bytes(mad[TID_AT + 4 : TID_AT + 8].tobytes(), "big")
+
+
+def _path(mad: np.ndarray) -> bytes:
+    return mad[INITIAL_PATH_AT + 1 : INITIAL_PATH_AT + 1 + int(mad[HOP_COUNT_AT])].tobytes()
+
+
+def _key(mad: np.ndarray) -> tuple[bytes, int, int]:
+    return _path(mad), int(MadHeader.attr_id.get(mad)), int(MadHeader.attr_mod.get(mad))
+
+
+def _nodes_by_path(db: Database) -> dict[bytes, int]:
+    """Node by the directed route that leads to it, or to one of its ports."""
+    rows = np.concatenate([db.port_route, db.node_route])
+    nodes = np.concatenate([db.port_node, np.arange(db.n_nodes, dtype=np.int32)])
+    path, hops = db.routes.path, db.routes.hops
+    return {
+        path[r, 1 : int(hops[r]) + 1].tobytes(): n for r, n in zip(rows.tolist(), nodes.tolist(), strict=True) if r >= 0
+    }
+
+
+def _name(attr: int) -> str:
+    if attr in TABLES:
+        return TABLES[attr][0]
+    if attr in STRUCTURES:
+        return str(STRUCTURES[attr].__name__)
+    return SmpAttr(attr).name if attr in set(SmpAttr) else f"attribute {attr:#06x}"
+
+
+def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """What the device would hold after Set(``wanted``): components whose zero means "no change" stay (IBA 14.2.5.6),
+    PortStateChange is cleared (14.2.5.4)."""
+    then = wanted.copy()
+    if attr == SmpAttr.PORT_INFO:
+        for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):
+            if not int(f.get(then)):
+                f.set(then, int(f.get(now)))
+    elif attr == SmpAttr.SWITCH_INFO:
+        SwitchInfo.port_state_change.set(then, 0)
+    return then
+
+
+def _differences(attr: int, modifier: int, now: np.ndarray, then: np.ndarray) -> tuple[tuple[str | int, int, int], ...]:
+    if attr in TABLES:
+        _, dtype, entries = TABLES[attr]
+        a, b = (x[: np.dtype(dtype).itemsize * entries].view(dtype) for x in (now, then))
+        first = (modifier & 0xFFFF) * entries if attr in (SmpAttr.LFT, SmpAttr.PKEY_TABLE) else 0
+        first = (modifier & 0x1FF) * entries if attr == SmpAttr.MFT else first
+        return tuple((first + i, int(a[i]), int(b[i])) for i in np.flatnonzero(a != b).tolist())
+    if attr in STRUCTURES:
+        named = [f for f in STRUCTURES[attr].named() if f.count == 1 and not f.is_text and f.name not in COMMANDS]
+        fields = [(f.name, int(f.get(now)), int(f.get(then))) for f in named]
+        return tuple((n, a, b) for n, a, b in fields if a != b)
+    same = bool((now == then).all())
+    return () if same else (("data", int.from_bytes(now.tobytes(), "big"), int.from_bytes(then.tobytes(), "big")),)

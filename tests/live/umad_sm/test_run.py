@@ -1,0 +1,115 @@
+"""``softib sm run`` on a running fabric: what it programs, what a dry run sends, whom it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from softib.fabric.topologies.spec import load_fabric_yaml
+from softib.scenario.bring_up import bring_up
+from tests.cli.documents import check
+from tests.live.serving import wait_for
+from tests.live.umad_sm.lab import fabric_of, is_up, management_methods, own
+
+
+def test_it_programs_what_the_same_manager_programs_in_process(softib):
+    softib("up", "net.yaml", "--sm", "external", "--detach")
+    said = json.loads(own(softib, "sm", "run", "--once", "--json", "--log-file", "log").split("\nsoftib:")[0])
+    assert check("sm-run", said)["state"] == "MASTER" and not said["problems"]
+    assert said["sent"] == sum(said["mads"].values()) > said["sets"] > 0
+    fabric, alone = fabric_of(softib), load_fabric_yaml(softib.folder / "net.yaml").fabric
+    alone.power_on(keep_lids=True)
+    bring_up(alone)
+    assert is_up(fabric)
+    assert (fabric.lid == alone.lid).all()
+    assert (fabric.lft == alone.lft).all()
+    events = [json.loads(line) for line in (softib.folder / "log").read_text().splitlines()]
+    assert [e["event"] for e in events][:1] == ["begin"] and "sweep" in [e["event"] for e in events]
+    assert (softib.folder / "run" / "softib" / "net" / "guid2lid").is_file()
+
+
+def test_a_dry_run_and_a_source_send_no_set(softib, stock):
+    """Counted on the fabric's side: its capture holds Gets alone."""
+    stock("tshark")
+    softib("up", "net.yaml", "--sm", "external", "--pcap", "seen.pcap", "--detach")
+    said = own(softib, "sm", "run", "--dry-run")
+    assert "LFT[" in said and "PortInfo[1].lid: 0" in said and "nothing was set" in said
+    planned = check("sm-run", json.loads(own(softib, "sm", "run", "--dry-run", "--json").split("\nsoftib:")[0]))
+    assert planned["master"] is None
+    lids = {
+        c["node"]
+        for c in planned["changes"]
+        if c["attribute"] == "PortInfo"
+        for row in c["changes"]
+        if row["what"] == "lid"
+    }
+    assert len(lids) == 36, "each node gets a LID"
+    listing = own(softib, "convert", "umad:", "out.ibnetdiscover")
+    assert "20 switches, 16 channel adapters, 48 cables" in listing
+    assert not is_up(fabric_of(softib))
+    softib("down")
+    methods = management_methods(softib.folder / "seen.pcap")
+    assert methods[1] > 300 and methods[2] == 0
+
+
+def test_a_live_master_is_left_alone_unless_told(softib):
+    softib("up", "net.yaml", "--detach")
+    said = own(softib, "sm", "run", "--once", node="host-0002", code=2)
+    assert "has a master (LID 1" in said and "--take-over" in said
+    assert softib.status()[0]["sm"]["state"] == "MASTER"
+    own(softib, "sm", "run", "--once", "--take-over", node="host-0002")
+    assert softib.status()[0]["sm"]["state"] == "STANDBY"
+
+
+def test_what_stands_as_wanted_shows_no_difference(softib):
+    softib("up", "net.yaml", "--detach")
+    assert "0 nodes and 0 attributes would change" in own(softib, "sm", "run", "--dry-run")
+
+
+def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
+    softib("up", "net.yaml", "--sm", "external", "--detach")
+    (softib.folder / "partitions").write_text("Default=0x7fff, ipoib: ALL=full;\n")
+    words = softib.words("run", "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "--log-file", "log",
+                         "--Pconfig", "partitions", "--sweep", "1")  # fmt: skip
+    manager = subprocess.Popen(words, env=softib.env, cwd=softib.folder)
+    softib.started.append(manager)
+    wait_for(lambda: is_up(fabric_of(softib)), 60)
+    pid = next(c["pid"] for c in softib.status()[0]["clients"] if c["sm"])
+    (softib.folder / "partitions").write_text("Default=0x7fff, ipoib: ALL=full;\nstorage=0x0123: ALL=full;\n")
+    os.kill(pid, signal.SIGHUP)
+    wait_for(lambda: (fabric_of(softib).pkeys == 0x8123).sum() >= 16, 60)
+    softib("fault", "link-down", "leaf-1[3]")
+
+    def around() -> bool:
+        f = fabric_of(softib)
+        leaf = next(s for s in range(f.sizes.switches) if f.node_name(int(f.switch_node[s])) == "leaf-1")
+        return not (f.lft[leaf] == 3).any()
+
+    wait_for(around, 60)
+
+
+BAD_WORDS = [
+    (("mlx9_0",), "no umad device mlx9_0"),
+    (("-g", "zz"), "hexadecimal"),
+    (("--engine", "upsidedown"), "no routing engine named"),
+    (("--sm-config", "absent"), "absent: No such file"),
+    (("--log-file", "no/such/folder"), "cannot write the log"),
+]
+
+
+def test_bad_words_are_one_line(softib):
+    softib("up", "net.yaml", "--sm", "external", "--detach")
+    for words, what in BAD_WORDS:
+        said = own(softib, "sm", "run", "--once", *words, code=2)
+        assert what in said and len(said.strip().splitlines()) == 1
+
+
+def test_without_a_device_it_says_what_would_give_one(softib):
+    if os.path.isdir("/sys/class/infiniband_mad"):
+        pytest.skip("this machine has umad devices")
+    assert "softib run --" in softib("sm", "run", "--once", code=2)
