@@ -223,13 +223,13 @@ def test_a_file_of_jobs(tmp_path):
     ("wrong", "line", "said"),
     [
         ("pattern: incst", 4, "did you mean incast"),
-        ("pattrn: incast", 4, "needs its pattern"),
+        ("patterm: incast", 4, "needs its pattern"),
         ("size: 64KB", 5, "size"),
         ("start: 10", 8, "write such as 10us"),
     ],
 )
 def test_errors_in_a_file_have_their_line(tmp_path, wrong, line, said):
-    key = wrong.split(":")[0].replace("pattrn", "pattern")
+    key = wrong.split(":")[0].replace("patterm", "pattern")
     text = FILE.replace("  size: 64KB\n", "  size: 0\n") if key == "size" else FILE
     rows = text.splitlines()
     if key != "size":
