@@ -99,26 +99,25 @@ def test_a_high_priority_vl_waits_at_most_one_packet_a_hop():
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_waiting_of_poisson_arrivals(load):
     """M/D/1: the mean wait is load / (2 (1 - load)) packets (Pollaczek, Khinchine)."""
-    sources, n = 24, 60_000
+    sources, n = 24, 400_000
     fabric = no_lifetimes(star(sources + 1))
     rng = np.random.default_rng(11)
     packet_ps = WIRE * 80
     start = np.cumsum(rng.exponential(packet_ps / load, n)).astype(np.int64)
     src = 1 + rng.integers(0, sources, n)
-    # Each source's own link would queue too; 32 times as fast it does not.
     out = run(
         fabric, messages(src, 0, 4096, qp=src, transport=Transport.UD, start_ps=start), PacketOptions(profile=IDEAL)
     )
     alone = run(fabric, messages([1], [0], 4096, transport=Transport.UD), PacketOptions(profile=IDEAL))
     wait = (out.arrived_ps - out.began_ps).mean() - (alone.arrived_ps - alone.began_ps)[0]
-    own = load / sources / (2 * (1 - load / sources))
-    assert wait / packet_ps == pytest.approx(load / (2 * (1 - load)) + own, rel=0.06)
+    at_source = load / sources / (2 * (1 - load / sources))
+    assert wait / packet_ps == pytest.approx(load / (2 * (1 - load)) + at_source, rel=0.02)
 
 
 def test_bit_errors_damage_packets_by_the_closed_form():
     """1 - (1 - BER)^(8 octets) of a packet on a link without FEC, and RC sends each again."""
     fabric = star(2)
-    ber, n = 2e-7, 3000
+    ber, n = 1e-6, 3000
     into = int(np.flatnonzero(fabric.port_num == 0)[0]) + 1
     fabric.port_loss[into, 1] = ber * 8 * 66 / 64
     sent = messages(np.zeros(n, int), 1, 65536, qp=0)
@@ -127,7 +126,7 @@ def test_bit_errors_damage_packets_by_the_closed_form():
     lost = int(out.counters["port_rcv_errors"].sum())
     carried = out.work["packets"]
     wrong = 1 - np.exp(-ber * 8 * 66 / 64 * 4122)
-    assert lost / carried == pytest.approx(wrong, rel=0.12)
+    assert lost / carried == pytest.approx(wrong, rel=0.05)
 
 
 def test_a_credit_loop_deadlocks_and_is_named():
@@ -170,3 +169,23 @@ def ring_around(n: int = 400):
             fabric.lft[i, lid[h]] = 3 + h % 2 if ahead == 0 else 1
     src = np.repeat(np.arange(10), n)
     return fabric, messages(src, (src + 4) % 10, 65536, qp=src)
+
+
+def test_the_flit_simulators_example_with_its_own_tables(shared_data):
+    """Mellanox' ib_flit_sim, three levels: its .topo file, LIDs and forwarding tables; everybody sends to everybody, every packet arrives.
+    (The file of its example of two levels is that of one level: its tables name switches that it has not.)"""
+    name, hosts = "is1_3l_32n", 32
+    from softib.fabric.formats.lft.dump import read_lfts
+    from softib.fabric.formats.lft.omnet import read_hcas
+    from softib.fabric.formats.topo.reader import read as read_topo
+
+    base = shared_data / f"flitsim/examples__{name}__"
+    fabric = read_topo(f"{base}{name}.topo", ibnl_dirs=[shared_data / "ibutils-ibnl"]).fabric
+    fabric.power_on()
+    fabric.lft[:], problems = read_lfts(f"{base}{name}.fdbs", fabric)
+    lid, more = read_hcas(f"{base}ftree.hcas", fabric)
+    assert not problems and not more
+    PortInfo.lid.set(fabric.port_info, lid)
+    src, dst = (x.ravel() for x in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij"))
+    out = run(fabric, messages(src[src != dst], dst[src != dst], 65536))
+    assert out.done and not out.deadlock and not out.counters["port_xmit_discards"].any()

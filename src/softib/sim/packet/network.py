@@ -45,7 +45,7 @@ def usable_peer(fabric: Fabric) -> np.ndarray:
     manager has made any port so."""
     state, phys = fabric.port_state, PortInfo.port_phys_state.get(fabric.port_info)
     up = phys == PhysState.LINK_UP
-    if (state == PortState.ACTIVE).any():
+    if (state[fabric.linked] == PortState.ACTIVE).any():
         up = up & (state == PortState.ACTIVE)
     peer = fabric.port_peer
     return np.where((peer >= 0) & up & up[np.maximum(peer, 0)], peer, -1).astype(np.int32)

@@ -143,6 +143,13 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
     q, order, row = _queue_pairs(fabric, ends, m, sl, net.port[:, t.FS])
+    unlinked = net.port[ends[m.src], t.PEER] < 0
+    if unlinked.any():
+        port = int(ends[m.src[np.argmax(unlinked)]])
+        name = fabric.node_name(int(fabric.port_node[port]))
+        raise InputError(
+            f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
+        )
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
