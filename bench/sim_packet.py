@@ -1,6 +1,6 @@
 """The packet layer against csg-htsim, paired in one run: 1,024 hosts, three tiers, a permutation of 2 MB flows, 4 KB MTU, lossless, 400G.
 
-    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--hosts RADIX]
+    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES]
 
 Prints CPU seconds, completion times, data packets times links a second, and events a hop. Without HTSIM (csg-htsim 841d9e7, built with its own
 Makefiles) its half is left out. Bar: at most a tenth of htsim's time, and 2.5 million packet hops a second on one core.
@@ -26,6 +26,7 @@ from softib.sim.packet import run
 
 MATRIX = "connection_matrices/perm_1024n_1024c_0u_2000000b.cm"
 SIZE = 2_000_000
+"""Of htsim's matrix."""
 
 
 def pairs(folder: Path | None, hosts: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,8 +54,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--radix", type=int, default=16, help="of the switches: 16 is 1,024 hosts, 56 is 43,904")
+    parser.add_argument("--size", type=int, default=SIZE, help="bytes of each flow")
     given = parser.parse_args()
-    folder = Path(os.environ["HTSIM"]) if os.environ.get("HTSIM") and given.radix == 16 else None
+    folder = Path(os.environ["HTSIM"]) if os.environ.get("HTSIM") and (given.radix, given.size) == (16, SIZE) else None
     fabric = generate("fat-tree", radix=given.radix, levels=3, generation="NDR")
     bring_up(fabric, "ftree")
     src, dst = pairs(folder, given.radix**3 // 4)
@@ -62,7 +64,7 @@ def main() -> None:
     ours, theirs, ends = [], [], np.zeros(0)
     for _ in range(given.rounds):
         began = time.process_time()
-        out = run(fabric, messages(src, dst, SIZE))
+        out = run(fabric, messages(src, dst, given.size))
         ours.append(time.process_time() - began)
         if folder is not None:
             took, ends = htsim(folder)

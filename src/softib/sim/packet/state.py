@@ -24,6 +24,7 @@ POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKE
 """Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
 FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 """Rows of each pool before it grows."""
+EVENTS_A_BUCKET = 8
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
 
@@ -129,9 +130,9 @@ def _pool(rows: int, columns: int, dtype: Any, link: int) -> np.ndarray:
 
 
 def _width(ports: int, fastest_fs: int) -> int:
-    """Bucket width as a power of two of ps: a bucket holds some hundred events of a busy network."""
+    """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that its heap stays flat."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
-    width = max(128 * packet_ps // max(ports, 1), 64)
+    width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), 64)
     return min(max(int(width).bit_length(), 6), 24)
 
 
@@ -164,7 +165,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     reg = np.zeros(t.REGISTERS, np.int64)
     links = int((net.port[:, t.PEER] >= 0).sum())
     fs = net.port[:, t.FS]
-    reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min(initial=1000)))
+    reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min()) if fs.any() else 1000)
     reg[t.LEFT] = len(m)
     start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
     pools = {}
