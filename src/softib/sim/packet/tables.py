@@ -64,10 +64,10 @@ how many these are; fs an octet that is inline."""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
- SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, SCRATCH, REGISTERS) = range(21)  # fmt: skip
+ SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, REGISTERS) = range(20)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
-that happened; nothing."""
+that happened."""
 
 # -- State.port --
 FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)

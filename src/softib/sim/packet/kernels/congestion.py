@@ -21,7 +21,6 @@ from softib.sim.packet.tables import (
     CC_MIN,
     CC_TIMER,
     CNP,
-    DST,
     F_CCTI,
     F_DELAY,
     F_ROW,
@@ -44,7 +43,6 @@ from softib.sim.packet.tables import (
     RCV_BECN,
     RCV_FECN,
     SL,
-    SRC,
 )  # fmt: skip
 
 
@@ -103,9 +101,3 @@ def timer_over(n, s, port, stream, now):
     if s.throttle[row, F_CCTI] > setting[CC_MIN]:
         s.throttle[row, F_TIMED] = 1
         push(s, now + setting[CC_TIMER], word(port, FASTER, stream))
-
-
-@inner
-def source_of(s, stream):
-    """The port that sends ``stream``."""
-    return s.qp[stream >> 1, DST if stream & 1 else SRC]

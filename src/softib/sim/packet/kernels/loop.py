@@ -4,11 +4,11 @@
 import numpy as np
 
 from softib.jit import inner, kernel
-from softib.sim.packet.kernels.cache import touch
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import READ_OP, activate
-from softib.sim.packet.kernels.receive import answer, receive, timeout
+from softib.sim.packet.kernels.receive import answer, receive
+from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
 from softib.sim.packet.tables import (
@@ -123,14 +123,11 @@ def run(n, s, until, most):
             return np.int64(GROW)
         if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
             return np.int64(DONE)
-        fresh = s.reg[HEAP_N] == 0
         if not advance(s):
             if s.reg[IN_NETWORK] > 0:
                 return np.int64(STUCK)
             if s.reg[TIMER_N] == 0:
                 return np.int64(STUCK)
-        if fresh:
-            touch(n, s)
         heap = s.heap
         n_of = HEAP_N
         if s.reg[HEAP_N] == 0 or (
