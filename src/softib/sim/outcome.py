@@ -21,7 +21,9 @@ class Outcome:
     (:data:`softib.fabric.columns.COUNTERS`) by port of the fabric: what this run added. ``valid``: does the layer's model hold for
     this traffic (``why_not`` says what is against it)? ``deadlock``: (port, VL) of the cycle whose buffers wait for each other, empty
     without one. ``notes``: lines for people, such as an SL that nobody stated. ``wall_s`` and ``work`` (events, packets, packet hops,
-    rate changes …): what the run took.
+    rate changes …): what the run took. ``sl_counters`` and ``vl_counters``
+    (:data:`~softib.fabric.columns.SL_COUNTERS`, :data:`~softib.fabric.columns.VL_COUNTERS`): only where an option of the packet layer asks
+    for them.
     """
 
     layer: str
@@ -36,6 +38,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
     work: dict[str, int] = field(default_factory=dict)
+    sl_counters: np.ndarray | None = None
+    vl_counters: np.ndarray | None = None
 
     @property
     def done(self) -> bool:

@@ -14,6 +14,7 @@ from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import chain, no_lifetimes, star, tree
+from tests.sim.packet.lab import drained
 
 
 def mixture(ends: int, n: int, seed: int):
@@ -33,17 +34,6 @@ def mixture(ends: int, n: int, seed: int):
         src, dst, size, opcode=opcode, transport=transport, start_ps=rng.integers(0, 10**6, n), qp=pair,
         sl=0, first=np.concatenate([[0], np.cumsum(waits)]), needs=needs, delay_ps=rng.integers(0, 10**5, n),
     )  # fmt: skip
-
-
-def drained(net, s):
-    """Let flow-control packets that are under way arrive."""
-    free = s.vl[:, t.FCCL].copy()
-    for row in np.flatnonzero(s.vl[:, t.CREDITS]).tolist():
-        c = int(s.vl[row, t.CREDITS])
-        while c:
-            free[row] += s.credit[c, t.C_BLOCKS]
-            c = int(s.credit[c, t.C_NEXT])
-    return (free - s.vl[:, t.FCTBS]) & t.WRAP
 
 
 @pytest.mark.parametrize("seed", range(4))

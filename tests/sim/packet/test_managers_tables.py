@@ -12,19 +12,7 @@ from softib.sim.packet import PacketOptions, run
 from softib.sm.config import config_of
 from softib.sm.options import read_options
 from tests.sim.packet.fabrics import chain, no_lifetimes, tree
-
-
-def congestion(threshold: int, rate: int, timer: int, shift: int) -> dict:
-    """Options of OpenSM's congestion control: a table whose entry i is i / 2^shift packet times."""
-    sls = "".join(
-        f"cc_ca_cong_setting_ccti_timer {sl} {timer}\ncc_ca_cong_setting_ccti_increase {sl} 1\n" for sl in range(16)
-    )
-    text = (
-        f"congestion_control TRUE\ncc_sw_cong_setting_control_map 0x1f\ncc_sw_cong_setting_threshold {threshold}\n"
-        f"cc_sw_cong_setting_packet_size 8\ncc_sw_cong_setting_marking_rate {rate}\ncc_ca_cong_setting_control_map 0xffff\n"
-        f"{sls}cc_cct {','.join(f'{shift}:{i}' for i in range(128))}\n"
-    )
-    return read_options(text)[0]
+from tests.sim.packet.lab import congestion
 
 
 def test_congestion_control_makes_the_parking_lot_fair():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.fabric.columns import COUNTERS
+from softib.fabric.columns import COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
@@ -21,6 +21,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.state import build_state, grow
+from softib.sim.packet.validity import why_not
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -43,7 +44,8 @@ def run(
     """
     options = options or PacketOptions()
     net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
-    return _outcome(net, state, messages, status, notes)
+    doubts = why_not(fabric, end_ports(fabric), messages)
+    return _outcome(net, state, messages, status, (notes, doubts))
 
 
 def execute(
@@ -92,17 +94,18 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def _outcome(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+def _outcome(net: Any, s: Any, m: Messages, status: int, remarks: tuple[tuple[str, ...], tuple[str, ...]]) -> Outcome:
     from softib.sim.packet.deadlock import waiting_cycle
 
     n, reg = len(m), s.reg
-    notes = (*notes, *_more_notes(s, n, status))
+    notes = (*remarks[0], *_more_notes(s, n, status))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=s.message[:n, t.M_ARRIVED].copy(),
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
-        counters=counters_of(s.count), valid=status == t.DONE,
+        counters=counters_of(s.count, s.rare_count), valid=not remarks[1], why_not=remarks[1],
         deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
+        sl_counters=sl_counters_of(net, s) if net.opt[t.BY_SL] else None, vl_counters=vl_counters_of(net, s) if net.opt[t.BY_SL] else None,
     )  # fmt: skip
 
 
@@ -116,7 +119,7 @@ def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def counters_of(count: np.ndarray) -> np.ndarray:
+def counters_of(count: np.ndarray, rare: np.ndarray) -> np.ndarray:
     """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets from LRH to ICRC (IBA 16.1.3.5)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
@@ -126,8 +129,23 @@ def counters_of(count: np.ndarray) -> np.ndarray:
         "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_xmit_wait": count[:, t.WAIT_TICKS], "port_xmit_discards": discards, "port_rcv_errors": count[:, t.RCV_ERRORS],
-        "port_rcv_switch_relay_errors": count[:, t.RELAY_ERRORS],
+        "port_rcv_switch_relay_errors": count[:, t.RELAY_ERRORS], "port_rcv_remote_physical_errors": rare[:, t.REMOTE_ERRORS],
     }  # fmt: skip
     for name, column in columns.items():
         out[name] = column
+    return out
+
+
+def sl_counters_of(net: Any, s: Any) -> np.ndarray:
+    """:data:`~softib.fabric.columns.SL_COUNTERS`: words sent and received by SL."""
+    out = np.zeros(len(net.port), SL_COUNTERS)
+    out["xmit_data_sl"], out["rcv_data_sl"] = s.sl_count[:, :16], s.sl_count[:, 16:]
+    return out
+
+
+def vl_counters_of(net: Any, s: Any) -> np.ndarray:
+    """:data:`~softib.fabric.columns.VL_COUNTERS`: ticks of waiting by VL."""
+    ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
+    out = np.zeros(ports, VL_COUNTERS)
+    out["port_vl_xmit_wait"][:, :vls] = s.vl_wait[:, t.W_TICKS].reshape(ports, vls)
     return out

@@ -155,6 +155,7 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
     port, rare = _ports(fabric, vls, profile, changed)
     opt = _options(options, profile, vls)
+    opt[t.LOSSY] = bool(fabric.port_loss.any())
     congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
     adaptive = adaptive_tables(fabric, options, opt)
     net = t.Net(
@@ -178,5 +179,5 @@ def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.nda
     opt[t.MESSAGE_GAP], opt[t.ACK_DELAY] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
     opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
     opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
-    opt[t.FCP] = 8
+    opt[t.FCP], opt[t.BY_SL] = 8, options.counters_by_sl
     return opt

@@ -21,7 +21,7 @@ class PacketOptions:
     (bit errors, random arbitration); ``until_ps``: the longest virtual time; ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3);
     ``retries`` after timeouts; ``fifo``: inputs have one queue a VL instead of one for each output; ``random_arbitration``: an output
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
-    place packets of WRITEs that come out of order."""
+    place packets of WRITEs that come out of order; ``counters_by_sl``: count data by SL and waiting by VL."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -33,6 +33,7 @@ class PacketOptions:
     adaptive_routing: bool = True
     congestion_control: bool = True
     placement: bool = True
+    counters_by_sl: bool = False
 
     def __post_init__(self) -> None:
         if self.until_ps < 1:

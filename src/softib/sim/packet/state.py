@@ -52,9 +52,10 @@ def _queue_pairs(
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
     rate = m.rate_gbps[first]
-    link_gbps = np.divide(8e6, link_fs[src], out=np.zeros(n), where=link_fs[src] > 0)
-    limited = (rate > 0) & (rate < link_gbps)
-    q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
+    for column, port in ((t.PS_PACKET, src), (t.BACK_PS_PACKET, dst)):
+        link_gbps = np.divide(8e6, link_fs[port], out=np.zeros(n), where=link_fs[port] > 0)
+        limited = (rate > 0) & (rate < link_gbps)
+        q[:n, column] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
     return q, order, row.astype(np.int64)
 
@@ -187,7 +188,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
-        rng=np.array([seed], np.uint64),
+        rng=np.array([seed], np.uint64), rare_count=np.zeros((ports, t.RC_COLUMNS), np.int64),
+        sl_count=np.zeros((ports if net.opt[t.BY_SL] else 1, 32), np.int64),
+        vl_wait=np.zeros((ports * vls if net.opt[t.BY_SL] else 1, t.VW_COLUMNS), np.int64),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng"],
+     "place", "rng", "rare_count", "sl_count", "vl_wait"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -36,7 +36,8 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
-came out of order; ``rng`` uint64[1]."""
+came out of order; ``rng`` uint64[1]; ``rare_count`` int64[ports, RC_COLUMNS]; with ``opt[BY_SL]`` ``sl_count`` int64[ports, 32] words sent and
+received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
@@ -54,13 +55,13 @@ NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, OPTIONS) = range(25)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, OPTIONS) = range(27)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
 out-of-order placement; congestion control on; fs an octet of fetching and writing for the first octets of a message, and
-how many these are; fs an octet that is inline."""
+how many these are; fs an octet that is inline; does any port damage packets; are data counted by SL and waiting by VL?"""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
@@ -113,7 +114,8 @@ it is; flags; in FIFO mode output port * 16 + VL, and the next of its input."""
 TAIL, ENTERED = 6, 7
 """Of ``State.when``, which is the last 16 octets of a packet's row: when its last octet is there; when it entered the switch."""
 DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE = range(6)
-LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER = 1, 2, 4, 8
+LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD = 1, 2, 4, 8, 16
+"""Of ``FLAGS``; ``BAD``: a bit is wrong, and its sender may have ended it with EBP, the delimiter of a bad packet."""
 
 # -- State.credit --
 C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
@@ -122,7 +124,7 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 (SRC, DST, BACK_LID, SL, OUT_VL, BACK_VL, PAYLOAD, SERVICE, FIRST_MESSAGE, END_MESSAGE, CURRENT_MESSAGE, NEXT_PSN,
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
  RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, FETCHED,
- BACK_FETCHED, QP_COLUMNS) = range(36)  # fmt: skip
+ BACK_FETCHED, BACK_NOT_BEFORE, BACK_PS_PACKET, QP_COLUMNS) = range(38)  # fmt: skip
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
@@ -134,6 +136,12 @@ them; times are -1 where they did not happen; ``M_LID``: the destination."""
 (XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
  LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
 C_COLUMNS = 16
+# -- State.rare_count: what few packets count --
+(REMOTE_ERRORS, RC_COLUMNS) = range(2)
+"""PortRcvRemotePhysicalErrors."""
+# -- State.vl_wait --
+W_TICKS, W_SINCE, W_BUSY, VW_COLUMNS = range(4)
+"""PortVLXmitWait; time + 1 since when the VL has data and sends none (0: it does not wait); when its last packet has left."""
 
 # -- congestion control and adaptive routing --
 MARK_THRESHOLD, MARK_PACKET, MARK_RATE, MARK_VICTIM = range(4)

@@ -10,6 +10,7 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import put_on_wire
+from softib.sim.packet.kernels.pacing import waits_until
 from softib.sim.packet.kernels.pools import new_packet
 from softib.sim.packet.kernels.switch import cross
 from softib.sim.packet.kernels.work import completed
@@ -20,8 +21,8 @@ from softib.sim.packet.tables import (
     ASKS_ACK,
     BACK_FETCHED,
     BACK_LID,
+    BACK_NOT_BEFORE,
     BACK_VL,
-    CC,
     CONTROL,
     CQE,
     CURRENT_MESSAGE,
@@ -32,8 +33,6 @@ from softib.sim.packet.tables import (
     DONE_MESSAGE,
     DST,
     END_MESSAGE,
-    F_DELAY,
-    F_ROW,
     FETCHED,
     FLAGS,
     GATE,
@@ -55,7 +54,6 @@ from softib.sim.packet.tables import (
     OUT_VL,
     PAYLOAD,
     PROGRESS,
-    PS_PACKET,
     PSN,
     QP,
     RAMP,
@@ -90,6 +88,8 @@ HEADERS = 26
 RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH = 16, 8, 4, 28, 8
 WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP = 0, 1, 2, 3
 RC, UC, UD = 0, 1, 2
+SLOWED = 2
+"""Of ``RESPONSE_RING``: there are responses to send, and they are slowed."""
 
 
 @inner
@@ -298,7 +298,9 @@ def send_request(n, s, port, vl, row, stream, now):
         s.qp[q, TIMED] = 1
         s.qp[q, PROGRESS] = now
         push_timer(s, now + n.opt[TIMEOUT], word(port, TIMER, q))
-    pace(n, s, q, start, end)
+    until = waits_until(n, s, stream, start, end)
+    if until:
+        s.qp[q, NOT_BEFORE] = until
     t = not_before(n, s, q)
     # What may go on when the link is free keeps its turn; what comes back later must not hold up the others.
     rotate(s, port, vl, row, stream, 0 <= t <= end)
@@ -308,15 +310,22 @@ def send_request(n, s, port, vl, row, stream, now):
 
 
 @inner
-def pace(n, s, q, start, end):
-    """When ``q`` may send again: its static rate, and what congestion control adds (:mod:`~.congestion`)."""
-    gap = s.qp[q, PS_PACKET]
-    if gap:
-        s.qp[q, NOT_BEFORE] = start + (end - start) * gap // 1000
-    if n.opt[CC]:
-        delay = s.throttle[s.flow[2 * q, F_ROW], F_DELAY]
-        if delay:
-            s.qp[q, NOT_BEFORE] = max(s.qp[q, NOT_BEFORE], end + (end - start) * delay // 1000)
+def resume(n, s, port, q, now):
+    """A stream of ``q`` at ``port`` may go on: responses that were slowed, or requests. Returns the port to look at."""
+    if s.qp[q, RESPONSE_RING] == SLOWED and s.qp[q, DST] == port and s.qp[q, BACK_NOT_BEFORE] <= now:
+        join_ring(n, s, 2 * q + 1)
+        if s.qp[q, SRC] != port:
+            return port
+    if s.qp[q, SRC] != port:
+        return np.int64(-1)
+    return activate(n, s, q, now)
+
+
+@inner
+def slow_response(n, s, q):
+    """Responses of ``q`` wait outside the ring for their time, so that they hold up nobody."""
+    s.qp[q, RESPONSE_RING] = SLOWED
+    push(s, s.qp[q, BACK_NOT_BEFORE], word(s.qp[q, DST], STREAM, q))
 
 
 @inner
@@ -335,9 +344,10 @@ def send_response(n, s, port, vl, row, stream, now):
     last = psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]
     s.packet[k, FLAGS] = LAST_OF_MESSAGE if last else 0
     start = max(now, fetched(n, s, port, q, BACK_FETCHED, octets, memory_fs(n, s, q, m, psn)))
-    put_on_wire(n, s, port, row, k, start)
+    end = put_on_wire(n, s, port, row, k, start)
     cross(n, s, port, vl, k, start)
     s.reg[SENT] += 1
+    s.qp[q, BACK_NOT_BEFORE] = waits_until(n, s, stream, start, end)
     s.qp[q, RESPONSE_PSN] = psn + 1
     stays = True
     if last:
@@ -348,7 +358,10 @@ def send_response(n, s, port, vl, row, stream, now):
         stays = at < s.qp[q, RESPONSE_END]
         if stays:
             s.qp[q, RESPONSE_PSN] = s.message[s.order[at], M_PSN]
-    rotate(s, port, vl, row, stream, stays)
+    slowed = s.qp[q, BACK_NOT_BEFORE] > end
+    rotate(s, port, vl, row, stream, stays and not slowed)
+    if stays and slowed:
+        slow_response(n, s, q)
     if not stays and s.qp[q, UNACKED]:
         push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
     return octets

@@ -10,9 +10,11 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.sl_counters import count_sent
 from softib.sim.packet.tables import (
     ARMED,
     BLOCK,
+    BY_SL,
     C_BLOCKS,
     C_NEXT,
     C_TIME,
@@ -156,6 +158,8 @@ def put_on_wire(n, s, port, row, k, start):
     s.when[k, TAIL] = end + n.port[port, DELAY]
     s.count[port, XMIT_OCTETS] += octets
     s.count[port, XMIT_PACKETS] += 1
+    if n.opt[BY_SL]:
+        count_sent(n, s, port, row, k, start, end)
     what = s.packet[k, WHAT]
     if what in (DATA, READ_RESPONSE):
         s.reg[HOPS] += 1

@@ -6,7 +6,7 @@ import numpy as np
 from softib.jit import inner, kernel
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
-from softib.sim.packet.kernels.hca import READ_OP, activate
+from softib.sim.packet.kernels.hca import READ_OP, activate, resume
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
@@ -93,7 +93,7 @@ def handle(n, s, entity, kind, payload, now):
     elif kind == ANSWER:
         port = answer(n, s, entity, payload, now)
     elif kind == STREAM:
-        port = activate(n, s, payload, now)
+        port = resume(n, s, entity, payload, now)
     elif kind == POSTED:
         port = posted(n, s, payload, now)
     elif kind == NEXT_IN:

@@ -5,7 +5,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.hca import READ_OP, activate, join_ring
+from softib.sim.packet.kernels.hca import READ_OP, activate, join_ring, slow_response
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.retransmission import acknowledged, go_back
 from softib.sim.packet.kernels.work import arrived, completed
@@ -14,6 +14,7 @@ from softib.sim.packet.tables import (
     ACKED,
     ANSWER,
     BACK_FETCHED,
+    BACK_NOT_BEFORE,
     CQE,
     DONE_MESSAGE,
     EXPECTED,
@@ -70,6 +71,9 @@ def read_request(n, s, port, q, k, now):
     s.qp[q, RESPONSE_END] = at + 1
     s.qp[q, RESPONSE_PSN] = psn
     if s.qp[q, RESPONSE_RING]:
+        return np.int64(-1)
+    if s.qp[q, BACK_NOT_BEFORE] > now:
+        slow_response(n, s, q)
         return np.int64(-1)
     return join_ring(n, s, 2 * q + 1)
 

@@ -9,16 +9,17 @@ what comes; a message with a hole never arrives.
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.kernels.bad_packets import check, refuse
 from softib.sim.packet.kernels.congestion import backward, forward_notice
 from softib.sim.packet.kernels.control import control
-from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.hca import memory_fs
+from softib.sim.packet.kernels.hca import UD, memory_fs
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
 from softib.sim.packet.kernels.retransmission import acknowledged, go_back
+from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.kernels.work import arrived
 from softib.sim.packet.tables import (
     ACK,
@@ -27,6 +28,8 @@ from softib.sim.packet.tables import (
     ASKS_ACK,
     BACK_LID,
     BACK_VL,
+    BAD,
+    BY_SL,
     CNP,
     DATA,
     DMA_FS,
@@ -34,9 +37,11 @@ from softib.sim.packet.tables import (
     END_MESSAGE,
     EXPECTED,
     FECN,
+    FIRST_MESSAGE,
     FLAGS,
     IN,
     LAST_OF_MESSAGE,
+    LOSSY,
     M_PACKETS,
     M_PSN,
     NAK,
@@ -46,7 +51,6 @@ from softib.sim.packet.tables import (
     PSN,
     QP,
     RAMP,
-    RCV_ERRORS,
     RCV_OCTETS,
     RCV_PACKETS,
     READ_REQUEST,
@@ -68,8 +72,13 @@ from softib.sim.packet.tables import (
 def receive(n, s, port, k, now):
     """Packet ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
     octets, came_in = s.packet[k, OCTETS], s.packet[k, IN]
-    if came_in == port and corrupted(n, s, port, octets):
-        return discard(n, s, k, port, RCV_ERRORS, now)
+    if n.opt[LOSSY]:
+        if came_in == port:
+            check(n, s, port, k)
+        if s.packet[k, FLAGS] & BAD:
+            return refuse(n, s, port, k, now)
+    if n.opt[BY_SL]:
+        count_received(s, port, k)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
     in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
@@ -80,7 +89,7 @@ def receive(n, s, port, k, now):
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
-    if s.packet[k, FLAGS] & FECN:
+    if s.packet[k, FLAGS] & FECN and what != CNP:
         look = forward_notice(n, s, port, k)
     if what == DATA:
         if s.qp[q, SERVICE] == 0:
@@ -159,6 +168,9 @@ def take_kept(n, s, q, psn, t):
 def unreliable(n, s, q, k, t):
     """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA 9.8.3)."""
     psn = np.int64(s.packet[k, PSN])
+    if s.qp[q, SERVICE] == UD:  # a packet is a message, and the next one may have another destination
+        arrived(n, s, s.order[s.qp[q, FIRST_MESSAGE] + psn], t)
+        return
     at = message_of(s, q, psn)
     s.qp[q, RX_MESSAGE] = at
     m = s.order[at]

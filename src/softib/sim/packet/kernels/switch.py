@@ -10,16 +10,19 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.adaptive_routing import choose
+from softib.sim.packet.kernels.bad_packets import check
 from softib.sim.packet.kernels.congestion import mark
-from softib.sim.packet.kernels.discards import corrupted, discard
+from softib.sim.packet.kernels.discards import discard
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
 from softib.sim.packet.kernels.rng import draw
+from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.tables import (
     AR,
     ARRIVE,
     BASE,
     BEHIND,
+    BY_SL,
     CC,
     DELAY,
     DLID,
@@ -35,6 +38,7 @@ from softib.sim.packet.tables import (
     LATENCY,
     LEAVING,
     LEVEL,
+    LOSSY,
     MTU,
     NEXT,
     NEXT_IN,
@@ -48,7 +52,6 @@ from softib.sim.packet.tables import (
     Q_NEXT,
     Q_TAIL,
     QUEUED,
-    RCV_ERRORS,
     RCV_OCTETS,
     RCV_PACKETS,
     READY,
@@ -96,8 +99,10 @@ def arrive(n, s, port, k, now):
     """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the output port that it waits for, -1
     where there is none to look at."""
     octets = s.packet[k, OCTETS]
-    if corrupted(n, s, port, octets):
-        return discard(n, s, k, port, RCV_ERRORS, now)
+    if n.opt[LOSSY]:
+        check(n, s, port, k)
+    if n.opt[BY_SL]:
+        count_received(s, port, k)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
     out = egress(n, s, k, port, now)

@@ -4,18 +4,22 @@
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.kernels.bad_packets import known_bad
 from softib.sim.packet.kernels.discards import await_deadline, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
 from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.sl_counters import note_waiting, waits_no_longer
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (
     ARMED,
+    BY_SL,
     CONTROL,
     END_PORT,
     FREE,
     KIND,
+    LOSSY,
     NEXT,
     OCTETS,
     OPT_VLS,
@@ -33,11 +37,13 @@ def clear_overdue(n, s, port, vl, row, now):
     while s.vl[row, RING]:
         voq = first_voq(s, row)
         k = np.int64(s.voq[voq, Q_HEAD])
-        if not overdue(n, s, port, row, k, now):
+        if not (n.opt[LOSSY] and known_bad(s, k, now)) and not overdue(n, s, port, row, k, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
         leaves_input(n, s, k, max(now, s.when[k, TAIL]))
         free_packet(s, k)
+    if n.opt[BY_SL]:
+        waits_no_longer(n, s, port, row, now)
     return np.int64(-1)
 
 
@@ -109,6 +115,8 @@ def look(n, s, port, now):
         return
     if s.port[port, FREE] > now:
         arm(s, port, s.port[port, FREE])
+        if n.opt[BY_SL]:
+            note_waiting(n, s, port, now)
         return
     able = able_vls(n, s, port, now)
     vl = np.int64(-1)
@@ -122,6 +130,8 @@ def look(n, s, port, now):
             arm(s, port, s.port[port, FREE])
     elif s.port[port, READY]:
         waits_from(s, port, now)
+    if n.opt[BY_SL]:
+        note_waiting(n, s, port, now)
 
 
 @inner

@@ -1,0 +1,55 @@
+# mypy: ignore-errors
+"""Packets with a wrong bit (IBA 7.3, 7.8, 16.1.3.5).
+
+CRCs stand at the end of a packet, so a receiver finds the damage when the last octet is there. The port of the damaged link counts
+PortRcvErrors. A channel adapter discards the packet. A switch that has begun to forward it by then sends the rest and ends it with EBP, the
+delimiter of a bad packet: each port further on counts PortRcvRemotePhysicalErrors, and the destination discards it. A switch that has
+not begun discards it. Either way it held its buffer, and the credits come back when it has left that buffer. (Damage to the header, some
+8 octets of 4,096, is taken as damage to the payload: the packet takes its own path.)
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.discards import corrupted
+from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.tables import (
+    BAD,
+    FLAGS,
+    IN,
+    OCTETS,
+    RCV_ERRORS,
+    RCV_OCTETS,
+    RCV_PACKETS,
+    REMOTE_ERRORS,
+    TAIL,
+    VL,
+)  # fmt: skip
+
+
+@inner
+def check(n, s, port, k):
+    """Packet ``k`` came in by ``port``, its cable's end: count it if it is marked as bad, or damaged here."""
+    if s.packet[k, FLAGS] & BAD:
+        s.rare_count[port, REMOTE_ERRORS] += 1
+    elif corrupted(n, s, port, s.packet[k, OCTETS]):
+        s.packet[k, FLAGS] |= BAD
+        s.count[port, RCV_ERRORS] += 1
+
+
+@inner
+def known_bad(s, k, now):
+    """Has packet ``k``, which waits in a switch, come in whole and been found bad?"""
+    return s.packet[k, FLAGS] & BAD != 0 and s.when[k, TAIL] <= now
+
+
+@inner
+def refuse(n, s, port, k, now):
+    """Packet ``k`` is whole at end port ``port`` and bad: its buffer is free. Returns -1."""
+    if s.packet[k, IN] == port:  # port 0 of a switch: the port that it came in by has counted it
+        s.count[port, RCV_OCTETS] += s.packet[k, OCTETS]
+        s.count[port, RCV_PACKETS] += 1
+    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], now)
+    free_packet(s, k)
+    return np.int64(-1)

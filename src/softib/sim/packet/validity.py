@@ -1,0 +1,36 @@
+"""What a fabric or a workload has that the packet layer has no model of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.iba.rates import SPEEDS
+from softib.sim.messages import Messages
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["why_not"]
+
+
+def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
+    """One line for each thing that the layer leaves out of this run; empty where its model holds. ``ends``: port of each end port."""
+    found = []
+    slow = int(np.count_nonzero(fabric.port_drain))
+    if slow:
+        found.append(f"{slow} ports drain slower than they receive (port_drain); the packet layer's receivers do not")
+    speeds = _adapter_speeds(fabric, ends[np.unique(np.concatenate([m.src, m.dst]))]) if len(m) else []
+    if len(speeds) > 1:
+        found.append(f"adapters of {', '.join(speeds)} take part; the packet layer gives all of them one profile")
+    return tuple(found)
+
+
+def _adapter_speeds(fabric: Fabric, ports: np.ndarray) -> list[str]:
+    """Generations of the adapters' links, slowest first; port 0 of switches has none."""
+    from softib.fabric.power_up import active_speed_codes
+
+    ports = ports[fabric.port_num[ports] > 0]
+    codes = active_speed_codes(fabric.port_info[ports], fabric.port_mlnx_speed[ports])
+    return [SPEEDS[int(code) - 1].name for code in np.unique(codes[codes > 0])]

@@ -1,0 +1,33 @@
+"""``Outcome.valid``: does the model hold? Whether everything completed is another question (``Outcome.done``)."""
+
+from __future__ import annotations
+
+from softib.fabric.builder import FabricBuilder
+from softib.iba.constants import NodeType
+from softib.sim.messages import messages
+from softib.sim.packet import PacketOptions, run
+from tests.sim.packet.fabrics import star, up
+
+
+def test_a_run_that_its_time_ended_is_valid_and_not_done():
+    out = run(star(2), messages([0], [1], 1 << 20), PacketOptions(until_ps=10**6))
+    assert out.valid and not out.why_not and not out.done
+
+
+def test_a_slow_receiver_is_outside_the_model():
+    fabric = star(2)
+    fabric.port_drain[3] = 1e6
+    out = run(fabric, messages([0], [1], 5000))
+    assert out.done and not out.valid and "port_drain" in out.why_not[0]
+
+
+def test_adapters_of_two_generations_are_said():
+    """Only where both take part."""
+    b = FabricBuilder("two")
+    sw = b.nodes(1, NodeType.SWITCH, 3, speed="HDR")
+    for speed, port in (("EDR", 1), ("HDR", 2), ("HDR", 3)):
+        b.links(sw, port, b.nodes(1, NodeType.CA, 1, speed=speed), 1, length_m=2.0)
+    fabric = up(b.build())
+    both, one = run(fabric, messages([0], [1], 5000)), run(fabric, messages([1], [2], 5000))
+    assert both.done and "EDR, HDR" in both.why_not[0] and not both.valid
+    assert one.valid
