@@ -134,7 +134,8 @@ def test_a_credit_loop_deadlocks_and_is_named():
 
 def test_lifetimes_dissolve_the_same_loop():
     """With lifetimes switches discard packets instead (PortXmitDiscards), and RC sends them again until all are there. The hosts begin
-    within 1 us: exactly together, they would discard and repeat in step until their retries are exceeded."""
+    within 1 us: exactly together, they would discard and repeat in step until their retries are exceeded. (Acknowledgements that come after a sender
+    went back once left it in its port's ring with nothing to send.)"""
     fabric, sent = ring_around(10)
     sent = replace(sent, start_ps=np.random.default_rng(1).integers(0, 10**6, len(sent)))
     without = run(no_lifetimes(ring_around(10)[0]), sent, PacketOptions(profile={"vl_blocks": 130}, ack_timeout=12))

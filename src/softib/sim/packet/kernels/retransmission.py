@@ -5,7 +5,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push_timer, word
-from softib.sim.packet.kernels.hca import activate, leave_ring
+from softib.sim.packet.kernels.hca import activate, leave_ring, not_before
 from softib.sim.packet.kernels.work import completed
 from softib.sim.packet.tables import (
     ACKED,
@@ -23,6 +23,7 @@ from softib.sim.packet.tables import (
     PROGRESS,
     READS_OUT,
     RETRIES,
+    SRC,
     TIMED,
     TIMEOUT,
     TIMER,
@@ -48,6 +49,16 @@ def acknowledged(n, s, q, psn, now):
     s.qp[q, DONE_MESSAGE] = at
     if s.qp[q, NEXT_PSN] < psn + 1:  # it had gone back for what arrived after all
         skip_to(s, q, psn + 1)
+        if s.qp[q, IN_RING] and not 0 <= not_before(n, s, q) <= now:
+            step_out(n, s, q)
+            activate(n, s, q, now)
+
+
+@inner
+def step_out(n, s, q):
+    """The requests of ``q`` do not take turns any more."""
+    port, vl = s.qp[q, SRC], s.qp[q, OUT_VL]
+    leave_ring(s, port, vl, port * n.opt[OPT_VLS] + vl, 2 * q)
 
 
 @inner
@@ -74,11 +85,10 @@ def go_back(n, s, q, now):
 
 
 @inner
-def give_up(n, s, port, q):
+def give_up(n, s, q):
     """The retries are exceeded: the queue pair is in error, and what it has not completed never will be."""
     if s.qp[q, IN_RING]:
-        vl = s.qp[q, OUT_VL]
-        leave_ring(s, port, vl, port * n.opt[OPT_VLS] + vl, 2 * q)
+        step_out(n, s, q)
     s.reg[LEFT] -= s.qp[q, END_MESSAGE] - s.qp[q, DONE_MESSAGE]
     s.qp[q, END_MESSAGE] = s.qp[q, DONE_MESSAGE]
     s.qp[q, CURRENT_MESSAGE] = s.qp[q, DONE_MESSAGE]
@@ -97,7 +107,7 @@ def timeout(n, s, port, q, now):
         return np.int64(-1)
     s.qp[q, TRIES] += 1
     if s.qp[q, TRIES] > n.opt[RETRIES]:
-        give_up(n, s, port, q)
+        give_up(n, s, q)
         return np.int64(-1)
     push_timer(s, now + n.opt[TIMEOUT], word(port, TIMER, q))
     return go_back(n, s, q, now)
