@@ -182,4 +182,7 @@ def simulated(
         outcome = run(plane, made, progress=progress)
     else:
         outcome = run(plane, made)
+    if layer != "packet" and (made.receives > 0).any():
+        outcome.valid = False
+        outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
     return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes))

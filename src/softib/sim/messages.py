@@ -44,7 +44,8 @@ class Messages:
     of one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows; all of them have its ``dst`` (UD: any).
     ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15). ``path_bits``
     uint8: added to the destination's base LID (LMC). ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
-    ``job`` int32: whose it is.
+    ``job`` int32: whose it is. ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0: there is always one),
+    ``repost_ps`` int64: how long after a SEND arrived it posts that receive again; of one queue pair both are those of its first message.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
     waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
@@ -62,6 +63,8 @@ class Messages:
     rate_gbps: np.ndarray
     job: np.ndarray
     delay_ps: np.ndarray
+    receives: np.ndarray
+    repost_ps: np.ndarray
     first: np.ndarray
     needs: np.ndarray
 
@@ -79,6 +82,7 @@ class Messages:
             ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
             ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),
+            ((self.receives < 0) | (self.repost_ps < 0), "has receives or a time to post them below 0"),
         )
         for wrong, what in rules:
             if wrong.any():
@@ -116,7 +120,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         pairs = src.astype(np.int64) << 32 | dst.astype(np.int64)
         columns["qp"] = np.unique(pairs, return_inverse=True)[1]
     defaults = {"start_ps": 0, "opcode": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
-                "delay_ps": 0}  # fmt: skip
+                "delay_ps": 0, "receives": 0, "repost_ps": 0}  # fmt: skip
     unknown = set(columns) - {f.name for f in fields(Messages)}
     if unknown:
         raise InputError(f"messages have no column {min(unknown)!r}")
@@ -133,5 +137,5 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
 
 _DTYPES: dict[str, Any] = {
     "size": np.int64, "start_ps": np.int64, "qp": np.int32, "opcode": np.uint8, "transport": np.uint8, "sl": np.int8,
-    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64,
+    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64, "receives": np.int32, "repost_ps": np.int64,
 }  # fmt: skip

@@ -64,6 +64,11 @@ class Job(BaseModel):
     rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
     opcode: Literal["write", "send", "read", "atomic"] = Field("write", description="what a work request asks for")
     transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
+    receives: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        0,
+        description="receives that a destination keeps posted on a queue pair (sends, packet layer); 0: always enough",
+    )
+    repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
 
 
 class Repeated(Job):

@@ -142,6 +142,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
+        receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
         job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
 

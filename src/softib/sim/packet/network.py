@@ -12,7 +12,7 @@ from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.packet import tables as t
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
-from softib.sim.packet.options import PacketOptions
+from softib.sim.packet.options import RNR_TIMER_US, PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.sim.static_network import port_gbps
 
@@ -179,5 +179,6 @@ def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.nda
     opt[t.MESSAGE_GAP], opt[t.ACK_DELAY] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
     opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
     opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
+    opt[t.RNR_PS], opt[t.RNR_RETRIES] = RNR_TIMER_US[options.rnr_timer] * 1_000_000, options.rnr_retries
     opt[t.FCP], opt[t.BY_SL] = 8, options.counters_by_sl
     return opt

@@ -13,6 +13,9 @@ __all__ = ["PacketOptions", "Progress"]
 Progress = Callable[[int, int, int], None]
 """Called with (virtual time in ps, messages done, messages in all)."""
 PS_PER_S = 10**12
+RNR_TIMER_US = (655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10_240, 15_360,
+                20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760, 327_680, 491_520)  # fmt: skip
+"""Microseconds of each code of the RNR NAK timer (IBA table 45)."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class PacketOptions:
     (bit errors, random arbitration); ``until_ps``: the longest virtual time; ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3);
     ``retries`` after timeouts; ``fifo``: inputs have one queue a VL instead of one for each output; ``random_arbitration``: an output
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
-    place packets of WRITEs that come out of order; ``counters_by_sl``: count data by SL and waiting by VL."""
+    place packets of WRITEs that come out of order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: code of the
+    timer that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a sender bears (7: no limit)."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -34,6 +38,8 @@ class PacketOptions:
     congestion_control: bool = True
     placement: bool = True
     counters_by_sl: bool = False
+    rnr_timer: int = 12
+    rnr_retries: int = 7
 
     def __post_init__(self) -> None:
         if self.until_ps < 1:
@@ -44,3 +50,11 @@ class PacketOptions:
             )
         if not 0 <= self.retries <= 7:
             raise InputError(f"retries {self.retries} is not possible; Retry Count has 3 bits (IBA 11.2.4.2)")
+        if not 0 <= self.rnr_retries <= 7:
+            raise InputError(
+                f"rnr_retries {self.rnr_retries} is not possible; RNR Retry Count has 3 bits (IBA 11.2.4.2)"
+            )
+        if not 0 <= self.rnr_timer < len(RNR_TIMER_US):
+            raise InputError(
+                f"rnr_timer {self.rnr_timer} is not possible; the code of the RNR NAK timer has 5 bits (IBA table 45)"
+            )

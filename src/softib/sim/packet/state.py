@@ -57,6 +57,7 @@ def _queue_pairs(
         limited = (rate > 0) & (rate < link_gbps)
         q[:n, column] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
+    q[:n, t.REPOST] = m.repost_ps[first]
     return q, order, row.astype(np.int64)
 
 
@@ -92,8 +93,28 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
+    out[:n, t.M_RECEIVE] = _receives(m, order)
     for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
         out[:, column] = -1
+    return out
+
+
+def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
+    """``M_RECEIVE``: of the SENDs of a queue pair with ``d`` receives the first ``d`` find one, each other takes that of the ``d``-th before
+    it. Raises :class:`InputError` for receives that are counted on another service than RC."""
+    out = np.zeros(len(m), np.int64)
+    counted = m.receives > 0
+    if not counted.any():
+        return out
+    unconnected = counted & (m.transport != Transport.RC)
+    if unconnected.any():
+        i = int(np.argmax(unconnected))
+        raise InputError(f"message {i} counts receives on a queue pair that is not RC; only RC has RNR NAKs")
+    rows = order[(m.opcode[order] == Opcode.SEND) & counted[order]]
+    qp = m.qp[rows]
+    nth = np.arange(len(rows)) - np.searchsorted(qp, qp)
+    late = np.flatnonzero(nth >= m.receives[rows])
+    out[rows[late]] = rows[late - m.receives[rows[late]]] + 1
     return out
 
 
@@ -152,6 +173,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         raise InputError(
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
+    net.opt[t.RNR] = bool((m.receives > 0).any())
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])

@@ -55,13 +55,14 @@ NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, OPTIONS) = range(27)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, RNR, RNR_PS, RNR_RETRIES, OPTIONS) = range(30)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
 out-of-order placement; congestion control on; fs an octet of fetching and writing for the first octets of a message, and
-how many these are; fs an octet that is inline; does any port damage packets; are data counted by SL and waiting by VL?"""
+how many these are; fs an octet that is inline; does any port damage packets; are data counted by SL and waiting by VL?
+May receives be missing; ps of the RNR NAK timer; RNR retry count."""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
@@ -113,7 +114,7 @@ NEXT, QP, PSN, OCTETS, DLID, LEVEL, VL, IN, WHAT, FLAGS, OUT, BEHIND, PK_COLUMNS
 it is; flags; in FIFO mode output port * 16 + VL, and the next of its input."""
 TAIL, ENTERED = 6, 7
 """Of ``State.when``, which is the last 16 octets of a packet's row: when its last octet is there; when it entered the switch."""
-DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE = range(6)
+DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE, RNR_NAK = range(7)
 LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD = 1, 2, 4, 8, 16
 """Of ``FLAGS``; ``BAD``: a bit is wrong, and its sender may have ended it with EBP, the delimiter of a bad packet."""
 
@@ -124,21 +125,22 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 (SRC, DST, BACK_LID, SL, OUT_VL, BACK_VL, PAYLOAD, SERVICE, FIRST_MESSAGE, END_MESSAGE, CURRENT_MESSAGE, NEXT_PSN,
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
  RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, FETCHED,
- BACK_FETCHED, BACK_NOT_BEFORE, BACK_PS_PACKET, QP_COLUMNS) = range(38)  # fmt: skip
+ BACK_FETCHED, BACK_NOT_BEFORE, BACK_PS_PACKET, REPOST, RNR_TRIES, QP_COLUMNS) = range(40)  # fmt: skip
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
- M_LID, M_COLUMNS) = range(15)  # fmt: skip
+ M_LID, M_RECEIVE, M_COLUMNS) = range(16)  # fmt: skip
 """``M_POSTED``: when the adapter may begin, + 1 (0: not posted yet); ``M_NEEDS``: messages that it waits for; ``M_AFTER``: the last of
-them; times are -1 where they did not happen; ``M_LID``: the destination."""
+them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RECEIVE``: the message whose
+receive it takes, + 1 (0: there is one)."""
 
 # -- State.count --
 (XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
  LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
 C_COLUMNS = 16
 # -- State.rare_count: what few packets count --
-(REMOTE_ERRORS, RC_COLUMNS) = range(2)
-"""PortRcvRemotePhysicalErrors."""
+(REMOTE_ERRORS, RNR_NAKS, RC_COLUMNS) = range(3)
+"""PortRcvRemotePhysicalErrors; RNR NAKs received."""
 # -- State.vl_wait --
 W_TICKS, W_SINCE, W_BUSY, VW_COLUMNS = range(4)
 """PortVLXmitWait; time + 1 since when the VL has data and sends none (0: it does not wait); when its last packet has left."""

@@ -15,6 +15,7 @@ from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.hca import UD, memory_fs
 from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.not_ready import not_ready, ready_for
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -56,6 +57,8 @@ from softib.sim.packet.tables import (
     READ_REQUEST,
     READ_RESPONSE,
     RESPONSE_RING,
+    RNR,
+    RNR_NAK,
     RX,
     RX_FREE,
     RX_FS,
@@ -66,6 +69,9 @@ from softib.sim.packet.tables import (
     WHAT,
     WINDOW_PACKETS,
 )  # fmt: skip
+
+NOT_READY = 3
+"""Of ``NAKED``: an RNR NAK is to be sent. (1: a NAK is to be sent; 2: one was sent, and nothing is taken but the expected packet.)"""
 
 
 @inner
@@ -103,6 +109,8 @@ def receive(n, s, port, k, now):
         look = go_back(n, s, q, now)
     elif what == CNP:
         backward(n, s, port, np.int64(s.packet[k, QP]), now)
+    elif what == RNR_NAK:
+        look = not_ready(n, s, port, q, np.int64(s.packet[k, PSN]), now)
     elif what == READ_REQUEST:
         look = read_request(n, s, port, q, k, now)
     else:
@@ -136,6 +144,8 @@ def data(n, s, port, q, k, t, now):
         return
     asks = psn < expected or s.packet[k, FLAGS] & ASKS_ACK
     if psn == expected:
+        if n.opt[RNR] and not may_take(n, s, port, q, psn, now):
+            return
         s.qp[q, NAKED] = 0
         taken(n, s, q, psn, s.packet[k, FLAGS], t)
         while n.opt[PLACEMENT] and kept(s, 2 * q, s.qp[q, EXPECTED]):
@@ -143,6 +153,19 @@ def data(n, s, port, q, k, t, now):
     if asks:
         s.qp[q, UNACKED] = 1
         push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
+
+
+@inner
+def may_take(n, s, port, q, psn, now):
+    """Is the expected packet ``psn`` not the first of a SEND without a receive? Else an RNR NAK is sent, after the responses before it."""
+    m = s.order[message_of(s, q, psn)]
+    if psn != s.message[m, M_PSN] or ready_for(s, q, m, now):
+        return True
+    if s.qp[q, NAKED] != NOT_READY:
+        s.qp[q, NAKED] = NOT_READY
+        s.qp[q, UNACKED] = 1
+        push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
+    return False
 
 
 @inner
@@ -185,14 +208,17 @@ def unreliable(n, s, q, k, t):
 @inner
 def answer(n, s, port, q, now):
     """The acknowledgement of ``q`` leaves: ACK of all that came in order, or NAK of what did not. Returns the port to look at."""
-    if s.qp[q, RESPONSE_RING] and not s.qp[q, NAKED]:
+    not_ready_for = s.qp[q, NAKED] == NOT_READY
+    if s.qp[q, RESPONSE_RING] and (not s.qp[q, NAKED] or not_ready_for):
         return np.int64(-1)  # responses are in the order of requests (IBA 9.7.5): after the READs before it
     if not s.qp[q, UNACKED] and not s.qp[q, NAKED]:
         return np.int64(-1)
     s.qp[q, UNACKED] = 0
-    is_nak = s.qp[q, NAKED] == 1
+    is_nak = s.qp[q, NAKED] == 1 or not_ready_for
     if is_nak:
         s.qp[q, NAKED] = 2
     psn = s.qp[q, EXPECTED]
     what, about = (NAK, psn) if is_nak else (ACK, psn - 1)
+    if not_ready_for:
+        what = RNR_NAK
     return control(n, s, port, 2 * q + 1, what, about, s.qp[q, BACK_LID], s.qp[q, BACK_VL])

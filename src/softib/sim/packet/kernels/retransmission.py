@@ -23,6 +23,7 @@ from softib.sim.packet.tables import (
     PROGRESS,
     READS_OUT,
     RETRIES,
+    RNR_TRIES,
     SRC,
     TIMED,
     TIMEOUT,
@@ -39,6 +40,7 @@ def acknowledged(n, s, q, psn, now):
     s.qp[q, ACKED] = psn + 1
     s.qp[q, PROGRESS] = now
     s.qp[q, TRIES] = 0
+    s.qp[q, RNR_TRIES] = 0
     at = s.qp[q, DONE_MESSAGE]
     while at < s.qp[q, END_MESSAGE]:
         m = s.order[at]

@@ -1,0 +1,100 @@
+"""Receiver not ready: RNR NAK, its timer, its retries (IBA 9.7.5.2.8, table 45)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.errors import InputError
+from softib.sim.messages import Opcode, Transport, messages
+from softib.sim.packet import PacketOptions, run
+from softib.sim.packet import tables as t
+from softib.sim.packet.engine import execute
+from softib.sim.packet.options import RNR_TIMER_US
+from softib.sim.packet.profiles import PROFILES
+from tests.sim.packet.fabrics import star
+
+PS = 1_000_000
+
+
+def sends(n: int, receives: int, repost_us: float, size: int = 64, **columns):
+    return messages(np.zeros(n, int), 1, size, qp=0, opcode=Opcode.SEND, receives=receives, repost_ps=int(repost_us * PS), **columns)  # fmt: skip
+
+
+OWED = 2 * 8 * 80
+"""ps of the flow-control packets, 8 octets each, that an answer leaves to be sent before the next packet: on both links of the path."""
+
+
+@pytest.mark.parametrize(("timer", "repost_us"), [(1, 5.0), (1, 35.0), (4, 100.0), (8, 500.0)])
+def test_a_message_that_meets_an_empty_queue_k_times_takes_k_cycles_more(timer, repost_us):
+    """One receive, posted again so long after the first message arrived. A cycle is the packet's way there, the NAK's way back, and the
+    timer; the message takes as many as it met no receive. Exact, to the picosecond."""
+    p, start, options = PROFILES["EDR"], 3 * PS, PacketOptions(rnr_timer=timer)
+    alone = run(star(2), sends(1, 0, 0))
+    posting = p.adapter_ns * 500 + round(64 * p.inline_ns * 1000)
+    cycle = int(alone.completed_ps[0]) - posting - p.cqe_ns * 1000 + RNR_TIMER_US[timer] * PS + OWED
+    written = round(90 * 8e3 / p.pcie_gbps) + p.adapter_ns * 500
+    _, s, _, _ = execute(star(2), sends(2, 1, repost_us, start_ps=[0, start]), options)
+    arrived = s.message[:, t.M_ARRIVED]
+    first_try = start + int(alone.arrived_ps[0]) + OWED
+    k = -(-(int(arrived[0]) + int(repost_us * PS) - (first_try - written)) // cycle)
+    assert k >= 1 and s.rare_count[:, t.RNR_NAKS].sum() == k
+    assert arrived[1] == first_try + k * cycle
+
+
+def test_enough_receives_cost_nothing():
+    many, free = run(star(2), sends(50, 50, 1000.0)), run(star(2), sends(50, 0, 0))
+    assert many.arrived_ps.tobytes() == free.arrived_ps.tobytes()
+
+
+def test_a_program_that_posts_in_time_is_never_met_unready():
+    """Messages apart by more than the program takes: one receive is enough."""
+    start = np.arange(20) * 10 * PS
+    _, s, _, _ = execute(star(2), sends(20, 1, 5.0, start_ps=start), PacketOptions())
+    assert s.rare_count[:, t.RNR_NAKS].sum() == 0
+
+
+@pytest.mark.parametrize("retries", [0, 2, 6])
+def test_retries_are_limited(retries):
+    """So many RNR NAKs are borne; one more is an error, and what comes after it never arrives."""
+    options = PacketOptions(rnr_timer=1, rnr_retries=retries)
+    _, s, status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
+    out = run(star(2), sends(3, 1, 10_000.0), options)
+    assert status == t.DONE and s.rare_count[:, t.RNR_NAKS].sum() == retries + 1
+    assert (out.completed_ps >= 0).tolist() == [True, False, False] and out.valid
+
+
+def test_seven_means_no_limit():
+    assert run(star(2), sends(3, 1, 1000.0), PacketOptions(rnr_timer=1, rnr_retries=7)).done
+
+
+def test_long_sends_writes_and_reads_between_them_complete_on_lossy_links():
+    """Only SENDs take receives; NAKs, timeouts and RNR NAKs together, in order."""
+    rng = np.random.default_rng(4)
+    n = 120
+    fabric = star(2)
+    fabric.port_loss[:, 1] = 2e-7
+    sent = messages(
+        np.zeros(n, int),
+        1,
+        rng.integers(1, 40000, n),
+        qp=0,
+        opcode=rng.integers(0, 3, n),
+        receives=2,
+        repost_ps=20 * PS,
+    )
+    out = run(fabric, sent, PacketOptions(rnr_timer=1, ack_timeout=8))
+    assert out.done
+    data = sent.opcode != Opcode.READ
+    assert (np.diff(out.arrived_ps[data]) >= 0).all()
+    sends_at = np.sort(out.arrived_ps[sent.opcode == Opcode.SEND])
+    assert (sends_at[2:] - sends_at[:-2] > 20 * PS).all(), "two receives: the third SEND waits for the first one's"
+
+
+def test_wrong_values_are_one_line():
+    with pytest.raises(InputError, match="RNR Retry Count"):
+        PacketOptions(rnr_retries=8)
+    with pytest.raises(InputError, match="table 45"):
+        PacketOptions(rnr_timer=32)
+    with pytest.raises(InputError, match="only RC"):
+        run(star(2), messages([0], [1], 8, opcode=Opcode.SEND, transport=Transport.UC, receives=1))
