@@ -13,7 +13,7 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["NO_LIMIT", "PATH_SL", "Messages", "Opcode", "Transport", "messages"]
+__all__ = ["NO_LIMIT", "PATH_SL", "Messages", "MulticastGroup", "Opcode", "Transport", "messages"]
 
 PATH_SL = -1
 """Of ``sl``: the SL of the path record, where a manager gave one, else 0."""
@@ -36,6 +36,14 @@ class Transport(IntEnum):
 
 
 @dataclass(frozen=True)
+class MulticastGroup:
+    """``members``: rows of the end ports that are full members. ``mlid``: its multicast LID, 0 until a subnet manager has made the group."""
+
+    members: np.ndarray
+    mlid: int = 0
+
+
+@dataclass(frozen=True)
 class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of :func:`softib.sim.ends.end_ports` (CA ports ascending by LID,
     then port 0 of switches).
@@ -46,6 +54,7 @@ class Messages:
     uint8: added to the destination's base LID (LMC). ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
     ``job`` int32: whose it is. ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0: there is always one),
     ``repost_ps`` int64: how long after a SEND arrived it posts that receive again; of one queue pair both are those of its first message.
+    ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
     waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
@@ -65,8 +74,10 @@ class Messages:
     delay_ps: np.ndarray
     receives: np.ndarray
     repost_ps: np.ndarray
+    group: np.ndarray
     first: np.ndarray
     needs: np.ndarray
+    groups: tuple[MulticastGroup, ...] = ()
 
     def __len__(self) -> int:
         return len(self.src)
@@ -83,6 +94,8 @@ class Messages:
             ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),
             ((self.receives < 0) | (self.repost_ps < 0), "has receives or a time to post them below 0"),
+            ((self.group < 0) | (self.group > len(self.groups)), "is for a multicast group that is not there"),
+            ((self.group > 0) & (self.transport != Transport.UD), "is for a multicast group, and no datagram (UD)"),
         )
         for wrong, what in rules:
             if wrong.any():
@@ -120,7 +133,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         pairs = src.astype(np.int64) << 32 | dst.astype(np.int64)
         columns["qp"] = np.unique(pairs, return_inverse=True)[1]
     defaults = {"start_ps": 0, "opcode": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
-                "delay_ps": 0, "receives": 0, "repost_ps": 0}  # fmt: skip
+                "delay_ps": 0, "receives": 0, "repost_ps": 0, "group": 0}  # fmt: skip
     unknown = set(columns) - {f.name for f in fields(Messages)}
     if unknown:
         raise InputError(f"messages have no column {min(unknown)!r}")
@@ -128,14 +141,20 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         name: np.ascontiguousarray(np.broadcast_to(np.asarray(columns.get(name, defaults.get(name, size))), n), dtype)
         for name, dtype in _DTYPES.items()
     }
+    groups = tuple(columns.pop("groups", ()))
     first = columns.get("first", np.zeros(n + 1, np.int64))
     needs = columns.get("needs", np.zeros(0, np.int64))
     return Messages(
-        src.copy(), dst.copy(), **made, first=np.asarray(first, np.int64), needs=np.asarray(needs, np.int64)
+        src.copy(),
+        dst.copy(),
+        **made,
+        first=np.asarray(first, np.int64),
+        needs=np.asarray(needs, np.int64),
+        groups=groups,
     )
 
 
 _DTYPES: dict[str, Any] = {
     "size": np.int64, "start_ps": np.int64, "qp": np.int32, "opcode": np.uint8, "transport": np.uint8, "sl": np.int8,
-    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64, "receives": np.int32, "repost_ps": np.int64,
+    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64, "receives": np.int32, "repost_ps": np.int64, "group": np.int32,
 }  # fmt: skip

@@ -18,6 +18,7 @@ from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
+from softib.sim.packet.groups import group_tables, reached_ps
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.state import build_state, grow
@@ -61,6 +62,7 @@ def execute(
     messages.check(len(ends))
     sl, notes = _service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
+    net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
     status, state = _run(net, state, options, progress)
     return net, state, status, notes
@@ -98,9 +100,10 @@ def _outcome(net: Any, s: Any, m: Messages, status: int, remarks: tuple[tuple[st
     from softib.sim.packet.deadlock import waiting_cycle
 
     n, reg = len(m), s.reg
-    notes = (*remarks[0], *_more_notes(s, n, status))
+    arrived = reached_ps(net, s, n)
+    notes = (*remarks[0], *_more_notes(arrived, status))
     return Outcome(
-        layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=s.message[:n, t.M_ARRIVED].copy(),
+        layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
         counters=counters_of(s.count, s.rare_count), valid=not remarks[1], why_not=remarks[1],
         deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
@@ -109,8 +112,8 @@ def _outcome(net: Any, s: Any, m: Messages, status: int, remarks: tuple[tuple[st
     )  # fmt: skip
 
 
-def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
-    lost = int((s.message[:n, t.M_ARRIVED] < 0).sum())
+def _more_notes(arrived: np.ndarray, status: int) -> tuple[str, ...]:
+    lost = int((arrived < 0).sum())
     found = []
     if status == t.TIME_OVER:
         found.append(f"the time that was given is over; {lost:,} messages have not arrived")
@@ -127,7 +130,8 @@ def counters_of(count: np.ndarray, rare: np.ndarray) -> np.ndarray:
         "port_xmit_data": (count[:, t.XMIT_OCTETS] - VCRC * count[:, t.XMIT_PACKETS]) // 4,
         "port_rcv_data": (count[:, t.RCV_OCTETS] - VCRC * count[:, t.RCV_PACKETS]) // 4,
         "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
-        "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS],
+        "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS] - rare[:, t.MC_XMIT], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS] - rare[:, t.MC_RCV],
+        "port_multicast_xmit_pkts": rare[:, t.MC_XMIT], "port_multicast_rcv_pkts": rare[:, t.MC_RCV],
         "port_xmit_wait": count[:, t.WAIT_TICKS], "port_xmit_discards": discards, "port_rcv_errors": count[:, t.RCV_ERRORS],
         "port_rcv_switch_relay_errors": count[:, t.RELAY_ERRORS], "port_rcv_remote_physical_errors": rare[:, t.REMOTE_ERRORS],
     }  # fmt: skip

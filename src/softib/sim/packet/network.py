@@ -161,6 +161,7 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     net = t.Net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
         vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive,
+        mft=np.zeros((1, 1, 1), np.uint16), group_first=np.zeros(1, np.int64), group_port=np.zeros(1, np.int64),
     )  # fmt: skip
     return net, profile
 

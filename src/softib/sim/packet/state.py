@@ -12,6 +12,7 @@ from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.packet import tables as t
+from softib.sim.packet.groups import mark_messages
 from softib.sim.packet.network import aligned
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
     rows = order[(m.opcode[order] == Opcode.SEND) & counted[order]]
     qp = m.qp[rows]
     nth = np.arange(len(rows)) - np.searchsorted(qp, qp)
-    late = np.flatnonzero(nth >= m.receives[rows])
-    out[rows[late]] = rows[late - m.receives[rows[late]]] + 1
+    others = np.flatnonzero(nth >= m.receives[rows])
+    out[rows[others]] = rows[others - m.receives[rows[others]]] + 1
     return out
 
 
@@ -175,6 +176,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         )
     net.opt[t.RNR] = bool((m.receives > 0).any())
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
+    deliveries = mark_messages(message, m)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
     if int(max(q[:, t.OUT_VL].max(), q[:, t.BACK_VL].max())) >= vls:
@@ -211,6 +213,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
         rng=np.array([seed], np.uint64), rare_count=np.zeros((ports, t.RC_COLUMNS), np.int64),
+        delivery=np.tile(np.array([-1, 0], np.int64), (deliveries, 1)),
         sl_count=np.zeros((ports if net.opt[t.BY_SL] else 1, 32), np.int64),
         vl_wait=np.zeros((ports * vls if net.opt[t.BY_SL] else 1, t.VW_COLUMNS), np.int64),
     )  # fmt: skip

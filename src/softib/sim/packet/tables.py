@@ -16,19 +16,19 @@ from softib.jit import table
 Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
-     "cct", "ar_lft", "ar_group", "ar_on", "ageing"],
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "mft", "group_first", "group_port"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
 (``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control: ``marking`` int64[ports, 4] of switch ports, ``throttling``
 int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each without it). Adaptive routing: ``ar_lft``, ``ar_group`` as in
-the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps."""
+the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps. Multicast: ``mft`` as in the fabric, ``group_port`` ports of the members of each group, ascending, from ``group_first`` on."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng", "rare_count", "sl_count", "vl_wait"],
+     "place", "rng", "rare_count", "sl_count", "vl_wait", "delivery"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -37,7 +37,8 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
 came out of order; ``rng`` uint64[1]; ``rare_count`` int64[ports, RC_COLUMNS]; with ``opt[BY_SL]`` ``sl_count`` int64[ports, 32] words sent and
-received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row."""
+received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row;
+``delivery`` int64[…, 2] by multicast message and member: when it arrived (-1: not), how often."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
@@ -55,14 +56,14 @@ NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, RNR, RNR_PS, RNR_RETRIES, OPTIONS) = range(30)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, RNR, RNR_PS, RNR_RETRIES, MULTICAST, OPTIONS) = range(31)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
 out-of-order placement; congestion control on; fs an octet of fetching and writing for the first octets of a message, and
 how many these are; fs an octet that is inline; does any port damage packets; are data counted by SL and waiting by VL?
-May receives be missing; ps of the RNR NAK timer; RNR retry count."""
+May receives be missing; ps of the RNR NAK timer; RNR retry count; are there groups?"""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
@@ -115,8 +116,11 @@ it is; flags; in FIFO mode output port * 16 + VL, and the next of its input."""
 TAIL, ENTERED = 6, 7
 """Of ``State.when``, which is the last 16 octets of a packet's row: when its last octet is there; when it entered the switch."""
 DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE, RNR_NAK = range(7)
-LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD = 1, 2, 4, 8, 16
-"""Of ``FLAGS``; ``BAD``: a bit is wrong, and its sender may have ended it with EBP, the delimiter of a bad packet."""
+LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY = 1, 2, 4, 8, 16, 32
+"""Of ``FLAGS``; ``BAD``: a bit is wrong, and its sender may have ended it with EBP, the delimiter of a bad packet;
+``COPY``: it waits in a switch, and the packet that has its place in the buffer is ``BEHIND``, which counts its copies in ``OUT``."""
+MULTICAST_LID = 0xC000
+"""The first LID of multicast groups."""
 
 # -- State.credit --
 C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
@@ -129,18 +133,18 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
- M_LID, M_RECEIVE, M_COLUMNS) = range(16)  # fmt: skip
+ M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_COLUMNS) = range(18)  # fmt: skip
 """``M_POSTED``: when the adapter may begin, + 1 (0: not posted yet); ``M_NEEDS``: messages that it waits for; ``M_AFTER``: the last of
 them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RECEIVE``: the message whose
-receive it takes, + 1 (0: there is one)."""
+receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``."""
 
 # -- State.count --
 (XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
  LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
 C_COLUMNS = 16
 # -- State.rare_count: what few packets count --
-(REMOTE_ERRORS, RNR_NAKS, RC_COLUMNS) = range(3)
-"""PortRcvRemotePhysicalErrors; RNR NAKs received."""
+(REMOTE_ERRORS, RNR_NAKS, MC_XMIT, MC_RCV, RC_COLUMNS) = range(5)
+"""PortRcvRemotePhysicalErrors; RNR NAKs received; multicast packets sent and received."""
 # -- State.vl_wait --
 W_TICKS, W_SINCE, W_BUSY, VW_COLUMNS = range(4)
 """PortVLXmitWait; time + 1 since when the VL has data and sends none (0: it does not wait); when its last packet has left."""
@@ -162,9 +166,9 @@ WINDOW_PACKETS = 1024
 """Packets ahead of the expected one that a receiver places out of order."""
 
 # -- events --
-ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER = range(9)
+ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER, COPIES = range(10)
 """A packet's header is through a switch; a port looks what to send; a packet is whole at an end port; a message may be posted; a stream
-may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer."""
+may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer; copies of a multicast packet are made."""
 BUCKETS = 1 << 15
 BLOCK = 64
 WRAP, WINDOW = 4095, 2048

@@ -40,6 +40,7 @@ from softib.sim.packet.tables import (
     INLINE,
     LAST_OF_MESSAGE,
     LEVEL,
+    M_GROUP,
     M_LID,
     M_OPCODE,
     M_PACKETS,
@@ -85,7 +86,7 @@ from softib.sim.packet.tables import (
 
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
-RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH = 16, 8, 4, 28, 8
+RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH, GRH = 16, 8, 4, 28, 8, 40
 WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP = 0, 1, 2, 3
 RC, UC, UD = 0, 1, 2
 SLOWED = 2
@@ -113,6 +114,8 @@ def request_octets(s, q):
         octets += RETH
     if s.qp[q, SERVICE] == UD:
         octets += DETH
+        if s.message[m, M_GROUP]:
+            octets += GRH
     return octets
 
 

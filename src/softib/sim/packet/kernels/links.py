@@ -22,6 +22,7 @@ from softib.sim.packet.tables import (
     DATA,
     DEBT,
     DELAY,
+    DLID,
     FCCL,
     FCP,
     FCTBS,
@@ -33,6 +34,9 @@ from softib.sim.packet.tables import (
     HOPS,
     LAST_CREDIT,
     LOOK,
+    MC_XMIT,
+    MULTICAST,
+    MULTICAST_LID,
     OCTETS,
     OPT_VLS,
     PEER,
@@ -160,6 +164,8 @@ def put_on_wire(n, s, port, row, k, start):
     s.count[port, XMIT_PACKETS] += 1
     if n.opt[BY_SL]:
         count_sent(n, s, port, row, k, start, end)
+    if n.opt[MULTICAST] and s.packet[k, DLID] >= MULTICAST_LID:
+        s.rare_count[port, MC_XMIT] += 1
     what = s.packet[k, WHAT]
     if what in (DATA, READ_RESPONSE):
         s.reg[HOPS] += 1

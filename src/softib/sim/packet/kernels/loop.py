@@ -7,6 +7,7 @@ from softib.jit import inner, kernel
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import READ_OP, activate, resume
+from softib.sim.packet.kernels.multicast import make_copies
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
@@ -14,6 +15,7 @@ from softib.sim.packet.kernels.transmit import look, looks
 from softib.sim.packet.tables import (
     ANSWER,
     ARRIVE,
+    COPIES,
     DONE,
     EVENTS,
     FASTER,
@@ -100,6 +102,8 @@ def handle(n, s, entity, kind, payload, now):
         port = next_in(n, s, entity, payload, now)
     elif kind == TIMER:
         port = timeout(n, s, entity, payload, now)
+    elif kind == COPIES:
+        make_copies(n, s, entity, payload, now)
     elif kind == FASTER:
         timer_over(n, s, entity, payload, now)
     if port >= 0:

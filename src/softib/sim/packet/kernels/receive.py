@@ -15,6 +15,7 @@ from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.hca import UD, memory_fs
 from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.multicast import delivered
 from softib.sim.packet.kernels.not_ready import not_ready, ready_for
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
@@ -33,6 +34,7 @@ from softib.sim.packet.tables import (
     BY_SL,
     CNP,
     DATA,
+    DLID,
     DMA_FS,
     DONE_MESSAGE,
     END_MESSAGE,
@@ -43,8 +45,11 @@ from softib.sim.packet.tables import (
     IN,
     LAST_OF_MESSAGE,
     LOSSY,
+    M_GROUP,
     M_PACKETS,
     M_PSN,
+    MC_RCV,
+    MULTICAST_LID,
     NAK,
     NAKED,
     OCTETS,
@@ -95,13 +100,13 @@ def receive(n, s, port, k, now):
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
-    if s.packet[k, FLAGS] & FECN and what != CNP:
+    if s.packet[k, FLAGS] & FECN and what != CNP and s.packet[k, DLID] < MULTICAST_LID:
         look = forward_notice(n, s, port, k)
     if what == DATA:
         if s.qp[q, SERVICE] == 0:
             data(n, s, port, q, k, written, now)
         else:
-            unreliable(n, s, q, k, written)
+            unreliable(n, s, port, q, k, written)
     elif what == ACK:
         acknowledged(n, s, q, np.int64(s.packet[k, PSN]), now)
     elif what == NAK:
@@ -188,11 +193,16 @@ def take_kept(n, s, q, psn, t):
 
 
 @inner
-def unreliable(n, s, q, k, t):
+def unreliable(n, s, port, q, k, t):
     """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA 9.8.3)."""
     psn = np.int64(s.packet[k, PSN])
     if s.qp[q, SERVICE] == UD:  # a packet is a message, and the next one may have another destination
-        arrived(n, s, s.order[s.qp[q, FIRST_MESSAGE] + psn], t)
+        m = s.order[s.qp[q, FIRST_MESSAGE] + psn]
+        if s.message[m, M_GROUP]:
+            s.rare_count[port, MC_RCV] += 1
+            delivered(n, s, port, m, t)
+        else:
+            arrived(n, s, m, t)
         return
     at = message_of(s, q, psn)
     s.qp[q, RX_MESSAGE] = at

@@ -12,6 +12,7 @@ from softib.jit import inner
 from softib.sim.packet.kernels.adaptive_routing import choose
 from softib.sim.packet.kernels.bad_packets import check
 from softib.sim.packet.kernels.congestion import mark
+from softib.sim.packet.kernels.copies import begin_copies, copy_leaves
 from softib.sim.packet.kernels.discards import discard
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
@@ -24,12 +25,14 @@ from softib.sim.packet.tables import (
     BEHIND,
     BY_SL,
     CC,
+    COPY,
     DELAY,
     DLID,
     END_PORT,
     ENTERED,
     FIFO,
     FIRST,
+    FLAGS,
     HEAD_SINCE,
     IN,
     INACTIVE,
@@ -39,7 +42,10 @@ from softib.sim.packet.tables import (
     LEAVING,
     LEVEL,
     LOSSY,
+    MC_RCV,
     MTU,
+    MULTICAST,
+    MULTICAST_LID,
     NEXT,
     NEXT_IN,
     NUM,
@@ -108,6 +114,10 @@ def arrive(n, s, port, k, now):
     out = egress(n, s, k, port, now)
     if out == n.port[port, BASE]:  # for the switch itself
         push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
+        return np.int64(-1)
+    if out < 0 and n.opt[MULTICAST] and s.packet[k, DLID] >= MULTICAST_LID:
+        s.rare_count[port, MC_RCV] += 1
+        begin_copies(s, port, k, now)
         return np.int64(-1)
     if out < 0 or out == port:
         return discard(n, s, k, port, RELAY_ERRORS, now)
@@ -222,6 +232,9 @@ def take_first(n, s, out, vl, row, voq, now):
 @inner
 def leaves_input(n, s, k, t):
     """At ``t`` packet ``k`` has left the buffer of the port that it came in by."""
+    if n.opt[MULTICAST] and s.packet[k, FLAGS] & COPY:
+        copy_leaves(n, s, k, t)
+        return
     port, vl = s.packet[k, IN], s.packet[k, VL]
     grant(n, s, port, vl, s.packet[k, OCTETS], t)
     if n.opt[FIFO]:

@@ -1,0 +1,70 @@
+"""Multicast groups by the subnet administrator: members join as their hosts would, and the manager writes the switches' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.iba.constants import MgmtClass
+from softib.iba.sa import SA_DATA, JoinState, MCMemberRecord, SaHeader, SaMethod, mask_of
+from softib.mad.batch import MadBatch
+
+if TYPE_CHECKING:
+    from softib.scenario.bring_up import BringUp
+
+__all__ = ["join_group"]
+
+PREFIX = 0xFE80000000000000
+MGID_PREFIX = 0xFF12_601B_FFFF_0000
+"""Link-local, transient group of the default partition (IBA 4.1.1, RFC 4391's form)."""
+SA_CLASS_VERSION, SA_QP, DEFAULT_PKEY = 2, 1, 0xFFFF
+
+
+def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequence[int] = (), sl: int = 0) -> int:
+    """Let ``members`` (ports) join group ``number`` as full members and ``senders`` as send-only ones, by MCMemberRecord requests. Returns the
+    MLID; the fabric's MFTs are what the manager then wrote. Raises :class:`InputError` where the administrator refuses."""
+    mgid = np.array([MGID_PREFIX, number], np.uint64)
+    mlid = 0
+    levels = {"qkey": 0x1234, "pkey": DEFAULT_PKEY, "sl": sl, "flow_label": 0, "tclass": 0}
+    for at, port in enumerate([*members, *senders]):
+        state = int(JoinState.FULL if at < len(members) else JoinState.SEND_ONLY)
+        port_gid = np.array([PREFIX, int(up.fabric.port_guid[port])], np.uint64)
+        fields = {"mgid": mgid, "port_gid": port_gid, "join_state": state, **(levels if at == 0 else {})}
+        head = SaHeader.pack(
+            base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=SA_CLASS_VERSION, method=int(SaMethod.SET),
+            attr_id=MCMemberRecord.attr, tid=at + 1, comp_mask=mask_of(MCMemberRecord, *fields),
+        )  # fmt: skip
+        reply = _request(up, head.tobytes() + MCMemberRecord.pack(**fields).tobytes(), port)
+        status = int(SaHeader.status.get(reply))
+        if status:
+            name = up.fabric.node_name(int(up.fabric.port_node[port]))
+            raise InputError(
+                f"the subnet administrator refuses {name} in multicast group {number}: status {status:#06x}"
+            )
+        mlid = int(MCMemberRecord.mlid.get(reply[SA_DATA:]))
+    return mlid
+
+
+def _request(up: BringUp, message: bytes, port: int) -> np.ndarray:
+    """Carry one SA request of ``port`` to the manager, and its MADs to the agents, until it rests; returns the answer (uint8[256])."""
+    inbox: MadBatch | None = MadBatch.zeros(1)
+    assert inbox is not None
+    inbox.mad[0, : len(message)] = np.frombuffer(message, np.uint8)
+    inbox.slid[:], inbox.dlid[:], inbox.dqp[:], inbox.sqp[:] = up.fabric.lid[port], up.fabric.lid[up.port], SA_QP, SA_QP
+    reply = np.zeros(256, np.uint8)
+    while True:
+        outbox, deadline_ps = up.sm.step(up.now_ps, inbox)
+        to_clients = outbox.mad[:, 1] == MgmtClass.SUBN_ADM
+        for mad in outbox[to_clients].mad:
+            if int(SaHeader.method.get(mad)) & 0x80:
+                reply = mad.copy()
+        rest = outbox[~to_clients]
+        if len(rest):
+            inbox = up.plane.send(rest, up.port, up.now_ps)
+        elif up.sm.settled:
+            return reply
+        else:
+            inbox, up.now_ps = None, max(up.now_ps, deadline_ps)

@@ -1,0 +1,144 @@
+# mypy: ignore-errors
+"""UD multicast: switches send one copy by each port of the group's mask in their MFT, but not back (IBA 18.2.4.3, 10.5).
+
+A copy waits in the queue of its output and takes that link's credits; the packet keeps its place in the receive buffer until the last copy has
+left, so that one slow member holds up what is behind. A channel adapter hands the packet to its queue pair of the group, if it is a
+member; the sender gets none. A packet for a group that a switch knows nothing of is a PortRcvSwitchRelayError. Port 0 of a
+switch is no member here.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.copies import one_less
+from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.links import arm
+from softib.sim.packet.kernels.pools import new_packet
+from softib.sim.packet.kernels.switch import NO_VL, offer, vl_of
+from softib.sim.packet.tables import (
+    BASE,
+    BEHIND,
+    COPIES,
+    COPY,
+    DLID,
+    ENTERED,
+    FLAGS,
+    FREE,
+    INACTIVE,
+    LAST,
+    LEVEL,
+    M_AFTER,
+    M_DELAY,
+    M_DELIVERY,
+    M_GROUP,
+    M_NEEDS,
+    M_QP,
+    M_START,
+    MTU,
+    MULTICAST_LID,
+    NEXT,
+    OCTETS,
+    OUT,
+    PEER,
+    PORTS,
+    POSTED,
+    QP,
+    RELAY_ERRORS,
+    SRC,
+    SWITCH,
+    TAIL,
+    TOO_LONG,
+    VLS,
+)  # fmt: skip
+
+MOST = 30
+"""Copies that one event makes: each takes a packet and an event from the pools."""
+
+
+@inner
+def in_mask(n, switch, mlid, num):
+    """Does ``switch`` send packets for ``mlid`` by its port ``num``?"""
+    row = mlid - MULTICAST_LID
+    if row >= n.mft.shape[1] or num >> 4 >= n.mft.shape[2]:
+        return False
+    return np.int64(n.mft[switch, row, num >> 4]) >> (num & 15) & 1 != 0
+
+
+@inner
+def make_copies(n, s, port, k, now):
+    """Make the next copies of packet ``k``, which came in by ``port``."""
+    switch, base, mlid = n.port[port, SWITCH], n.port[port, BASE], s.packet[k, DLID]
+    num, made = np.int64(s.packet[k, NEXT]), 0
+    if num == 0:
+        known = False
+        for other in range(n.port[port, PORTS]):
+            known |= in_mask(n, switch, mlid, other)
+        if not known:
+            s.count[port, RELAY_ERRORS] += 1
+        num = np.int64(1)
+    while num < n.port[port, PORTS] and made < MOST:
+        out = base + num
+        if out != port and in_mask(n, switch, mlid, num):
+            made += copy_to(n, s, port, out, k, now)
+        num += 1
+    if num < n.port[port, PORTS]:
+        s.packet[k, NEXT] = num
+        push(s, now, word(port, COPIES, k))
+    else:
+        one_less(n, s, k, now)
+
+
+@inner
+def copy_to(n, s, port, out, k, now):
+    """A copy of packet ``k`` waits for ``out``; returns 1, or 0 where ``out`` cannot send it."""
+    if n.port[out, PEER] < 0:
+        s.count[out, INACTIVE] += 1
+        return 0
+    if s.packet[k, OCTETS] > n.port[out, MTU]:
+        s.count[out, TOO_LONG] += 1
+        return 0
+    vl = vl_of(n, port, out, s.packet[k, LEVEL])
+    if vl >= n.port[out, VLS] or vl == NO_VL:
+        s.count[port, RELAY_ERRORS] += 1
+        return 0
+    copy = new_packet(s)
+    for column in range(QP, FLAGS + 1):
+        s.packet[copy, column] = s.packet[k, column]
+    s.packet[copy, FLAGS] |= COPY
+    s.packet[copy, BEHIND] = k
+    s.when[copy, TAIL] = s.when[k, TAIL]
+    s.when[copy, ENTERED] = now
+    s.packet[k, OUT] += 1
+    offer(n, s, port, out, vl, copy, now)
+    arm(s, out, max(now, s.port[out, FREE]))
+    return 1
+
+
+@inner
+def delivered(n, s, port, m, t):
+    """A packet of message ``m`` for a group is in the memory of the host of ``port`` at ``t``, if that is a member: what waits there for
+    it may go on. Only rows of this member are written."""
+    group = s.message[m, M_GROUP] - 1
+    low, high = n.group_first[group], n.group_first[group + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if n.group_port[middle] < port:
+            low = middle + 1
+        else:
+            high = middle
+    if low == n.group_first[group + 1] or n.group_port[low] != port:
+        return
+    row = s.message[m, M_DELIVERY] + low - n.group_first[group]
+    s.delivery[row, 1] += 1
+    if s.delivery[row, 0] >= 0:
+        return
+    s.delivery[row, 0] = t
+    s.reg[LAST] = max(s.reg[LAST], t)
+    for i in range(s.arrival[m], s.arrival[m + 1]):
+        d = s.after_arrival[i]
+        if s.qp[s.message[d, M_QP], SRC] == port:
+            s.message[d, M_AFTER] = max(s.message[d, M_AFTER], t)
+            s.message[d, M_NEEDS] -= 1
+            if s.message[d, M_NEEDS] == 0:
+                at = max(s.message[d, M_START], s.message[d, M_AFTER] + s.message[d, M_DELAY])
+                push(s, at, word(port, POSTED, d))
