@@ -125,3 +125,22 @@ def test_without_a_path_the_question_is_wrong(tmp_path):
     assert softib.simulate(lone, "permutation:1MB").good
     with pytest.raises(InputError, match="the fabric has 2 hosts"):
         softib.simulate(lone, "shift:1MB,hosts=0-5")
+
+
+def test_multicast_groups_are_the_managers():
+    """The workload's members join through the subnet administrator; without our manager, or in another layer, one line says why not."""
+    tree = softib.generate("fat-tree", radix=4, levels=2)
+    run = softib.simulate(tree, "multicast:1024,receivers=3,count=4", layer="packet")
+    assert run.good and run.valid and len(run.messages) == 4
+    with pytest.raises(InputError, match="--layer packet"):
+        softib.simulate(tree, "multicast:1024")
+    with pytest.raises(InputError, match="path MTU"):
+        softib.simulate(tree, "multicast:9000", layer="packet")
+
+
+def test_receives_are_counted_by_packets_alone():
+    tree = softib.generate("fat-tree", radix=4, levels=2)
+    text = "incast:1KB,senders=2,count=6,opcode=send,receives=1,repost=5us"
+    packets, fluid = softib.simulate(tree, text, layer="packet"), softib.simulate(tree, text)
+    assert packets.good and packets.valid and packets.simulated_us > 640, "one RNR NAK timer at least"
+    assert not fluid.valid and "receives" in fluid.why_not[-1]

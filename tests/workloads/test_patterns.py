@@ -247,3 +247,14 @@ def test_an_unknown_key_and_an_unknown_host_are_named(tmp_path):
         read(tmp_path / "w.yaml")
     with pytest.raises(UnknownName, match="node-99"):
         made("shift:1MB,hosts=node-99")
+
+
+def test_a_multicast_has_one_source_and_its_group():
+    m, _ = made("multicast:1000,receivers=5,count=3,source=node-02")
+    assert len(m) == 3 and (m.src == 5).all() and (m.group == 1).all() and len(m.groups) == 1
+    members = m.groups[0].members
+    assert len(members) == 5 and 5 not in members and m.groups[0].mlid == 0, "a manager gives it an MLID"
+    everybody = made("multicast")[0].groups[0].members
+    assert sorted(everybody) == list(range(4, N + 3))
+    with pytest.raises(InputError, match="15 others"):
+        made("multicast:8,receivers=99")

@@ -150,6 +150,31 @@ def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
     return replace(made, sl=np.where(usable, stated, made.sl).astype(np.int8))
 
 
+def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
+    """``made`` with the MLIDs of its multicast groups, which the manager of ``found`` makes when their members join.
+
+    Raises :class:`InputError` for another layer than the packet layer, and for a fabric whose tables our manager did not write.
+    """
+    if not made.groups:
+        return made
+    from softib.scenario.multicast_groups import join_group
+
+    if layer != "packet":
+        raise InputError("only packets know multicast; add --layer packet")
+    if found.subnet is None:
+        raise InputError(
+            "multicast groups are made by the subnet manager, and these tables are not its own; give an engine"
+        )
+    groups = []
+    for n, group in enumerate(made.groups, 1):
+        rows = made.group == n
+        senders = np.setdiff1d(made.src[rows], group.members)
+        sl = max(int(made.sl[rows].max(initial=0)), 0)
+        mlid = join_group(found.subnet, n, plane.ends[group.members].tolist(), plane.ends[senders].tolist(), sl)
+        groups.append(replace(group, mlid=mlid))
+    return replace(made, groups=tuple(groups))
+
+
 def simulated(
     found: Routed, workload: Workload, layer: str, *, engine: str, seed: int = 0,
     options: Mapping[str, Any] | None = None, progress: Callable[[int, int, int], None] | None = None,
@@ -167,6 +192,7 @@ def simulated(
     made, jobs = workload.messages(hosts, seed)
     made.check(len(plane.ends))
     made = with_stated_sls(found, plane, made)
+    made = with_groups(found, plane, made, layer)
     laid = plane.lay(made)
     if laid.why.any():
         row = int(np.argmax(laid.why != 0))

@@ -148,6 +148,17 @@ class Pair(Job):
     iterations: Number = Field(1000, description="messages, as perftest's -n")
 
 
+class Multicast(Repeated):
+    """datagrams of one host to a multicast group, which the subnet manager makes (packet layer)"""
+
+    pattern: Literal["multicast"] = "multicast"
+    size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
+    source: HostName | None = Field(None, description="who sends; default the first host")
+    receivers: Number | None = Field(None, description="members, drawn at random; default all others")
+    opcode: Literal["write", "send", "read", "atomic"] = Field("send", description="datagrams are sent")
+    transport: Literal["rc", "uc", "ud"] = Field("ud", description="groups are of datagrams")
+
+
 class Latency(Pair):
     """ping-pong as ib_write_lat: the answer to each message is the next"""
 
@@ -182,13 +193,14 @@ class Matrix(Job):
 
 
 AnyJob = Annotated[
-    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Latency | Bandwidth | MessageRate | Matrix,
+    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Multicast | Latency | Bandwidth | MessageRate | Matrix,
     Field(discriminator="pattern"),
 ]  # fmt: skip
 
 PATTERNS: dict[str, type[Job]] = {
     str(c.model_fields["pattern"].default): c
-    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Latency, Bandwidth, MessageRate, Matrix)
+    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Multicast, Latency, Bandwidth, MessageRate,
+              Matrix)
 }  # fmt: skip
 """Class of each pattern by its name."""
 

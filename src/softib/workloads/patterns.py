@@ -23,7 +23,7 @@ NONE = np.zeros(0, np.int64)
 @dataclass
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
-    the job's; ``sl`` None: the job's."""
+    the job's; ``sl`` None: the job's; ``members``: hosts of the multicast group that all of it goes to."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -34,6 +34,7 @@ class Part:
     start_ps: Any = 0
     name: str = ""
     sl: int | None = None
+    members: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,17 @@ def _hot_spot(job: jobs.HotSpot, at: Place) -> list[Part]:
     return hot + _pairs(victims, np.roll(victims, -(len(victims) // 2)), job, "victims", job.victim_sl)
 
 
+def _multicast(job: jobs.Multicast, at: Place) -> list[Part]:
+    source = at.target(job.source)
+    others = at.rows[at.rows != source]
+    if job.receivers is not None and job.receivers > len(others):
+        raise InputError(f"{job.receivers:,} receivers of one host: there are {len(others):,} others")
+    members = np.sort(at.rng.permutation(others)[: job.receivers or len(others)])
+    n = job.count
+    same = np.zeros(n, np.int64)
+    return [Part(same + source, same + members[0], job.size, same, members=members)]
+
+
 def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
     a, b = at.target(job.source), at.target(job.target, -1)
     if a == b:
@@ -195,7 +207,7 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
 
 MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
-    "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "latency": _latency, "bandwidth": _bandwidth,
+    "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix,
 }  # fmt: skip
 """Maker of each pattern's messages."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError, UnknownName
-from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, Opcode, Transport, messages
+from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Transport, messages
 from softib.workloads.hosts import Hosts
 from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
 
@@ -132,6 +132,10 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
     needs = np.concatenate([part.needs + b for (_, part), b in zip(parts, begin, strict=False)])
     order = np.argsort(waits, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(waits, minlength=int(begin[-1])))])
+    made = [hosts.end[part.members] for _, part in parts if part.members is not None]
+    groups = tuple(MulticastGroup(np.sort(members)) for members in made)
+    number = np.cumsum([part.members is not None for _, part in parts])
+    group = column([n if part.members is not None else 0 for n, (_, part) in zip(number, parts, strict=True)])
     sl = lambda job, part: PATH_SL if (s := job.sl if part.sl is None else part.sl) is None else s
     return messages(
         hosts.end[column([part.src for _, part in parts])], hosts.end[column([part.dst for _, part in parts])],
@@ -142,7 +146,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
-        receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
+        group=group, groups=groups, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
         job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
 
