@@ -13,7 +13,17 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["NO_LIMIT", "PATH_SL", "Messages", "MulticastGroup", "Opcode", "Transport", "messages"]
+__all__ = [
+    "NO_LIMIT",
+    "PATH_SL",
+    "Messages",
+    "MulticastGroup",
+    "Opcode",
+    "Reduction",
+    "Transport",
+    "joined",
+    "messages",
+]
 
 PATH_SL = -1
 """Of ``sl``: the SL of the path record, where a manager gave one, else 0."""
@@ -44,6 +54,18 @@ class MulticastGroup:
 
 
 @dataclass(frozen=True)
+class Reduction:
+    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end ports, ``streaming`` the kind of tree."""
+
+    hosts: np.ndarray
+    size: int
+    streaming: bool = False
+    start_ps: int = 0
+    sl: int = PATH_SL
+    job: int = 0
+
+
+@dataclass(frozen=True)
 class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of :func:`softib.sim.ends.end_ports` (CA ports ascending by LID,
     then port 0 of switches).
@@ -55,6 +77,8 @@ class Messages:
     ``job`` int32: whose it is. ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0: there is always one),
     ``repost_ps`` int64: how long after a SEND arrived it posts that receive again; of one queue pair both are those of its first message.
     ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
+    ``reduces`` uint8: 1 where a switch adds up what arrives: a message that waits for arrivals carries the sum of their ``value`` (int64) and its own.
+    ``reductions``: all-reduces that are still to become messages over the trees of a fabric.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
     waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
@@ -75,9 +99,12 @@ class Messages:
     receives: np.ndarray
     repost_ps: np.ndarray
     group: np.ndarray
+    reduces: np.ndarray
+    value: np.ndarray
     first: np.ndarray
     needs: np.ndarray
     groups: tuple[MulticastGroup, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
 
     def __len__(self) -> int:
         return len(self.src)
@@ -133,7 +160,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         pairs = src.astype(np.int64) << 32 | dst.astype(np.int64)
         columns["qp"] = np.unique(pairs, return_inverse=True)[1]
     defaults = {"start_ps": 0, "opcode": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
-                "delay_ps": 0, "receives": 0, "repost_ps": 0, "group": 0}  # fmt: skip
+                "delay_ps": 0, "receives": 0, "repost_ps": 0, "group": 0, "reduces": 0, "value": 0}  # fmt: skip
     unknown = set(columns) - {f.name for f in fields(Messages)}
     if unknown:
         raise InputError(f"messages have no column {min(unknown)!r}")
@@ -141,7 +168,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         name: np.ascontiguousarray(np.broadcast_to(np.asarray(columns.get(name, defaults.get(name, size))), n), dtype)
         for name, dtype in _DTYPES.items()
     }
-    groups = tuple(columns.pop("groups", ()))
+    groups, reductions = tuple(columns.pop("groups", ())), tuple(columns.pop("reductions", ()))
     first = columns.get("first", np.zeros(n + 1, np.int64))
     needs = columns.get("needs", np.zeros(0, np.int64))
     return Messages(
@@ -151,10 +178,22 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         first=np.asarray(first, np.int64),
         needs=np.asarray(needs, np.int64),
         groups=groups,
+        reductions=reductions,
     )
+
+
+def joined(a: Messages, b: Messages) -> Messages:
+    """Both together: queue pairs and dependencies of ``b``, which has no groups, move behind those of ``a``."""
+    names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
+    made = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
+    return Messages(
+        **made, qp=np.concatenate([a.qp, b.qp + int(a.qp.max(initial=-1)) + 1]),
+        first=np.concatenate([a.first, b.first[1:] + a.first[-1]]), needs=np.concatenate([a.needs, b.needs + len(a)]),
+        groups=a.groups, reductions=a.reductions,
+    )  # fmt: skip
 
 
 _DTYPES: dict[str, Any] = {
     "size": np.int64, "start_ps": np.int64, "qp": np.int32, "opcode": np.uint8, "transport": np.uint8, "sl": np.int8,
-    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64, "receives": np.int32, "repost_ps": np.int64, "group": np.int32,
+    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64, "receives": np.int32, "repost_ps": np.int64, "group": np.int32, "reduces": np.uint8, "value": np.int64,
 }  # fmt: skip

@@ -23,7 +23,7 @@ class Outcome:
     without one. ``notes``: lines for people, such as an SL that nobody stated. ``wall_s`` and ``work`` (events, packets, packet hops,
     rate changes …): what the run took. ``sl_counters`` and ``vl_counters``
     (:data:`~softib.fabric.columns.SL_COUNTERS`, :data:`~softib.fabric.columns.VL_COUNTERS`): only where an option of the packet layer asks
-    for them.
+    for them. ``values`` int64 by message: what it carried, where switches reduce.
     """
 
     layer: str
@@ -40,6 +40,7 @@ class Outcome:
     work: dict[str, int] = field(default_factory=dict)
     sl_counters: np.ndarray | None = None
     vl_counters: np.ndarray | None = None
+    values: np.ndarray | None = None
 
     @property
     def done(self) -> bool:

@@ -18,6 +18,7 @@ from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
+from softib.sim.packet.aggregation import aggregation_columns
 from softib.sim.packet.groups import group_tables, reached_ps
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
@@ -61,7 +62,8 @@ def execute(
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = _service_levels(messages, path_sl)
-    net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
+    net, profile = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
+    aggregation_columns(fabric, net, messages, profile)
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
     status, state = _run(net, state, options, progress)
@@ -108,6 +110,7 @@ def _outcome(net: Any, s: Any, m: Messages, status: int, remarks: tuple[tuple[st
         counters=counters_of(s.count, s.rare_count), valid=not remarks[1], why_not=remarks[1],
         deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
+        values=s.message[:n, t.M_VALUE].copy() if net.opt[t.AGGREGATES] else None,
         sl_counters=sl_counters_of(net, s) if net.opt[t.BY_SL] else None, vl_counters=vl_counters_of(net, s) if net.opt[t.BY_SL] else None,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ class DeviceProfile:
     ``program_ns``: what a program takes to see a message and to post the next one; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
     ``ack_every``: packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a queue pair
-    (max_rd_atomic). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
+    (max_rd_atomic); ``reduce_ns``: what an aggregation node takes to reduce a packet, beside its octets (softib's own figure). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
     memory, are those of :class:`~softib.iba.link_speeds.LinkSpeed`.
     """
 
@@ -46,6 +46,7 @@ class DeviceProfile:
     gap_bytes: int = 0
     ack_every: int = 32
     reads: int = 16
+    reduce_ns: int = 100
 
     def but(self, **changes: Any) -> DeviceProfile:
         """The profile with other figures. Raises :class:`UnknownName` for a name that it has not and :class:`InputError` for a

@@ -94,6 +94,7 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
+    out[:n, t.M_VALUE] = m.value
     out[:n, t.M_RECEIVE] = _receives(m, order)
     for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
         out[:, column] = -1

@@ -48,22 +48,23 @@ received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row;
 takes until a packet from here can leave; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
 codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
 # -- Net.rare --
-BLOCKS, STALL, HIGH_LIMIT, TICK, RARE_COLUMNS = range(5)
+BLOCKS, STALL, HIGH_LIMIT, TICK, REDUCE_FS, REDUCE_PS, RARE_COLUMNS = range(7)
 """64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
-PortXmitWait."""
+PortXmitWait; of an aggregation node: fs an octet and ps a packet that it takes to reduce (0: another end port)."""
 NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
 """Kinds of port. Port 0 of a switch is an end port behind the switch."""
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, RNR, RNR_PS, RNR_RETRIES, MULTICAST, OPTIONS) = range(31)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, LOSSY, BY_SL, RNR, RNR_PS, RNR_RETRIES, MULTICAST, AGGREGATES,
+ OPTIONS) = range(32)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
 out-of-order placement; congestion control on; fs an octet of fetching and writing for the first octets of a message, and
 how many these are; fs an octet that is inline; does any port damage packets; are data counted by SL and waiting by VL?
-May receives be missing; ps of the RNR NAK timer; RNR retry count; are there groups?"""
+May receives be missing; ps of the RNR NAK timer; RNR retry count; are there groups; do aggregation nodes reduce?"""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
@@ -133,10 +134,11 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
- M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_COLUMNS) = range(18)  # fmt: skip
+ M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_VALUE, M_COLUMNS) = range(19)  # fmt: skip
 """``M_POSTED``: when the adapter may begin, + 1 (0: not posted yet); ``M_NEEDS``: messages that it waits for; ``M_AFTER``: the last of
 them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RECEIVE``: the message whose
-receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``."""
+receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``;
+``M_VALUE``: what it carries, where switches reduce."""
 
 # -- State.count --
 (XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,

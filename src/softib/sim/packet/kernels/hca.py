@@ -8,6 +8,7 @@ packets of the path MTU. Its data is fetched from memory while earlier packets a
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.kernels.aggregation import is_node
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import put_on_wire
 from softib.sim.packet.kernels.pacing import waits_until
@@ -266,10 +267,11 @@ def send_request(n, s, port, vl, row, stream, now):
     end_psn = first + s.message[m, M_PACKETS]
     last = asks or psn + 1 == end_psn
     start = now
-    if psn == first:
+    inside = is_node(n, port)
+    if psn == first and not inside:
         start = max(start, s.port[port, GATE])
         s.port[port, GATE] = start + n.opt[MESSAGE_GAP]
-    if not asks and s.message[m, M_SIZE] > n.opt[INLINE]:
+    if not asks and s.message[m, M_SIZE] > n.opt[INLINE] and not inside:
         if psn == first:
             s.qp[q, FETCHED] = s.message[m, M_POSTED] - 1
         start = max(start, fetched(n, s, port, q, FETCHED, octets, memory_fs(n, s, q, m, psn)))

@@ -4,6 +4,7 @@
 import numpy as np
 
 from softib.jit import inner, kernel
+from softib.sim.packet.kernels.aggregation import is_node
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import READ_OP, activate, resume
@@ -71,9 +72,10 @@ def short(s):
 def posted(n, s, m, now):
     """A program posts message ``m``. Returns the port to look at."""
     s.message[m, M_BEGAN] = now
-    ready = now + n.opt[POST]
+    inside = is_node(n, s.qp[s.message[m, M_QP], SRC])
+    ready = now if inside else now + n.opt[POST]
     opcode = s.message[m, M_OPCODE]
-    if opcode < READ_OP:
+    if opcode < READ_OP and not inside:
         if s.message[m, M_SIZE] > n.opt[INLINE]:
             ready += n.opt[FETCH]
         else:

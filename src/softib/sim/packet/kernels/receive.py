@@ -9,6 +9,7 @@ what comes; a message with a hole never arrives.
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.kernels.aggregation import is_node, reduced_at
 from softib.sim.packet.kernels.bad_packets import check, refuse
 from softib.sim.packet.kernels.congestion import backward, forward_notice
 from softib.sim.packet.kernels.control import control
@@ -61,6 +62,7 @@ from softib.sim.packet.tables import (
     RCV_PACKETS,
     READ_REQUEST,
     READ_RESPONSE,
+    REDUCE_PS,
     RESPONSE_RING,
     RNR,
     RNR_NAK,
@@ -92,11 +94,15 @@ def receive(n, s, port, k, now):
         count_received(s, port, k)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
-    in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
-    s.port[port, RX_FREE] = in_memory
-    written = in_memory + n.opt[RX]
-    if n.opt[RAMP]:
-        written = max(written, now + n.opt[RX] + octets * ramp_of(n, s, k) // 1000)
+    if is_node(n, port):
+        in_memory = reduced_at(n, s, port, octets, now)
+        written = in_memory + n.rare[port, REDUCE_PS]
+    else:
+        in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
+        s.port[port, RX_FREE] = in_memory
+        written = in_memory + n.opt[RX]
+        if n.opt[RAMP]:
+            written = max(written, now + n.opt[RX] + octets * ramp_of(n, s, k) // 1000)
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)

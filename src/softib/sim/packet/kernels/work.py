@@ -2,8 +2,10 @@
 """Messages from posting to completion, and who waits for whom."""
 
 from softib.jit import inner
+from softib.sim.packet.kernels.aggregation import add_up
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.tables import (
+    AGGREGATES,
     LAST,
     LEFT,
     M_AFTER,
@@ -36,6 +38,8 @@ def arrived(n, s, m, t):
     if s.message[m, M_ARRIVED] < 0:
         s.message[m, M_ARRIVED] = t
         s.reg[LAST] = max(s.reg[LAST], t)
+        if n.opt[AGGREGATES]:
+            add_up(n, s, m)
         release(s, s.arrival, s.after_arrival, m, t)
 
 

@@ -1,0 +1,110 @@
+"""An all-reduce by the switches: what hosts and aggregation nodes send each other over a tree that the aggregation manager wrote.
+
+Every host sends its vector to the aggregation node of its own switch; a node sends its parent one reduced piece when it has that piece of each
+child; the node where all paths of the job meet sends the result down again, each node to its children and hosts (unicast). Pieces are
+operations of a latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many
+pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers of a streaming one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError, LimitError
+from softib.fabric.sharp_trees import SharpTree, sharp_trees
+from softib.iba.rates import MTU_BYTES
+from softib.iba.smp import PortInfo
+from softib.sim.messages import Messages, Opcode, Reduction, messages
+from softib.sm.aggregation_trees import AggregationTree, Job, job_tree
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["MOST_MESSAGES", "aggregation_messages"]
+
+MOST_MESSAGES = 5_000_000
+
+
+def aggregation_messages(fabric: Fabric, ends: np.ndarray, what: Reduction) -> Messages:
+    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's row; the results' is what
+    the nodes add up.
+
+    Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts, :class:`LimitError` for too many messages.
+    """
+    tree, job = _tree_for(fabric, ends, what)
+    edges_up, edges_down = _edges(fabric, ends, what, tree, job)
+    piece, window = _pieces(fabric, ends, what, tree)
+    n = -(-what.size // piece)
+    a_piece = len(edges_up) + len(edges_down)
+    if n * a_piece > MOST_MESSAGES:
+        raise LimitError(f"{n:,} pieces over {a_piece} edges are {n * a_piece:,} messages; at most {MOST_MESSAGES:,}")
+    needs = _needs(edges_up, edges_down)
+    hosts = {int(h) for h in what.hosts}
+    src, dst = np.array(edges_up + edges_down).T
+    of_host = np.array([int(s) in hosts for s in src])
+    back = {int(d): len(edges_up) + i for i, (_, d) in enumerate(edges_down)}
+    first, all_needs = [0], []
+    for k in range(n):
+        for i in range(a_piece):
+            wanted = [k * a_piece + j for j in needs[i]]
+            if of_host[i] and k >= window:
+                wanted.append((k - window) * a_piece + back[int(src[i])])
+            all_needs += wanted
+            first.append(len(all_needs))
+    size = np.repeat(np.minimum(what.size - piece * np.arange(n), piece), a_piece)
+    return messages(
+        np.tile(src, n), np.tile(dst, n), size, qp=np.tile(np.arange(a_piece), n), opcode=Opcode.SEND,
+        sl=what.sl, job=what.job, first=np.array(first, np.int64), needs=np.array(all_needs, np.int64), reduces=1,
+        start_ps=np.tile(np.where(of_host, what.start_ps, 0), n), value=np.tile(np.where(of_host, src + 1, 0), n),
+    )  # fmt: skip
+
+
+def _tree_for(fabric: Fabric, ends: np.ndarray, what: Reduction) -> tuple[SharpTree, Job]:
+    """The tree of the job, as :meth:`~softib.sm.aggregation_mgr.AggregationManager.job` gives it, from what nodes hold."""
+    f = fabric
+    if not f.sizes.sharps:
+        raise InputError("the fabric has no aggregation node; its switches reduce nothing (aggregation_nodes: true)")
+    found = sharp_trees(f)
+    kind = "streaming" if what.streaming else "latency"
+    above = f.port_node[f.port_peer[f.node_base[f.sharp_node] + 1]]
+    at = f.port_node[f.port_peer[ends[what.hosts]]]
+    known = [AggregationTree(t.tree, t.streaming, -1, t.parent) for t in found]
+    job = job_tree(known, above, at, {}, what.streaming)
+    if job is None:
+        raise InputError(
+            f"no {kind} aggregation tree joins these hosts; the manager makes them (sm: aggregation: true)"
+        )
+    return next(t for t in found if t.tree == job.tree), job
+
+
+def _edges(
+    fabric: Fabric, ends: np.ndarray, what: Reduction, tree: SharpTree, job: Job
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """(source, destination) rows of ``ends`` upwards, and downwards."""
+    row_of_port = {int(port): row for row, port in enumerate(ends.tolist())}
+    node = [row_of_port[int(port)] for port in fabric.node_base[fabric.sharp_node] + 1]
+    up = [(int(h), node[int(a)]) for h, a in zip(what.hosts, job.node_of_host, strict=True)]
+    up += [(node[a], node[int(tree.parent[a])]) for a in job.nodes.tolist() if a != job.top]
+    return up, [(there, here) for here, there in up]
+
+
+def _pieces(fabric: Fabric, ends: np.ndarray, what: Reduction, tree: SharpTree) -> tuple[int, int]:
+    """(octets of a piece, pieces of a host that may be under way)."""
+    code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[what.hosts]]).min())
+    mtu = MTU_BYTES.get(code, 4096)
+    if what.streaming:
+        return mtu, max(tree.buffers // mtu, 1) if tree.buffers else 1 << 30
+    return min(tree.payload or mtu, mtu), tree.osts or 1 << 30
+
+
+def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[int]]:
+    """Of each edge the edges (numbers within a piece) whose messages it waits for."""
+    into: dict[int, list[int]] = {}
+    for i, (_, to) in enumerate(up):
+        into.setdefault(to, []).append(i)
+    from_above = {to: len(up) + i for i, (_, to) in enumerate(down)}
+    found = [into.get(source, []) for source, _ in up]
+    found += [[from_above[source]] if source in from_above else into[source] for source, _ in down]
+    return found

@@ -1,0 +1,34 @@
+# mypy: ignore-errors
+"""Aggregation nodes in switches (SHARP): what arrives is added up and sent on (Graham et al., COMHPC 2016).
+
+A node is an end port inside its switch: no posting, no memory of a host, a link as fast as all ports of the switch together. It reduces packets
+one after another, so many fs an octet, and has each of them so many ps later; the buffer is free when the packet is reduced.
+A message of a node that waits for others carries the sum of their values, each counted once however often its packets came.
+"""
+
+from softib.jit import inner
+from softib.sim.packet.tables import AGGREGATES, M_QP, M_VALUE, REDUCE_FS, REDUCE_PS, RX_FREE, SRC
+
+
+@inner
+def is_node(n, port):
+    """Is ``port`` that of an aggregation node which takes part?"""
+    return n.opt[AGGREGATES] != 0 and n.rare[port, REDUCE_PS] > 0
+
+
+@inner
+def reduced_at(n, s, port, octets, now):
+    """When the node of ``port`` has reduced a packet that came in now; the buffer is free then."""
+    begins = max(now, s.port[port, RX_FREE])
+    s.port[port, RX_FREE] = begins + (octets * n.rare[port, REDUCE_FS] + 500) // 1000
+    return s.port[port, RX_FREE]
+
+
+@inner
+def add_up(n, s, m):
+    """Message ``m`` arrived: what waits for it at an aggregation node carries its value too. (A host that waits for a result sends a vector
+    of its own.)"""
+    for i in range(s.arrival[m], s.arrival[m + 1]):
+        d = s.after_arrival[i]
+        if is_node(n, s.qp[s.message[d, M_QP], SRC]):
+            s.message[d, M_VALUE] += s.message[m, M_VALUE]

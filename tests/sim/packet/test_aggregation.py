@@ -1,0 +1,129 @@
+"""All-reduces by aggregation nodes, over trees that the manager wrote by MADs (SHARP)."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+
+from softib.errors import InputError
+from softib.fabric.topologies.registry import generate
+from softib.iba.sharp import QuotaConfig
+from softib.scenario.aggregation import aggregation_messages
+from softib.scenario.bring_up import bring_up
+from softib.sim.ends import end_ports
+from softib.sim.messages import Reduction
+from softib.sim.packet import PacketOptions, run
+from softib.sim.packet.profiles import PROFILES
+from softib.sm.config import config_of
+from softib.sm.options import read_options
+from softib.workloads.hosts import hosts_of
+
+
+@cache
+def subnet(radix: int = 8, levels: int = 2):
+    """A fat tree of HDR with a node in each switch, brought up with aggregation trees; shared: copy before changing it."""
+    fabric = generate("fat-tree", radix=radix, levels=levels, generation="HDR", aggregation_nodes=True)
+    bring_up(fabric, config=config_of(read_options("aggregation TRUE\n")[0] | {"engine": "ftree"}))
+    return fabric, end_ports(fabric), hosts_of(fabric).end
+
+
+def all_reduce(hosts, size, streaming=False, fabric=None, options=None):
+    """(messages, outcome, rows of the last messages: the results at hosts)."""
+    f, ends, rows = subnet()
+    sent = aggregation_messages(fabric or f, ends, Reduction(rows[hosts], size, streaming))
+    out = run(fabric or f, sent, options)
+    return sent, out, np.flatnonzero(np.isin(sent.dst, rows[hosts]))
+
+
+@pytest.mark.parametrize("size", [8, 4096])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_every_host_gets_the_sum_in_which_each_vector_is_once(size, streaming):
+    """Conservation: the value of every result is the sum of the hosts' numbers, for every piece."""
+    hosts = np.array([0, 1, 5, 6, 17, 30])
+    _, out, results = all_reduce(hosts, size, streaming)
+    wanted = (subnet()[2][hosts] + 1).sum()
+    assert out.done and out.valid
+    assert (out.values[results] == wanted).all()
+    pieces = 1 if streaming else -(-size // 256)
+    assert len(results) == pieces * len(hosts)
+
+
+def test_vectors_count_once_though_packets_come_twice():
+    """Damaged packets, NAKs and timeouts: retransmission does not add a vector again."""
+    fabric = copy.deepcopy(subnet()[0])
+    fabric.port_loss[:, 1] = 2e-5
+    hosts = np.arange(32)
+    _, out, results = all_reduce(hosts, 20_000, True, fabric, PacketOptions(ack_timeout=6))
+    assert out.counters["port_rcv_errors"].sum() > 20
+    assert out.done and (out.values[results] == (subnet()[2] + 1).sum()).all()
+
+
+def test_an_unloaded_tree_takes_the_closed_form():
+    """8 octets of one host of each of two leaves: posting, then up three nodes' switches and down, each with a switch traversal in and out,
+    a packet's time and reducing; exact to the picosecond."""
+    fabric, p = subnet()[0], PROFILES["HDR"]
+    _, out, results = all_reduce(np.array([0, 31]), 8)
+    octets = 8 + 26
+    fs = 40_000  # HDR: 200 Gb/s
+    ports = int(fabric.node_nports[fabric.is_switch].max())
+    inside = fs // ports
+    wire, fast = (octets * fs + 500) // 1000, (octets * inside + 500) // 1000
+    cable = between = 0  # lengths are not stated
+    assert np.isnan(fabric.cable_length_m).all()
+    post = p.adapter_ns * 500 + round(8 * p.inline_ns * 1000)
+    switch, reduce = p.switch_ns * 1000, fast + p.reduce_ns * 1000
+    up = post + wire + cable + switch + reduce  # host to the node of its leaf; cut-through: one packet's time
+    tree = 2 * switch + wire + between + reduce  # out of a node, through its switch, the next switch, into its node
+    down = (
+        switch
+        + wire
+        + cable
+        + max(round(octets * 8e3 / p.pcie_gbps), round(octets * 8e3 / p.ramp_gbps))
+        + p.adapter_ns * 500
+    )
+    # The node at the top takes the second vector after the first, and sends the second result after the first.
+    assert sorted(out.arrived_ps[results]) == [up + 2 * tree + down + fast, up + 2 * tree + down + 2 * fast]
+
+
+def test_streaming_is_near_the_rate_of_a_hosts_link():
+    """4 MB by 32 hosts over the whole data path of the switches: above nine tenths of 200 Gb/s into each host."""
+    size = 4 << 20
+    _, out, results = all_reduce(np.arange(32), size, True)
+    assert out.done
+    gbps = size * 8e3 / out.arrived_ps[results].max()
+    assert 0.9 * 200 < gbps < 200
+
+
+def test_few_operations_at_a_time_queue():
+    """OSTs: with one operation under way 16 operations take 16 round trips; with 128 they overlap."""
+    fabric = copy.deepcopy(subnet()[0])
+    hosts = np.arange(8)
+    alone = all_reduce(hosts, 256)[1].end_ps
+    many = all_reduce(hosts, 4096)[1].arrived_ps.max()
+    QuotaConfig.osts.set(fabric.sharp_quota, 1)
+    one = all_reduce(hosts, 4096, fabric=fabric)[1].arrived_ps.max()
+    last = all_reduce(hosts, 256)[1].arrived_ps.max()
+    assert one == pytest.approx(16 * last, rel=0.05) and alone < many < one / 4
+
+
+def test_the_result_is_faster_than_hosts_could_do_it():
+    """8 octets by 32 hosts: less than two exchanges between hosts of different leaves (a tree of hosts takes log2 32 = 5 each way)."""
+    from softib.sim.messages import messages
+
+    fabric, _, rows = subnet()
+    there = run(fabric, messages([rows[0]], [rows[31]], 8)).arrived_ps[0]
+    assert all_reduce(np.arange(32), 8)[1].arrived_ps.max() < 2.5 * there
+
+
+def test_without_nodes_or_trees_one_line_says_so():
+    plain = generate("fat-tree", radix=4, levels=2, generation="HDR")
+    bring_up(plain)
+    with pytest.raises(InputError, match="no aggregation node"):
+        aggregation_messages(plain, end_ports(plain), Reduction(np.array([0, 1]), 8))
+    nodes = generate("fat-tree", radix=4, levels=2, generation="HDR", aggregation_nodes=True)
+    bring_up(nodes)
+    with pytest.raises(InputError, match="no streaming aggregation tree"):
+        aggregation_messages(nodes, end_ports(nodes), Reduction(hosts_of(nodes).end[:2], 8, True))
