@@ -144,3 +144,14 @@ def test_receives_are_counted_by_packets_alone():
     packets, fluid = softib.simulate(tree, text, layer="packet"), softib.simulate(tree, text)
     assert packets.good and packets.valid and packets.simulated_us > 640, "one RNR NAK timer at least"
     assert not fluid.valid and "receives" in fluid.why_not[-1]
+
+
+def test_switches_reduce_where_they_have_aggregation_nodes():
+    """The manager writes the trees; the load of links does not count those inside a switch."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
+    run = softib.simulate(tree, "aggregation:1KB", layer="packet")
+    assert run.good and run.valid and 0 < run.ports["load"].max() <= 1
+    with pytest.raises(InputError, match="--layer packet"):
+        softib.simulate(tree, "aggregation:1KB")
+    with pytest.raises(InputError, match="no aggregation node"):
+        softib.simulate(softib.generate("fat-tree", radix=4, levels=2), "aggregation:8", layer="packet")

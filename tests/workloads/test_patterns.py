@@ -258,3 +258,12 @@ def test_a_multicast_has_one_source_and_its_group():
     assert sorted(everybody) == list(range(4, N + 3))
     with pytest.raises(InputError, match="15 others"):
         made("multicast:8,receivers=99")
+
+
+def test_an_aggregation_is_an_all_reduce_that_a_fabric_makes_messages_of():
+    m, names = made("aggregation:8KB,tree=streaming,hosts=0-3,start=2us")
+    assert len(m) == 0 and names == ("aggregation",) and len(m.reductions) == 1
+    r = m.reductions[0]
+    assert r.hosts.tolist() == [3, 4, 5, 6] and (r.size, r.streaming, r.start_ps) == (8000, True, 2_000_000)
+    with pytest.raises(InputError, match="over RC"):
+        made("aggregation:8,opcode=read")

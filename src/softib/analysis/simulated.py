@@ -121,7 +121,19 @@ class Simulated:
     def load(self) -> np.ndarray:
         """Share of the run in which each port's link was busy (float64[ports])."""
         gbps, end = self.plane.gbps, max(self.outcome.end_ps, 1)
-        return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=gbps > 0)
+        on_cable = (gbps > 0) & ~self._inside
+        return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=on_cable)
+
+    @property
+    def _inside(self) -> np.ndarray:
+        """Ports of the links between switches and their aggregation nodes, where these reduce: inside the switch, and no limit (bool[ports])."""
+        f = self.fabric
+        found = np.zeros(f.sizes.ports, bool)
+        if self.messages.reduces.any() and f.sizes.sharps:
+            ports = f.node_base[f.sharp_node] + 1
+            found[ports] = True
+            found[f.port_peer[ports[f.port_peer[ports] >= 0]]] = True
+        return found
 
 
 def run_layer(layer: str) -> Any:
@@ -175,6 +187,21 @@ def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Mess
     return replace(made, groups=tuple(groups))
 
 
+def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
+    """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold. Raises :class:`InputError` for another layer
+    than the packet layer, and where no tree joins the hosts."""
+    if not made.reductions:
+        return made
+    from softib.scenario.aggregation import aggregation_messages
+    from softib.sim.messages import joined
+
+    if layer != "packet":
+        raise InputError("only packets know aggregation nodes; add --layer packet")
+    for reduction in made.reductions:
+        made = joined(made, aggregation_messages(found.fabric, plane.ends, reduction))
+    return made
+
+
 def simulated(
     found: Routed, workload: Workload, layer: str, *, engine: str, seed: int = 0,
     options: Mapping[str, Any] | None = None, progress: Callable[[int, int, int], None] | None = None,
@@ -191,6 +218,7 @@ def simulated(
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
     made, jobs = workload.messages(hosts, seed)
     made.check(len(plane.ends))
+    made = with_reductions(found, plane, made, layer)
     made = with_stated_sls(found, plane, made)
     made = with_groups(found, plane, made, layer)
     laid = plane.lay(made)

@@ -302,7 +302,7 @@ def _run(
     from softib.analysis.simulated import simulated
 
     result, changes = result_of(fabric), changes or {}
-    settings = _settings(changes)
+    settings = _settings(changes) | ({"aggregation": True} if work.reduces else {})
     if settings:
         result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
     found: Routed = routed(result, engine, lfts, lambda _: nullcontext())

@@ -159,6 +159,16 @@ class Multicast(Repeated):
     transport: Literal["rc", "uc", "ud"] = Field("ud", description="groups are of datagrams")
 
 
+class Aggregation(Job):
+    """an all-reduce by the switches' aggregation nodes: every host gets the sum of all vectors (packet layer)"""
+
+    pattern: Literal["aggregation"] = "aggregation"
+    size: Size = Field(4096, description="bytes of each host's vector")
+    tree: Literal["latency", "streaming"] = Field(
+        "latency", description="small operations, many at a time, or a stream of packets"
+    )
+
+
 class Latency(Pair):
     """ping-pong as ib_write_lat: the answer to each message is the next"""
 
@@ -193,13 +203,13 @@ class Matrix(Job):
 
 
 AnyJob = Annotated[
-    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Multicast | Latency | Bandwidth | MessageRate | Matrix,
+    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Multicast | Aggregation | Latency | Bandwidth | MessageRate | Matrix,
     Field(discriminator="pattern"),
 ]  # fmt: skip
 
 PATTERNS: dict[str, type[Job]] = {
     str(c.model_fields["pattern"].default): c
-    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Multicast, Latency, Bandwidth, MessageRate,
+    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Multicast, Aggregation, Latency, Bandwidth, MessageRate,
               Matrix)
 }  # fmt: skip
 """Class of each pattern by its name."""

@@ -23,7 +23,8 @@ NONE = np.zeros(0, np.int64)
 @dataclass
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
-    the job's; ``sl`` None: the job's; ``members``: hosts of the multicast group that all of it goes to."""
+    the job's; ``sl`` None: the job's; ``members``: hosts of the multicast group that all of it goes to;
+    ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -35,6 +36,7 @@ class Part:
     name: str = ""
     sl: int | None = None
     members: np.ndarray | None = None
+    reduces: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,12 @@ def _multicast(job: jobs.Multicast, at: Place) -> list[Part]:
     return [Part(same + source, same + members[0], job.size, same, members=members)]
 
 
+def _aggregation(job: jobs.Aggregation, at: Place) -> list[Part]:
+    if {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
+        raise InputError("aggregation takes size, tree, hosts, start, sl and name: nodes and hosts send over RC")
+    return [Part(NONE, NONE, NONE, NONE, reduces=at.rows)]
+
+
 def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
     a, b = at.target(job.source), at.target(job.target, -1)
     if a == b:
@@ -207,7 +215,7 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
 
 MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
-    "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "latency": _latency, "bandwidth": _bandwidth,
+    "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix,
 }  # fmt: skip
 """Maker of each pattern's messages."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError, UnknownName
-from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Transport, messages
+from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.workloads.hosts import Hosts
 from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
 
@@ -49,6 +49,11 @@ class Workload:
         if total > MAX_MESSAGES:
             raise LimitError(f"{self.name} has {total:,} messages; a workload has at most {MAX_MESSAGES:,}")
         return _joined(parts, hosts), _names(parts)
+
+    @property
+    def reduces(self) -> bool:
+        """Has it an all-reduce by the switches?"""
+        return any(getattr(job, "pattern", "") == "aggregation" for job in self.jobs)
 
     @property
     def phased(self) -> Job | None:
@@ -136,6 +141,10 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
     groups = tuple(MulticastGroup(np.sort(members)) for members in made)
     number = np.cumsum([part.members is not None for _, part in parts])
     group = column([n if part.members is not None else 0 for n, (_, part) in zip(number, parts, strict=True)])
+    reductions = tuple(
+        Reduction(hosts.end[part.reduces], job.size, getattr(job, "tree", "") == "streaming", job.start, PATH_SL if job.sl is None else job.sl, k)
+        for k, (job, part) in enumerate(parts) if part.reduces is not None
+    )  # fmt: skip
     sl = lambda job, part: PATH_SL if (s := job.sl if part.sl is None else part.sl) is None else s
     return messages(
         hosts.end[column([part.src for _, part in parts])], hosts.end[column([part.dst for _, part in parts])],
@@ -146,7 +155,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
-        group=group, groups=groups, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
+        group=group, groups=groups, reductions=reductions, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
         job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
 
