@@ -45,18 +45,11 @@ def aggregation_messages(fabric: Fabric, ends: np.ndarray, what: Reduction) -> M
     src, dst = np.array(edges_up + edges_down).T
     of_host = np.array([int(s) in hosts for s in src])
     back = {int(d): len(edges_up) + i for i, (_, d) in enumerate(edges_down)}
-    first, all_needs = [0], []
-    for k in range(n):
-        for i in range(a_piece):
-            wanted = [k * a_piece + j for j in needs[i]]
-            if of_host[i] and k >= window:
-                wanted.append((k - window) * a_piece + back[int(src[i])])
-            all_needs += wanted
-            first.append(len(all_needs))
+    first, all_needs = _repeated(needs, n, window, np.flatnonzero(of_host), [back[int(h)] for h in src[of_host]])
     size = np.repeat(np.minimum(what.size - piece * np.arange(n), piece), a_piece)
     return messages(
         np.tile(src, n), np.tile(dst, n), size, qp=np.tile(np.arange(a_piece), n), opcode=Opcode.SEND,
-        sl=what.sl, job=what.job, first=np.array(first, np.int64), needs=np.array(all_needs, np.int64), reduces=1,
+        sl=what.sl, job=what.job, first=first, needs=all_needs, reduces=1,
         start_ps=np.tile(np.where(of_host, what.start_ps, 0), n), value=np.tile(np.where(of_host, src + 1, 0), n),
     )  # fmt: skip
 
@@ -108,3 +101,20 @@ def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[
     found = [into.get(source, []) for source, _ in up]
     found += [[from_above[source]] if source in from_above else into[source] for source, _ in down]
     return found
+
+
+def _repeated(
+    needs: list[list[int]], n: int, window: int, of_host: np.ndarray, back: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host (edge ``of_host`` upwards, ``back`` down again)
+    sends a piece when it has the result of the one ``window`` before it."""
+    edges = len(needs)
+    owner = np.repeat(np.arange(edges), [len(wanted) for wanted in needs])
+    needed = np.array([j for wanted in needs for j in wanted], np.int64)
+    step = edges * np.arange(n)[:, None]
+    ahead = edges * np.arange(window, n)[:, None]
+    owners = np.concatenate([(step + owner).ravel(), (ahead + of_host).ravel()])
+    wanted = np.concatenate([(step + needed).ravel(), (ahead - edges * window + np.array(back, np.int64)).ravel()])
+    order = np.argsort(owners, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=n * edges))])
+    return first.astype(np.int64), wanted[order]
