@@ -17,9 +17,8 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from softib.sim.packet.network import build_net
 from softib.sim.packet.partition import lookahead, parts_of_ports
-from tests.sim.packet.fabrics import chain, no_lifetimes, star, tree
-from tests.sim.packet.test_managers_tables import adaptive, config_of, congestion
-from tests.sim.packet.test_oracles import ring_around
+from softib.sm.config import config_of
+from tests.sim.packet.fabrics import adaptive, chain, congestion, no_lifetimes, ring_around, star, tree
 
 THREE = 3
 

@@ -43,7 +43,7 @@ def _waits_for(net: Any, states: list[Any]) -> dict[int, list[int]]:
     found: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl[:, t.RING]).tolist():
         out = row // vls
-        if net.port[out, t.KIND] not in (t.SWITCH_PORT, t.FAR_PORT):
+        if net.port[out, t.KIND] not in (t.SWITCH_PORT, t.REMOTE_PORT):
             continue
         packet = states[int(net.rare[out, t.PART_OF])].packet
         last = at = int(s.vl[row, t.RING])

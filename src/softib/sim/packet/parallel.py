@@ -15,7 +15,7 @@ from softib.sim.messages import Messages
 from softib.sim.packet import tables as t
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.partition import SHORTEST_PS, lookahead, parts_of_ports
-from softib.sim.packet.state import grow, own_pools
+from softib.sim.packet.state import grow, local_pools
 
 __all__ = ["in_parts", "merged", "run_parts"]
 
@@ -42,7 +42,7 @@ def in_parts(net: Any, state: Any, ends: np.ndarray, m: Messages, options: Packe
     net.rare[:, t.PART_OF] = part
     peer = net.port[:, t.PEER]
     cut = (peer >= 0) & (part != part[np.maximum(peer, 0)])
-    net.port[cut, t.KIND] = t.FAR_PORT
+    net.port[cut, t.KIND] = t.REMOTE_PORT
     mail = np.zeros((parts, 2, t.MAIL_ROWS, t.MAIL_COLUMNS), np.int64)
     sync = _sync(parts)
     return [_part(state, p, parts, ahead, mail, sync) for p in range(parts)]
@@ -64,7 +64,7 @@ def _part(state: Any, p: int, parts: int, ahead: int, mail: np.ndarray, sync: np
     reg[t.PART], reg[t.PARTS], reg[t.LOOKAHEAD] = p, parts, ahead
     reg[t.TAKEN], reg[t.MAIL_FIRST] = -1, t.NEVER
     reg[t.LEFT] = state.reg[t.LEFT] if p == 0 else 0  # the sum counts
-    return state._replace(reg=reg, mail=mail, sync=sync, **own_pools(state, reg))
+    return state._replace(reg=reg, mail=mail, sync=sync, **local_pools(state, reg))
 
 
 def run_parts(net: Any, states: list[Any], options: PacketOptions, progress: Progress | None, total: int) -> int:

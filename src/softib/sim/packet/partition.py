@@ -16,7 +16,7 @@ SHORTEST_PS = 100
 
 
 def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int) -> np.ndarray:
-    """Part of each port (int64[ports]). Switches that carry hosts are cut, in the order of a breadth-first walk (so that what is near stays
+    """Part of each port (int64[ports]). Switches that carry hosts are cut, in the order of a breadth-first walk (so that what is close stays
     together), where the octets that their hosts send and receive are even; every other switch joins most of its neighbours. Adapters'
     ports belong to the switch before them; cables that end in no switch to part 0."""
     port = net.port
@@ -25,26 +25,26 @@ def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int) -> np.nd
     if switches < parts:
         return np.zeros(len(port), np.int64)
     linked = np.flatnonzero((peer >= 0) & (peer != np.arange(len(port))))
-    at, far = switch[linked], switch[peer[linked]]
+    at, peer_switch = switch[linked], switch[peer[linked]]
     load = np.bincount(ends[m.src], m.size, len(port)) + np.bincount(ends[m.dst], m.size, len(port))
     weight = np.zeros(switches)
-    on_host = (at < 0) & (far >= 0)
-    np.add.at(weight, far[on_host], load[linked[on_host]] + 1.0)
-    between = (at >= 0) & (far >= 0)
-    part = _cut(_neighbours(at[between], far[between], switches), weight, parts)
+    on_host = (at < 0) & (peer_switch >= 0)
+    np.add.at(weight, peer_switch[on_host], load[linked[on_host]] + 1.0)
+    between = (at >= 0) & (peer_switch >= 0)
+    part = _cut(_neighbours(at[between], peer_switch[between], switches), weight, parts)
     of_port = np.where(switch >= 0, part[np.maximum(switch, 0)], 0)
     before = np.where(peer >= 0, switch[np.maximum(peer, 0)], -1)
     return np.where((switch < 0) & (before >= 0), part[np.maximum(before, 0)], of_port)
 
 
-def _neighbours(at: np.ndarray, far: np.ndarray, switches: int) -> list[np.ndarray]:
+def _neighbours(at: np.ndarray, peer_switch: np.ndarray, switches: int) -> list[np.ndarray]:
     """Switches at the other ends of each switch's cables, once for each cable."""
     order = np.argsort(at, kind="stable")
-    return np.split(far[order], np.searchsorted(at[order], np.arange(1, switches)))
+    return np.split(peer_switch[order], np.searchsorted(at[order], np.arange(1, switches)))
 
 
-def _cut(near: list[np.ndarray], weight: np.ndarray, parts: int) -> np.ndarray:
-    walk = _walk(near, weight)
+def _cut(neighbours: list[np.ndarray], weight: np.ndarray, parts: int) -> np.ndarray:
+    walk = _walk(neighbours, weight)
     part = np.full(len(weight), -1, np.int64)
     leaves = walk[weight[walk] > 0]
     reached = np.cumsum(weight[leaves]) - weight[leaves] / 2
@@ -54,18 +54,18 @@ def _cut(near: list[np.ndarray], weight: np.ndarray, parts: int) -> np.ndarray:
     while waiting:
         later: list[int] = []
         for s in waiting:
-            votes = np.bincount(part[near[s]][part[near[s]] >= 0], minlength=parts)
+            votes = np.bincount(part[neighbours[s]][part[neighbours[s]] >= 0], minlength=parts)
             if not votes.any() and len(later) < len(waiting) - 1:
                 later.append(s)
                 continue
             best = np.flatnonzero(votes == votes.max())
             part[s] = best[np.argmin(cables[best])]
-            cables[part[s]] += len(near[s])
+            cables[part[s]] += len(neighbours[s])
         waiting = later
     return part
 
 
-def _walk(near: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
+def _walk(neighbours: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
     """All switches breadth-first, each component from its first that carries hosts."""
     seen = np.zeros(len(weight), bool)
     found: list[np.ndarray] = []
@@ -74,10 +74,10 @@ def _walk(near: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
         while len(ring):
             seen[ring] = True
             found.append(ring)
-            beside = np.concatenate([near[s] for s in ring])
-            _, first = np.unique(beside, return_index=True)
-            beside = beside[np.sort(first)]
-            ring = beside[~seen[beside]]
+            reached = np.concatenate([neighbours[s] for s in ring])
+            _, first = np.unique(reached, return_index=True)
+            reached = reached[np.sort(first)]
+            ring = reached[~seen[reached]]
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 

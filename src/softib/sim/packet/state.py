@@ -17,7 +17,7 @@ from softib.sim.packet.network import aligned
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "grow", "own_pools"]
+__all__ = ["build_state", "grow", "local_pools"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -186,7 +186,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     )  # fmt: skip
 
 
-def own_pools(s: Any, reg: np.ndarray) -> dict[str, np.ndarray]:
+def local_pools(s: Any, reg: np.ndarray) -> dict[str, np.ndarray]:
     """New pools and queues of events of the size of those of ``s``, for ``reg``."""
     return _pools(reg, {name: len(getattr(s, name)) for name in POOLS}, len(s.timer))
 

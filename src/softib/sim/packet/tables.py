@@ -49,8 +49,8 @@ codes of HOQLife and of the switch's lifetime; entries of its arbitration tables
 BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, RARE_COLUMNS = range(6)
 """64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
 PortXmitWait; part of a run on several cores that it belongs to."""
-NOTHING, SWITCH_PORT, END_PORT, FAR_PORT = 0, 1, 2, 3
-"""Kinds of port. Port 0 of a switch is an end port behind the switch. A far port is a switch port whose cable leads to another part."""
+NOTHING, SWITCH_PORT, END_PORT, REMOTE_PORT = 0, 1, 2, 3
+"""Kinds of port. Port 0 of a switch is an end port behind the switch. A remote port is a switch port whose cable leads to another part."""
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
@@ -171,7 +171,7 @@ MARGIN = 64
 # -- several cores --
 FOR_PART, LETTER, WHEN, ABOUT, PACKET_AT, MAIL_COLUMNS = 0, 1, 2, 3, 4, 12
 """Of ``State.mail``: whom it is for; what it is of; at what time; its event, port VL and blocks, or message; the packet's row."""
-PACKET_WORDS = 8
+PACKET_COLUMNS = 8
 OF_PACKET, OF_CREDIT, OF_ARRIVAL = range(3)
 EVERYBODY = -1
 MAIL_ROWS = 1 << 15
@@ -179,6 +179,6 @@ MAIL_ROWS = 1 << 15
 NEVER = 1 << 62
 SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 16
 """Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, two cache lines a part."""
-SYNC_ROUND, SAID_NEXT, SAID_WORDS = 0, 1, 6
-SAID_EVENTS, SAID_LEFT, SAID_IN_NETWORK, SAID_MAILED, SAID_FIRST = range(1, 6)
+SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 6
+REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST = range(1, 6)
 """Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first."""

@@ -21,7 +21,6 @@ from softib.sim.packet.tables import (
     DATA,
     DEBT,
     DELAY,
-    FAR_PORT,
     FCCL,
     FCP,
     FCTBS,
@@ -38,6 +37,7 @@ from softib.sim.packet.tables import (
     OPT_VLS,
     PEER,
     READ_RESPONSE,
+    REMOTE_PORT,
     SMALLEST,
     SPARE_CREDITS,
     STARVED,
@@ -112,7 +112,7 @@ def grant(n, s, port, vl, octets, t):
     sender = n.port[port, PEER]
     row = sender * n.opt[OPT_VLS] + vl
     t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
-    if n.port[port, KIND] == FAR_PORT:
+    if n.port[port, KIND] == REMOTE_PORT:
         mail_credit(n, s, sender, row, blocks_of(octets), t)
     else:
         credited(s, sender, row, blocks_of(octets), t)

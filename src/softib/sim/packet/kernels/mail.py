@@ -22,7 +22,7 @@ from softib.sim.packet.tables import (
     OF_CREDIT,
     OF_PACKET,
     PACKET_AT,
-    PACKET_WORDS,
+    PACKET_COLUMNS,
     PART,
     PART_OF,
     ROUND,
@@ -49,7 +49,7 @@ def mail_packet(n, s, port, k, t):
     """The header of packet ``k`` is through the switch of ``port``, in another part, at ``t``."""
     me, box = s.reg[PART], s.reg[ROUND] & 1
     i = write_letter(s, n.rare[port, PART_OF], OF_PACKET, t, word(port, ARRIVE, 0))
-    for column in range(PACKET_WORDS):
+    for column in range(PACKET_COLUMNS):
         s.mail[me, box, i, PACKET_AT + column] = s.when[k, column]
     free_packet(s, k)
     s.reg[IN_NETWORK] += 1  # in the network it still is

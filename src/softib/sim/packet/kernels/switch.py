@@ -27,7 +27,6 @@ from softib.sim.packet.tables import (
     END_PORT,
     ENTER,
     ENTERED,
-    FAR_PORT,
     FIFO,
     FIRST,
     HEAD_SINCE,
@@ -57,6 +56,7 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RELAY_ERRORS,
+    REMOTE_PORT,
     RING,
     SWITCH,
     TAIL,
@@ -254,7 +254,7 @@ def cross(n, s, out, vl, k, start):
     else:
         s.when[k, TAIL] += n.port[peer, LATENCY]
         t = start + n.port[out, DELAY] + n.port[peer, LATENCY]
-        if n.port[peer, KIND] == FAR_PORT:
+        if n.port[peer, KIND] == REMOTE_PORT:
             mail_packet(n, s, peer, k, t)
         else:
             push(s, t, word(peer, ARRIVE, k))

@@ -32,17 +32,17 @@ from softib.sim.packet.tables import (
     OF_CREDIT,
     OPT_VLS,
     PACKET_AT,
-    PACKET_WORDS,
+    PACKET_COLUMNS,
     PART,
     PARTS,
+    REPORT_COLUMNS,
+    REPORT_EVENTS,
+    REPORT_FIRST,
+    REPORT_IN_NETWORK,
+    REPORT_LEFT,
+    REPORT_MAILED,
+    REPORT_NEXT,
     ROUND,
-    SAID_EVENTS,
-    SAID_FIRST,
-    SAID_IN_NETWORK,
-    SAID_LEFT,
-    SAID_MAILED,
-    SAID_NEXT,
-    SAID_WORDS,
     STUCK,
     SYNC_ABORT,
     SYNC_LOCK_AT,
@@ -67,21 +67,21 @@ RUNNING = -1
 
 
 @inner
-def said_at(part, box):
+def report_at(part, box):
     """Where ``part`` says how far it is."""
-    return SYNC_PARTS + part * SYNC_ROW + SAID_NEXT + box * SAID_WORDS
+    return SYNC_PARTS + part * SYNC_ROW + REPORT_NEXT + box * REPORT_COLUMNS
 
 
 @inner
-def say(s, following, has_events):
+def report(s, following, has_events):
     """Tell the others: time of the next event, whether there are any but timeouts, what is left, how much mail there is."""
-    at = said_at(s.reg[PART], s.reg[ROUND] & 1)
+    at = report_at(s.reg[PART], s.reg[ROUND] & 1)
     s.sync[at] = following
-    s.sync[at + SAID_EVENTS] = has_events
-    s.sync[at + SAID_LEFT] = s.reg[LEFT]
-    s.sync[at + SAID_IN_NETWORK] = s.reg[IN_NETWORK]
-    s.sync[at + SAID_MAILED] = s.reg[MAILED]
-    s.sync[at + SAID_FIRST] = s.reg[MAIL_FIRST]
+    s.sync[at + REPORT_EVENTS] = has_events
+    s.sync[at + REPORT_LEFT] = s.reg[LEFT]
+    s.sync[at + REPORT_IN_NETWORK] = s.reg[IN_NETWORK]
+    s.sync[at + REPORT_MAILED] = s.reg[MAILED]
+    s.sync[at + REPORT_FIRST] = s.reg[MAIL_FIRST]
 
 
 @inner
@@ -131,7 +131,7 @@ def take_letter(n, s, part, box, i):
     else:
         k = new_packet(s)
         s.reg[IN_NETWORK] -= 1  # it was before
-        for column in range(PACKET_WORDS):
+        for column in range(PACKET_COLUMNS):
             s.when[k, column] = s.mail[part, box, i, PACKET_AT + column]
         push(s, t, about | k)
 
@@ -142,7 +142,7 @@ def take_mail(n, s):
     box = s.reg[ROUND] & 1
     while s.reg[TAKEN_FROM] < s.reg[PARTS]:
         part = s.reg[TAKEN_FROM]
-        many = s.sync[said_at(part, box) + SAID_MAILED] if part != s.reg[PART] else np.int64(0)
+        many = s.sync[report_at(part, box) + REPORT_MAILED] if part != s.reg[PART] else np.int64(0)
         while s.reg[TAKEN] < many:
             if short(s):
                 return False
@@ -159,11 +159,11 @@ def next_window(s, until):
     box = s.reg[ROUND] & 1
     first, events, left, in_network = np.int64(NEVER), np.int64(0), np.int64(0), np.int64(0)
     for part in range(s.reg[PARTS]):
-        at = said_at(part, box)
-        first = min(first, s.sync[at], s.sync[at + SAID_FIRST])
-        events += s.sync[at + SAID_EVENTS] + s.sync[at + SAID_MAILED]
-        left += s.sync[at + SAID_LEFT]
-        in_network += s.sync[at + SAID_IN_NETWORK]
+        at = report_at(part, box)
+        first = min(first, s.sync[at], s.sync[at + REPORT_FIRST])
+        events += s.sync[at + REPORT_EVENTS] + s.sync[at + REPORT_MAILED]
+        left += s.sync[at + REPORT_LEFT]
+        in_network += s.sync[at + REPORT_IN_NETWORK]
     s.reg[ROUND] += 1
     s.reg[TAKEN] = RUNNING
     s.reg[MAILED] = 0
@@ -182,7 +182,7 @@ def next_window(s, until):
 def end_window(n, s, until, following, has_events):
     """This part has nothing more in its window. Returns GOES_ON with a new one, GROW, or why the run ends."""
     if s.reg[TAKEN] == RUNNING:
-        say(s, following, has_events)
+        report(s, following, has_events)
         if not meet(s):
             return np.int64(ABORTED)
         s.reg[TAKEN] = 0
