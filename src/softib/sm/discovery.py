@@ -45,6 +45,8 @@ class Discovery:
         self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
         self._lids = 0
         self._over = False
+        self.distrusted = False
+        """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.rediscovery.Rediscovery` alone.)"""
         self.silent: Silent = {} if silent is None else silent
         self._unawaited: set[int] = set()
         self._handlers = {
@@ -223,7 +225,11 @@ class Discovery:
         db.has_port_info[tags] = True
         up = PortInfo.port_state.get(data) >= PortState.INIT
         through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
-        rows = tags[up & through & ~db.port_probed[tags]]
+        self._probe(tags[up & through & ~db.port_probed[tags]])
+
+    def _probe(self, rows: np.ndarray) -> None:
+        """Ask for NodeInfo of whatever is behind ports ``rows``."""
+        db = self.db
         deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
         rows = rows[~deep]

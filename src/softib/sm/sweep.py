@@ -27,6 +27,7 @@ from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
 from softib.sm.qos_mgr import QosManager, needs_qos
 from softib.sm.qos_options import QosConfig
+from softib.sm.rediscovery import Rediscovery, Resume
 from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
@@ -57,17 +58,19 @@ class Sweep:
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
+    ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
     ``stores``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep: the first two are what devices hold.
     """
 
     def __init__(
         self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
-        silent: Silent | None = None,
+        silent: Silent | None = None, resume: Resume | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.stores, self.store = stores, stores.lft
-        self.database, self.report = Database(), SweepReport()
+        self.database = Database() if resume is None else resume.database.copy()
+        self.report = SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
@@ -81,7 +84,9 @@ class Sweep:
         self._fresh = np.zeros(0, bool)
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
         self.stale = False
-        self.discovery = Discovery(self.database, self.queue, self.report, config, master, silent)
+        self.stale_switches: set[int] = set()
+        """NodeGUIDs of the switches with such a port."""
+        self.discovery = self._discovery(master, {} if silent is None else silent, resume)
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
@@ -93,6 +98,12 @@ class Sweep:
             "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
             "sharp_trees": self._sharp_trees,
         }  # fmt: skip
+
+    def _discovery(self, master: bool, silent: Silent, resume: Resume | None) -> Discovery:
+        common = self.database, self.queue, self.report, self.config
+        if resume is None:
+            return Discovery(*common, master, silent)
+        return Rediscovery(*common, silent, resume.suspects)
 
     def enter(self, phase: str) -> None:
         """Queue what the phase sends."""
@@ -267,7 +278,7 @@ class Sweep:
         elif phase in (*GMP_PHASES, "ar_on"):
             pass
         elif phase == "reread":
-            self.stale |= bool((PortInfo.port_state.get(data) != self.database.port_state()[tags]).any())
+            self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
         elif attr == SmpAttr.SWITCH_INFO:
@@ -288,7 +299,7 @@ class Sweep:
         """Requests that got no answer, or a bad one."""
         db = self.database
         if phase == "reread":
-            self.stale = True
+            self._stale(tags)
             return
         if phase in GMP_PHASES:
             nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
@@ -320,6 +331,10 @@ class Sweep:
             for node in tags.tolist():
                 self.stores.qos.forget(int(db.node_guid[node]))
         self.discovery.lost(attr, tags, why)
+
+    def _stale(self, ports: np.ndarray) -> None:
+        self.stale |= len(ports) > 0
+        self.stale_switches.update(self.database.node_guid[self.database.port_node[ports]].tolist())
 
     # -- the end --
 
