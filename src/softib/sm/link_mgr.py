@@ -14,7 +14,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 
-__all__ = ["changed", "enforce", "linked", "queue_config", "queue_reread", "queue_state", "wanted_port_info"]
+__all__ = ["changed", "enforce", "linked", "queue_config", "queue_reread", "queue_state", "restarted", "wanted_port_info"]
 
 P = PortInfo
 NO_CHANGE_FIELDS = (
@@ -29,6 +29,15 @@ def linked(db: Database) -> np.ndarray:
     up = db.port_state() >= PortState.INIT
     rows = np.flatnonzero((db.port_peer >= 0) & up & (db.port_num > 0))
     return rows[up[db.port_peer[rows]]]
+
+
+def restarted(db: Database) -> np.ndarray:
+    """Switches whose links are all in INIT: they lost their power, and what was written to them. (LinearFDBTop does not tell of one that restarts
+    between the Get of SwitchInfo and the Set that clears PortStateChange: the Set gives it the top that was read.)"""
+    rows = linked(db)
+    rows = rows[db.external[rows]]
+    armed = db.port_state()[rows] >= PortState.ARMED
+    return np.setdiff1d(db.port_node[rows], db.port_node[rows[armed]])
 
 
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:

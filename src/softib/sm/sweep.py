@@ -102,6 +102,7 @@ class Sweep:
     def _discovery(self, master: bool, silent: Silent, resume: Resume | None) -> Discovery:
         common = self.database, self.queue, self.report, self.config
         if resume is None:
+            self.stores.trust_nothing()
             return Discovery(*common, master, silent)
         return Rediscovery(*common, silent, resume.suspects)
 
@@ -154,6 +155,7 @@ class Sweep:
 
     def _send_tables(self) -> None:
         assert self.graph is not None and self.routing is not None
+        self.store.forget(self.database.node_guid[link_mgr.restarted(self.database)].tolist())
         self._reset = np.array(
             [n for n in self.graph.switch_node if self.store.known(self.database, int(n)) is None], np.int64
         )
@@ -173,7 +175,9 @@ class Sweep:
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
-            self._pkeys = PkeyManager(self.database, list(self.config.partitions), self.config.allow_both_pkeys)
+            db, fresh = self.database, np.flatnonzero(self._fresh)
+            self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
+            self._pkeys = PkeyManager(db, list(self.config.partitions), self.config.allow_both_pkeys, self.stores.pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:
@@ -210,6 +214,8 @@ class Sweep:
 
     def _ask_ar(self) -> None:
         assert self.graph is not None and self.routing is not None
+        for node in self._reset.tolist():
+            self.stores.ar.forget(int(self.database.node_guid[node]))
         if self.config.ar is not None or self.stores.ar.numbers:
             self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
             self._ar.ask(self.queue)
@@ -238,7 +244,7 @@ class Sweep:
             self.aggregation = AggregationManager(
                 self.database, self.graph, self.routing, self.config.aggregation, held
             )
-            self.aggregation.ask(self.queue)
+            self.aggregation.ask(self.queue, self.stores.aggregation_caps, self._fresh)
 
     def _sharp_qps(self) -> None:
         if self.aggregation is not None:
@@ -274,7 +280,7 @@ class Sweep:
             self._ar.heard(tags, data)
         elif phase == "sharp_info":
             assert self.aggregation is not None
-            self.aggregation.heard(tags, data)
+            self.aggregation.heard(tags, data, self.stores.aggregation_caps)
         elif phase in (*GMP_PHASES, "ar_on"):
             pass
         elif phase == "reread":
@@ -325,6 +331,7 @@ class Sweep:
             for node in tags.tolist():
                 self.groups.forget_switch(int(db.node_guid[node]))
         elif attr == SmpAttr.PKEY_TABLE:
+            self.stores.forget_ports(db.node_guid[db.port_node[tags]], db.port_num[tags])
             tags = np.unique(db.port_node[tags])
         elif phase == "qos":
             tags = np.unique(db.port_node[tags])
