@@ -1,7 +1,7 @@
 """A sweep that a trap or PortStateChange calls for asks what changed alone, and leaves what a whole sweep would have left.
 
 The law: after any sequence of faults, what devices hold and what the manager knows is what a fresh manager, with the same memory
-of LIDs and of the tree's roots, finds and writes when it looks at everything.
+of LIDs, of the tree's roots and of where hosts were, finds and writes when it looks at everything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_law(room: Room) -> None:
     before = held(room.f)
     fresh = SubnetManager(sm.config)
     fresh.lids.update(sm.lids)
-    fresh._stores.lft.roots = sm._stores.lft.roots
+    fresh._stores.lft.roots, fresh._stores.lft.places = sm._stores.lft.roots, sm._stores.lft.places
     copy = room.f.copy()
     settle(fresh, AgentPlane(copy), room.manager.port)
     after = held(copy)

@@ -17,6 +17,7 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
+from softib.sm.absent_ends import EndPlaces, with_absent
 from softib.sm.database import Database
 
 __all__ = ["LftStore", "graph_from", "queue_blocks", "queue_tops", "route_subnet"]
@@ -30,6 +31,8 @@ class LftStore:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
         """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
+        self.places = EndPlaces.none()
+        """Where hosts are, or were."""
 
     def known(self, db: Database, node: int) -> np.ndarray | None:
         """The table that ``node`` holds, None where nothing can be trusted."""
@@ -76,8 +79,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
-    graph = graph_from(db)
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
+    store = store or LftStore()
+    graph, places = with_absent(graph_from(db), store.places)
     caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
     short = np.flatnonzero(caps <= graph.max_lid)
     if len(short):
@@ -85,7 +89,7 @@ def route_subnet(
         raise LimitError(
             f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
         )
-    store = store or LftStore()
+    store.places = places
     routing = route(graph, engine, replace(options, past_roots=store.roots))
     if routing.engine == "ftree":
         store.roots = routing.roots
