@@ -14,7 +14,6 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, NodeType, PortState
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
 from tests.sm.room import Room
 from tests.sm.wire import settle
@@ -48,7 +47,13 @@ def held(f: Fabric) -> dict[str, np.ndarray]:
     info = f.port_info.copy()
     for field in TRANSIENT:
         field.set(info, 0)
-    return {"lft": f.lft.copy(), "mft": f.mft.copy(), "port_info": info, "switch_info": f.switch_info.copy(), "pkeys": f.pkeys.copy()}
+    return {
+        "lft": f.lft.copy(),
+        "mft": f.mft.copy(),
+        "port_info": info,
+        "switch_info": f.switch_info.copy(),
+        "pkeys": f.pkeys.copy(),
+    }
 
 
 def check_law(room: Room) -> None:
@@ -90,7 +95,10 @@ class Faults:
         self.switches = [n for n in np.flatnonzero(f.is_switch).tolist() if n not in self.own]
 
     def one(self) -> None:
-        kind = self.rng.choice(["down", "up", "flap", "reboot", "swap", "kill", "revive", "describe"], p=[0.3, 0.25, 0.1, 0.1, 0.05, 0.05, 0.1, 0.05])
+        kind = self.rng.choice(
+            ["down", "up", "flap", "reboot", "swap", "kill", "revive", "describe"],
+            p=[0.3, 0.25, 0.1, 0.1, 0.05, 0.05, 0.1, 0.05],
+        )
         getattr(self, kind)()
 
     def _cable(self, up: bool | None = None) -> int | None:
@@ -115,7 +123,9 @@ class Faults:
     def reboot(self) -> None:
         """A host restarts: its port comes up without a LID."""
         f = self.f
-        hosts = [c for c in self.cables if not f.is_switch[f.port_node[f.port_peer[c]]] and f.port_state[c] > PortState.DOWN]
+        hosts = [
+            c for c in self.cables if not f.is_switch[f.port_node[f.port_peer[c]]] and f.port_state[c] > PortState.DOWN
+        ]
         if hosts:
             cable = int(self.rng.choice(hosts))
             self.room.set_link(cable, False)
@@ -161,9 +171,9 @@ class Faults:
 
 
 FABRICS = {
-    "fat-tree": dict(kind="fat-tree", radix=8, levels=2),
-    "three-level": dict(kind="fat-tree", radix=4, levels=3),
-    "torus": dict(kind="torus", dims=[3, 3, 2]),
+    "fat-tree": {"kind": "fat-tree", "radix": 8, "levels": 2},
+    "three-level": {"kind": "fat-tree", "radix": 4, "levels": 3},
+    "torus": {"kind": "torus", "dims": [3, 3, 2]},
 }
 
 

@@ -68,7 +68,9 @@ def with_absent(graph: SwitchGraph, before: EndPlaces) -> tuple[SwitchGraph, End
     full = np.concatenate([_key(graph.end_switch, graph.end_port), _key(_owner(graph), graph.out_port)])
     occupied = there & np.isin(_key(switch, away.port), full)
     rows = np.flatnonzero(there & ~occupied)
-    _, first = np.unique(_key(switch, away.port)[rows], return_index=True)  # two that were there in turn: the earlier row
+    _, first = np.unique(
+        _key(switch, away.port)[rows], return_index=True
+    )  # two that were there in turn: the earlier row
     rows = rows[np.sort(first)]
     remembered = present + away.take(rows) + away.take(~there)
     return _inserted(graph, away.take(rows), switch[rows]), remembered

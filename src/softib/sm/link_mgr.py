@@ -14,7 +14,16 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 
-__all__ = ["changed", "enforce", "linked", "queue_config", "queue_reread", "queue_state", "restarted", "wanted_port_info"]
+__all__ = [
+    "changed",
+    "enforce",
+    "linked",
+    "queue_config",
+    "queue_reread",
+    "queue_state",
+    "restarted",
+    "wanted_port_info",
+]
 
 P = PortInfo
 NO_CHANGE_FIELDS = (

@@ -130,8 +130,8 @@ class PkeyManager:
             if key not in arranged:  # most ports are alike
                 arranged[key] = self._arranged(held, state[:, column], port)
             wanted[rows] = arranged[key].reshape(-1, PKEY_BLOCK)
-        for i, place in enumerate(self._places()):
-            self.tables[place] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
+        for i, where in enumerate(self._places()):
+            self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
         port, _, modifier = self._rows()
         data = np.ascontiguousarray(wanted[changed].astype(">u2")).view(np.uint8).reshape(-1, 64)

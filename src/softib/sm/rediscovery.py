@@ -23,7 +23,7 @@ from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery, Silent
+from softib.sm.discovery import Discovery
 from softib.sm.report import SweepReport
 from softib.sm.reroute import reroute
 
@@ -44,9 +44,8 @@ class Rediscovery(Discovery):
     """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to be asked. Devices that did not answer
     all of the last sweep's questions are asked, too."""
 
-    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, silent: Silent,
-                 suspects: set[int]):  # fmt: skip
-        super().__init__(db, queue, report, config, True, silent)
+    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
+        super().__init__(db, queue, report, config, clears=True)
         self.distrusted = False
         self._forget_mute()
         found = (db.node_of(guid) for guid in sorted(suspects))
@@ -227,14 +226,13 @@ class Rediscovery(Discovery):
     # -- the end --
 
     def finish(self) -> None:
-        """As of a whole discovery; then nodes that no cable leads to are taken out, and rows of the report say the new rows."""
+        """As of a whole discovery."""
         super().finish()
+        self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
+
+    def _leave_out(self) -> None:
+        """Take out the nodes that no cable leads to; rows of the report are the new ones then."""
         db, report = self.db, self.report
-        if db.sm_port < 0:
-            self.distrusted = True
-        self.distrusted |= bool(report.duplicates)
-        if self.distrusted:
-            return
         gone = reroute(db) == NO_WAY
         if not gone.any():
             return

@@ -19,7 +19,9 @@ def reroute(db: Database) -> np.ndarray:
     via = np.full(db.n_nodes, -1, np.int32)
     home = int(port_node[db.sm_port])
     via[home] = -2
-    cabled = np.flatnonzero((peer >= 0) & ((db.port_num > 0) & switch[port_node] | (np.arange(db.n_ports) == db.sm_port)))
+    cabled = np.flatnonzero(
+        (peer >= 0) & ((db.port_num > 0) & switch[port_node] | (np.arange(db.n_ports) == db.sm_port))
+    )
     from_node, to_node = port_node[cabled], port_node[peer[cabled]]
     level = np.zeros(db.n_nodes, bool)
     level[home] = True

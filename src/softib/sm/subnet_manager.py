@@ -28,13 +28,13 @@ from softib.sm import unsolicited
 from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Silent
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.lid_mgr import Lids
 from softib.sm.light_sweep import LightSweep
 from softib.sm.rediscovery import Resume
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.sa_manager import SaManager
+from softib.sm.silent import SilentPorts
 from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.stores import Stores
 from softib.sm.sweep import PHASES, Sweep
@@ -43,6 +43,8 @@ __all__ = ["PHASES", "SubnetManager"]
 
 RECHECK_PS = 2 * 10**12
 """When a master looks again whether a higher manager that discovered is ready to take over."""
+TROUBLE_PS, MOST_TROUBLES = 10**12, 6
+"""When devices that did not answer everything are asked again: after 2 s, 4 s … 64 s."""
 SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 
@@ -73,7 +75,8 @@ class SubnetManager:
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
         self.lids: Lids = {}
-        self._silent: Silent = {}
+        self.silent = SilentPorts(self.config.window, self.config.timeout_ps, self.config.retries)
+        self._trouble_ps, self._troubles = NEVER_PS, 0
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
@@ -85,9 +88,7 @@ class SubnetManager:
         resume = None
         if master and subnet is not None and self._ended_well and not self._whole:
             resume = Resume(self.database, self._suspects)
-        return Sweep(
-            self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, self._silent, resume
-        )
+        return Sweep(self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, resume)
 
     @property
     def database(self) -> Database:
@@ -121,6 +122,10 @@ class SubnetManager:
             if acknowledged.any():
                 self.sa_manager.acknowledged(now_ps, inbox[acknowledged])
                 inbox = inbox[~acknowledged]
+        inbox, found = self.silent.answers(now_ps, inbox)
+        if found and self.state == SmState.MASTER:
+            self._sweep_wanted = True
+            self._suspects |= found
         self.transactor.receive(now_ps, inbox)
         try:
             for done in self.transactor.completed():
@@ -136,8 +141,11 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
         more, sa_ps = self.sa_manager.send(now_ps)
-        full = [b for b in (replies, more, outbox) if b is not None and len(b)]
-        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps)
+        asked, silent_ps = None, NEVER_PS
+        if self.silent.places and not self.phase and self.state == SmState.MASTER:
+            asked, silent_ps = self.silent.send(self.database, self.config.mkey, now_ps)
+        full = [b for b in (replies, more, outbox, asked) if b is not None and len(b)]
+        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps)
 
     def request_sweep(self) -> None:
         """Look at the whole subnet again, after the current sweep if there is one. (What traps and switches tell calls for a look at what
@@ -154,6 +162,12 @@ class SubnetManager:
     def settled(self) -> bool:
         """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or another manager is master."""
         return not self.phase and not self._wanted()
+
+    @property
+    def patient(self) -> bool:
+        """Does a port behind which nobody answered still have tries that any other request has? Nobody waits for them but a caller who asks
+        this: one who wants the subnet once and complete."""
+        return self.state == SmState.MASTER and self.silent.young
 
     @property
     def stale(self) -> bool:
@@ -185,7 +199,7 @@ class SubnetManager:
             return self._look_ps
         if self.state != SmState.MASTER:
             return NEVER_PS
-        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps)
+        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps, self._trouble_ps)
 
     def _advance(self, now_ps: int) -> None:
         if self.phase == PHASES[0] and self._sweep.discovery.distrusted:
@@ -203,16 +217,19 @@ class SubnetManager:
             self._run(now_ps, self._wanted())
         elif now_ps >= self._recheck_ps and self.state == SmState.MASTER:
             self._recheck_ps, self._sweep_wanted = NEVER_PS, True
+        elif now_ps >= self._trouble_ps and self.state == SmState.MASTER:
+            self._trouble_ps, self._sweep_wanted = NEVER_PS, True
         elif now_ps >= self._due_ps():
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
             self._run(now_ps, "poll" if standby else "light")
 
     def _leave_silent(self) -> bool:
-        """Is everything that the discovery still waits for known to be silent? It goes on without (their late answers are strays)."""
+        """Is all that the discovery still waits for behind links in INIT, and late? It goes on without; :class:`SilentPorts` asks again."""
         discovery, t = self._sweep.discovery, self.transactor
         if self.phase != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False
+        t.timeouts += t.outstanding
         t.abandon()
         discovery.leave_silent()
         return True
@@ -271,7 +288,7 @@ class SubnetManager:
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         sweep.finish(self._queue.built)
         self._sweep_wanted |= sweep.stale
-        self._suspects |= sweep.stale_switches
+        self._suspects |= sweep.stale_switches | sweep.troubled
         if self.sweeps > 1 and sweep.cut_off:
             self._event(SmEvent.LOCAL_PORT_DOWN)
             return
@@ -280,6 +297,9 @@ class SubnetManager:
         self._ended_well = not report.duplicates
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
+        self.silent.note(self.database, [port for port, _ in report.silent_ports if port >= 0], now_ps)
+        self._troubles = min(self._troubles + 1, MOST_TROUBLES) if sweep.troubled else 0
+        self._trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if self._troubles else NEVER_PS
         self.sa_manager.open(sweep.subnet, sweep.members())
         if (heir := self.election.heir(sweep.local_guid)) >= 0:
             self._controls_due.append((heir, SmControl.HANDOVER))
@@ -379,7 +399,7 @@ class SubnetManager:
         """Devices with these LIDs said that something changed."""
         db, subnet = self.database, self.sa_manager.subnet
         for lid in lids:
-            ports = np.flatnonzero(db.port_lid == lid) if lid else []
+            ports = np.flatnonzero((db.port_lid == lid) & (lid > 0))
             if len(ports):
                 self._suspects.add(int(db.node_guid[db.port_node[ports[0]]]))
             elif subnet is not None and (end := int(subnet.end_of_lid[lid])) >= 0:
@@ -406,7 +426,8 @@ class SubnetManager:
             self._give_up()
             self._stores.clear()  # another master writes them from now on
             self.sa_manager.close()
-            self._whole = True
+            self.silent.clear()
+            self._whole, self._trouble_ps = True, NEVER_PS
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
         self._sweep_wanted = wanted if event == SmEvent.LOCAL_PORT_DOWN else self.state in SWEEPS_IN

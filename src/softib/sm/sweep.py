@@ -21,7 +21,7 @@ from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery, Silent
+from softib.sm.discovery import Discovery
 from softib.sm.election import Election
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
@@ -59,13 +59,13 @@ class Sweep:
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
     ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
-    ``stores``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep: the first two are what devices hold.
+    ``stores`` and ``groups`` outlive the sweep: they are what devices hold.
     """
 
     def __init__(
         self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
-        silent: Silent | None = None, resume: Resume | None = None,
+        resume: Resume | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.stores, self.store = stores, stores.lft
@@ -86,7 +86,7 @@ class Sweep:
         self.stale = False
         self.stale_switches: set[int] = set()
         """NodeGUIDs of the switches with such a port."""
-        self.discovery = self._discovery(master, {} if silent is None else silent, resume)
+        self.discovery = self._discovery(master, resume)
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
@@ -99,12 +99,12 @@ class Sweep:
             "sharp_trees": self._sharp_trees,
         }  # fmt: skip
 
-    def _discovery(self, master: bool, silent: Silent, resume: Resume | None) -> Discovery:
+    def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
         common = self.database, self.queue, self.report, self.config
         if resume is None:
             self.stores.trust_nothing()
-            return Discovery(*common, master, silent)
-        return Rediscovery(*common, silent, resume.suspects)
+            return Discovery(*common, master)
+        return Rediscovery(*common, resume.suspects)
 
     def enter(self, phase: str) -> None:
         """Queue what the phase sends."""
@@ -352,6 +352,13 @@ class Sweep:
         report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
         report.count(built)
         report.describe(db)
+
+    @property
+    def troubled(self) -> set[int]:
+        """NodeGUIDs of devices that did not answer, or not well: the next sweep asks them again."""
+        db, report = self.database, self.report
+        nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
+        return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()
 
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""
