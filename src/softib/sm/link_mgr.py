@@ -49,6 +49,15 @@ def restarted(db: Database) -> np.ndarray:
     return np.setdiff1d(db.port_node[rows], db.port_node[rows[armed]])
 
 
+def between(db: Database, reset: np.ndarray) -> np.ndarray:
+    """Ports of links between two switches that forward already (nodes ``reset`` do not)."""
+    rows = linked(db)
+    forwards = db.is_switch.copy()
+    forwards[reset] = False
+    both: np.ndarray = forwards[db.port_node[rows]] & forwards[db.port_node[db.port_peer[rows]]]
+    return rows[both]
+
+
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:
     """bool[switches]: PortStateChange is set (as last read)."""
     return SwitchInfo.port_state_change.get(db.switch_info[switches]) > 0

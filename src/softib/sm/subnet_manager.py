@@ -235,6 +235,8 @@ class SubnetManager:
         return True
 
     def _next_phase(self, now_ps: int) -> None:
+        if self.phase == "tables" and self._sweep.more_tables():
+            return
         self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
         if (
             self.phase == "managers"
@@ -277,6 +279,8 @@ class SubnetManager:
         self._enter(now_ps, PHASES[0])
 
     def _give_up(self) -> None:
+        if self.phase == "tables":
+            self._stores.lft.tables.clear()  # nobody knows which Sets were done
         self.phase, self._sweep_wanted = "", False
         self.transactor.abandon()
         self._queue = RequestQueue(self.database.routes)

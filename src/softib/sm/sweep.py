@@ -23,6 +23,7 @@ from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery
 from softib.sm.election import Election
+from softib.sm.lft_order import LftUpdate
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
 from softib.sm.qos_mgr import QosManager, needs_qos
@@ -37,12 +38,13 @@ from softib.sm.stores import Stores
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "qos", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "lids", "route", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
-``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
-``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``ar_info``
+``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
+before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
+``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
 asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
 settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees."""
 GMP_PHASES = {
@@ -87,12 +89,12 @@ class Sweep:
         self.stale_switches: set[int] = set()
         """NodeGUIDs of the switches with such a port."""
         self.discovery = self._discovery(master, resume)
-        self._tables = np.zeros((0, 64), np.uint8)
+        self._update: LftUpdate | None = None
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active, "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
             "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
             "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
@@ -152,18 +154,39 @@ class Sweep:
         )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
+        self._judge_switches()
 
-    def _send_tables(self) -> None:
-        assert self.graph is not None and self.routing is not None
-        self.store.forget(self.database.node_guid[link_mgr.restarted(self.database)].tolist())
-        self._reset = np.array(
-            [n for n in self.graph.switch_node if self.store.known(self.database, int(n)) is None], np.int64
-        )
+    def _judge_switches(self) -> None:
+        """Which switches hold nothing of what was written to them, and which ports came up anew?"""
+        assert self.graph is not None
         db = self.database
+        self.store.forget(db.node_guid[link_mgr.restarted(db)].tolist())
+        self._reset = np.array([n for n in self.graph.switch_node if self.store.known(db, int(n)) is None], np.int64)
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
         for node in self._reset.tolist():
-            self.groups.forget_switch(int(self.database.node_guid[node]))
-        self._tables = ucast_mgr.queue_blocks(self.database, self.queue, self.graph, self.routing.lft, self.store)
+            self.groups.forget_switch(int(db.node_guid[node]))
+
+    def _links(self) -> None:
+        rows = link_mgr.between(self.database, self._reset)
+        link_mgr.queue_config(self.database, self.queue, self._wanted, rows, arm=True)
+
+    def _links_arm(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ARMED)
+
+    def _links_active(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ACTIVE)
+
+    def _start_tables(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
+        self.more_tables()
+
+    def more_tables(self) -> bool:
+        """Queue the next round of forwarding tables; False where there is none."""
+        if self.graph is None or self._update is None or self._update.over:
+            return False
+        ucast_mgr.queue_round(self.database, self.queue, self.graph, self._update)
+        return True
 
     def _tops(self) -> None:
         assert self.graph is not None
@@ -322,8 +345,9 @@ class Sweep:
         elif attr == SmpAttr.SM_INFO or phase == "pkeys":
             return  # a port that says IsSM and has no manager is no trouble; a table that cannot be read is written whole
         if attr == SmpAttr.LFT:
-            assert self.graph is not None
-            switches = np.unique(tags // (self._tables.shape[1] // 64))
+            assert self.graph is not None and self._update is not None
+            self._update.lost(tags)
+            switches = np.unique(tags // self._update.blocks)
             self.store.forget(self.graph.switch_guid[switches].tolist())
             tags = self.graph.switch_node[switches]
         elif attr == SmpAttr.MFT:

@@ -6,12 +6,11 @@ Blocks are written before LinearFDBTop rises over them, so that a switch never l
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from softib.errors import LimitError
-from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, SmpAttr
+from softib.iba.constants import LFT_NO_ROUTE, SmpAttr
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
@@ -19,8 +18,9 @@ from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.sm.absent_ends import EndPlaces, with_absent
 from softib.sm.database import Database
+from softib.sm.lft_order import LftUpdate
 
-__all__ = ["LftStore", "graph_from", "queue_blocks", "queue_tops", "route_subnet"]
+__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
 
 
 class LftStore:
@@ -96,31 +96,27 @@ def route_subnet(
     return graph, routing
 
 
-def queue_blocks(db: Database, queue: RequestQueue, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> np.ndarray:
-    """Put a Set for each block that a switch does not hold yet; returns the tables as requests read them (``lft``).
-
-    Tags are ``switch * blocks + block``, switch as in the graph.
-    """
-    blocks = lft.shape[1] // LFT_BLOCK
-    lft = np.ascontiguousarray(lft)
-    changed = np.ones((len(lft), blocks), bool)
+def start_update(db: Database, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> LftUpdate:
+    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them."""
+    held = np.full(lft.shape, LFT_NO_ROUTE, np.uint8)
+    known = np.zeros(len(lft), bool)
     for s, node in enumerate(graph.switch_node.tolist()):
-        known = store.known(db, node)
-        if known is not None:
-            changed[s] = _differs(known, lft[s])
-    which = np.flatnonzero(changed.ravel())
-    route_of = db.port_route[db.node_base[graph.switch_node]]
-    queue.set(SmpAttr.LFT, route_of[which // blocks], which, which % blocks, lft.reshape(-1, LFT_BLOCK), which)
+        table = store.known(db, node)
+        if table is not None:
+            known[s] = True
+            width = min(len(table), lft.shape[1])
+            held[s, :width] = table[:width]
+    update = LftUpdate(graph, held, np.ascontiguousarray(lft), known)
     for s, guid in enumerate(graph.switch_guid.tolist()):
-        store.tables[guid] = (graph.max_lid, lft[s])
-    return lft
+        store.tables[guid] = (graph.max_lid, update.held[s])
+    return update
 
 
-def _differs(known: np.ndarray, wanted: np.ndarray) -> Any:
-    """bool[blocks]"""
-    held = np.full(max(len(known), len(wanted)), LFT_NO_ROUTE, np.uint8)
-    held[: len(known)] = known
-    return (held[: len(wanted)] != wanted).reshape(-1, LFT_BLOCK).any(axis=1)
+def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
+    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
+    which, image = update.next_round()
+    route_of = db.port_route[db.node_base[graph.switch_node]]
+    queue.set(SmpAttr.LFT, route_of[which // update.blocks], which, which % update.blocks, image)
 
 
 def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
