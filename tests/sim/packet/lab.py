@@ -6,20 +6,21 @@ import numpy as np
 
 from softib.iba.smp import PortInfo
 from softib.sim.packet import tables as t
-from softib.sm.options import read_options
 
 IDEAL = {"message_gap_ns": 0, "pcie_gbps": 1e6, "vl_blocks": 2048}
 """Adapters that limit nothing."""
 
 
-def drained(net, s):
+def drained(net, states):
     """Let flow-control packets that are under way arrive."""
+    s = states[0]
     free = s.vl[:, t.FCCL].copy()
     for row in np.flatnonzero(s.vl[:, t.CREDITS]).tolist():
+        credit = states[int(net.rare[row // net.opt[t.OPT_VLS], t.PART_OF])].credit
         c = int(s.vl[row, t.CREDITS])
         while c:
-            free[row] += s.credit[c, t.C_BLOCKS]
-            c = int(s.credit[c, t.C_NEXT])
+            free[row] += credit[c, t.C_BLOCKS]
+            c = int(credit[c, t.C_NEXT])
     return (free - s.vl[:, t.FCTBS]) & t.WRAP
 
 
@@ -31,16 +32,3 @@ def arbitration(fabric, low, high=(), limit=0):
             fabric.vl_arb[:, block, 2 * i], fabric.vl_arb[:, block, 2 * i + 1] = vl, weight
     PortInfo.vl_high_limit.set(fabric.port_info, limit)
     return fabric
-
-
-def congestion(threshold: int, rate: int, timer: int, shift: int) -> dict:
-    """Options of OpenSM's congestion control: a table whose entry i is i / 2^shift packet times."""
-    sls = "".join(
-        f"cc_ca_cong_setting_ccti_timer {sl} {timer}\ncc_ca_cong_setting_ccti_increase {sl} 1\n" for sl in range(16)
-    )
-    text = (
-        f"congestion_control TRUE\ncc_sw_cong_setting_control_map 0x1f\ncc_sw_cong_setting_threshold {threshold}\n"
-        f"cc_sw_cong_setting_packet_size 8\ncc_sw_cong_setting_marking_rate {rate}\ncc_ca_cong_setting_control_map 0xffff\n"
-        f"{sls}cc_cct {','.join(f'{shift}:{i}' for i in range(128))}\n"
-    )
-    return read_options(text)[0]

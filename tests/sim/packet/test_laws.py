@@ -36,19 +36,22 @@ def mixture(ends: int, n: int, seed: int):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_credits_are_conserved_and_what_is_sent_arrives(seed):
+def test_credits_are_conserved_and_what_is_sent_arrives(seed, cores):
     """When the network is empty each sender has the whole receive buffer again, what a port sent its peer received, and every message
     arrived and completed, after it began."""
     fabric = tree(4, 2)
     sent = mixture(len(end_ports(fabric)), 300, seed)
-    net, s, status, _ = execute(fabric, sent, PacketOptions(seed=seed))
-    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
+    net, states, status, _ = execute(fabric, sent, PacketOptions(seed=seed, cores=cores))
+    assert len(states) == cores
+    s = states[0]
+    assert status == t.DONE and sum(int(part.reg[t.IN_NETWORK]) for part in states) == 0
     vls = int(net.opt[t.OPT_VLS])
     linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
     peer = net.port[linked, t.PEER]
     for vl in range(vls):
-        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare[peer, t.BLOCKS])
+        assert np.array_equal(drained(net, states)[linked * vls + vl], net.rare[peer, t.BLOCKS])
     external = linked[peer != linked]
     there = net.port[external, t.PEER]
     assert np.array_equal(s.count[external, t.XMIT_OCTETS], s.count[there, t.RCV_OCTETS])

@@ -34,7 +34,7 @@ def test_a_message_that_meets_an_empty_queue_k_times_takes_k_cycles_more(timer, 
     posting = p.adapter_ns * 500 + round(64 * p.inline_ns * 1000)
     cycle = int(alone.completed_ps[0]) - posting - p.cqe_ns * 1000 + RNR_TIMER_US[timer] * PS + OWED
     written = round(90 * 8e3 / p.pcie_gbps) + p.adapter_ns * 500
-    _, s, _, _ = execute(star(2), sends(2, 1, repost_us, start_ps=[0, start]), options)
+    _, (s,), _, _ = execute(star(2), sends(2, 1, repost_us, start_ps=[0, start]), options)
     arrived = s.message[:, t.M_ARRIVED]
     first_try = start + int(alone.arrived_ps[0]) + OWED
     k = -(-(int(arrived[0]) + int(repost_us * PS) - (first_try - written)) // cycle)
@@ -50,7 +50,7 @@ def test_enough_receives_cost_nothing():
 def test_a_program_that_posts_in_time_is_never_met_unready():
     """Messages apart by more than the program takes: one receive is enough."""
     start = np.arange(20) * 10 * PS
-    _, s, _, _ = execute(star(2), sends(20, 1, 5.0, start_ps=start), PacketOptions())
+    _, (s,), _, _ = execute(star(2), sends(20, 1, 5.0, start_ps=start), PacketOptions())
     assert s.rare_count[:, t.RNR_NAKS].sum() == 0
 
 
@@ -58,7 +58,7 @@ def test_a_program_that_posts_in_time_is_never_met_unready():
 def test_retries_are_limited(retries):
     """So many RNR NAKs are borne; one more is an error, and what comes after it never arrives."""
     options = PacketOptions(rnr_timer=1, rnr_retries=retries)
-    _, s, status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
+    _, (s,), status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
     out = run(star(2), sends(3, 1, 10_000.0), options)
     assert status == t.DONE and s.rare_count[:, t.RNR_NAKS].sum() == retries + 1
     assert (out.completed_ps >= 0).tolist() == [True, False, False] and out.valid

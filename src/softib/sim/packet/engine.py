@@ -22,6 +22,7 @@ from softib.sim.packet.aggregation import aggregation_columns
 from softib.sim.packet.groups import group_tables, reached_ps
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
+from softib.sim.packet.parallel import in_parts, merged, run_parts
 from softib.sim.packet.state import build_state, grow
 from softib.sim.packet.validity import why_not
 
@@ -45,9 +46,9 @@ def run(
     the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
-    net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
+    net, states, status, notes = execute(fabric, messages, options, path_sl, progress)
     doubts = why_not(fabric, end_ports(fabric), messages)
-    return _outcome(net, state, messages, status, (notes, doubts))
+    return _outcome(net, states, messages, status, (notes, doubts))
 
 
 def execute(
@@ -56,8 +57,8 @@ def execute(
     options: PacketOptions,
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
-) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State`, what the loop said
+) -> tuple[Any, list[Any], int, tuple[str, ...]]:
+    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
@@ -66,8 +67,12 @@ def execute(
     aggregation_columns(fabric, net, messages, profile)
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
+    states = in_parts(net, state, ends, messages, options)
+    if len(states) > 1:
+        status = run_parts(net, states, options, progress, len(messages))
+        return net, states, status, notes
     status, state = _run(net, state, options, progress)
-    return net, state, status, notes
+    return net, [state], status, notes
 
 
 def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -98,9 +103,12 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def _outcome(net: Any, s: Any, m: Messages, status: int, remarks: tuple[tuple[str, ...], tuple[str, ...]]) -> Outcome:
+def _outcome(
+    net: Any, states: list[Any], m: Messages, status: int, remarks: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Outcome:
     from softib.sim.packet.deadlock import waiting_cycle
 
+    s = merged(states)
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
     notes = (*remarks[0], *_more_notes(arrived, status))
@@ -108,7 +116,7 @@ def _outcome(net: Any, s: Any, m: Messages, status: int, remarks: tuple[tuple[st
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
         counters=counters_of(s.count, s.rare_count), valid=not remarks[1], why_not=remarks[1],
-        deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
+        deadlock=waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
         values=s.message[:n, t.M_VALUE].copy() if net.opt[t.AGGREGATES] else None,
         sl_counters=sl_counters_of(net, s) if net.opt[t.BY_SL] else None, vl_counters=vl_counters_of(net, s) if net.opt[t.BY_SL] else None,

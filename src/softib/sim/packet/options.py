@@ -25,7 +25,8 @@ class PacketOptions:
     ``retries`` after timeouts; ``fifo``: inputs have one queue a VL instead of one for each output; ``random_arbitration``: an output
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
     place packets of WRITEs that come out of order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: code of the
-    timer that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a sender bears (7: no limit)."""
+    timer that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a sender bears (7: no limit);
+    ``cores`` that the run may use (0: all that this process has), with the same bytes out."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -40,10 +41,13 @@ class PacketOptions:
     counters_by_sl: bool = False
     rnr_timer: int = 12
     rnr_retries: int = 7
+    cores: int = 1
 
     def __post_init__(self) -> None:
         if self.until_ps < 1:
             raise InputError("a run ends after time 0")
+        if self.cores < 0:
+            raise InputError(f"{self.cores} cores are not possible; it is a number from 1 on, or 0 for all")
         if not 1 <= self.ack_timeout <= 31:
             raise InputError(
                 f"ack_timeout {self.ack_timeout} is not possible; the ACK timeout is 4.096 us * 2^n, n from 1 to 31"

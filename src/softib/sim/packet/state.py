@@ -18,7 +18,7 @@ from softib.sim.packet.network import aligned
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "grow"]
+__all__ = ["build_state", "grow", "local_pools"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -52,6 +52,7 @@ def _queue_pairs(
     q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
+    q[:n, t.LAST_MESSAGE] = q[:n, t.END_MESSAGE]
     rate = m.rate_gbps[first]
     for column, port in ((t.PS_PACKET, src), (t.BACK_PS_PACKET, dst)):
         link_gbps = np.divide(8e6, link_fs[port], out=np.zeros(n), where=link_fs[port] > 0)
@@ -82,16 +83,17 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
         raise InputError(
             f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
         )
-    asks = (m.opcode >= Opcode.READ) & (m.transport != Transport.RC)
+    asks = np.isin(m.opcode, (Opcode.READ, Opcode.ATOMIC)) & (m.transport != Transport.RC)
     if asks.any():
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
     out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    out[:n, t.M_SIZE] = np.where(m.computes, m.delay_ps, m.size)
     sent = np.cumsum(packets[order]) - packets[order]
     of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out[:n, t.M_PSN] = psn
-    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
+    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.wait_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
     out[:n, t.M_VALUE] = m.value
@@ -168,7 +170,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
     q, order, row = _queue_pairs(fabric, ends, m, sl, net.port[:, t.FS])
-    unlinked = net.port[ends[m.src], t.PEER] < 0
+    unlinked = (net.port[ends[m.src], t.PEER] < 0) & ~m.computes
     if unlinked.any():
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
@@ -192,14 +194,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     links = int((net.port[:, t.PEER] >= 0).sum())
     fs = net.port[:, t.FS]
     reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min()) if fs.any() else 1000)
-    reg[t.LEFT] = len(m)
+    reg[t.LEFT], reg[t.PARTS] = len(m), 1
     start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
-    pools = {}
-    for name, (columns, dtype, link, head, spare) in POOLS.items():
-        rows = start_rows + (len(m) if name == "event" else 0)
-        pools[name] = _pool(rows, columns, dtype, link)
-        reg[head], reg[spare] = 1, rows - 1
-    heap_rows = len(pools["event"]) + 256
+    rows = {name: start_rows + (len(m) if name == "event" else 0) for name in POOLS}
     voqs = (
         int((net.port[:, t.VOQ] + np.where(net.port[:, t.KIND] == t.SWITCH_PORT, net.port[:, t.PORTS] * vls, 0)).max())
         + 1
@@ -207,17 +204,34 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     return t.State(
         reg=reg, port=aligned((ports, t.S_COLUMNS), np.int64), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
         more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
-        **pools, when=pools["packet"].view(np.int64), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
+        **_pools(reg, rows, len(q) + 1024), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
         after_completion=after_completion, count=aligned((ports, t.C_COLUMNS), np.int64),
-        bucket=np.zeros(t.BUCKETS, np.int64), used=np.zeros(t.BUCKETS // 64, np.uint64), heap=np.zeros((heap_rows, 2), np.int64),
-        far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
+        flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
-        rng=np.array([seed], np.uint64), rare_count=np.zeros((ports, t.RC_COLUMNS), np.int64),
+        rare_count=np.zeros((ports, t.RC_COLUMNS), np.int64),
         delivery=np.tile(np.array([-1, 0], np.int64), (deliveries, 1)),
         sl_count=np.zeros((ports if net.opt[t.BY_SL] else 1, 32), np.int64),
         vl_wait=np.zeros((ports * vls if net.opt[t.BY_SL] else 1, t.VW_COLUMNS), np.int64),
+        rng=np.array([seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
     )  # fmt: skip
+
+
+def local_pools(s: Any, reg: np.ndarray) -> dict[str, np.ndarray]:
+    """New pools and queues of events of the size of those of ``s``, for ``reg``."""
+    return _pools(reg, {name: len(getattr(s, name)) for name in POOLS}, len(s.timer))
+
+
+def _pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.ndarray]:
+    made: dict[str, np.ndarray] = {}
+    for name, (columns, dtype, link, head, spare) in POOLS.items():
+        made[name] = _pool(rows[name], columns, dtype, link)
+        reg[head], reg[spare] = 1, rows[name] - 1
+    heaps = {name: np.zeros((rows["event"] + 256, 2), np.int64) for name in ("heap", "far")}
+    return {
+        **made, **heaps, "when": made["packet"].view(np.int64), "timer": np.zeros((timers, 2), np.int64),
+        "bucket": np.zeros(t.BUCKETS, np.int64), "used": np.zeros(t.BUCKETS // 64, np.uint64),
+    }  # fmt: skip
 
 
 def grow(s: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.discards import corrupted
-from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.links import dropped_from_buffer, grant
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.tables import (
     BAD,
@@ -29,11 +29,11 @@ from softib.sim.packet.tables import (
 
 
 @inner
-def check(n, s, port, k):
+def check(n, s, port, k, now):
     """Packet ``k`` came in by ``port``, its cable's end: count it if it is marked as bad, or damaged here."""
     if s.packet[k, FLAGS] & BAD:
         s.rare_count[port, REMOTE_ERRORS] += 1
-    elif corrupted(n, s, port, s.packet[k, OCTETS]):
+    elif corrupted(n, s, port, s.packet[k, OCTETS], now):
         s.packet[k, FLAGS] |= BAD
         s.count[port, RCV_ERRORS] += 1
 
@@ -50,6 +50,8 @@ def refuse(n, s, port, k, now):
     if s.packet[k, IN] == port:  # port 0 of a switch: the port that it came in by has counted it
         s.count[port, RCV_OCTETS] += s.packet[k, OCTETS]
         s.count[port, RCV_PACKETS] += 1
-    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], now)
+    came_in = s.packet[k, IN]
+    free_at = dropped_from_buffer(n, s, came_in, s.when[k, TAIL], now)
+    grant(n, s, came_in, s.packet[k, VL], s.packet[k, OCTETS], free_at)
     free_packet(s, k)
     return np.int64(-1)

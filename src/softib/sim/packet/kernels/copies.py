@@ -3,17 +3,17 @@
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.links import dropped_from_buffer, grant
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.tables import BEHIND, COPIES, COPY, ENTERED, FLAGS, IN, NEXT, OCTETS, OUT, TAIL, VL
 
 
 @inner
-def begin_copies(s, port, k, now):
+def begin_copies(n, s, port, k, now):
     """Packet ``k``, for a multicast group, came in by ``port``: it holds the buffer, and its copies are made by an event at this time."""
     s.packet[k, OUT] = 1  # copies that have not left, and the packet itself until all are made
     s.packet[k, NEXT] = 0  # the next portnum to look at
-    s.when[k, ENTERED] = max(now, s.when[k, TAIL])  # when the last of them has left
+    s.when[k, ENTERED] = dropped_from_buffer(n, s, port, s.when[k, TAIL], now)  # when the last of them has left
     push(s, now, word(port, COPIES, k))
 
 

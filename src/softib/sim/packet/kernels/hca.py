@@ -88,7 +88,7 @@ from softib.sim.packet.tables import (
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
 RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH, GRH = 16, 8, 4, 28, 8, 40
-WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP = 0, 1, 2, 3
+WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP, COMPUTE_OP = 0, 1, 2, 3, 4
 RC, UC, UD = 0, 1, 2
 SLOWED = 2
 """Of ``RESPONSE_RING``: there are responses to send, and they are slowed."""
@@ -317,7 +317,7 @@ def send_request(n, s, port, vl, row, stream, now):
 @inner
 def resume(n, s, port, q, now):
     """A stream of ``q`` at ``port`` may go on: responses that were slowed, or requests. Returns the port to look at."""
-    if s.qp[q, RESPONSE_RING] == SLOWED and s.qp[q, DST] == port and s.qp[q, BACK_NOT_BEFORE] <= now:
+    if s.qp[q, DST] == port and s.qp[q, RESPONSE_RING] == SLOWED and s.qp[q, BACK_NOT_BEFORE] <= now:
         join_ring(n, s, 2 * q + 1)
         if s.qp[q, SRC] != port:
             return port

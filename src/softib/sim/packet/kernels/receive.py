@@ -38,12 +38,12 @@ from softib.sim.packet.tables import (
     DLID,
     DMA_FS,
     DONE_MESSAGE,
-    END_MESSAGE,
     EXPECTED,
     FECN,
     FIRST_MESSAGE,
     FLAGS,
     IN,
+    LAST_MESSAGE,
     LAST_OF_MESSAGE,
     LOSSY,
     M_GROUP,
@@ -87,7 +87,7 @@ def receive(n, s, port, k, now):
     octets, came_in = s.packet[k, OCTETS], s.packet[k, IN]
     if n.opt[LOSSY]:
         if came_in == port:
-            check(n, s, port, k)
+            check(n, s, port, k, now)
         if s.packet[k, FLAGS] & BAD:
             return refuse(n, s, port, k, now)
     if n.opt[BY_SL]:
@@ -135,7 +135,7 @@ def ramp_of(n, s, k):
     """fs an octet that packet ``k`` takes to memory when it comes alone."""
     q = np.int64(s.packet[k, QP]) >> 1
     at = s.qp[q, DONE_MESSAGE] if s.packet[k, WHAT] == READ_RESPONSE else s.qp[q, RX_MESSAGE]
-    if at >= s.qp[q, END_MESSAGE]:
+    if at >= s.qp[q, LAST_MESSAGE]:
         return n.opt[DMA_FS]
     return memory_fs(n, s, q, s.order[at], np.int64(s.packet[k, PSN]))
 

@@ -16,6 +16,7 @@ from softib.sim.packet.kernels.copies import begin_copies, copy_leaves
 from softib.sim.packet.kernels.discards import discard
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
+from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.rng import draw
 from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.tables import (
@@ -29,6 +30,7 @@ from softib.sim.packet.tables import (
     DELAY,
     DLID,
     END_PORT,
+    ENTER,
     ENTERED,
     FIFO,
     FIRST,
@@ -63,6 +65,7 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RELAY_ERRORS,
+    REMOTE_PORT,
     RING,
     SWITCH,
     TAIL,
@@ -106,18 +109,18 @@ def arrive(n, s, port, k, now):
     where there is none to look at."""
     octets = s.packet[k, OCTETS]
     if n.opt[LOSSY]:
-        check(n, s, port, k)
+        check(n, s, port, k, now)
     if n.opt[BY_SL]:
         count_received(s, port, k)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
     out = egress(n, s, k, port, now)
     if out == n.port[port, BASE]:  # for the switch itself
-        push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
+        push(s, max(s.when[k, TAIL], now), word(port, ENTER, k))
         return np.int64(-1)
     if out < 0 and n.opt[MULTICAST] and s.packet[k, DLID] >= MULTICAST_LID:
         s.rare_count[port, MC_RCV] += 1
-        begin_copies(s, port, k, now)
+        begin_copies(n, s, port, k, now)
         return np.int64(-1)
     if out < 0 or out == port:
         return discard(n, s, k, port, RELAY_ERRORS, now)
@@ -191,14 +194,14 @@ def offer(n, s, port, out, vl, k, now):
 
 
 @inner
-def draw_first(s, row):
+def draw_first(s, port, row, now):
     """RANDOM mode: a drawn input is next at port VL ``row``."""
     last = s.vl[row, RING]
     many, at = 1, s.voq[last - 1, Q_NEXT]
     while at != last:
         many += 1
         at = s.voq[at - 1, Q_NEXT]
-    for _ in range(np.int64(draw(s) * many)):
+    for _ in range(np.int64(draw(s, port, now) * many)):
         last = s.voq[last - 1, Q_NEXT]
     s.vl[row, RING] = last
 
@@ -268,4 +271,8 @@ def cross(n, s, out, vl, k, start):
         push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
         s.when[k, TAIL] += n.port[peer, LATENCY]
-        push(s, start + n.port[out, DELAY] + n.port[peer, LATENCY], word(peer, ARRIVE, k))
+        t = start + n.port[out, DELAY] + n.port[peer, LATENCY]
+        if n.port[peer, KIND] == REMOTE_PORT:
+            mail_packet(n, s, peer, k, t)
+        else:
+            push(s, t, word(peer, ARRIVE, k))

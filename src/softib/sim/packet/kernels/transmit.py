@@ -7,7 +7,16 @@ from softib.jit import inner
 from softib.sim.packet.kernels.bad_packets import known_bad
 from softib.sim.packet.kernels.discards import await_deadline, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
-from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
+from softib.sim.packet.kernels.links import (
+    arm,
+    dropped_from_buffer,
+    has_credit,
+    put_on_wire,
+    starve,
+    take_credits,
+    waits_from,
+    waits_no_more,
+)
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.sl_counters import note_waiting, waits_no_longer
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
@@ -18,6 +27,7 @@ from softib.sim.packet.tables import (
     CONTROL,
     END_PORT,
     FREE,
+    IN,
     KIND,
     LOSSY,
     NEXT,
@@ -27,7 +37,9 @@ from softib.sim.packet.tables import (
     RANDOM,
     READY,
     RING,
+    STARVED,
     TAIL,
+    WAITS,
 )  # fmt: skip
 
 
@@ -40,7 +52,7 @@ def clear_overdue(n, s, port, vl, row, now):
         if not (n.opt[LOSSY] and known_bad(s, k, now)) and not overdue(n, s, port, row, k, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
-        leaves_input(n, s, k, max(now, s.when[k, TAIL]))
+        leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
         free_packet(s, k)
     if n.opt[BY_SL]:
         waits_no_longer(n, s, port, row, now)
@@ -69,7 +81,7 @@ def next_octets(n, s, port, vl, row, now):
             return s.packet[s.more[row, CONTROL], OCTETS]
         return stream_octets(s, first_stream(s, row))
     if n.opt[RANDOM]:
-        draw_first(s, row)
+        draw_first(s, port, row, now)
     voq = clear_overdue(n, s, port, vl, row, now)
     if voq < 0:
         return np.int64(0)
@@ -89,6 +101,7 @@ def able_vls(n, s, port, now):
             if octets:
                 if has_credit(s, row, octets):
                     able |= np.int64(1) << vl
+                    s.vl[row, WAITS] &= ~STARVED
                 else:
                     starve(s, port, row)
                     if n.port[port, KIND] != END_PORT:
@@ -130,6 +143,8 @@ def look(n, s, port, now):
             arm(s, port, s.port[port, FREE])
     elif s.port[port, READY]:
         waits_from(s, port, now)
+    else:  # what waited was overdue
+        waits_no_more(n, s, port, now)
     if n.opt[BY_SL]:
         note_waiting(n, s, port, now)
 

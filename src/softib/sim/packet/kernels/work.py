@@ -4,6 +4,7 @@
 from softib.jit import inner
 from softib.sim.packet.kernels.aggregation import add_up
 from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.mail import mail_arrival
 from softib.sim.packet.tables import (
     AGGREGATES,
     LAST,
@@ -15,16 +16,21 @@ from softib.sim.packet.tables import (
     M_NEEDS,
     M_QP,
     M_START,
+    PART,
+    PART_OF,
+    PARTS,
     POSTED,
     SRC,
 )  # fmt: skip
 
 
 @inner
-def release(s, first, waiting, m, t):
-    """What waits for message ``m`` may go on at ``t``."""
+def release(n, s, first, waiting, m, t):
+    """What waits for message ``m`` may go on at ``t``, as far as it begins in this part."""
     for i in range(first[m], first[m + 1]):
         d = waiting[i]
+        if s.reg[PARTS] > 1 and n.rare[s.qp[s.message[d, M_QP], SRC], PART_OF] != s.reg[PART]:
+            continue
         s.message[d, M_AFTER] = max(s.message[d, M_AFTER], t)
         s.message[d, M_NEEDS] -= 1
         if s.message[d, M_NEEDS] == 0:
@@ -40,7 +46,9 @@ def arrived(n, s, m, t):
         s.reg[LAST] = max(s.reg[LAST], t)
         if n.opt[AGGREGATES]:
             add_up(n, s, m)
-        release(s, s.arrival, s.after_arrival, m, t)
+        release(n, s, s.arrival, s.after_arrival, m, t)
+        if s.reg[PARTS] > 1 and s.arrival[m] < s.arrival[m + 1]:
+            mail_arrival(s, m, t)
 
 
 @inner
@@ -50,4 +58,4 @@ def completed(n, s, m, t):
         s.message[m, M_COMPLETED] = t
         s.reg[LEFT] -= 1
         s.reg[LAST] = max(s.reg[LAST], t)
-        release(s, s.completion, s.after_completion, m, t)
+        release(n, s, s.completion, s.after_completion, m, t)
