@@ -18,6 +18,7 @@ from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
+from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.state import build_state, grow
@@ -59,7 +60,7 @@ def execute(
     messages.check(len(ends))
     sl, notes = _service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
-    state = build_state(fabric, ends, messages, sl, net, options.seed)
+    state = build_state(fabric, ends, messages, sl, net, options)
     status, state = _run(net, state, options, progress)
     return net, state, status, notes
 
@@ -77,9 +78,7 @@ def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray
 
 
 def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None) -> tuple[int, Any]:
-    from softib.sim.packet.kernels.loop import run as loop
-    from softib.sim.packet.kernels.loop import start
-
+    start, loop = kernels_of(options.network)
     total = int(state.reg[t.LEFT])
     start(net, state)
     while True:
