@@ -84,11 +84,14 @@ def ethernet_net(
     mtu = options.mtu or (9000 if network == "roce" else 1500)
     port[:, t.MTU] = mtu + FRAME_HEADERS
     opt[t.GAP], opt[t.FCP] = PREAMBLE_AND_GAP, 0
+    if network == "tcp":
+        opt[t.PLACEMENT], opt[t.CQE] = 1, 0
     through = ethernet_profile(host).cut_through if options.cut_through is None else options.cut_through
     settings = _settings(network, options, mtu, host, through, seed)
-    share = {g: options.buffer_bytes or int(p.buffer_mib * MIB / p.radix) for g, p in profiles.items()}
+    memory = {g: options.buffer_bytes or int(p.buffer_mib * MIB) for g, p in profiles.items()}
     frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP
-    buffer = _buffers(network, options, port, gbps, np.array([share.get(g, 0) for g in gbps.tolist()], np.int64), frame)
+    shared = np.array([memory.get(g, 0) for g in gbps.tolist()], np.int64)
+    buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt[t.OPT_VLS])))
     return {"ethernet": settings, "buffer": buffer, **_paths(fabric, port, options.ecmp)}
 
 
@@ -97,7 +100,7 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
     roce, dctcp = network == "roce", network == "tcp" and o.congestion == "dctcp"
     scale = gbps / DCQCN_GBPS
     values = {
-        e.PFC: roce and o.pfc, e.ECN: (roce and o.dcqcn) or dctcp, e.CUT_THROUGH: cut_through, e.SEED: seed & 0xFFF, e.ECMP: o.ecmp,
+        e.PFC: roce and o.pfc, e.ECN: (roce and o.dcqcn) or dctcp, e.CUT_THROUGH: cut_through, e.SEED: seed & 0xFFF, e.ECMP: o.ecmp, e.SHARE: o.share * e.MILLION,
         e.PFC_REACTION_PS: o.pfc_reaction_ns * NS, e.P_MAX: e.MILLION * (1 if dctcp else o.p_max), e.CNP_PS: o.cnp_us * US,
         e.ALPHA_PS: o.alpha_us * US, e.RATE_PS: o.rate_timer_us * US, e.BYTE_COUNTER: o.byte_counter, e.GAIN: o.gain * e.MILLION,
         e.RATE_AI: 1000 * (o.rate_ai_mbps or AI_40 * scale), e.RATE_HAI: 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
@@ -119,18 +122,25 @@ def _fs(gbps: float) -> float:
 
 
 def _buffers(
-    network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, share: np.ndarray, frame: int
+    network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """``Net.buffer``. Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end sends, what is on the cable
-    comes, and a frame that began before ends (802.1Q annex N)."""
+    """``Net.buffer``; ``memory`` of the switch in octets, ``sizes``: octets of a frame, priorities.
+
+    Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end sends, what is on the cable comes, and a frame that
+    began before ends (802.1Q annex N). It is set aside for every port and priority; the rest is shared. An adapter has room for its own headroom
+    and a few frames.
+    """
+    frame, vls = sizes
     out = np.zeros((len(port), e.B_COLUMNS), np.int64)
     delay_ps = 2 * port[:, t.DELAY].astype(np.int64) + port[:, t.LATENCY] + round(o.pfc_reaction_ns * NS)
     under_way = np.ceil(delay_ps * gbps / 8e3).astype(np.int64) + 3 * frame + PAUSE
     headroom = under_way if o.headroom_bytes < 0 else np.full(len(port), o.headroom_bytes)
-    out[:, e.XOFF] = o.xoff_bytes or np.maximum(share - headroom, 4 * frame)
-    out[:, e.XON] = np.maximum(out[:, e.XOFF] - (o.xon_bytes or 2 * frame), 0)
-    out[:, e.INGRESS_MOST] = out[:, e.XOFF] + headroom
-    out[:, e.QUEUE_MOST] = share
+    aside = np.bincount(port[:, t.BASE], np.where(gbps > 0, headroom * vls, 0), minlength=len(port))[port[:, t.BASE]]
+    out[:, e.SHARED] = np.maximum(memory - (aside if network == "roce" and o.pfc else 0), 8 * frame)
+    out[:, e.XOFF] = np.where(port[:, t.KIND] == t.END_PORT, o.xoff_bytes or 16 * frame, o.xoff_bytes)
+    out[:, e.XON_GAP] = o.xon_bytes or 2 * frame
+    out[:, e.HEADROOM] = headroom
+    out[:, e.QUEUE_MOST] = o.queue_bytes
     if network == "tcp":
         out[:, e.K_MIN] = o.dctcp_k_bytes or np.rint(DCTCP_K_10 * gbps / DCTCP_GBPS)
         out[:, e.K_MAX] = out[:, e.K_MIN]

@@ -20,10 +20,10 @@ class EthernetOptions:
 
     ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; others scale alike); ``mtu`` of a frame's payload (0: 9000 for
     RoCE, 1500 for TCP); ``ecmp``: hash flows over shortest paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
-    ``buffer_bytes`` of a port (0: by speed).
+    ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times what is free of it (dynamic threshold, Choudhury and Hahne, 1998), or
+    ``queue_bytes``.
 
-    Priority flow control: ``pfc``; ``xoff_bytes`` (0: the port's share of the buffer less headroom), ``xon_bytes`` below XOFF (0: two
-    frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way), ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows
+    Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way), ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows
     614.4 ns at 10 Gb/s.
 
     DCQCN: ``dcqcn``; constants of Zhu et al. 2015 for 40 Gb/s, of which ``k_min_bytes``, ``k_max_bytes``, ``rate_ai_mbps`` and ``rate_hai_mbps`` scale with
@@ -41,6 +41,8 @@ class EthernetOptions:
     cut_through: bool | None = None
     switch_ns: int = 0
     buffer_bytes: int = 0
+    share: float = 1.0
+    queue_bytes: int = 0
     pfc: bool = True
     xoff_bytes: int = 0
     xon_bytes: int = 0
@@ -87,7 +89,16 @@ class EthernetOptions:
             value = getattr(self, f.name)
             if f.name != "headroom_bytes" and isinstance(value, int | float) and value < 0:
                 raise InputError(f"{f.name} {value} is not possible; it is a number from 0 on")
-        for name in ("cnp_us", "alpha_us", "rate_timer_us", "byte_counter", "rate_min_mbps", "rto_min_ms", "cores", "fast_recovery"):
+        for name in (
+            "cnp_us",
+            "alpha_us",
+            "rate_timer_us",
+            "byte_counter",
+            "rate_min_mbps",
+            "rto_min_ms",
+            "cores",
+            "fast_recovery",
+        ):
             if getattr(self, name) <= 0:
                 raise InputError(f"{name} {getattr(self, name)} is not possible; it is more than 0")
 

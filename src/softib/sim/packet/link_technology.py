@@ -50,4 +50,20 @@ def _roce() -> dict[Any, Any]:
 
 
 def _tcp() -> dict[Any, Any]:
-    return {}
+    """Sockets and the kernel's stack."""
+    from softib.sim.packet.kernels import (
+        hca,
+        link_layer,
+        loop,
+        receive,
+        retransmission,
+        tcp,
+        tcp_acknowledgements,
+        tcp_receive,
+    )
+
+    return {
+        loop.posted: tcp.tcp_posted, hca.stream_octets: tcp.stream_segment_octets, hca.not_before: tcp.segment_not_before,
+        hca.send_stream: tcp.send_segment, receive.receive: tcp_receive.tcp_receive, receive.answer: tcp_receive.segment,
+        retransmission.timeout: tcp_acknowledgements.retransmission_timeout, link_layer.link_event: tcp_receive.tcp_event,
+    }  # fmt: skip

@@ -88,7 +88,7 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     payload = q[row, t.PAYLOAD]
     packets = -(-m.size // payload)
     packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
-    too_long = (m.transport == Transport.UD) & (packets > 1)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q[row, t.SERVICE] == Transport.UD)
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
@@ -166,6 +166,8 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         raise InputError(
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
+    if options.network == "tcp" and (m.opcode >= Opcode.READ).any():
+        raise InputError(f"message {int(np.argmax(m.opcode >= Opcode.READ))} is a READ or atomic; a socket has none")
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])

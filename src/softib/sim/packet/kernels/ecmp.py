@@ -33,7 +33,11 @@ def next_hop(n, s, k, came_in, now):
         ways = np.int64(n.next_hop[row, 0])
         if ways == 0:
             return np.int64(-1)
-        z = np.uint64(s.packet[k, QP]) << np.uint64(24) ^ np.uint64(switch) ^ np.uint64(n.ethernet[SEED]) << np.uint64(52)
+        z = (
+            np.uint64(s.packet[k, QP]) << np.uint64(24)
+            ^ np.uint64(switch)
+            ^ np.uint64(n.ethernet[SEED]) << np.uint64(52)
+        )
         at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % ways
         return base + np.int64(n.next_hop[row, 1 + at])
     if dlid >= n.lft.shape[1]:

@@ -17,7 +17,9 @@ from softib.sim.packet.tables import DATA, FECN, FLAGS, PSN, QP, READ_RESPONSE, 
 def drawn(n, s, k, out, now):
     """A number below a million."""
     z = mixed(np.uint64(now) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(out + 1))
-    z = mixed(z ^ np.uint64(s.packet[k, QP]) << np.uint64(32) ^ np.uint64(s.packet[k, PSN]) ^ np.uint64(n.ethernet[SEED]))
+    z = mixed(
+        z ^ np.uint64(s.packet[k, QP]) << np.uint64(32) ^ np.uint64(s.packet[k, PSN]) ^ np.uint64(n.ethernet[SEED])
+    )
     return np.int64(z >> np.uint64(33)) % MILLION
 
 

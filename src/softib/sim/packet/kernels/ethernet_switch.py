@@ -11,8 +11,6 @@ from softib.sim.packet.ethernet_tables import (
     CUT_THROUGH,
     EGRESS,
     HEADROOM_DROPS,
-    INGRESS,
-    INGRESS_MOST,
     PEAK_EGRESS,
     PFC,
     QUEUE_MOST,
@@ -25,7 +23,7 @@ from softib.sim.packet.kernels.ecmp import next_hop
 from softib.sim.packet.kernels.ecn import mark_ecn
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, put_on_wire, wire_ps
-from softib.sim.packet.kernels.pfc import came_in, went_out
+from softib.sim.packet.kernels.pfc import came_in, dynamic_threshold, has_room, went_out
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.switch import take_first
 from softib.sim.packet.tables import (
@@ -88,28 +86,29 @@ def arrive_ethernet(n, s, port, k, now):
     vl = np.int64(s.packet[k, LEVEL])
     row, into = out * n.opt[OPT_VLS] + vl, port * n.opt[OPT_VLS] + vl
     if n.ethernet[PFC]:
-        if s.queue[into, INGRESS] + octets > n.buffer[port, INGRESS_MOST]:
+        if not has_room(n, s, port, vl, octets):
             s.queue[into, HEADROOM_DROPS] += 1
             free_packet(s, k)
             return np.int64(-1)
-    elif s.queue[row, EGRESS] + octets > n.buffer[out, QUEUE_MOST]:
+    elif s.queue[row, EGRESS] + octets > (n.buffer[out, QUEUE_MOST] or dynamic_threshold(n, s, out)):
         s.queue[row, TAIL_DROPS] += 1
         free_packet(s, k)
         return np.int64(-1)
     s.packet[k, IN] = port
     s.packet[k, VL] = vl
-    queue_changes(s, row, octets, now)
+    queue_changes(n, s, out, row, octets, now)
     mark_ecn(n, s, k, out, row, now)
     came_in(n, s, port, vl, octets, now)
     return join_queue(n, s, k, out, vl, row, now)
 
 
 @inner
-def queue_changes(s, row, octets, now):
+def queue_changes(n, s, out, row, octets, now):
     """The egress queue of port VL ``row`` grows (or shrinks) by ``octets``."""
     s.queue[row, QUEUE_OCTET_PS] += (s.queue[row, EGRESS] * (now - s.queue[row, QUEUE_SINCE])) >> 10
     s.queue[row, QUEUE_SINCE] = now
     s.queue[row, EGRESS] += octets
+    s.queue[n.port[out, BASE] * n.opt[OPT_VLS], EGRESS] += octets  # the whole switch
     s.queue[row, PEAK_EGRESS] = max(s.queue[row, PEAK_EGRESS], s.queue[row, EGRESS])
 
 
@@ -139,7 +138,7 @@ def forward_ethernet(n, s, out, vl, row, voq, now):
     octets, came = np.int64(s.packet[k, OCTETS]), np.int64(s.packet[k, IN])
     start = max(now, s.when[k, TAIL] - wire_ps(n, out, octets))
     put_on_wire(n, s, out, row, k, start)
-    queue_changes(s, row, -octets, now)
+    queue_changes(n, s, out, row, -octets, now)
     went_out(n, s, came, vl, octets, now)
     s.packet[k, NEXT] = 0
     cross_ethernet(n, s, out, vl, k, start)

@@ -13,8 +13,12 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import (
     ASKED,
+    ASKED_AT,
+    EGRESS,
     ETHERNET_TIMER,
+    HEADROOM,
     INGRESS,
+    MILLION,
     PAUSE_FRAME,
     PAUSED,
     PAUSED_PS,
@@ -25,12 +29,14 @@ from softib.sim.packet.ethernet_tables import (
     PFC_REACTION_PS,
     REFRESH_AT,
     REFRESH_PS,
+    SHARE,
+    SHARED,
     XOFF,
-    XON,
+    XON_GAP,
 )
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import wire_ps
-from softib.sim.packet.tables import DELAY, END_PORT, FREE, KIND, NOW, OPT_VLS, PEER, RX_FREE, RX_FS
+from softib.sim.packet.tables import BASE, DELAY, END_PORT, FREE, KIND, NOW, OPT_VLS, PEER, RX_FREE, RX_FS
 
 PAUSE_OCTETS = 84
 """A MAC control frame of 64 octets, preamble and gap of 20 (IEEE 802.3 clause 31)."""
@@ -60,13 +66,37 @@ def refresh(n, s, port, vl, now):
 
 
 @inner
+def dynamic_threshold(n, s, port):
+    """What one queue of the switch of ``port`` may hold: a share of what is free (Choudhury and Hahne, 1998)."""
+    used = s.queue[n.port[port, BASE] * n.opt[OPT_VLS], EGRESS]
+    return max(n.buffer[port, SHARED] - used, np.int64(0)) * n.ethernet[SHARE] // MILLION
+
+
+@inner
+def xoff_of(n, s, port):
+    """Octets above which ``port`` asks for a pause."""
+    fixed = n.buffer[port, XOFF]
+    return fixed if fixed else dynamic_threshold(n, s, port)
+
+
+@inner
+def has_room(n, s, port, vl, octets):
+    """May ``octets`` more that came in by ``port`` be kept? Once it asked for a pause only the headroom is left."""
+    row = port * n.opt[OPT_VLS] + vl
+    return (
+        not s.queue[row, ASKED] or s.queue[row, INGRESS] + octets <= s.queue[row, ASKED_AT] + n.buffer[port, HEADROOM]
+    )
+
+
+@inner
 def came_in(n, s, port, vl, octets, now):
     """``octets`` that came in by ``port`` are in the buffer."""
     row = port * n.opt[OPT_VLS] + vl
     held = s.queue[row, INGRESS] + octets
     s.queue[row, INGRESS] = held
     s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
-    if n.ethernet[PFC] and held > n.buffer[port, XOFF] and not s.queue[row, ASKED]:
+    if n.ethernet[PFC] and not s.queue[row, ASKED] and held > xoff_of(n, s, port):
+        s.queue[row, ASKED_AT] = held
         ask(n, s, port, vl, np.int64(1), now)
 
 
@@ -75,7 +105,7 @@ def went_out(n, s, port, vl, octets, now):
     """``octets`` that came in by ``port`` leave the buffer."""
     row = port * n.opt[OPT_VLS] + vl
     s.queue[row, INGRESS] -= octets
-    if s.queue[row, ASKED] and s.queue[row, INGRESS] <= n.buffer[port, XON]:
+    if s.queue[row, ASKED] and s.queue[row, INGRESS] <= max(xoff_of(n, s, port) - n.buffer[port, XON_GAP], np.int64(0)):
         ask(n, s, port, vl, np.int64(0), now)
 
 
@@ -122,14 +152,18 @@ def received(n, s, port, vl, octets, t):
     s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
     if held > n.buffer[port, XOFF] and not s.queue[row, ASKED]:
         ask(n, s, port, vl, np.int64(1), now)
-        push(s, t - n.buffer[port, XON] * n.opt[RX_FS] // 1000, word(port, ETHERNET_TIMER, 8 + vl))
+        push(
+            s,
+            t - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000,
+            word(port, ETHERNET_TIMER, 8 + vl),
+        )
 
 
 @inner
 def drained(n, s, port, vl, now):
     """The adapter's buffer was to be down to XON by now: it ends the pause, or looks again."""
     row = port * n.opt[OPT_VLS] + vl
-    at = s.port[port, RX_FREE] - n.buffer[port, XON] * n.opt[RX_FS] // 1000
+    at = s.port[port, RX_FREE] - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000
     if at > now:
         push(s, at, word(port, ETHERNET_TIMER, 8 + vl))
     elif s.queue[row, ASKED]:
