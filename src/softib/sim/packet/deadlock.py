@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_tables import ASKED
 
 __all__ = ["waiting_cycle"]
 
@@ -52,7 +53,10 @@ def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
             while k:
                 behind, vl = int(s.packet[k, t.IN]), int(s.packet[k, t.VL])
                 sender = int(net.port[behind, t.PEER])
-                found.setdefault(sender * vls + vl, set()).add(row)
+                if (
+                    len(s.queue) == 1 or s.queue[behind * vls + vl, ASKED]
+                ):  # Ethernet: only a port that asked for a pause holds up
+                    found.setdefault(sender * vls + vl, set()).add(row)
                 k = int(s.packet[k, t.NEXT])
             if at == last:
                 break

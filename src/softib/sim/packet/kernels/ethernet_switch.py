@@ -31,6 +31,7 @@ from softib.sim.packet.tables import (
     BASE,
     DELAY,
     END_PORT,
+    GAP,
     HEAD_SINCE,
     IN,
     INACTIVE,
@@ -136,7 +137,7 @@ def forward_ethernet(n, s, out, vl, row, voq, now):
     """Send the first packet of the queue. It may begin to leave before it has come in whole, but not faster than it comes in."""
     k = take_first(n, s, out, vl, row, voq, now)
     octets, came = np.int64(s.packet[k, OCTETS]), np.int64(s.packet[k, IN])
-    start = max(now, s.when[k, TAIL] - wire_ps(n, out, octets))
+    start = max(now, s.when[k, TAIL] - wire_ps(n, out, octets + n.opt[GAP]))
     put_on_wire(n, s, out, row, k, start)
     queue_changes(n, s, out, row, -octets, now)
     went_out(n, s, came, vl, octets, now)

@@ -3,7 +3,8 @@
 
 A segment costs the receiver's CPU a time for each octet, one core a connection; only then the transport sees it. Every second segment is
 acknowledged at once, and so is one out of order, one that fills a hole and one that ends a message (its push flag wakes the
-program, and reading sends the acknowledgement, as Linux does); a single one after the delay.
+program, and reading sends the acknowledgement, as Linux does; here it does not wait for the program, so a sender may see a message completed before the
+other program has it); a single one after the delay.
 """
 
 import numpy as np
