@@ -101,6 +101,7 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
     scale = gbps / DCQCN_GBPS
     values = {
         e.PFC: roce and o.pfc, e.ECN: (roce and o.dcqcn) or dctcp, e.CUT_THROUGH: cut_through, e.SEED: seed & 0xFFF, e.ECMP: o.ecmp, e.SHARE: o.share * e.MILLION,
+        e.JITTER_PS: o.jitter_ns * NS if o.jitter_ns >= 0 else (mtu + FRAME_HEADERS + PREAMBLE_AND_GAP) * 8e3 / gbps,
         e.PFC_REACTION_PS: o.pfc_reaction_ns * NS, e.P_MAX: e.MILLION * (1 if dctcp else o.p_max), e.CNP_PS: o.cnp_us * US,
         e.ALPHA_PS: o.alpha_us * US, e.RATE_PS: o.rate_timer_us * US, e.BYTE_COUNTER: o.byte_counter, e.GAIN: o.gain * e.MILLION,
         e.RATE_AI: 1000 * (o.rate_ai_mbps or AI_40 * scale), e.RATE_HAI: 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),

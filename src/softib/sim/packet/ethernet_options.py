@@ -32,7 +32,8 @@ class EthernetOptions:
     TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames at 10 Gb/s, scaled); ``first_window`` RFC
     6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux. The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one core
     (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each segment at either end (0: within the octets' cost);
-    ``cores`` that a host gives to it.
+    ``cores`` that a host gives to it. ``jitter_ns``: what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1: the
+    time of a frame); without it flows that are equal to the picosecond lock each other out of a full queue (Floyd and Jacobson 1992).
     """
 
     gbps: float = 0.0
@@ -75,6 +76,7 @@ class EthernetOptions:
     receive_gbps: float = 42.0
     segment_ns: float = 0.0
     cores: int = 8
+    jitter_ns: float = -1.0
 
     def __post_init__(self) -> None:
         if self.congestion not in ("reno", "dctcp"):
@@ -87,7 +89,7 @@ class EthernetOptions:
             raise InputError("first_window and window are segments: at least 1, at most 1000, the first not larger")
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.name != "headroom_bytes" and isinstance(value, int | float) and value < 0:
+            if f.name not in ("headroom_bytes", "jitter_ns") and isinstance(value, int | float) and value < 0:
                 raise InputError(f"{f.name} {value} is not possible; it is a number from 0 on")
         for name in (
             "cnp_us",

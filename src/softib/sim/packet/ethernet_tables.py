@@ -9,13 +9,14 @@ from __future__ import annotations
 # -- Net.ethernet: int64[E_SETTINGS] of the run --
 (PFC, ECN, CUT_THROUGH, SEED, PFC_REACTION_PS, P_MAX, CNP_PS, ALPHA_PS, RATE_PS, BYTE_COUNTER, GAIN, RATE_AI, RATE_HAI,
  FAST_RECOVERY, RATE_MIN, PAYLOAD_OCTETS, DCTCP, DCTCP_GAIN, FIRST_WINDOW, WINDOW_MOST, RTO_MIN_PS, RTO_FIRST_PS, RTO_MAX_PS,
- DELAYED_ACK_PS, SEND_FS, STACK_SEND_PS, STACK_FS, STACK_RECEIVE_PS, SEGMENT_PS, CORES, ECMP, SHARE, E_SETTINGS) = range(33)  # fmt: skip
+ DELAYED_ACK_PS, SEND_FS, STACK_SEND_PS, STACK_FS, STACK_RECEIVE_PS, SEGMENT_PS, CORES, ECMP, SHARE, JITTER_PS, E_SETTINGS) = range(34)  # fmt: skip
 """Priority flow control on; ECN marking on; switches cut through; seed of hashes; ps that a port takes to obey a pause frame; RED's probability at
 Kmax. DCQCN: ps between two CNPs of a flow; ps of the timers of alpha and of the rate; octets of the byte counter; g; additive and hyper
 increase; F; the least rate. TCP: largest payload of a packet (RoCE: path MTU); DCTCP instead of NewReno, and its g; first and largest window in
 segments; the RTO's least, first and largest value; delay of an acknowledgement; then the costs of the kernel's stack: fs an octet of one
 connection at the sender; ps of a message at the sender; fs an octet at the receiver; ps of a message at the receiver; ps of a segment
-at either; cores. ECMP on (off: the forwarding tables); alpha of the dynamic threshold."""
+at either; cores. ECMP on (off: the forwarding tables); alpha of the dynamic threshold; most ps between
+an acknowledgement and what it lets go."""
 MILLION = 1_000_000
 
 # -- Net.buffer: int64[ports, B_COLUMNS] --
@@ -41,12 +42,14 @@ last step; steps of byte counter and timer; when the notification point last sen
 
 # -- State.connection of TCP --
 (WINDOW, THRESHOLD, CAREFUL, DUP_ACKS, RECOVER, SEND_AGAIN, SRTT, RTTVAR, RTO, RTO_AT, HIGHEST, SEGMENTS_UNACKED, DELAYED_AT, ECHO,
- ALPHA_T, MARKED_ACKS, ALL_ACKS, WINDOW_END, CUT_END, SENDER_FREE, RECEIVER_FREE, RETRANSMITS, TIMEOUTS, ECN_SEEN, T_COLUMNS) = range(25)  # fmt: skip
+ ALPHA_T, MARKED_ACKS, ALL_ACKS, WINDOW_END, CUT_END, SENDER_FREE, RECEIVER_FREE, RETRANSMITS, TIMEOUTS, ECN_SEEN, FURTHEST,
+ AGAIN_AFTER, T_COLUMNS) = range(27)  # fmt: skip
 """Congestion window and slow-start threshold; the segment up to which a timeout forbids fast retransmit; duplicate acknowledgements in a row; the segment that ends a recovery, + 1 (0: in
 none); a segment to send again, + 1; smoothed round trip, its variation and the RTO in ps; when the RTO is over; segments ever sent;
 segments that are not acknowledged yet; when the delayed acknowledgement is due (0: none); timestamp to echo; DCTCP's alpha, marked and all
 acknowledged segments, and the segment that ends its window; segment that ends the last cut; when the sender's and the receiver's CPU are free; segments
-sent again; timeouts; a mark was seen and not echoed yet."""
+sent again; timeouts; the last segment was marked; segments up to which the receiver saw any; duplicates
+after which what was sent again counts as lost again."""
 
 # -- State.processor: int64[ports, 3] --
 CPU_SEND, CPU_RECEIVE, CPU_COLUMNS = range(3)

@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import (
+    AGAIN_AFTER,
     ALL_ACKS,
     ALPHA_T,
     CAREFUL,
@@ -14,6 +15,7 @@ from softib.sim.packet.ethernet_tables import (
     DCTCP_GAIN,
     DUP_ACKS,
     HIGHEST,
+    JITTER_PS,
     MARKED_ACKS,
     MILLION,
     RECOVER,
@@ -22,6 +24,7 @@ from softib.sim.packet.ethernet_tables import (
     RTO_MAX_PS,
     RTO_MIN_PS,
     RTTVAR,
+    SEED,
     SEND_AGAIN,
     SRTT,
     THRESHOLD,
@@ -30,9 +33,10 @@ from softib.sim.packet.ethernet_tables import (
     WINDOW_END,
     WINDOW_MOST,
 )
+from softib.sim.packet.kernels.ecmp import mixed
 from softib.sim.packet.kernels.retransmission import acknowledged, skip_to
 from softib.sim.packet.kernels.tcp import set_rto, settle
-from softib.sim.packet.tables import ACKED, END_MESSAGE, FECN, FLAGS, NEXT_PSN, PSN, TIMED
+from softib.sim.packet.tables import ACKED, END_MESSAGE, FECN, FLAGS, NEXT_PSN, NOT_BEFORE, PSN, TIMED
 
 DUPLICATES = 3
 """Duplicate acknowledgements that mean a loss (RFC 5681)."""
@@ -56,6 +60,9 @@ def measured(n, c, rtt):
 def tcp_ack(n, s, q, k, sent, now):
     """Acknowledgement ``k`` of all segments below its number, which echoes the time ``sent``. Returns a port to look at."""
     c, upto, before = s.connection[q], np.int64(s.packet[k, PSN]), s.qp[q, ACKED]
+    if n.ethernet[JITTER_PS] and s.qp[q, NOT_BEFORE] <= now:
+        z = mixed(np.uint64(now) ^ np.uint64(q) << np.uint64(40) ^ np.uint64(n.ethernet[SEED]))
+        s.qp[q, NOT_BEFORE] = now + np.int64(z >> np.uint64(33)) % (n.ethernet[JITTER_PS] + 1)
     flight = s.qp[q, NEXT_PSN] - before
     if upto > before:
         measured(n, c, now - sent)
@@ -86,15 +93,20 @@ def grows(n, c, upto, many, flight):
 
 @inner
 def duplicate(s, q, c, upto, flight):
-    """A duplicate acknowledgement: the third means that segment ``upto`` is lost."""
+    """A duplicate acknowledgement: the third means that segment ``upto`` is lost. More duplicates than segments were under way when it was sent
+    again come of later ones: it was lost again (as stacks with SACK find out)."""
     c[DUP_ACKS] += 1
     if c[RECOVER]:
         c[WINDOW] += ONE
+        if c[DUP_ACKS] > c[AGAIN_AFTER]:
+            c[SEND_AGAIN] = upto + 1
+            c[AGAIN_AFTER] = c[DUP_ACKS] + flight
     elif c[DUP_ACKS] == DUPLICATES and upto >= c[CAREFUL]:
         c[THRESHOLD] = max(flight * ONE // 2, np.int64(2 * ONE))
         c[WINDOW] = c[THRESHOLD] + DUPLICATES * ONE
         c[RECOVER] = s.qp[q, NEXT_PSN] + 1
         c[SEND_AGAIN] = upto + 1
+        c[AGAIN_AFTER] = c[DUP_ACKS] + flight
 
 
 @inner
@@ -107,6 +119,7 @@ def recovers(c, upto, many, flight):
         c[SEND_AGAIN] = 0
     else:
         c[SEND_AGAIN] = upto + 1
+        c[AGAIN_AFTER] = c[DUP_ACKS] + flight - many
         c[WINDOW] = max(c[WINDOW] - many * ONE + ONE, np.int64(ONE))
 
 

@@ -2,7 +2,7 @@
 """TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3, RFC 5681 4.2), ECN echo (RFC 8257).
 
 A segment costs the receiver's CPU a time for each octet, one core a connection; only then the transport sees it. Every second segment is
-acknowledged at once, and so is one out of order, one that fills a hole and one that ends a message (its push flag wakes the
+acknowledged at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one that ends a message (its push flag wakes the
 program, and reading sends the acknowledgement, as Linux does; here it does not wait for the program, so a sender may see a message completed before the
 other program has it); a single one after the delay.
 """
@@ -20,6 +20,7 @@ from softib.sim.packet.ethernet_tables import (
     ECHO,
     ECN_SEEN,
     ETHERNET_TIMER,
+    FURTHEST,
     RECEIVER_FREE,
     SEGMENT_PS,
     SEGMENTS_UNACKED,
@@ -107,15 +108,16 @@ def segment(n, s, port, k, now):
         if c[SEGMENTS_UNACKED]:
             look = acknowledge(n, s, port, q)
         c[ECN_SEEN] = marked
+    c[FURTHEST] = max(c[FURTHEST], psn + 1)
     if psn != expected:
         if expected < psn < expected + WINDOW_PACKETS - 1:
             keep(s, 2 * q, psn, np.int64(0))
         return acknowledge(n, s, port, q)
     if c[SEGMENTS_UNACKED] == 0:
         c[ECHO] = sent
-    fills = in_order(n, s, port, q, psn, flags, now)
+    in_order(n, s, port, q, psn, flags, now)
     c[SEGMENTS_UNACKED] += 1
-    if fills or c[SEGMENTS_UNACKED] >= SECOND or flags & LAST_OF_MESSAGE:
+    if psn + 1 < c[FURTHEST] or c[SEGMENTS_UNACKED] >= SECOND or flags & LAST_OF_MESSAGE:
         return acknowledge(n, s, port, q)
     c[DELAYED_AT] = now + n.ethernet[DELAYED_ACK_PS]
     push_timer(s, c[DELAYED_AT], word(port, ETHERNET_TIMER, 16 + q))
@@ -124,16 +126,13 @@ def segment(n, s, port, k, now):
 
 @inner
 def in_order(n, s, port, q, psn, flags, now):
-    """Segment ``psn`` is the next one; those behind it that are there already follow. Did it fill a hole?"""
+    """Segment ``psn`` is the next one; those behind it that are there already follow."""
     delivered(n, s, port, q, psn, flags & LAST_OF_MESSAGE, now)
-    fills = False
     while kept(s, 2 * q, s.qp[q, EXPECTED]):
         at = s.qp[q, EXPECTED]
         forget(s, 2 * q, at)
         m = s.order[message_of(s, q, at)]
         delivered(n, s, port, q, at, at + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS], now)
-        fills = True
-    return fills
 
 
 @inner
