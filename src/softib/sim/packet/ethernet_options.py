@@ -71,7 +71,7 @@ class EthernetOptions:
     rto_max_ms: float = 120_000.0
     delayed_ack_ms: float = 40.0
     send_us: float = 8.0
-    receive_us: float = 24.0
+    receive_us: float = 22.5
     send_gbps: float = 89.0
     receive_gbps: float = 42.0
     segment_ns: float = 0.0
