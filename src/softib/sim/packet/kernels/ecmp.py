@@ -9,17 +9,10 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import ECMP, SEED
+from softib.sim.packet.kernels.rng import mixed
 from softib.sim.packet.tables import BASE, DLID, PORTS, QP, SWITCH
 
 NO_ROUTE = 255
-
-
-@inner
-def mixed(z):
-    """splitmix64's last step (Steele, Lea, Flood, OOPSLA 2014): uint64 to uint64."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @inner

@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import ECN, ECN_MARKED, EGRESS, K_MAX, K_MIN, MILLION, P_MAX, SEED
-from softib.sim.packet.kernels.ecmp import mixed
+from softib.sim.packet.kernels.rng import mixed
 from softib.sim.packet.tables import DATA, FECN, FLAGS, PSN, QP, READ_RESPONSE, WHAT
 
 

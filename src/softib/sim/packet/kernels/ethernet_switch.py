@@ -31,6 +31,7 @@ from softib.sim.packet.tables import (
     BASE,
     DELAY,
     END_PORT,
+    ENTER,
     GAP,
     HEAD_SINCE,
     IN,
@@ -72,13 +73,13 @@ def arrive_ethernet(n, s, port, k, now):
     """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the output port that it waits for, -1
     where there is none to look at."""
     octets = np.int64(s.packet[k, OCTETS])
-    if corrupted(n, s, port, octets):
+    if corrupted(n, s, port, octets, now):
         return dropped(s, k, port, RCV_ERRORS)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
     out = next_hop(n, s, k, port, now)
     if out == n.port[port, BASE]:  # for the switch itself
-        push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
+        push(s, max(s.when[k, TAIL], now), word(port, ENTER, k))
         return np.int64(-1)
     if out < 0 or out == port:
         return dropped(s, k, port, RELAY_ERRORS)

@@ -33,8 +33,8 @@ from softib.sim.packet.ethernet_tables import (
     WINDOW_END,
     WINDOW_MOST,
 )
-from softib.sim.packet.kernels.ecmp import mixed
 from softib.sim.packet.kernels.retransmission import acknowledged, skip_to
+from softib.sim.packet.kernels.rng import mixed
 from softib.sim.packet.kernels.tcp import set_rto, settle
 from softib.sim.packet.tables import ACKED, END_MESSAGE, FECN, FLAGS, NEXT_PSN, NOT_BEFORE, PSN, TIMED
 

@@ -72,7 +72,7 @@ SECOND = 2
 def tcp_receive(n, s, port, k, now):
     """Frame ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
     octets = np.int64(s.packet[k, OCTETS])
-    if s.packet[k, IN] == port and corrupted(n, s, port, octets):
+    if s.packet[k, IN] == port and corrupted(n, s, port, octets, now):
         return dropped(s, k, port, RCV_ERRORS)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
