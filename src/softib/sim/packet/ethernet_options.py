@@ -8,7 +8,7 @@ from typing import Any
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["NETWORKS", "EthernetOptions", "ethernet_options"]
+__all__ = ["NETWORKS", "EthernetOptions", "ethernet_options", "network_of"]
 
 NETWORKS = ("infiniband", "roce", "tcp")
 KB = 1000
@@ -112,3 +112,38 @@ def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
         if name not in known:
             raise UnknownName("option of Ethernet", name, known)
     return EthernetOptions(**given)
+
+
+def network_of(text: str) -> dict[str, Any]:
+    """``roce,pfc=off,gbps=100`` as ``network`` and ``ethernet`` of :class:`~softib.sim.packet.PacketOptions`. Raises :class:`UnknownName` and
+    :class:`InputError`."""
+    name, *parts = (part.strip() for part in text.split(","))
+    if name not in NETWORKS:
+        raise UnknownName("network", name, NETWORKS)
+    if parts and name == "infiniband":
+        raise InputError(f"network {text!r}: options such as {parts[0]} are Ethernet's, of roce and tcp")
+    kinds = {f.name: f.type for f in fields(EthernetOptions)}
+    found = {}
+    for part in parts:
+        key, equals, value = (p.strip() for p in part.partition("="))
+        if not equals or not value:
+            raise InputError(f"network {text!r}: write options as name=value, such as {name},mtu=1500")
+        if key not in kinds:
+            raise UnknownName("option of Ethernet", key, kinds)
+        found[key] = _value(key, str(kinds[key]), value)
+    ethernet_options(found)
+    return {"network": name, "ethernet": found}
+
+
+def _value(key: str, kind: str, text: str) -> Any:
+    """``text`` as a value of ``kind``."""
+    if "bool" in kind:
+        if text not in ("on", "off"):
+            raise InputError(f"{key}={text}: write on or off")
+        return text == "on"
+    if kind == "str":
+        return text
+    try:
+        return int(text) if kind == "int" else float(text)
+    except ValueError:
+        raise InputError(f"{key}={text}: write a number") from None

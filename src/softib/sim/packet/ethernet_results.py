@@ -21,7 +21,7 @@ FIGURES = {
 def port_figures(net: Any, s: Any) -> dict[str, np.ndarray]:
     """Figures by port (int64[ports]): ``pause_frames_sent`` and ``_received``, ``paused_ps`` (of all priorities, pauses that last included),
     ``tail_drops``, ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a priority, octets), ``mean_queue`` (over the
-    run), ``cpu_send_ps`` and ``cpu_receive_ps`` of the host behind the port."""
+    run), ``gbps`` of the link (float64), ``cpu_send_ps`` and ``cpu_receive_ps`` of the host behind the port."""
     vls = int(net.opt[t.OPT_VLS])
     q = s.queue.reshape(-1, vls, e.Q_ETHERNET)
     found = {name: q[:, :, column].sum(axis=1) for name, column in FIGURES.items()}
@@ -32,6 +32,7 @@ def port_figures(net: Any, s: Any) -> dict[str, np.ndarray]:
     still = (q[:, :, e.EGRESS] * (now - q[:, :, e.QUEUE_SINCE])) >> 10
     queued = np.where(q[:, :, e.PEAK_EGRESS] > 0, q[:, :, e.QUEUE_OCTET_PS] + still, 0)
     found["mean_queue"] = (queued.sum(axis=1).astype(np.float64) * 1024 / now).round().astype(np.int64)
+    found["gbps"] = net.buffer[:, e.LINE_KBPS] / 1e6
     found["cpu_send_ps"], found["cpu_receive_ps"] = (
         s.processor[:, e.CPU_SEND].copy(),
         s.processor[:, e.CPU_RECEIVE].copy(),
