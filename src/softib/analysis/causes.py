@@ -97,9 +97,9 @@ def _hashed(run: Simulated, port: int) -> BusyPort:
         uneven = run.load[port] > UNEVEN * mean
         cause = f"flows that the hash leads here, while this switch's other links to switches are {mean:.0%} busy on average"
         remedy = "more flows, or adaptive routing" if uneven else "more or faster links there (oversubscription)"
-    told = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
-    if told:
-        cause += f" ({', '.join(told)})"
+    seen = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
+    if seen:
+        cause += f" ({', '.join(seen)})"
     return BusyPort(
         port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.gbps[port]), float(run.load[port]),
         float(run.octets[port]), 0, (), 0, 0, (), cause, remedy,

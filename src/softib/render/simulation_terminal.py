@@ -51,13 +51,13 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
     e = s["ethernet"]
     console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, flows hashed over shortest paths"))
     drops = e["tail_drops"] + e["headroom_drops"]
-    said = [
+    figures = [
         f"{e['pause_frames_sent']:,} pause frames" + (f" (a port paused for {e['longest_pause_share']:.0%} of the run)" if e["pause_frames_sent"] else ""),
         f"{drops:,} frames dropped", f"{e['ecn_marked']:,} marked", f"longest queue {bytes_text(e['peak_queue'])}",
     ]  # fmt: skip
     if e["cpu_send_us"] or e["cpu_receive_us"]:
-        said.append(f"CPU {_us(e['cpu_send_us'])} to send, {_us(e['cpu_receive_us'])} to receive")
-    console.print(text("; ".join(said)))
+        figures.append(f"CPU {_us(e['cpu_send_us'])} to send, {_us(e['cpu_receive_us'])} to receive")
+    console.print(text("; ".join(figures)))
 
 
 def _jobs(s: dict[str, Any], console: Console) -> None:

@@ -56,7 +56,7 @@ def steady(flows: int, p_max: float, late_ms: int = 0):
         assert status == t.TIME_OVER
         row = int(np.argmax(s.queue[:, e.PEAK_EGRESS]))
         seen.append(
-            (s.qp[:flows, t.ACKED].copy(), int(s.queue[row, e.QUEUE_OCTET_PS]), int(s.queue[:, e.ECN_MARKED].sum()))
+            (s.qp[:flows, t.ACKED].copy(), int(s.queue[row, e.QUEUE_AREA]), int(s.queue[:, e.ECN_MARKED].sum()))
         )
     (acked, area, marked), (acked2, area2, marked2) = seen
     rates = (acked2 - acked) * 4096 * 8 / 0.1 / 1e9

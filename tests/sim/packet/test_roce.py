@@ -10,8 +10,7 @@ from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
-from tests.sim.packet.fabrics import chain, star, tree
-from tests.sim.packet.test_oracles import ring_around
+from tests.sim.packet.fabrics import chain, ring_around, star, tree
 
 FRAME = 4096 + 62
 """A full frame without RETH: Ethernet 14 and FCS 4, IPv4 20, UDP 8, BTH 12, payload, ICRC 4 (IBA annex A17)."""

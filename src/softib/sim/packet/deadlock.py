@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.sim.packet import tables as t
-from softib.sim.packet.ethernet_tables import ASKED
+from softib.sim.packet.ethernet_tables import XOFF_SENT
 
 __all__ = ["waiting_cycle"]
 
@@ -55,7 +55,7 @@ def _waits_for(net: Any, states: list[Any]) -> dict[int, list[int]]:
                 behind, vl = int(packet[k, t.IN]), int(packet[k, t.VL])
                 sender = int(net.port[behind, t.PEER])
                 # Of Ethernet only a port that asked for a pause holds up what is behind it.
-                if len(s.queue) == 1 or s.queue[behind * vls + vl, ASKED]:
+                if len(s.queue) == 1 or s.queue[behind * vls + vl, XOFF_SENT]:
                     found.setdefault(sender * vls + vl, set()).add(row)
                 k = int(packet[k, t.NEXT])
             if at == last:

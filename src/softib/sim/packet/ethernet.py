@@ -134,8 +134,8 @@ def _buffers(
     frame, vls = sizes
     out = np.zeros((len(port), e.B_COLUMNS), np.int64)
     delay_ps = 2 * port[:, t.DELAY].astype(np.int64) + port[:, t.LATENCY] + round(o.pfc_reaction_ns * NS)
-    under_way = np.ceil(delay_ps * gbps / 8e3).astype(np.int64) + 3 * frame + PAUSE
-    headroom = under_way if o.headroom_bytes < 0 else np.full(len(port), o.headroom_bytes)
+    in_flight = np.ceil(delay_ps * gbps / 8e3).astype(np.int64) + 3 * frame + PAUSE
+    headroom = in_flight if o.headroom_bytes < 0 else np.full(len(port), o.headroom_bytes)
     aside = np.bincount(port[:, t.BASE], np.where(gbps > 0, headroom * vls, 0), minlength=len(port))[port[:, t.BASE]]
     out[:, e.SHARED] = np.maximum(memory - (aside if network == "roce" and o.pfc else 0), 8 * frame)
     out[:, e.XOFF] = np.where(port[:, t.KIND] == t.END_PORT, o.xoff_bytes or 16 * frame, o.xoff_bytes)
@@ -166,8 +166,10 @@ def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarr
     for s in range(graph.n_switches):
         edges = slice(int(graph.first[s]), int(graph.first[s + 1]))
         out_port = graph.out_port[edges]
-        near = hops[s, targets].astype(np.int16)
-        good = (hops[graph.peer[edges]][:, targets].astype(np.int16) == near - 1) & (near > 0) & (near < 255)
+        distance = hops[s, targets].astype(np.int16)
+        good = (
+            (hops[graph.peer[edges]][:, targets].astype(np.int16) == distance - 1) & (distance > 0) & (distance < 255)
+        )
         masks, which = np.unique(good, axis=1, return_inverse=True)
         found = [rows.setdefault(out_port[masks[:, i]].tobytes(), len(rows)) for i in range(masks.shape[1])]
         ecmp[s, targets] = np.array(found, np.int32)[which.reshape(-1)]

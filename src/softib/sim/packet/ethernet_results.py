@@ -30,7 +30,7 @@ def port_figures(net: Any, s: Any) -> dict[str, np.ndarray]:
     found["paused_ps"] = found["paused_ps"] + np.where(since > 0, now + 1 - since, 0).sum(axis=1)
     found["peak_queue"] = q[:, :, e.PEAK_EGRESS].max(axis=1)
     still = (q[:, :, e.EGRESS] * (now - q[:, :, e.QUEUE_SINCE])) >> 10
-    queued = np.where(q[:, :, e.PEAK_EGRESS] > 0, q[:, :, e.QUEUE_OCTET_PS] + still, 0)
+    queued = np.where(q[:, :, e.PEAK_EGRESS] > 0, q[:, :, e.QUEUE_AREA] + still, 0)
     found["mean_queue"] = (queued.sum(axis=1).astype(np.float64) * 1024 / now).round().astype(np.int64)
     found["gbps"] = net.buffer[:, e.LINE_KBPS] / 1e6
     found["cpu_send_ps"], found["cpu_receive_ps"] = (

@@ -26,8 +26,8 @@ it may hold above what it held when it asked; the most of an egress queue withou
 of the switch share; RED's thresholds; ps between two pause frames while a pause lasts; rate of the link."""
 
 # -- State.queue: int64[port VLs, Q_ETHERNET] --
-(INGRESS, ASKED, REFRESH_AT, EGRESS, PAUSED, PAUSED_PS, PAUSES_SENT, PAUSES_RECEIVED, TAIL_DROPS, HEADROOM_DROPS, ECN_MARKED,
- PEAK_EGRESS, PEAK_INGRESS, QUEUE_OCTET_PS, QUEUE_SINCE, ASKED_AT, Q_ETHERNET) = range(17)  # fmt: skip
+(INGRESS, XOFF_SENT, REFRESH_AT, EGRESS, PAUSED, PAUSED_PS, PAUSES_SENT, PAUSES_RECEIVED, TAIL_DROPS, HEADROOM_DROPS, ECN_MARKED,
+ PEAK_EGRESS, PEAK_INGRESS, QUEUE_AREA, QUEUE_SINCE, XOFF_INGRESS, Q_ETHERNET) = range(17)  # fmt: skip
 """Octets in the buffer that came in by this port; is the other end asked to pause; when it is asked again; octets queued to leave by this
 port; since when this port is paused, + 1; ps that it was; pause frames sent and received; packets dropped at a full queue, and for want of
 headroom; packets marked; the largest queue and the largest ingress; the integral of the queue over time in 1,024 octet ps, and until when it is;
@@ -41,9 +41,9 @@ what ingress held when it asked. ``EGRESS`` of a switch's port 0 is what the who
 last step; steps of byte counter and timer; when the notification point last sent a CNP, + 1; CNPs that arrived."""
 
 # -- State.connection of TCP --
-(WINDOW, THRESHOLD, CAREFUL, DUP_ACKS, RECOVER, SEND_AGAIN, SRTT, RTTVAR, RTO, RTO_AT, HIGHEST, SEGMENTS_UNACKED, DELAYED_AT, ECHO,
+(WINDOW, THRESHOLD, CAREFUL, DUP_ACKS, RECOVER, RETRANSMIT, SRTT, RTTVAR, RTO, RTO_AT, HIGHEST, SEGMENTS_UNACKED, DELAYED_AT, ECHO,
  ALPHA_T, MARKED_ACKS, ALL_ACKS, WINDOW_END, CUT_END, SENDER_FREE, RECEIVER_FREE, RETRANSMITS, TIMEOUTS, ECN_SEEN, FURTHEST,
- AGAIN_AFTER, T_COLUMNS) = range(27)  # fmt: skip
+ RELOST_AFTER, T_COLUMNS) = range(27)  # fmt: skip
 """Congestion window and slow-start threshold; the segment up to which a timeout forbids fast retransmit; duplicate acknowledgements in a row; the segment that ends a recovery, + 1 (0: in
 none); a segment to send again, + 1; smoothed round trip, its variation and the RTO in ps; when the RTO is over; segments ever sent;
 segments that are not acknowledged yet; when the delayed acknowledgement is due (0: none); timestamp to echo; DCTCP's alpha, marked and all

@@ -23,15 +23,15 @@ def next_hop(n, s, k, came_in, now):
     base = np.int64(n.port[came_in, BASE])
     if n.ethernet[ECMP] and dlid < n.leaf.shape[0] and n.leaf[dlid] >= 0 and n.leaf[dlid] != switch:
         row = n.ecmp[switch, n.leaf[dlid]]
-        ways = np.int64(n.next_hop[row, 0])
-        if ways == 0:
+        paths = np.int64(n.next_hop[row, 0])
+        if paths == 0:
             return np.int64(-1)
         z = (
             np.uint64(s.packet[k, QP]) << np.uint64(24)
             ^ np.uint64(switch)
             ^ np.uint64(n.ethernet[SEED]) << np.uint64(52)
         )
-        at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % ways
+        at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths
         return base + np.int64(n.next_hop[row, 1 + at])
     if dlid >= n.lft.shape[1]:
         return np.int64(-1)

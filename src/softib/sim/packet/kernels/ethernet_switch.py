@@ -13,8 +13,8 @@ from softib.sim.packet.ethernet_tables import (
     HEADROOM_DROPS,
     PEAK_EGRESS,
     PFC,
+    QUEUE_AREA,
     QUEUE_MOST,
-    QUEUE_OCTET_PS,
     QUEUE_SINCE,
     TAIL_DROPS,
 )
@@ -107,7 +107,7 @@ def arrive_ethernet(n, s, port, k, now):
 @inner
 def queue_changes(n, s, out, row, octets, now):
     """The egress queue of port VL ``row`` grows (or shrinks) by ``octets``."""
-    s.queue[row, QUEUE_OCTET_PS] += (s.queue[row, EGRESS] * (now - s.queue[row, QUEUE_SINCE])) >> 10
+    s.queue[row, QUEUE_AREA] += (s.queue[row, EGRESS] * (now - s.queue[row, QUEUE_SINCE])) >> 10
     s.queue[row, QUEUE_SINCE] = now
     s.queue[row, EGRESS] += octets
     s.queue[n.port[out, BASE] * n.opt[OPT_VLS], EGRESS] += octets  # the whole switch

@@ -12,8 +12,6 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import (
-    ASKED,
-    ASKED_AT,
     EGRESS,
     ETHERNET_TIMER,
     HEADROOM,
@@ -32,6 +30,8 @@ from softib.sim.packet.ethernet_tables import (
     SHARE,
     SHARED,
     XOFF,
+    XOFF_INGRESS,
+    XOFF_SENT,
     XON_GAP,
 )
 from softib.sim.packet.kernels.events import push, push_timer, word
@@ -46,7 +46,7 @@ PAUSE_OCTETS = 84
 def ask(n, s, port, vl, pauses, now):
     """``port`` sends a pause frame for ``vl`` (or one that ends a pause) to the other end of its link."""
     row = port * n.opt[OPT_VLS] + vl
-    s.queue[row, ASKED] = pauses
+    s.queue[row, XOFF_SENT] = pauses
     s.queue[row, PAUSES_SENT] += 1
     end = max(now, s.port[port, FREE]) + wire_ps(n, port, np.int64(PAUSE_OCTETS))
     s.port[port, FREE] = end
@@ -61,7 +61,7 @@ def ask(n, s, port, vl, pauses, now):
 def refresh(n, s, port, vl, now):
     """A pause that still lasts is asked for again."""
     row = port * n.opt[OPT_VLS] + vl
-    if s.queue[row, ASKED] and s.queue[row, REFRESH_AT] == now:
+    if s.queue[row, XOFF_SENT] and s.queue[row, REFRESH_AT] == now:
         ask(n, s, port, vl, np.int64(1), now)
 
 
@@ -84,7 +84,8 @@ def has_room(n, s, port, vl, octets):
     """May ``octets`` more that came in by ``port`` be kept? Once it asked for a pause only the headroom is left."""
     row = port * n.opt[OPT_VLS] + vl
     return (
-        not s.queue[row, ASKED] or s.queue[row, INGRESS] + octets <= s.queue[row, ASKED_AT] + n.buffer[port, HEADROOM]
+        not s.queue[row, XOFF_SENT]
+        or s.queue[row, INGRESS] + octets <= s.queue[row, XOFF_INGRESS] + n.buffer[port, HEADROOM]
     )
 
 
@@ -95,8 +96,8 @@ def came_in(n, s, port, vl, octets, now):
     held = s.queue[row, INGRESS] + octets
     s.queue[row, INGRESS] = held
     s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
-    if n.ethernet[PFC] and not s.queue[row, ASKED] and held > xoff_of(n, s, port):
-        s.queue[row, ASKED_AT] = held
+    if n.ethernet[PFC] and not s.queue[row, XOFF_SENT] and held > xoff_of(n, s, port):
+        s.queue[row, XOFF_INGRESS] = held
         ask(n, s, port, vl, np.int64(1), now)
 
 
@@ -105,7 +106,9 @@ def went_out(n, s, port, vl, octets, now):
     """``octets`` that came in by ``port`` leave the buffer."""
     row = port * n.opt[OPT_VLS] + vl
     s.queue[row, INGRESS] -= octets
-    if s.queue[row, ASKED] and s.queue[row, INGRESS] <= max(xoff_of(n, s, port) - n.buffer[port, XON_GAP], np.int64(0)):
+    if s.queue[row, XOFF_SENT] and s.queue[row, INGRESS] <= max(
+        xoff_of(n, s, port) - n.buffer[port, XON_GAP], np.int64(0)
+    ):
         ask(n, s, port, vl, np.int64(0), now)
 
 
@@ -150,7 +153,7 @@ def received(n, s, port, vl, octets, t):
     now = s.reg[NOW]
     held = (t - now) * 1000 // n.opt[RX_FS]
     s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
-    if held > n.buffer[port, XOFF] and not s.queue[row, ASKED]:
+    if held > n.buffer[port, XOFF] and not s.queue[row, XOFF_SENT]:
         ask(n, s, port, vl, np.int64(1), now)
         push(
             s,
@@ -166,5 +169,5 @@ def drained(n, s, port, vl, now):
     at = s.port[port, RX_FREE] - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000
     if at > now:
         push(s, at, word(port, ETHERNET_TIMER, 8 + vl))
-    elif s.queue[row, ASKED]:
+    elif s.queue[row, XOFF_SENT]:
         ask(n, s, port, vl, np.int64(0), now)

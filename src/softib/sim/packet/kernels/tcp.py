@@ -15,11 +15,11 @@ from softib.sim.packet.ethernet_tables import (
     DUP_ACKS,
     HIGHEST,
     RECOVER,
+    RETRANSMIT,
     RETRANSMITS,
     RTO,
     RTO_AT,
     SEGMENT_PS,
-    SEND_AGAIN,
     SEND_FS,
     SENDER_FREE,
     STACK_SEND_PS,
@@ -93,9 +93,9 @@ def tcp_posted(n, s, m, now):
 @inner
 def next_segment(s, q):
     """(message, number) of the segment that ``q`` sends next."""
-    again = s.connection[q, SEND_AGAIN]
-    if again:
-        return s.order[sender_message(s, q, again - 1)], again - 1
+    repeated = s.connection[q, RETRANSMIT]
+    if repeated:
+        return s.order[sender_message(s, q, repeated - 1)], repeated - 1
     return s.order[s.qp[q, CURRENT_MESSAGE]], s.qp[q, NEXT_PSN]
 
 
@@ -136,7 +136,7 @@ def window_of(n, s, q):
 @inner
 def segment_not_before(n, s, q):
     """When the connection may send its next segment, -1 while it waits for a message or an acknowledgement."""
-    if s.connection[q, SEND_AGAIN]:
+    if s.connection[q, RETRANSMIT]:
         return s.qp[q, NOT_BEFORE]
     at = s.qp[q, CURRENT_MESSAGE]
     if at >= s.qp[q, END_MESSAGE]:
@@ -190,10 +190,10 @@ def send_segment(n, s, port, vl, row, now):
     end = put_on_wire(n, s, port, row, k, now)
     cross(n, s, port, vl, k, now)
     s.reg[SENT] += 1
-    if c[SEND_AGAIN] or psn < c[HIGHEST]:
+    if c[RETRANSMIT] or psn < c[HIGHEST]:
         c[RETRANSMITS] += 1
-    if c[SEND_AGAIN]:
-        c[SEND_AGAIN] = 0
+    if c[RETRANSMIT]:
+        c[RETRANSMIT] = 0
     else:
         s.qp[q, NEXT_PSN] = psn + 1
         c[HIGHEST] = max(c[HIGHEST], psn + 1)

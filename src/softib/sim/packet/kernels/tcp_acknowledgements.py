@@ -6,7 +6,6 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import (
-    AGAIN_AFTER,
     ALL_ACKS,
     ALPHA_T,
     CAREFUL,
@@ -19,13 +18,14 @@ from softib.sim.packet.ethernet_tables import (
     MARKED_ACKS,
     MILLION,
     RECOVER,
+    RELOST_AFTER,
+    RETRANSMIT,
     RTO,
     RTO_AT,
     RTO_MAX_PS,
     RTO_MIN_PS,
     RTTVAR,
     SEED,
-    SEND_AGAIN,
     SRTT,
     THRESHOLD,
     TIMEOUTS,
@@ -98,15 +98,15 @@ def duplicate(s, q, c, upto, flight):
     c[DUP_ACKS] += 1
     if c[RECOVER]:
         c[WINDOW] += ONE
-        if c[DUP_ACKS] > c[AGAIN_AFTER]:
-            c[SEND_AGAIN] = upto + 1
-            c[AGAIN_AFTER] = c[DUP_ACKS] + flight
+        if c[DUP_ACKS] > c[RELOST_AFTER]:
+            c[RETRANSMIT] = upto + 1
+            c[RELOST_AFTER] = c[DUP_ACKS] + flight
     elif c[DUP_ACKS] == DUPLICATES and upto >= c[CAREFUL]:
         c[THRESHOLD] = max(flight * ONE // 2, np.int64(2 * ONE))
         c[WINDOW] = c[THRESHOLD] + DUPLICATES * ONE
         c[RECOVER] = s.qp[q, NEXT_PSN] + 1
-        c[SEND_AGAIN] = upto + 1
-        c[AGAIN_AFTER] = c[DUP_ACKS] + flight
+        c[RETRANSMIT] = upto + 1
+        c[RELOST_AFTER] = c[DUP_ACKS] + flight
 
 
 @inner
@@ -116,10 +116,10 @@ def recovers(c, upto, many, flight):
         c[WINDOW] = min(c[THRESHOLD], (max(flight - many, np.int64(1)) + 1) * ONE)
         c[RECOVER] = 0
         c[DUP_ACKS] = 0
-        c[SEND_AGAIN] = 0
+        c[RETRANSMIT] = 0
     else:
-        c[SEND_AGAIN] = upto + 1
-        c[AGAIN_AFTER] = c[DUP_ACKS] + flight - many
+        c[RETRANSMIT] = upto + 1
+        c[RELOST_AFTER] = c[DUP_ACKS] + flight - many
         c[WINDOW] = max(c[WINDOW] - many * ONE + ONE, np.int64(ONE))
 
 
@@ -163,7 +163,7 @@ def retransmission_timeout(n, s, port, q, now):
     c[CAREFUL] = c[HIGHEST]
     c[RECOVER] = 0
     c[DUP_ACKS] = 0
-    c[SEND_AGAIN] = 0
+    c[RETRANSMIT] = 0
     skip_to(s, q, s.qp[q, ACKED])
     c[RTO_AT] = 0  # starts with the segment that is sent now
     return settle(n, s, q, now)
