@@ -7,6 +7,7 @@ from softib.jit import inner, kernel
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import COMPUTE_OP, READ_OP, activate
+from softib.sim.packet.kernels.link_layer import link_event
 from softib.sim.packet.kernels.pools import short
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
@@ -115,6 +116,8 @@ def handle(n, s, entity, kind, payload, now):
         timer_over(n, s, entity, payload, now)
     elif kind == ENTER:
         port = receive(n, s, np.int64(n.port[entity, BASE]), payload, now)
+    else:
+        port = link_event(n, s, entity, kind, payload, now)
     if port >= 0:
         look(n, s, port, now)
 
