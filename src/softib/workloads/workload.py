@@ -16,6 +16,7 @@ from softib.workloads.hosts import Hosts
 from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
 
 if TYPE_CHECKING:
+    from softib.workloads.faults import Fault, Management
     from softib.workloads.jobs import Job
 
 __all__ = ["Workload", "parse", "read"]
@@ -26,10 +27,12 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together."""
+    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults."""
 
     name: str
     jobs: tuple[Job, ...]
+    faults: tuple[Fault, ...] = ()
+    management: Management | None = None
 
     def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
         """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of these).

@@ -25,7 +25,7 @@ from softib.sim.packet.state import build_state, grow
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["execute", "run"]
+__all__ = ["execute", "outcome_of", "run", "service_levels"]
 
 VCRC = 2
 EVENTS_A_CALL = 500_000
@@ -43,7 +43,7 @@ def run(
     """
     options = options or PacketOptions()
     net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
-    return _outcome(net, state, messages, status, notes)
+    return outcome_of(net, state, messages, status, notes)
 
 
 def execute(
@@ -57,14 +57,15 @@ def execute(
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
-    sl, notes = _service_levels(messages, path_sl)
+    sl, notes = service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
     status, state = _run(net, state, options, progress)
     return net, state, status, notes
 
 
-def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The SL of each message, and notes; ``path_sl`` as :func:`run` takes it."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
@@ -92,7 +93,8 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def _outcome(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+    """What the tables of a run say, with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
 
     n, reg = len(m), s.reg

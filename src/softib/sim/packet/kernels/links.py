@@ -20,6 +20,7 @@ from softib.sim.packet.tables import (
     DATA,
     DEBT,
     DELAY,
+    DRAINED,
     FCCL,
     FCP,
     FCTBS,
@@ -31,6 +32,7 @@ from softib.sim.packet.tables import (
     HOPS,
     LAST_CREDIT,
     LOOK,
+    MG_SLOW,
     OCTETS,
     OPT_VLS,
     PEER,
@@ -107,6 +109,10 @@ def starve(s, port, row):
 def grant(n, s, port, vl, octets, t):
     """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the sender."""
     sender = n.port[port, PEER]
+    if sender < 0:  # the link went down meanwhile: credits begin anew when it is up
+        return
+    if n.management[MG_SLOW]:
+        t = drained(n, s, port, octets, t)
     row = sender * n.opt[OPT_VLS] + vl
     t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
     c = s.reg[FREE_CREDIT]
@@ -129,6 +135,16 @@ def grant(n, s, port, vl, octets, t):
     if s.vl[row, WAITS] & STARVED:
         s.vl[row, WAITS] &= ~STARVED
         arm(s, sender, s.credit[s.vl[row, CREDITS], C_TIME])
+
+
+@inner
+def drained(n, s, port, octets, t):
+    """When the buffer of ``port`` is free of a packet that could leave it at ``t``: a slow port drains one after another."""
+    if n.drain[port] == 0:
+        return t
+    done = max(t, s.arb[port, DRAINED]) + (octets * n.drain[port] + 500) // 1000
+    s.arb[port, DRAINED] = done
+    return done
 
 
 @inner

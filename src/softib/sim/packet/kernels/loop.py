@@ -7,11 +7,13 @@ from softib.jit import inner, kernel
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import READ_OP, activate
+from softib.sim.packet.kernels.management import at_port, processed
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
 from softib.sim.packet.tables import (
+    AGENT,
     ANSWER,
     ARRIVE,
     DONE,
@@ -32,7 +34,11 @@ from softib.sim.packet.tables import (
     M_QP,
     M_SIZE,
     M_START,
+    MADS_INBOX,
+    MANAGE,
+    MANAGED,
     MARGIN,
+    MG_ON,
     MORE,
     NEXT_IN,
     NOW,
@@ -102,6 +108,10 @@ def handle(n, s, entity, kind, payload, now):
         port = timeout(n, s, entity, payload, now)
     elif kind == FASTER:
         timer_over(n, s, entity, payload, now)
+    elif kind == MANAGE:
+        port = at_port(n, s, entity, payload, now)
+    elif kind == AGENT:
+        port = processed(n, s, entity, payload, now)
     if port >= 0:
         look(n, s, port, now)
 
@@ -117,14 +127,14 @@ def start(n, s):
 @kernel
 def run(n, s, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait for each other for ever), GROW (a
-    pool is short: make it larger and call again) or TIME_OVER."""
+    pool is short: make it larger and call again), TIME_OVER or MANAGED (a MAD waits in the inbox)."""
     for _ in range(most):
         if short(s):
             return np.int64(GROW)
-        if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
+        if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0 and n.management[MG_ON] == 0:
             return np.int64(DONE)
         if not advance(s):
-            if s.reg[IN_NETWORK] > 0:
+            if s.reg[IN_NETWORK] > 0 and n.management[MG_ON] == 0:
                 return np.int64(STUCK)
             if s.reg[TIMER_N] == 0:
                 return np.int64(STUCK)
@@ -144,4 +154,6 @@ def run(n, s, until, most):
         s.reg[NOW] = now
         s.reg[EVENTS] += 1
         handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
+        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0:
+            return np.int64(MANAGED)
     return np.int64(MORE)

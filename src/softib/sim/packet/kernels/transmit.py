@@ -4,10 +4,10 @@
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.kernels.discards import await_deadline, overdue
+from softib.sim.packet.kernels.discards import await_deadline, lose, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
-from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.management import VL15_READY, send_smp
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (
@@ -37,7 +37,7 @@ def clear_overdue(n, s, port, vl, row, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
         leaves_input(n, s, k, max(now, s.when[k, TAIL]))
-        free_packet(s, k)
+        lose(s, k)
     return np.int64(-1)
 
 
@@ -109,6 +109,11 @@ def look(n, s, port, now):
         return
     if s.port[port, FREE] > now:
         arm(s, port, s.port[port, FREE])
+        return
+    if s.port[port, READY] & VL15_READY:
+        send_smp(n, s, port, now)
+        if s.port[port, READY]:
+            arm(s, port, s.port[port, FREE])
         return
     able = able_vls(n, s, port, now)
     vl = np.int64(-1)
