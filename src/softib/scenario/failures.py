@@ -17,6 +17,7 @@ from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.mad.transactor import NEVER_PS
 from softib.routing.engine import DEFAULT_ENGINE
+from softib.routing.parts import components
 from softib.scenario.bring_up import bring_up
 from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFault
 from softib.scenario.management import ManagementPlane, Milestones, Station
@@ -49,7 +50,7 @@ class ManagerSettings:
 @dataclass
 class FailureRun:
     """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it broke; ``paths_back_ps`` by fault: when
-    all of these led to their destination again (-1: not in this run); ``unreachable``: end ports that paths in use do not lead to at the end.
+    all of these led to their destination again (-1: not in this run); ``unreachable``: ends of paths in use that no live link joins to the rest.
     ``mads``: sent, lost and answered, and VL15Dropped of all ports."""
 
     outcome: Outcome
@@ -152,15 +153,24 @@ class _Run:
                 if not len(rows):
                     self.paths_back[i] = now_ps
 
+    def _cut_off(self, ends: np.ndarray) -> np.ndarray:
+        """bool: end ports that no live link joins to the largest part of the fabric."""
+        f = self.management.fabric
+        peer = self.steps.net.port[:, t.PEER].astype(np.int64)
+        ports = np.flatnonzero(peer >= 0)
+        part = components(f.sizes.nodes, f.port_node[ports], f.port_node[peer[ports]])
+        apart: np.ndarray = part[f.port_node[ends]] != np.bincount(part).argmax()
+        return apart
+
     def result(self, messages: Messages, notes: tuple[str, ...], station: Station | None) -> FailureRun:
         """What the run has come to."""
         steps, fabric = self.steps, self.management.fabric
         s = steps.state
-        late = [r.fault for r in self.schedule.records if not r.happened]
-        if late:
+        behind = [r.fault for r in self.schedule.records if not r.happened]
+        if behind:
             notes = (
                 *notes,
-                f"{len(late)} faults lie behind the end of the run, such as {late[0].kind} of {late[0].where}",
+                f"{len(behind)} faults lie behind the end of the run, such as {behind[0].kind} of {behind[0].where}",
             )
         status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
         status = t.TIME_OVER if status == t.MANAGED else status
@@ -168,7 +178,7 @@ class _Run:
         for name in fabric.counters.dtype.names or ():
             outcome.counters[name] += fabric.counters[name] - np.minimum(self.before[name], fabric.counters[name])
         outcome.counters["vl15_dropped"] += s.smi[:, t.SMI_DROPPED].astype(np.uint64)
-        still = np.unique(self.paths.end[self.paths.broken()])
+        ends = np.unique(self.paths.end[self.paths.broken()])
         mads = {
             "sent": int(s.mads[t.MADS_SENT]), "lost": int(s.mads[t.MADS_LOST]), "answered": self.management.answered,
             "vl15_dropped": int(s.smi[:, t.SMI_DROPPED].sum()), "traps_sent": self.management.traps.counts.sent,
@@ -176,5 +186,5 @@ class _Run:
         engine = station.sm.routing.engine if station and station.sm.routing else ""
         return FailureRun(
             outcome, self.schedule.records, self.management.milestones, s.resent[: len(messages)].copy(),
-            self.first_broken, self.paths_back, still, mads, engine, station.port if station else -1,
+            self.first_broken, self.paths_back, ends[self._cut_off(ends)], mads, engine, station.port if station else -1,
         )  # fmt: skip

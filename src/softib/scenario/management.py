@@ -158,10 +158,10 @@ class ManagementPlane:
 
     # -- MADs that leave --
 
-    def _post(self, port: int, mad: np.ndarray, lid: int, now_ps: int, level: int = 0, own: bool = False) -> None:
+    def _post(self, port: int, mad: np.ndarray, lid: int, now_ps: int, level: int = 0, to_self: bool = False) -> None:
         directed = mad[CLASS_AT] == MgmtClass.SUBN_DR
         vl = 15
-        if own and not directed:
+        if to_self and not directed:
             vl = -1
         elif int(mad[CLASS_AT]) not in SMPS:
             vl = self.steps.vl_of(port, level)
@@ -181,8 +181,8 @@ class ManagementPlane:
             self._milestones(was_busy, now_ps)
             for row in range(len(outbox)):
                 lid = int(outbox.dlid[row])
-                own = lid == int(self.fabric.lid[station.port])
-                self._post(station.port, outbox.mad[row], lid, now_ps, int(outbox.sl[row]), own)
+                to_self = lid == int(self.fabric.lid[station.port])
+                self._post(station.port, outbox.mad[row], lid, now_ps, int(outbox.sl[row]), to_self)
             if deadline_ps > self.base_ps + now_ps:
                 break
         if deadline_ps < NEVER_PS:

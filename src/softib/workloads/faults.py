@@ -110,7 +110,7 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
     """
     from pydantic import TypeAdapter
 
-    data = _words(given) if isinstance(given, str) else dict(given)
+    data = _fields(given) if isinstance(given, str) else dict(given)
     try:
         made: Fault = TypeAdapter(AnyFault).validate_python(data)
     except ValidationError as invalid:
@@ -119,15 +119,15 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
     return made
 
 
-def _words(text: str) -> dict[str, Any]:
-    words = text.split()
-    if len(words) < 3:
+def _fields(text: str) -> dict[str, Any]:
+    parts = text.split()
+    if len(parts) < 3:
         raise InputError(f"fault {text!r}: write when, what and where, such as '20us link-down leaf-1[40]'")
-    data: dict[str, Any] = {"at": words[0], "kind": words[1], "where": words[2]}
-    for word in words[3:]:
-        key, equals, value = word.partition("=")
+    data: dict[str, Any] = {"at": parts[0], "kind": parts[1], "where": parts[2]}
+    for part in parts[3:]:
+        key, equals, value = part.partition("=")
         if not equals or not value:
-            raise InputError(f"fault {text!r}: {word!r} is no option; write such as ber=1e-9")
+            raise InputError(f"fault {text!r}: {part!r} is no option; write such as ber=1e-9")
         data[key] = value
     return data
 

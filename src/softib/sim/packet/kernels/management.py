@@ -184,7 +184,7 @@ def send_smp(n, s, port, now):
 def at_port(n, s, port, k, now):
     """A packet on VL15 has come to ``port``. Returns the port to look at, -1 for none."""
     if s.packet[k, FLAGS] & CUT:
-        gone(s, k)
+        removed(s, k)
         return np.int64(-1)
     octets = np.int64(s.packet[k, OCTETS])
     if corrupted(n, s, port, octets):
@@ -216,7 +216,7 @@ def at_port(n, s, port, k, now):
 
 
 @inner
-def gone(s, k):
+def removed(s, k):
     """The event of a packet that was cut: it is no more. (It was counted when it was cut.)"""
     if s.packet[k, WHAT] >= SMP:
         lose_mad(s, k)
@@ -261,7 +261,7 @@ def processed(n, s, end, k, now):
     """The management processor behind ``end`` is done with packet ``k``: it goes on, or waits in the inbox. Returns the port to look at,
     -1 for none."""
     if s.packet[k, FLAGS] & CUT:
-        gone(s, k)
+        removed(s, k)
         return np.int64(-1)
     m = s.mad[s.packet[k, PSN]]
     if s.packet[k, WHAT] == SMP and directed(m):
@@ -324,8 +324,8 @@ def first_hop(n, m, port):
 
 
 @inner
-def post_smp(n, s, port, row, dlid, own, now):
-    """The end port ``port`` sends the SMP in ``row``; ``own``: it is for that port itself. Returns the port to look at, -1 for none."""
+def post_smp(n, s, port, row, dlid, to_self, now):
+    """The end port ``port`` sends the SMP in ``row``; ``to_self``: it is for that port itself. Returns the port to look at, -1 for none."""
     k = new_mad_packet(s, row, SMP, dlid, 0)
     s.packet[k, IN] = port
     s.packet[k, VL] = 0
@@ -334,7 +334,7 @@ def post_smp(n, s, port, row, dlid, own, now):
     out = np.int64(-1)
     if directed(m):
         out = first_hop(n, m, port)
-    elif not own:
+    elif not to_self:
         out = np.int64(port) if n.port[port, SWITCH] < 0 else by_table(n, port, dlid)
         out = np.int64(-2) if out < 0 else out
         if out == n.port[port, BASE] and n.port[port, SWITCH] >= 0:
