@@ -356,7 +356,7 @@ def test_laws_hold_whatever_fails(seed):
     vls = int(net.opt[t.OPT_VLS])
     linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
+        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
     assert made.mads["lost"] + made.mads["answered"] <= made.mads["sent"]
 
 

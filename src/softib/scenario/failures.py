@@ -174,7 +174,7 @@ class _Run:
             )
         status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
         status = t.TIME_OVER if status == t.MANAGED else status
-        outcome = outcome_of(steps.net, s, messages, status, notes)
+        outcome = outcome_of(steps.net, [s], messages, status, notes)
         for name in fabric.counters.dtype.names or ():
             outcome.counters[name] += fabric.counters[name] - np.minimum(self.before[name], fabric.counters[name])
         outcome.counters["vl15_dropped"] += s.smi[:, t.SMI_DROPPED].astype(np.uint64)

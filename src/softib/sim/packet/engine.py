@@ -20,6 +20,7 @@ from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
+from softib.sim.packet.parallel import in_parts, merged, run_parts
 from softib.sim.packet.state import build_state, grow
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def run(
     the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
-    net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
-    return outcome_of(net, state, messages, status, notes)
+    net, states, status, notes = execute(fabric, messages, options, path_sl, progress)
+    return outcome_of(net, states, messages, status, notes)
 
 
 def execute(
@@ -52,16 +53,20 @@ def execute(
     options: PacketOptions,
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
-) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State`, what the loop said
+) -> tuple[Any, list[Any], int, tuple[str, ...]]:
+    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
+    states = in_parts(net, state, ends, messages, options)
+    if len(states) > 1:
+        status = run_parts(net, states, options, progress, len(messages))
+        return net, states, status, notes
     status, state = _run(net, state, options, progress)
-    return net, state, status, notes
+    return net, [state], status, notes
 
 
 def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -93,17 +98,18 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
-    """What the tables of a run say, with what the loop said last."""
+def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+    """What the tables of a run say (of each part), with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
 
+    s = merged(states)
     n, reg = len(m), s.reg
     notes = (*notes, *_more_notes(s, n, status))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=s.message[:n, t.M_ARRIVED].copy(),
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
         counters=counters_of(s.count), valid=status == t.DONE,
-        deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
+        deadlock=waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ from softib.sim.packet.tables import (
     DEBT,
     DRAINED,
     END_PORT,
+    ENTER,
     FCCL,
     FCTBS,
     FLAGS,
@@ -73,7 +74,9 @@ KIND_BITS = 15 << 28
 def cut_event(n, s, what, change, now):
     """The event ``what``, or what becomes of it: a packet on a cable that is pulled, or in a switch without power, is gone."""
     entity, kind, k = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
-    if change[entity] == 0 or (kind != ARRIVE and kind != RECEIVE and kind != MANAGE and kind != AGENT):
+    if change[entity] == 0 or (
+        kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
+    ):
         return what
     if s.packet[k, FLAGS] & CUT:
         return what

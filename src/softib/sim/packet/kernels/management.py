@@ -187,7 +187,7 @@ def at_port(n, s, port, k, now):
         removed(s, k)
         return np.int64(-1)
     octets = np.int64(s.packet[k, OCTETS])
-    if corrupted(n, s, port, octets):
+    if corrupted(n, s, port, octets, now):
         s.count[port, RCV_ERRORS] += 1
         lose_mad(s, k)
         return np.int64(-1)
