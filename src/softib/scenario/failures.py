@@ -51,7 +51,8 @@ class ManagerSettings:
 class FailureRun:
     """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it broke; ``paths_back_ps`` by fault: when
     all of these led to their destination again (-1: not in this run); ``unreachable``: ends of paths in use that no live link joins to the rest.
-    ``mads``: sent, lost and answered, and VL15Dropped of all ports."""
+    ``mads``: sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets that found their port inactive, ``lost_on_wire``: packets
+    on a cable that was pulled, or in a switch that lost its power."""
 
     outcome: Outcome
     records: list[FaultRecord]
@@ -63,6 +64,8 @@ class FailureRun:
     mads: dict[str, int]
     engine: str
     manager_port: int
+    discarded: int = 0
+    lost_on_wire: int = 0
 
 
 def run_failures(
@@ -187,4 +190,5 @@ class _Run:
         return FailureRun(
             outcome, self.schedule.records, self.management.milestones, s.resent[: len(messages)].copy(),
             self.first_broken, self.paths_back, ends[self._cut_off(ends)], mads, engine, station.port if station else -1,
+            int(s.count[:, t.INACTIVE].sum()), int(s.smi[:, t.SMI_CUT].sum()),
         )  # fmt: skip

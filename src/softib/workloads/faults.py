@@ -13,7 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from softib.errors import InputError, UnknownName
 from softib.workloads.quantities import Time
 
-__all__ = ["FAULTS", "AnyFault", "Fault", "Management", "fault_of", "message_of_fault"]
+__all__ = [
+    "FAULTS",
+    "AnyFault",
+    "Fault",
+    "Management",
+    "fault_of",
+    "management_of",
+    "message_of_fault",
+    "message_of_management",
+]
 
 
 class Fault(BaseModel):
@@ -114,9 +123,27 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
     try:
         made: Fault = TypeAdapter(AnyFault).validate_python(data)
     except ValidationError as invalid:
-        error = invalid.errors()[0]
+        error = min(invalid.errors(), key=lambda e: e["type"] == "missing")
         raise InputError(f"fault {given!r}: {message_of_fault(error, tuple(error['loc']))}") from None
     return made
+
+
+def management_of(before: Management | None, given: Mapping[str, Any]) -> Management:
+    """``before`` (None: the defaults) with other settings. Raises as :func:`fault_of`."""
+    try:
+        return Management.model_validate({**(before.model_dump() if before else {}), **given})
+    except ValidationError as invalid:
+        error = invalid.errors()[0]
+        raise InputError(f"management: {message_of_management(error)}") from None
+
+
+def message_of_management(error: Any) -> str:
+    """What is wrong with a setting of the management plane (an error of pydantic), in a line."""
+    key = str(error["loc"][-1])
+    if error["type"] == "extra_forbidden":
+        return str(UnknownName("key of management", key, Management.model_fields))
+    what = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -54,13 +54,13 @@ def _path(error: Any) -> tuple[str | int, ...]:
 
 
 def _message(error: Any, patterns: dict[str, Any]) -> str:
-    from softib.workloads.faults import Management, message_of_fault
+    from softib.workloads.faults import message_of_fault, message_of_management
 
     loc = error["loc"]
     if loc[0] == "faults" and len(loc) > 1:
         return message_of_fault(error, tuple(loc[2:]))
-    if loc[0] == "management" and error["type"] == "extra_forbidden":
-        return str(UnknownName("key of management", str(loc[-1]), Management.model_fields))
+    if loc[0] == "management" and len(loc) > 1:
+        return message_of_management(error)
     if error["type"] == "union_tag_invalid":
         return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), patterns))
     if error["type"] == "union_tag_not_found":
