@@ -20,7 +20,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import GSI_QP, LID_PERMISSIVE, Method, MgmtClass, SmpAttr
 from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
 from softib.iba.notice import Notice
-from softib.iba.smp import MadHeader
+from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS
 from softib.sim.packet.stepping import Arrived, PacketSteps
@@ -119,7 +119,7 @@ class ManagementPlane:
     def _arrived(self, a: Arrived, now_ps: int) -> None:
         method, attr = int(a.mad[METHOD_AT]), int(MadHeader.attr_id.get(a.mad))
         is_smp = int(a.mad[CLASS_AT]) in SMPS
-        lid = int(self.fabric.lid[a.source])
+        lid = self._lid(a.source)
         fate = self.plane.answer(a.mad, a.ingress, lid, self.base_ps + now_ps)
         if fate == ANSWERED:
             self.answered += 1
@@ -158,6 +158,9 @@ class ManagementPlane:
 
     # -- MADs that leave --
 
+    def _lid(self, port: int) -> int:
+        return int(PortInfo.lid.get(self.fabric.port_info[port]))
+
     def _post(self, port: int, mad: np.ndarray, lid: int, now_ps: int, level: int = 0, to_self: bool = False) -> None:
         directed = mad[CLASS_AT] == MgmtClass.SUBN_DR
         vl = 15
@@ -177,11 +180,11 @@ class ManagementPlane:
         for _ in range(STEPS_AT_ONCE):
             was_busy = bool(station.sm.phase)
             outbox, deadline_ps = station.sm.step(self.base_ps + now_ps, inbox)
-            inbox = None
+            inbox, home = None, self._lid(station.port)
             self._milestones(was_busy, now_ps)
             for row in range(len(outbox)):
                 lid = int(outbox.dlid[row])
-                to_self = lid == int(self.fabric.lid[station.port])
+                to_self = lid == home
                 self._post(station.port, outbox.mad[row], lid, now_ps, int(outbox.sl[row]), to_self)
             if deadline_ps > self.base_ps + now_ps:
                 break
@@ -204,7 +207,7 @@ class ManagementPlane:
         for row, a in enumerate(arrived):
             batch.mad[row] = a.mad
             if a.mad[CLASS_AT] != MgmtClass.SUBN_DR:
-                batch.slid[row], batch.dlid[row] = self.fabric.lid[a.source], self.fabric.lid[a.end]
+                batch.slid[row], batch.dlid[row] = self._lid(a.source), self._lid(a.end)
             if not a.smp:
                 batch.dqp[row] = batch.sqp[row] = GSI_QP
             batch.sl[row] = a.level

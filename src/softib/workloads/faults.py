@@ -131,7 +131,8 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
 def management_of(before: Management | None, given: Mapping[str, Any]) -> Management:
     """``before`` (None: the defaults) with other settings. Raises as :func:`fault_of`."""
     try:
-        return Management.model_validate({**(before.model_dump() if before else {}), **given})
+        made = Management.model_validate(dict(given))
+        return before.model_copy(update={k: getattr(made, k) for k in made.model_fields_set}) if before else made
     except ValidationError as invalid:
         error = invalid.errors()[0]
         raise InputError(f"management: {message_of_management(error)}") from None

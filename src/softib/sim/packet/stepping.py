@@ -170,7 +170,7 @@ class PacketSteps:
 
     def _room(self, rows: int) -> None:
         s = self.state
-        short = min(s.reg[t.SPARE_EVENTS], s.reg[t.SPARE_PACKETS], s.reg[t.SPARE_CREDITS]) < rows
+        short = min(s.reg[t.SPARE_EVENTS] - s.reg[t.LATER_N], s.reg[t.SPARE_PACKETS], s.reg[t.SPARE_CREDITS]) < rows
         if short or s.reg[t.HEAP_N] + rows > len(s.heap) or s.reg[t.LATER_N] + rows > len(s.far):
             self.state = grow(s, rows)
 
