@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from softib.analysis.routed import Routed
     from softib.fabric.model import Fabric
+    from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
     from softib.workloads.workload import Workload
@@ -26,6 +27,8 @@ __all__ = ["LAYERS", "JobTimes", "Simulated", "run_layer", "simulated"]
 
 LAYERS = ("static", "fluid", "packet")
 MAX_SL = 15
+ETHERNET_OVERHEAD = 24.0
+"""Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
 PERCENTILES = (50, 90, 99, 99.9)
 
 
@@ -44,7 +47,8 @@ class JobTimes:
 
 @dataclass
 class Simulated:
-    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables."""
+    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
+    ``failures``: what failed meanwhile, and what the manager did."""
 
     plane: Plane
     hosts: Hosts
@@ -55,6 +59,7 @@ class Simulated:
     engine: str
     seed: int
     notes: list[str] = field(default_factory=list)
+    failures: FailureRun | None = None
 
     @property
     def fabric(self) -> Fabric:
@@ -117,17 +122,25 @@ class Simulated:
 
     @cached_property
     def octets(self) -> np.ndarray:
-        """Octets of payload's packets that each port sent (float64[ports])."""
+        """Octets of payload's packets that each port sent (float64[ports]); of Ethernet all that took time on its link."""
+        if self.outcome.port_figures:
+            c = self.outcome.counters
+            return c["port_xmit_data"] * 4.0 + c["port_xmit_pkts"] * ETHERNET_OVERHEAD
         laid, m = self.plane.lay(self.messages), self.messages
         size = np.where(self.outcome.arrived_ps >= 0, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
         return np.bincount(
             laid.port[laid.channel] >> 4, np.repeat(size, np.diff(laid.first)), minlength=self.fabric.sizes.ports
         )
 
+    @property
+    def gbps(self) -> np.ndarray:
+        """Rate of each port's link in this run (float64[ports])."""
+        return self.outcome.port_figures.get("gbps", self.plane.gbps)
+
     @cached_property
     def load(self) -> np.ndarray:
         """Share of the run in which each port's link was busy (float64[ports])."""
-        gbps, end = self.plane.gbps, max(self.outcome.end_ps, 1)
+        gbps, end = self.gbps, max(self.outcome.end_ps, 1)
         on_cable = (gbps > 0) & ~self._inside
         return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=on_cable)
 
@@ -219,6 +232,9 @@ def simulated(
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
     """
     run = run_layer(layer)
+    if workload.faults and layer != "packet":
+        raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
+    failures: FailureRun | None = None
     fabric = found.fabric
     plane, hosts = Plane(fabric), hosts_of(fabric)
     if len(hosts) < 2:
@@ -238,7 +254,14 @@ def simulated(
         shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
         from softib.sim.packet import PacketOptions
 
-        outcome = run(fabric, made, PacketOptions(seed=seed, **(options or {})), progress=shown)
+        wanted = PacketOptions(seed=seed, **(options or {}))
+        if workload.faults:
+            from softib.analysis.failing import run_failing
+
+            failures = run_failing(found, workload, made, wanted, shown)
+            outcome = failures.outcome
+        else:
+            outcome = run(fabric, made, wanted, progress=shown)
     elif layer == "fluid":
         outcome = run(plane, made, progress=progress)
     else:
@@ -246,4 +269,4 @@ def simulated(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes))
+    return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes), failures)

@@ -23,7 +23,8 @@ class Outcome:
     without one. ``notes``: lines for people, such as an SL that nobody stated. ``wall_s`` and ``work`` (events, packets, packet hops,
     rate changes …): what the run took. ``sl_counters`` and ``vl_counters``
     (:data:`~softib.fabric.columns.SL_COUNTERS`, :data:`~softib.fabric.columns.VL_COUNTERS`): only where an option of the packet layer asks
-    for them. ``values`` int64 by message: what it carried, where switches reduce.
+    for them. ``values`` int64 by message: what it carried, where switches reduce. ``network``: ``infiniband``, ``roce`` or ``tcp``, and
+    ``port_figures``, of Ethernet only, what else each port counted (pause frames, drops, marks, queues, CPU of the host), by name.
     """
 
     layer: str
@@ -41,6 +42,8 @@ class Outcome:
     sl_counters: np.ndarray | None = None
     vl_counters: np.ndarray | None = None
     values: np.ndarray | None = None
+    network: str = "infiniband"
+    port_figures: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:

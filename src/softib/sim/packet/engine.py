@@ -19,7 +19,9 @@ from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
 from softib.sim.packet.aggregation import aggregation_columns
+from softib.sim.packet.ethernet_results import port_figures, totals
 from softib.sim.packet.groups import group_tables, reached_ps
+from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.parallel import in_parts, merged, run_parts
@@ -29,9 +31,10 @@ from softib.sim.packet.validity import why_not
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["execute", "run"]
+__all__ = ["execute", "outcome_of", "run", "service_levels"]
 
-VCRC = 2
+VCRC, FCS = 2, 4
+"""Octets of the link layer's check at the end of a packet and of a frame."""
 EVENTS_A_CALL = 500_000
 """Between two looks at the clock of the caller: a tenth of a second."""
 
@@ -47,8 +50,10 @@ def run(
     """
     options = options or PacketOptions()
     net, states, status, notes = execute(fabric, messages, options, path_sl, progress)
-    doubts = why_not(fabric, end_ports(fabric), messages)
-    return _outcome(net, states, messages, status, (notes, doubts))
+    outcome = outcome_of(net, states, messages, status, notes)
+    outcome.why_not = why_not(fabric, end_ports(fabric), messages)
+    outcome.valid = not outcome.why_not
+    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, states[0], options.network)
 
 
 def execute(
@@ -62,11 +67,11 @@ def execute(
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
-    sl, notes = _service_levels(messages, path_sl)
+    sl, notes = service_levels(messages, path_sl)
     net, profile = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     aggregation_columns(fabric, net, messages, profile)
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
-    state = build_state(fabric, ends, messages, sl, net, options.seed)
+    state = build_state(fabric, ends, messages, sl, net, options)
     states = in_parts(net, state, ends, messages, options)
     if len(states) > 1:
         status = run_parts(net, states, options, progress, len(messages))
@@ -75,7 +80,8 @@ def execute(
     return net, [state], status, notes
 
 
-def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The SL of each message, and notes; ``path_sl`` as :func:`run` takes it."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
@@ -88,9 +94,7 @@ def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray
 
 
 def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None) -> tuple[int, Any]:
-    from softib.sim.packet.kernels.loop import run as loop
-    from softib.sim.packet.kernels.loop import start
-
+    start, loop = kernels_of(options.network)
     total = int(state.reg[t.LEFT])
     start(net, state)
     while True:
@@ -103,24 +107,33 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def _outcome(
-    net: Any, states: list[Any], m: Messages, status: int, remarks: tuple[tuple[str, ...], tuple[str, ...]]
-) -> Outcome:
+def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+    """What the tables of a run say (of each part), with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
 
     s = merged(states)
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
-    notes = (*remarks[0], *_more_notes(arrived, status))
+    notes = (*notes, *_more_notes(arrived, status))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
-        counters=counters_of(s.count, s.rare_count), valid=not remarks[1], why_not=remarks[1],
+        counters=counters_of(s.count, s.rare_count),
         deadlock=waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
         values=s.message[:n, t.M_VALUE].copy() if net.opt[t.AGGREGATES] else None,
         sl_counters=sl_counters_of(net, s) if net.opt[t.BY_SL] else None, vl_counters=vl_counters_of(net, s) if net.opt[t.BY_SL] else None,
     )  # fmt: skip
+
+
+def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
+    """``o`` with what Ethernet counts; frames that a full queue dropped are discards."""
+    figures = port_figures(net, s)
+    o.network, o.port_figures = network, figures
+    o.counters = counters_of(s.count, s.rare_count, FCS)
+    o.counters["port_xmit_discards"] += figures["tail_drops"].astype(o.counters["port_xmit_discards"].dtype)
+    o.work |= totals(figures, s, network)
+    return o
 
 
 def _more_notes(arrived: np.ndarray, status: int) -> tuple[str, ...]:
@@ -133,13 +146,14 @@ def _more_notes(arrived: np.ndarray, status: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def counters_of(count: np.ndarray, rare: np.ndarray) -> np.ndarray:
-    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets from LRH to ICRC (IBA 16.1.3.5)."""
+def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
+    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
+    layer at the end of each packet (IBA 16.1.3.5: from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
     columns = {
-        "port_xmit_data": (count[:, t.XMIT_OCTETS] - VCRC * count[:, t.XMIT_PACKETS]) // 4,
-        "port_rcv_data": (count[:, t.RCV_OCTETS] - VCRC * count[:, t.RCV_PACKETS]) // 4,
+        "port_xmit_data": (count[:, t.XMIT_OCTETS] - check_octets * count[:, t.XMIT_PACKETS]) // 4,
+        "port_rcv_data": (count[:, t.RCV_OCTETS] - check_octets * count[:, t.RCV_PACKETS]) // 4,
         "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS] - rare[:, t.MC_XMIT], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS] - rare[:, t.MC_RCV],
         "port_multicast_xmit_pkts": rare[:, t.MC_XMIT], "port_multicast_rcv_pkts": rare[:, t.MC_RCV],

@@ -8,17 +8,21 @@ import numpy as np
 
 from softib.errors import InputError, LimitError
 from softib.iba.cc import CACongestionSetting
+from softib.iba.constants import MAD_SIZE
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
+from softib.sim.packet.ethernet_tables import PAYLOAD_OCTETS
 from softib.sim.packet.groups import mark_messages
 from softib.sim.packet.network import aligned
+from softib.sim.packet.options import PacketOptions
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "grow", "local_pools"]
+__all__ = ["build_state", "first_vl", "grow", "grow_mads", "local_pools"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -31,9 +35,10 @@ MOST_ROWS = 1 << 28
 
 
 def _queue_pairs(
-    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, link_fs: np.ndarray
+    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(``State.qp``, ``State.order``, row of the queue pair of each message)"""
+    link_fs = net.port[:, t.FS]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
     begins = np.searchsorted(m.qp[order], names)
@@ -44,11 +49,13 @@ def _queue_pairs(
     q[:n, t.SRC], q[:n, t.DST] = src, dst
     q[:n, t.BACK_LID] = lid[src]
     q[:n, t.SL] = sl[first]
-    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = _first_vl(fabric, src, sl[first]), _first_vl(fabric, dst, sl[first])
+    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = first_vl(fabric, src, sl[first]), first_vl(fabric, dst, sl[first])
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
     q[:n, t.SERVICE] = m.transport[first]
+    if network != "infiniband":
+        on_frames(q[:n], net, network)
     q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
@@ -63,7 +70,16 @@ def _queue_pairs(
     return q, order, row.astype(np.int64)
 
 
-def _first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
+def on_frames(q: np.ndarray, net: Any, network: str) -> None:
+    """Queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
+    most = int(net.ethernet[PAYLOAD_OCTETS])
+    q[:, t.PAYLOAD] = most if network == "tcp" else np.minimum(q[:, t.PAYLOAD], most)
+    q[:, t.OUT_VL] = q[:, t.BACK_VL] = q[:, t.SL]
+    if network == "tcp":
+        q[:, t.SERVICE] = 0
+
+
+def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
     """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the identity."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
     pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
@@ -77,7 +93,7 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     payload = q[row, t.PAYLOAD]
     packets = -(-m.size // payload)
     packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
-    too_long = (m.transport == Transport.UD) & (packets > 1)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q[row, t.SERVICE] == Transport.UD)
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
@@ -162,14 +178,14 @@ def _width(ports: int, fastest_fs: int) -> int:
     return min(max(int(width).bit_length(), 6), 24)
 
 
-def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, seed: int) -> Any:
+def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
     """:data:`~softib.sim.packet.tables.State` before the first event.
 
     Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
     """
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
-    q, order, row = _queue_pairs(fabric, ends, m, sl, net.port[:, t.FS])
+    q, order, row = _queue_pairs(fabric, ends, m, sl, net, options.network)
     unlinked = (net.port[ends[m.src], t.PEER] < 0) & ~m.computes
     if unlinked.any():
         port = int(ends[m.src[np.argmax(unlinked)]])
@@ -178,6 +194,8 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
     net.opt[t.RNR] = bool((m.receives > 0).any())
+    if options.network == "tcp" and (m.opcode >= Opcode.READ).any():
+        raise InputError(f"message {int(np.argmax(m.opcode >= Opcode.READ))} is a READ or atomic; a socket has none")
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     deliveries = mark_messages(message, m)
     arrival, after_arrival, completion, after_completion = _waiting(m)
@@ -213,7 +231,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         delivery=np.tile(np.array([-1, 0], np.int64), (deliveries, 1)),
         sl_count=np.zeros((ports if net.opt[t.BY_SL] else 1, 32), np.int64),
         vl_wait=np.zeros((ports * vls if net.opt[t.BY_SL] else 1, t.VW_COLUMNS), np.int64),
-        rng=np.array([seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        rng=np.array([options.seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
+        resent=np.zeros(len(message), np.int64), **_management(ports if net.management[t.MG_ON] else 1),
     )  # fmt: skip
 
 
@@ -234,14 +254,49 @@ def _pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.n
     }  # fmt: skip
 
 
-def grow(s: Any) -> Any:
-    """The state with twice the room in each pool that is short. Raises :class:`LimitError` beyond what event numbers can tell apart."""
+FIRST_MADS = 256
+
+
+def _management(ports: int) -> dict[str, np.ndarray]:
+    """What the management plane has; one row where it is not in the run."""
+    rows = FIRST_MADS if ports > 1 else 1
+    mads, mad_row = np.zeros(t.MADS_REGISTERS, np.int64), np.zeros((rows, t.MR_COLUMNS), np.int64)
+    mad_row[1:-1, t.MR_NEXT] = np.arange(2, rows)
+    mads[t.MADS_FREE], mads[t.MADS_SPARE] = min(1, rows - 1), rows - 1
+    return {
+        "mads": mads, "smi": np.zeros((ports, t.SMI_COLUMNS), np.int64), "mad": np.zeros((rows, MAD_SIZE), np.uint8),
+        "mad_row": mad_row, "inbox": np.zeros(rows, np.int64),
+    }  # fmt: skip
+
+
+def grow_mads(s: Any, more: int) -> Any:
+    """The state with room for at least ``more`` MADs."""
+    old = len(s.mad)
+    if s.mads[t.MADS_SPARE] >= more:
+        return s
+    rows = 2 * old + more
+    mad, mad_row, inbox = (
+        np.zeros((rows, MAD_SIZE), np.uint8),
+        np.zeros((rows, t.MR_COLUMNS), np.int64),
+        np.zeros(rows, np.int64),
+    )
+    mad[:old], mad_row[:old], inbox[:old] = s.mad, s.mad_row, s.inbox
+    mad_row[old:-1, t.MR_NEXT] = np.arange(old + 1, rows)
+    mad_row[-1, t.MR_NEXT] = s.mads[t.MADS_FREE]
+    s.mads[t.MADS_FREE] = old
+    s.mads[t.MADS_SPARE] += rows - old
+    return s._replace(mad=mad, mad_row=mad_row, inbox=inbox)
+
+
+def grow(s: Any, least: int = 0) -> Any:
+    """The state with twice the room in each pool that is short, or has not ``least`` rows. Raises :class:`LimitError` beyond what event numbers can tell apart."""
     changed: dict[str, np.ndarray] = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         pool = getattr(s, name)
-        if s.reg[spare] >= max(len(pool) // 4, 2 * t.MARGIN):
+        far = int(s.reg[t.LATER_N]) if name == "event" else 0
+        if s.reg[spare] - far >= max(len(pool) // 4, 2 * t.MARGIN, least):
             continue
-        rows = 2 * len(pool)
+        rows = 2 * len(pool) + least + far
         if rows > MOST_ROWS:
             raise LimitError(f"{rows:,} rows of {name}s are too many for one run")
         more = aligned((rows, columns), dtype)

@@ -303,15 +303,21 @@ def send_request(n, s, port, vl, row, stream, now):
         s.qp[q, TIMED] = 1
         s.qp[q, PROGRESS] = now
         push_timer(s, now + n.opt[TIMEOUT], word(port, TIMER, q))
-    until = waits_until(n, s, stream, start, end)
-    if until:
-        s.qp[q, NOT_BEFORE] = until
+    pace(n, s, q, start, end)
     t = not_before(n, s, q)
     # What may go on when the link is free keeps its turn; what comes back later must not hold up the others.
     rotate(s, port, vl, row, stream, 0 <= t <= end)
     if t > end:
         activate(n, s, q, now)
     return octets
+
+
+@inner
+def pace(n, s, q, start, end):
+    """When the requests of ``q`` may go on: their static rate, and what congestion control adds."""
+    until = waits_until(n, s, 2 * q, start, end)
+    if until:
+        s.qp[q, NOT_BEFORE] = until
 
 
 @inner

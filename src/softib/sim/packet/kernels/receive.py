@@ -16,6 +16,7 @@ from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.hca import UD, memory_fs
 from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
 from softib.sim.packet.kernels.not_ready import not_ready, ready_for
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
@@ -71,6 +72,7 @@ from softib.sim.packet.tables import (
     RX_FS,
     RX_MESSAGE,
     SERVICE,
+    SMP,
     UNACKED,
     VL,
     WHAT,
@@ -106,6 +108,9 @@ def receive(n, s, port, k, now):
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
+    if what >= SMP:
+        gmp_arrived(n, s, port, k, now)
+        return look
     if s.packet[k, FLAGS] & FECN and what != CNP and s.packet[k, DLID] < MULTICAST_LID:
         look = forward_notice(n, s, port, k)
     if what == DATA:

@@ -5,7 +5,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.bad_packets import known_bad
-from softib.sim.packet.kernels.discards import await_deadline, overdue
+from softib.sim.packet.kernels.discards import await_deadline, lose, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import (
     arm,
@@ -17,7 +17,7 @@ from softib.sim.packet.kernels.links import (
     waits_from,
     waits_no_more,
 )
-from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.management import VL15_READY, send_smp
 from softib.sim.packet.kernels.sl_counters import note_waiting, waits_no_longer
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
@@ -53,7 +53,7 @@ def clear_overdue(n, s, port, vl, row, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
         leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
-        free_packet(s, k)
+        lose(s, k)
     if n.opt[BY_SL]:
         waits_no_longer(n, s, port, row, now)
     return np.int64(-1)
@@ -130,6 +130,11 @@ def look(n, s, port, now):
         arm(s, port, s.port[port, FREE])
         if n.opt[BY_SL]:
             note_waiting(n, s, port, now)
+        return
+    if s.port[port, READY] & VL15_READY:
+        send_smp(n, s, port, now)
+        if s.port[port, READY]:
+            arm(s, port, s.port[port, FREE])
         return
     able = able_vls(n, s, port, now)
     vl = np.int64(-1)
