@@ -39,7 +39,10 @@ def test_simulated_story(story: Path) -> None:
     for name, ports in told.get("counters", {}).items():
         seen = {run.fabric.port_name(int(p)): int(counters[name][p]) for p in np.flatnonzero(counters[name])}
         assert seen == ports
-    assert found.faults and softib.simulate(story / "fabric.yaml", story / "workload.yaml", layer="packet").faults == found.faults
+    assert (
+        found.faults
+        and softib.simulate(story / "fabric.yaml", story / "workload.yaml", layer="packet").faults == found.faults
+    )
 
 
 def test_there_are_simulated_stories() -> None:

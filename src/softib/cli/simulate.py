@@ -38,8 +38,13 @@ SMS = ("internal", "off")
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option(
-    "--what-if", "what_if", metavar="CHANGE", help="Run it once more with something changed: engine=updn, ar=on, cc=on."
+    "--what-if",
+    "what_if",
+    metavar="CHANGE",
+    help="Run it once more with something changed: engine=updn, ar=on, cc=on, network=roce.",
 )
+@click.option("--network", metavar="N", default="infiniband", show_default=True,
+              help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
 @click.option("--fault", "faults", metavar="FAULT", multiple=True,
               help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
 @click.option("--sm", type=click.Choice(SMS), default=None,
@@ -52,7 +57,7 @@ SMS = ("internal", "off")
 @source_options
 def command(
     source: str, workload: str, layer: str, engine: str | None, lfts: str | None, seed: int, what_if: str | None,
-    faults: tuple[str, ...], sm: str | None, parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    network: str, faults: tuple[str, ...], sm: str | None, parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run WORKLOAD on SOURCE in virtual time.
 
@@ -68,7 +73,7 @@ def command(
     )
     found = softib.simulate(
         fabric, workload, layer=layer, engine=engine, lfts=lfts, seed=seed, what_if=what_if,
-        faults={"faults": faults, "management": {"sm": sm} if sm else {}}, progress=Progress(),
+        faults={"faults": faults, "management": {"sm": sm} if sm else {}}, progress=Progress(), network=network,
     )  # fmt: skip
     if parquet:
         found.to_parquet(parquet)

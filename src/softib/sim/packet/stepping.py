@@ -84,7 +84,7 @@ class PacketSteps:
         messages.check(len(ends))
         levels = np.append(sls, 0).astype(np.int64)
         self.net, self.profile = build_net(fabric, options, levels, times.settings())
-        self.state = build_state(fabric, ends, messages, sls, self.net, options.seed)
+        self.state = build_state(fabric, ends, messages, sls, self.net, options)
         self.total, self.status = len(messages), t.MORE
         self._start()
 
