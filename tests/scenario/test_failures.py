@@ -394,7 +394,7 @@ def test_a_downgraded_link_has_its_new_rate():
     fabric = chain(2, 1, "HDR")
     size = 3_000_000
     sent = messages([0, 0], [1, 1], size, qp=[0, 0], start_ps=[0, 3000 * US])
-    fault = TimedFault(1000 * US, "downgrade", "switch-0[2]", {"speed": "EDR", "width": 1, "training": 100 * US})
+    fault = TimedFault(1000 * US, "downgrade", "switch-0[2]", {"speed": "EDR", "width": 1, "training": US})
     made = run_failures(fabric, sent, [fault])
     took = made.outcome.arrived_ps - made.outcome.began_ps
     packets = math.ceil(size / 4096)

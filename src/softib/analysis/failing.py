@@ -83,7 +83,7 @@ def fault_rows(run: FailureRun) -> list[dict[str, Any]]:
 
 def figures(run: FailureRun, fabric: Fabric) -> dict[str, Any]:
     """``faults``, ``management``, ``retransmission`` and ``unreachable`` as JSON has them."""
-    arrived, again = run.outcome.arrived_ps >= 0, run.resent > 0
+    arrived, repeated = run.outcome.arrived_ps >= 0, run.resent > 0
     ends = run.milestones.sweeps
     return {
         "faults": fault_rows(run),
@@ -94,7 +94,7 @@ def figures(run: FailureRun, fabric: Fabric) -> dict[str, Any]:
             "tables_written": len(run.milestones.tables),
         },
         "retransmission": {
-            "messages_lost": int((~arrived).sum()), "messages_resent": int(again.sum()), "messages_late": int((again & arrived).sum()),
+            "messages_lost": int((~arrived).sum()), "messages_resent": int(repeated.sum()), "messages_late": int((repeated & arrived).sum()),
             "packets_resent": int(run.resent.sum()), "packets_discarded": int(run.discarded),
             "packets_lost_on_wire": int(run.lost_on_wire),
         },

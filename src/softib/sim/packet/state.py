@@ -293,10 +293,10 @@ def grow(s: Any, least: int = 0) -> Any:
     changed: dict[str, np.ndarray] = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         pool = getattr(s, name)
-        far = int(s.reg[t.LATER_N]) if name == "event" else 0
-        if s.reg[spare] - far >= max(len(pool) // 4, 2 * t.MARGIN, least):
+        ahead = int(s.reg[t.LATER_N]) if name == "event" else 0
+        if s.reg[spare] - ahead >= max(len(pool) // 4, 2 * t.MARGIN, least):
             continue
-        rows = 2 * len(pool) + least + far
+        rows = 2 * len(pool) + least + ahead
         if rows > MOST_ROWS:
             raise LimitError(f"{rows:,} rows of {name}s are too many for one run")
         more = aligned((rows, columns), dtype)
