@@ -77,9 +77,9 @@ class Simulated:
 
     @property
     def took_ps(self) -> np.ndarray:
-        """From the begin of each message to its arrival (int64; -1: it did not arrive)."""
+        """From the begin of each message to its arrival (int64; -1: it did not arrive, or is a computation)."""
         o = self.outcome
-        return np.where(o.arrived_ps >= 0, o.arrived_ps - o.began_ps, -1)
+        return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
 
     def percentiles_ps(self) -> dict[str, float]:
         """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``, ``max``, ``mean``."""
@@ -99,14 +99,21 @@ class Simulated:
         o, m = self.outcome, self.messages
         for k, name in enumerate(self.jobs):
             rows = m.job == k
-            size = int(m.size[rows].sum())
+            size = int(m.size[rows & ~m.computes].sum())
             began = int(o.began_ps[rows & (o.began_ps >= 0)].min(initial=np.iinfo(np.int64).max))
             done = bool((o.completed_ps[rows] >= 0).all())
             last = int(o.arrived_ps[rows].max(initial=-1))
             gbps = size * 8e3 / (last - began) if done and last > began else 0.0
             ended = int(o.completed_ps[rows].max(initial=-1)) if done else -1
             found.append(
-                JobTimes(name, int(rows.sum()), size, began if (o.began_ps[rows] >= 0).any() else -1, ended, gbps)
+                JobTimes(
+                    name,
+                    int((rows & ~m.computes).sum()),
+                    size,
+                    began if (o.began_ps[rows] >= 0).any() else -1,
+                    ended,
+                    gbps,
+                )
             )
         return found
 

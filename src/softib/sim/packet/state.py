@@ -95,16 +95,17 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
         raise InputError(
             f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
         )
-    asks = (m.opcode >= Opcode.READ) & (m.transport != Transport.RC)
+    asks = np.isin(m.opcode, (Opcode.READ, Opcode.ATOMIC)) & (m.transport != Transport.RC)
     if asks.any():
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
     out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    out[:n, t.M_SIZE] = np.where(m.computes, m.delay_ps, m.size)
     sent = np.cumsum(packets[order]) - packets[order]
     of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out[:n, t.M_PSN] = psn
-    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
+    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.wait_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
     for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
@@ -160,15 +161,16 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
     q, order, row = _queue_pairs(fabric, ends, m, sl, net, options.network)
-    unlinked = net.port[ends[m.src], t.PEER] < 0
+    unlinked = (net.port[ends[m.src], t.PEER] < 0) & ~m.computes
     if unlinked.any():
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
-    if options.network == "tcp" and (m.opcode >= Opcode.READ).any():
-        raise InputError(f"message {int(np.argmax(m.opcode >= Opcode.READ))} is a READ or atomic; a socket has none")
+    asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
+    if options.network == "tcp" and asks.any():
+        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic; a socket has none")
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
