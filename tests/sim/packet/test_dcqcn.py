@@ -124,5 +124,5 @@ def test_notices_come_at_most_once_an_interval():
     sent = messages(1 + np.arange(4), 0, 50_000_000)
     options = PacketOptions(network="roce", until_ps=3 * MS, ethernet={"rate_min_mbps": 30_000})
     _, (s, *_), _, _ = execute(fabric, sent, options)
-    assert (s.connection[:4, e.CNPS] <= 3_000 // 50).all() and (s.connection[:4, e.CNPS] > 50).all()
-    assert s.queue[:, e.ECN_MARKED].sum() > 10 * s.connection[:4, e.CNPS].sum()
+    assert (s.connection[:8:2, e.CNPS] <= 3_000 // 50).all() and (s.connection[:8:2, e.CNPS] > 50).all()
+    assert s.queue[:, e.ECN_MARKED].sum() > 10 * s.connection[:8:2, e.CNPS].sum()

@@ -210,3 +210,21 @@ def test_questions_that_cannot_be():
         PacketOptions(network="roce", ethernet={"mtu": 100})
     with pytest.raises(InputError, match="SL 9 has no priority"):
         run(star(2), messages([0], [1], 64, sl=9), roce())
+
+
+@pytest.mark.parametrize("network", ["roce", "tcp"])
+def test_computations_delay_what_waits_for_them(network):
+    """A program computes for 5 us, then sends: all of it 5 us later than without."""
+    both = messages(
+        [0, 0],
+        [0, 1],
+        [1, 64],
+        opcode=[Opcode.COMPUTE, Opcode.WRITE],
+        qp=[0, 1],
+        first=[0, 0, 1],
+        needs=[0],
+        delay_ps=[5_000_000, 0],
+    )
+    late = run(star(2), both, PacketOptions(network=network))
+    alone = run(star(2), messages([0], [1], 64), PacketOptions(network=network))
+    assert late.done and late.arrived_ps[1] - alone.arrived_ps[0] == 5_000_000

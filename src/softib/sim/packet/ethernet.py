@@ -53,7 +53,8 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
 def ethernet_state(net: Any, network: str, queue_pairs: int) -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` before the first event."""
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
-    connection = np.zeros((queue_pairs, e.D_COLUMNS if network == "roce" else e.T_COLUMNS), np.int64)
+    roce = network == "roce"
+    connection = np.zeros((2 * queue_pairs if roce else queue_pairs, e.D_COLUMNS if roce else e.T_COLUMNS), np.int64)
     if network == "tcp":
         connection[:, e.WINDOW] = net.ethernet[e.FIRST_WINDOW] * 1000
         connection[:, e.THRESHOLD] = net.ethernet[e.WINDOW_MOST] * 1000

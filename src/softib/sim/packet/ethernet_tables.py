@@ -33,7 +33,7 @@ port; since when this port is paused, + 1; ps that it was; pause frames sent and
 headroom; packets marked; the largest queue and the largest ingress; the integral of the queue over time in 1,024 octet ps, and until when it is;
 what ingress held when it asked. ``EGRESS`` of a switch's port 0 is what the whole switch holds."""
 
-# -- State.connection of RoCE: int64[QPs, D_COLUMNS] --
+# -- State.connection of RoCE: int64[streams, D_COLUMNS] --
 (LIMITED, RATE_NOW, RATE_TARGET, ALPHA, ALPHA_AT, RATE_AT, BYTES, BYTE_STEPS, TIME_STEPS, CNP_SENT, CNPS, D_COLUMNS) = (
     range(12)
 )

@@ -41,10 +41,10 @@ def _common() -> dict[Any, Any]:
 
 def _roce() -> dict[Any, Any]:
     """RDMA's transport as it is, with DCQCN instead of InfiniBand's congestion control."""
-    from softib.sim.packet.kernels import congestion, dcqcn, ethernet_events, hca, link_layer
+    from softib.sim.packet.kernels import congestion, dcqcn, ethernet_events, link_layer, pacing
 
     return {
-        congestion.forward_notice: dcqcn.notification_point, congestion.backward: dcqcn.reaction_point, hca.pace: dcqcn.rate_limit,
+        congestion.forward_notice: dcqcn.notification_point, congestion.backward: dcqcn.reaction_point, pacing.waits_until: dcqcn.rate_limit,
         link_layer.link_event: ethernet_events.roce_event,
     }  # fmt: skip
 

@@ -194,8 +194,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
     net.opt[t.RNR] = bool((m.receives > 0).any())
-    if options.network == "tcp" and (m.opcode >= Opcode.READ).any():
-        raise InputError(f"message {int(np.argmax(m.opcode >= Opcode.READ))} is a READ or atomic; a socket has none")
+    asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
+    if options.network == "tcp" and asks.any():
+        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic; a socket has none")
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     deliveries = mark_messages(message, m)
     arrival, after_arrival, completion, after_completion = _waiting(m)

@@ -75,10 +75,14 @@ class PacketSteps:
     def __init__(
         self, fabric: Fabric, messages: Messages, sls: np.ndarray, options: PacketOptions, times: ProcessorTimes
     ):
-        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` where no link is up, and for inputs with
-        one queue (``options.fifo``), whose packets cannot be taken out."""
+        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` where no link is up, for inputs with
+        one queue (``options.fifo``), whose packets cannot be taken out, and for Ethernet."""
         if options.fifo:
             raise InputError("faults at a time need a queue for each output; leave fifo out")
+        if options.network != "infiniband":
+            raise InputError(
+                f"faults at a time, and a manager in time, are InfiniBand's; there are none for network {options.network}"
+            )
         self.fabric, self.options = fabric, options
         ends = end_ports(fabric)
         messages.check(len(ends))

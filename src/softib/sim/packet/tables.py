@@ -45,7 +45,7 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
 came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores; of Ethernet
-``queue`` int64[port VLs, …], ``connection`` int64[QPs, …] (DCQCN or TCP) and ``processor`` int64[ports, 2].
+``queue`` int64[port VLs, …], ``connection`` int64[streams, …] (DCQCN) or int64[QPs, …] (TCP) and ``processor`` int64[ports, 2].
 ``resent`` int64[messages] packets of a message that were sent again. Of the management plane:
 ``mads`` int64[MADS_REGISTERS] scalars, ``smi`` int64[ports, SMI_COLUMNS], ``mad`` uint8[MADs, 256] and ``mad_row`` int64[MADs, MR_COLUMNS], row 0
 nobody, ``inbox`` int64[MADs] packets that wait for an agent or a client. ``rare_count`` int64[ports, RC_COLUMNS]; with ``opt[BY_SL]`` ``sl_count`` int64[ports, 32] words sent and

@@ -6,7 +6,7 @@ by alpha / 2 and raises alpha; without CNPs alpha falls, timer and byte counter 
 recovery), then the target by R_AI (additive), then by R_HAI (hyper increase). The sender counts what was due when it sends next or a
 CNP comes: the rate in between moves no packet.
 
-A flow is a queue pair's requests. Answers to READs are marked and counted but not slowed.
+A flow is a stream: a queue pair's requests, or its responses to READs, whose rate is kept too (what sends them decides whether it obeys).
 """
 
 import numpy as np
@@ -39,13 +39,17 @@ from softib.sim.packet.ethernet_tables import (
 from softib.sim.packet.kernels.control import control
 from softib.sim.packet.tables import (
     BACK_LID,
+    BACK_PS_PACKET,
     BACK_VL,
     CNP,
+    DST,
+    FIRST_MESSAGE,
     LAST_CONTROL,
-    NOT_BEFORE,
+    M_LID,
     NOW,
     OCTETS,
     OPT_VLS,
+    OUT_VL,
     PS_PACKET,
     QP,
     RCV_BECN,
@@ -65,19 +69,23 @@ def notification_point(n, s, port, k):
     s.count[port, RCV_FECN] += 1
     stream, now = np.int64(s.packet[k, QP]), s.reg[NOW]
     q = stream >> 1
-    last = s.connection[q, CNP_SENT]
-    if stream & 1 or (last and now + 1 - last < n.ethernet[CNP_PS]):
+    last = s.connection[stream, CNP_SENT]
+    if last and now + 1 - last < n.ethernet[CNP_PS]:
         return np.int64(-1)
-    s.connection[q, CNP_SENT] = now + 1
-    control(n, s, port, stream, CNP, np.int64(0), s.qp[q, BACK_LID], s.qp[q, BACK_VL])
-    s.packet[s.more[port * n.opt[OPT_VLS] + s.qp[q, BACK_VL], LAST_CONTROL], OCTETS] = CNP_OCTETS
+    s.connection[stream, CNP_SENT] = now + 1
+    if stream & 1:  # a response: its sender is the destination of the requests
+        lid, vl = s.message[s.order[s.qp[q, FIRST_MESSAGE]], M_LID], s.qp[q, OUT_VL]
+    else:
+        lid, vl = s.qp[q, BACK_LID], s.qp[q, BACK_VL]
+    control(n, s, port, stream, CNP, np.int64(0), lid, vl)
+    s.packet[s.more[port * n.opt[OPT_VLS] + vl, LAST_CONTROL], OCTETS] = CNP_OCTETS
     return port
 
 
 @inner
-def increase(n, s, q, line):
+def increase(n, s, stream, line):
     """A step of timer or byte counter: the rate rises."""
-    c = s.connection[q]
+    c = s.connection[stream]
     most, least = max(c[TIME_STEPS], c[BYTE_STEPS]), min(c[TIME_STEPS], c[BYTE_STEPS])
     if least > n.ethernet[FAST_RECOVERY]:
         c[RATE_TARGET] = min(c[RATE_TARGET] + n.ethernet[RATE_HAI], line)
@@ -89,30 +97,29 @@ def increase(n, s, q, line):
 
 
 @inner
-def catch_up(n, s, q, line, now):
-    """What timers did to queue pair ``q`` until ``now``."""
-    c = s.connection[q]
+def catch_up(n, s, stream, line, now):
+    """What timers did to ``stream`` until ``now``."""
+    c = s.connection[stream]
     while c[ALPHA] > 0 and c[ALPHA_AT] <= now:
         c[ALPHA] -= (c[ALPHA] * n.ethernet[GAIN] + MILLION - 1) // MILLION
         c[ALPHA_AT] += n.ethernet[ALPHA_PS]
     while c[LIMITED] and c[RATE_AT] <= now:
         c[TIME_STEPS] += 1
         c[RATE_AT] += n.ethernet[RATE_PS]
-        increase(n, s, q, line)
+        increase(n, s, stream, line)
 
 
 @inner
 def reaction_point(n, s, port, stream, now):
     """A CNP arrived at ``port`` for the flow ``stream``: the rate falls."""
     s.count[port, RCV_BECN] += 1
-    q = stream >> 1
-    c, line = s.connection[q], n.buffer[port, LINE_KBPS]
+    c, line = s.connection[stream], n.buffer[port, LINE_KBPS]
     c[CNPS] += 1
     if c[CNPS] == 1:
         c[ALPHA] = MILLION
         c[RATE_NOW] = line
     else:
-        catch_up(n, s, q, line, now)
+        catch_up(n, s, stream, line, now)
     if not c[LIMITED]:
         c[RATE_NOW] = line
     c[LIMITED] = 1
@@ -127,21 +134,25 @@ def reaction_point(n, s, port, stream, now):
 
 
 @inner
-def rate_limit(n, s, q, start, end):
-    """When ``q`` may send again after a packet that was on the wire from ``start`` to ``end``: its static rate, and DCQCN's."""
-    gap = s.qp[q, PS_PACKET]
-    if gap:
-        s.qp[q, NOT_BEFORE] = start + (end - start) * gap // 1000
-    c = s.connection[q]
+def limited_until(n, s, stream, start, end):
+    """When ``stream`` may send again after a packet that was on the wire from ``start`` to ``end``; 0 where DCQCN does not limit it."""
+    c = s.connection[stream]
     if not c[LIMITED]:
-        return
-    line = n.buffer[s.qp[q, SRC], LINE_KBPS]
-    catch_up(n, s, q, line, start)
+        return np.int64(0)
+    line = n.buffer[s.qp[stream >> 1, DST if stream & 1 else SRC], LINE_KBPS]
+    catch_up(n, s, stream, line, start)
     octets = (end - start) * line // PS_KBPS
     c[BYTES] += octets
     if c[LIMITED] and c[BYTES] >= n.ethernet[BYTE_COUNTER]:
         c[BYTES] -= n.ethernet[BYTE_COUNTER]
         c[BYTE_STEPS] += 1
-        increase(n, s, q, line)
-    if c[LIMITED]:
-        s.qp[q, NOT_BEFORE] = max(s.qp[q, NOT_BEFORE], start + octets * PS_KBPS // c[RATE_NOW])
+        increase(n, s, stream, line)
+    return start + octets * PS_KBPS // c[RATE_NOW] if c[LIMITED] else np.int64(0)
+
+
+@inner
+def rate_limit(n, s, stream, start, end):
+    """When ``stream`` may send again, 0 where nothing slows it: its static rate, and DCQCN's."""
+    gap = s.qp[stream >> 1, BACK_PS_PACKET if stream & 1 else PS_PACKET]
+    t = start + (end - start) * gap // 1000 if gap else np.int64(0)
+    return max(t, limited_until(n, s, stream, start, end))

@@ -27,8 +27,9 @@ from softib.sim.packet.ethernet_tables import (
     WINDOW_MOST,
 )
 from softib.sim.packet.kernels.events import push_timer, word
-from softib.sim.packet.kernels.hca import activate, first_stream, leave_ring, payload_of, rotate
+from softib.sim.packet.kernels.hca import COMPUTE_OP, activate, first_stream, leave_ring, payload_of, rotate
 from softib.sim.packet.kernels.links import put_on_wire
+from softib.sim.packet.kernels.loop import compute
 from softib.sim.packet.kernels.pools import new_packet
 from softib.sim.packet.kernels.switch import cross
 from softib.sim.packet.tables import (
@@ -45,6 +46,7 @@ from softib.sim.packet.tables import (
     LEVEL,
     M_BEGAN,
     M_LID,
+    M_OPCODE,
     M_PACKETS,
     M_POSTED,
     M_PSN,
@@ -77,6 +79,8 @@ LIMITED_TRANSMIT = 2
 def tcp_posted(n, s, m, now):
     """A program writes message ``m`` to its socket: when its octets begin to be in the socket's buffer. One core serves a connection, and
     all connections of a host share its cores. Returns the port to look at."""
+    if s.message[m, M_OPCODE] == COMPUTE_OP:
+        return compute(n, s, m, now)
     q = s.message[m, M_QP]
     port, c = s.qp[q, SRC], s.connection[q]
     s.message[m, M_BEGAN] = now
