@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from softib.sim.samples import Samples
 
 __all__ = ["NEVER", "Outcome"]
 
@@ -21,7 +25,8 @@ class Outcome:
     (:data:`softib.fabric.columns.COUNTERS`) by port of the fabric: what this run added. ``valid``: does the layer's model hold for
     this traffic (``why_not`` says what is against it)? ``deadlock``: (port, VL) of the cycle whose buffers wait for each other, empty
     without one. ``notes``: lines for people, such as an SL that nobody stated. ``wall_s`` and ``work`` (events, packets, packet hops,
-    rate changes …): what the run took.
+    rate changes …): what the run took. ``samples``: loads and queues over time, ``log``: what watched packets did
+    (:class:`~softib.sim.packet.log.PacketLog`); None where nobody asked for them.
     """
 
     layer: str
@@ -36,6 +41,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
     work: dict[str, int] = field(default_factory=dict)
+    samples: Samples | None = None
+    log: Any = None
 
     @property
     def done(self) -> bool:

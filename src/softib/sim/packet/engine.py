@@ -18,9 +18,11 @@ from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
+from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.state import build_state, grow
+from softib.sim.samples import Sampler
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -42,8 +44,15 @@ def run(
     the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
-    net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
-    return _outcome(net, state, messages, status, notes)
+    sampler = Sampler(options.sample_ps) if options.sample_ps else None
+    net, state, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
+    outcome = _outcome(net, state, messages, status, notes)
+    if sampler is not None:
+        blocks, vls = state.vl[:, t.QUEUED], int(net.opt[t.OPT_VLS])
+        outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], blocks, vls)
+    if len(net.watch_port):
+        outcome.log = PacketLog.of(net, state)
+    return outcome
 
 
 def execute(
@@ -52,6 +61,7 @@ def execute(
     options: PacketOptions,
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
+    sampler: Sampler | None = None,
 ) -> tuple[Any, Any, int, tuple[str, ...]]:
     """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State`, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
@@ -59,8 +69,9 @@ def execute(
     messages.check(len(ends))
     sl, notes = _service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
+    net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
-    status, state = _run(net, state, options, progress)
+    status, state = _run(net, state, options, progress, sampler)
     return net, state, status, notes
 
 
@@ -76,20 +87,25 @@ def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray
     return np.where(unnamed, path_sl.astype(np.int64), sl), ()
 
 
-def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None) -> tuple[int, Any]:
+def _run(
+    net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
+) -> tuple[int, Any]:
     from softib.sim.packet.kernels.loop import run as loop
     from softib.sim.packet.kernels.loop import start
 
-    total = int(state.reg[t.LEFT])
+    total = int(state.message[:, t.M_PACKETS].sum())
     start(net, state)
     while True:
-        status = int(loop(net, state, options.until_ps, EVENTS_A_CALL))
+        until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
+        status = int(loop(net, state, until, EVENTS_A_CALL))
         if status == t.GROW:
             state = grow(state)
+        elif status == t.TIME_OVER and sampler is not None and until < options.until_ps:
+            sampler.take(state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED])
         elif status != t.MORE:
             return status, state
-        elif progress is not None:
-            progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
+        if progress is not None and status != t.GROW:
+            progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)
 
 
 def _outcome(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:

@@ -160,6 +160,7 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     net = t.Net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
         vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive,
+        watch_port=np.zeros(0, np.uint8), watch_qp=np.zeros(0, np.uint8),
     )  # fmt: skip
     return net, profile
 

@@ -11,7 +11,7 @@ from softib.errors import InputError
 __all__ = ["PacketOptions", "Progress"]
 
 Progress = Callable[[int, int, int], None]
-"""Called with (virtual time in ps, messages done, messages in all)."""
+"""Called with (virtual time in ps, packets of messages sent, packets of messages in all)."""
 PS_PER_S = 10**12
 
 
@@ -21,7 +21,8 @@ class PacketOptions:
     (bit errors, random arbitration); ``until_ps``: the longest virtual time; ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3);
     ``retries`` after timeouts; ``fifo``: inputs have one queue a VL instead of one for each output; ``random_arbitration``: an output
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
-    place packets of WRITEs that come out of order."""
+    place packets of WRITEs that come out of order; ``sample_ps``: take samples at this interval (0: none); ``watch_ports`` (rows) and
+    ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`)."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -33,6 +34,9 @@ class PacketOptions:
     adaptive_routing: bool = True
     congestion_control: bool = True
     placement: bool = True
+    sample_ps: int = 0
+    watch_ports: tuple[int, ...] = ()
+    watch_messages: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.until_ps < 1:

@@ -24,6 +24,7 @@ POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKE
 """Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
 FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 """Rows of each pool before it grows."""
+LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
@@ -187,7 +188,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
-        rng=np.array([seed], np.uint64),
+        rng=np.array([seed], np.uint64), log=np.zeros((LOG_ROWS if len(net.watch_port) else t.MARGIN + 2, t.LOG_COLUMNS), np.int64),
     )  # fmt: skip
 
 
@@ -210,6 +211,9 @@ def grow(s: Any) -> Any:
         changed[name] = more
         if name == "packet":
             changed["when"] = more.view(np.int64)
+    if s.log[0, t.L_ROWS] > len(s.log) - 2 * t.MARGIN:
+        changed["log"] = np.zeros((2 * len(s.log), t.LOG_COLUMNS), np.int64)
+        changed["log"][: len(s.log)] = s.log
     events = len(changed.get("event", s.event))
     for name, count in (("heap", t.HEAP_N), ("far", t.LATER_N), ("timer", t.TIMER_N)):
         old = getattr(s, name)

@@ -16,19 +16,20 @@ from softib.jit import table
 Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
-     "cct", "ar_lft", "ar_group", "ar_on", "ageing"],
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "watch_port", "watch_qp"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
 (``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control: ``marking`` int64[ports, 4] of switch ports, ``throttling``
 int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each without it). Adaptive routing: ``ar_lft``, ``ar_group`` as in
-the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps."""
+the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps.
+``watch_port`` uint8[ports] and ``watch_qp`` uint8[QPs]: whose packets are written into ``State.log`` (empty: nobody's)."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng"],
+     "place", "rng", "log"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -36,7 +37,7 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
-came out of order; ``rng`` uint64[1]."""
+came out of order; ``rng`` uint64[1]; ``log`` int64[…, LOG_COLUMNS]: what watched packets did, from row 1 on."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
@@ -150,6 +151,15 @@ BOUND_FLOW, BOUND_PS, BOUND_SLOTS = 0, 1, 256
 """(stream + 1) << 8 | portnum; when it last sent; flows that a switch remembers."""
 WINDOW_PACKETS = 1024
 """Packets ahead of the expected one that a receiver places out of order."""
+
+# -- State.log --
+(L_PORT, L_NOW, L_START, L_END, L_FLOW, L_FIELDS, L_CAME_IN, L_ENTERED, LOG_COLUMNS) = range(9)
+"""Port << 4 and what happened there (``LOG_…``); when it was decided; sent: the first and the last octet's time (received: out of
+the receive buffer, in memory; lost: its column of ``count``); stream << 32 | PSN; octets, DLID << 16, SL << 32, VL << 36, kind << 40,
+flags << 48; the port that it came in by, and when it entered the switch."""
+L_ROWS = 0
+"""Of row 0: how many rows are written."""
+LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED = range(4)
 
 # -- events --
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER = range(9)

@@ -22,6 +22,7 @@ from softib.sim.packet.tables import (
     HEAP_N,
     IN_NETWORK,
     INLINE,
+    L_ROWS,
     LATER_N,
     LEFT,
     LOOK,
@@ -62,6 +63,7 @@ def short(s):
         or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN
         or s.reg[LATER_N] > s.far.shape[0] - MARGIN
         or s.reg[TIMER_N] > s.timer.shape[0] - MARGIN
+        or s.log[0, L_ROWS] > s.log.shape[0] - MARGIN
     )
 
 

@@ -15,6 +15,7 @@ from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.hca import memory_fs
 from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.packet_log import log_received
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -77,6 +78,8 @@ def receive(n, s, port, k, now):
     written = in_memory + n.opt[RX]
     if n.opt[RAMP]:
         written = max(written, now + n.opt[RX] + octets * ramp_of(n, s, k) // 1000)
+    if n.watch_port.shape[0]:
+        log_received(n, s, port, k, now, in_memory, written)
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)

@@ -7,6 +7,7 @@ from softib.jit import inner
 from softib.sim.packet.kernels.discards import await_deadline, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
+from softib.sim.packet.kernels.packet_log import log_lost, log_starved
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
@@ -15,6 +16,7 @@ from softib.sim.packet.tables import (
     CONTROL,
     END_PORT,
     FREE,
+    HOQ_DISCARDS,
     KIND,
     NEXT,
     OCTETS,
@@ -36,6 +38,8 @@ def clear_overdue(n, s, port, vl, row, now):
         if not overdue(n, s, port, row, k, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
+        if n.watch_port.shape[0]:
+            log_lost(n, s, port, k, HOQ_DISCARDS, now)
         leaves_input(n, s, k, max(now, s.when[k, TAIL]))
         free_packet(s, k)
     return np.int64(-1)
@@ -85,6 +89,8 @@ def able_vls(n, s, port, now):
                     able |= np.int64(1) << vl
                 else:
                     starve(s, port, row)
+                    if n.watch_port.shape[0]:
+                        log_starved(n, s, port, vl, now)
                     if n.port[port, KIND] != END_PORT:
                         await_deadline(n, s, port, row, np.int64(s.voq[first_voq(s, row), Q_HEAD]))
         vl += 1
