@@ -6,7 +6,21 @@ from enum import IntEnum
 
 from softib.iba.structure import Structure, array, field, reserved
 
-__all__ = ["AETH", "BTH", "DETH", "GRH", "LNH", "LRH", "RETH", "AtomicAckETH", "AtomicETH", "ImmDt", "Operation", "Service", "Syndrome"]
+__all__ = [
+    "AETH",
+    "BTH",
+    "DETH",
+    "GRH",
+    "LNH",
+    "LRH",
+    "RETH",
+    "AtomicAckETH",
+    "AtomicETH",
+    "ImmDt",
+    "Operation",
+    "Service",
+    "Syndrome",
+]
 
 
 class LNH(IntEnum):

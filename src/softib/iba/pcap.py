@@ -19,7 +19,16 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["ERF_SIZE", "FILE_HEADER", "INBOUND", "OUTBOUND", "RECORD_HEADER_SIZE", "PcapFile", "PcapngFile", "pcap_records"]
+__all__ = [
+    "ERF_SIZE",
+    "FILE_HEADER",
+    "INBOUND",
+    "OUTBOUND",
+    "RECORD_HEADER_SIZE",
+    "PcapFile",
+    "PcapngFile",
+    "pcap_records",
+]
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 VERSION, SNAPLEN = (2, 4), 65535
@@ -175,7 +184,13 @@ class PcapngFile(PcapFile):
         """What the file begins with."""
         return pcapng_head(self.interfaces)
 
-    def write_mixed(self, groups: Sequence[tuple[np.ndarray, np.ndarray]], ns: np.ndarray, interface: np.ndarray, direction: np.ndarray) -> None:
+    def write_mixed(
+        self,
+        groups: Sequence[tuple[np.ndarray, np.ndarray]],
+        ns: np.ndarray,
+        interface: np.ndarray,
+        direction: np.ndarray,
+    ) -> None:
         """Packets of several sizes in the order of the columns ``ns``, ``interface`` and ``direction``. Each group: rows of the columns, and
         their packets (uint8[rows, size]); together the groups have each row once."""
         size = np.zeros(len(ns), np.int64)

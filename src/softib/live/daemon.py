@@ -31,8 +31,8 @@ from softib.live.ibsim.sockets import UdpSockets, UnixSockets
 from softib.live.instances import Instance
 from softib.live.internal_sm.manager import InternalManager
 from softib.live.launch.ranks import Ranks
-from softib.live.mad_router import MadRouter
 from softib.live.mad_capture import MadCapture
+from softib.live.mad_router import MadRouter
 from softib.live.rdma_cm.server import RdmaCmServer
 from softib.live.rdma_cm.unread_completions import UnreadCompletions
 from softib.live.shared_fabric import SharedFabric

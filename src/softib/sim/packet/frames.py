@@ -57,16 +57,16 @@ class Tap:
 
 def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
     """Frames that ``ports`` sent and received, first octets first."""
-    parts = []
+    parts: list[tuple[np.ndarray, ...]] = []
     for number, port in enumerate(ports):
         peer = int(log.net_port[port, t.PEER])
         for sender, direction in ((port, OUTBOUND), (peer, INBOUND)):
             rows = np.flatnonzero((log.kind == t.LOG_SENT) & (log.port == sender))
             late = int(log.net_port[sender, t.DELAY]) if direction == INBOUND else 0
             parts.append((rows, log.start[rows] + late, np.full(len(rows), number), np.full(len(rows), direction)))
-    row, ps, interface, direction = (np.concatenate(c) for c in zip(*parts, strict=True))
-    order = np.lexsort((direction, interface, ps))
-    return Tap(row[order], ps[order], interface[order], direction[order])
+    columns = [np.concatenate(c) for c in zip(*parts, strict=True)]
+    order = np.lexsort((columns[3], columns[2], columns[1]))
+    return Tap(*(c[order] for c in columns))
 
 
 def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
@@ -125,13 +125,21 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
     q = log.stream[rows] >> 1
     slid = np.where(_backward(log, rows), m[:, t.M_LID], log.qp[q, t.BACK_LID])
     return LRH.pack(
-        vl=log.vl[rows], sl=log.sl[rows], lnh=int(LNH.BTH), dlid=log.dlid[rows], pkt_len=(octets - VCRC_SIZE) // 4, slid=slid
+        vl=log.vl[rows],
+        sl=log.sl[rows],
+        lnh=int(LNH.BTH),
+        dlid=log.dlid[rows],
+        pkt_len=(octets - VCRC_SIZE) // 4,
+        slid=slid,
     )
 
 
 def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: int) -> np.ndarray:
     flags, what = log.flags[rows], log.what[rows]
-    payload = np.minimum(log.qp[m[:, t.M_QP], t.PAYLOAD], m[:, t.M_SIZE] - (log.psn[rows] - m[:, t.M_PSN]) * log.qp[m[:, t.M_QP], t.PAYLOAD])
+    payload = np.minimum(
+        log.qp[m[:, t.M_QP], t.PAYLOAD],
+        m[:, t.M_SIZE] - (log.psn[rows] - m[:, t.M_PSN]) * log.qp[m[:, t.M_QP], t.PAYLOAD],
+    )
     carries = (what == t.DATA) | ((what == t.READ_RESPONSE) & (m[:, t.M_OPCODE] == Opcode.READ))
     target = FIRST_QPN + 2 * (log.stream[rows] >> 1) + ~_backward(log, rows)
     return BTH.pack(

@@ -77,7 +77,7 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
     figure = {
         name: np.array([changed.get(name, getattr(profile, name)), *(
             changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
-        for name in ("vl_blocks", "switch_ns")
+        for name in ("vl_blocks", "switch_ns", "adapter_ns")
     }  # fmt: skip
     p, rare = aligned((n, t.P_COLUMNS), np.int32), np.zeros((n, t.RARE_COLUMNS), np.int64)
     rows = np.arange(n)
@@ -92,7 +92,7 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
         else np.zeros(n)
     )
     p[:, t.DELAY] = np.rint(np.nan_to_num(metres) * 5000).astype(np.int64)
-    p[:, t.LATENCY] = np.where(on_switch & ~port0, figure["switch_ns"] * 1000, 0)
+    p[:, t.LATENCY] = np.where(on_switch & ~port0, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
     ports = f.node_nports[node].astype(np.int64) + 1
     p[:, t.PORTS] = ports
     queues = np.where(on_switch, ports * vls, 0)

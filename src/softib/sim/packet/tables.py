@@ -43,8 +43,8 @@ came out of order; ``rng`` uint64[1]; ``log`` int64[…, LOG_COLUMNS]: what watc
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
     range(17)
 )
-"""Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its node
-takes until a packet from here can leave; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
+"""Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its switch
+takes until a packet that came in here can leave, or half of what a pair of adapters takes from memory to memory; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
 codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
 # -- Net.rare --
 BLOCKS, STALL, HIGH_LIMIT, TICK, RARE_COLUMNS = range(5)

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "REASONS", "Flight", "Hop", "Timeline", "ports_of_message", "timeline"]
 
-KINDS = {t.DATA: "data", t.ACK: "ACK", t.NAK: "NAK", t.CNP: "CNP", t.READ_REQUEST: "request", t.READ_RESPONSE: "response"}
+KINDS = {
+    t.DATA: "data",
+    t.ACK: "ACK",
+    t.NAK: "NAK",
+    t.CNP: "CNP",
+    t.READ_REQUEST: "request",
+    t.READ_RESPONSE: "response",
+}
 REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
 """What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets of other VLs (arbitration); the link was
 idle for lack of credits; it was idle for another reason (static rate, congestion control, a message before it that is not posted); its octets are not there yet (fetching
@@ -111,11 +118,25 @@ def timeline(log: PacketLog, message: int) -> Timeline:
     by_port = _Sends(log)
     shown, left_out = begun, 0
     if len(begun) > MOST_PACKETS:
-        shown, left_out = np.concatenate([begun[: MOST_PACKETS // 2], begun[-MOST_PACKETS // 2 :]]), len(begun) - MOST_PACKETS
+        shown, left_out = (
+            np.concatenate([begun[: MOST_PACKETS // 2], begun[-MOST_PACKETS // 2 :]]),
+            len(begun) - MOST_PACKETS,
+        )
     flights = [_follow(log, by_port, rows, int(row), int(m[t.M_POSTED]) - 1) for row in shown]
     arrived = int(m[t.M_ARRIVED])
-    last = next((i for i, f in enumerate(flights) if f.written_ps == arrived and f.kind in ("data", "request", "response")), -1)
-    return Timeline(message, int(m[t.M_BEGAN]), int(m[t.M_POSTED]) - 1, arrived, int(m[t.M_COMPLETED]), tuple(flights), last, left_out)
+    last = next(
+        (i for i, f in enumerate(flights) if f.written_ps == arrived and f.kind in ("data", "request", "response")), -1
+    )
+    return Timeline(
+        message,
+        int(m[t.M_BEGAN]),
+        int(m[t.M_POSTED]) - 1,
+        arrived,
+        int(m[t.M_COMPLETED]),
+        tuple(flights),
+        last,
+        left_out,
+    )
 
 
 class _Sends:
@@ -123,8 +144,8 @@ class _Sends:
 
     def __init__(self, log: PacketLog):
         self.log = log
-        self.sent = {p: log_rows for p, log_rows in _by_port(log, t.LOG_SENT)}
-        self.starved = {p: log_rows for p, log_rows in _by_port(log, t.LOG_STARVED)}
+        self.sent = dict(_by_port(log, t.LOG_SENT))
+        self.starved = dict(_by_port(log, t.LOG_STARVED))
 
     def waits(self, port: int, row: int, begin: int) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
         """What packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
@@ -146,12 +167,16 @@ class _Sends:
         self._idle(port, vl, zip(a.tolist(), b.tolist(), strict=True), begin, decided, found)
         return found, self._behind(ahead[~own], took[~own])
 
-    def _idle(self, port: int, vl: int, busy: Iterable[tuple[int, int]], begin: int, end: int, found: dict[str, int]) -> None:
+    def _idle(
+        self, port: int, vl: int, busy: Iterable[tuple[int, int]], begin: int, end: int, found: dict[str, int]
+    ) -> None:
         rows = self.starved.get(port, np.zeros(0, np.int64))
         lacks = self.log.now[rows[self.log.vl[rows] == vl]]
         sent = self.sent[port]
         before = int(np.searchsorted(self.log.now[sent], begin)) - 1
-        since = int(self.log.now[sent[before]]) if before >= 0 else -1  # it lacks credits from a look after this packet on
+        since = (
+            int(self.log.now[sent[before]]) if before >= 0 else -1
+        )  # it lacks credits from a look after this packet on
         at = begin
         for a, b in [*busy, (end, end)]:
             if a > at:
@@ -185,7 +210,18 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
     while True:
         port = int(log.port[row])
         waits, behind = sends.waits(port, row, begin)
-        flight.hops.append(Hop(port, int(log.vl[row]), begin, max(int(log.now[row]), begin), int(log.start[row]), int(log.end[row]), waits, behind))
+        flight.hops.append(
+            Hop(
+                port,
+                int(log.vl[row]),
+                begin,
+                max(int(log.now[row]), begin),
+                int(log.start[row]),
+                int(log.end[row]),
+                waits,
+                behind,
+            )
+        )
         into = int(log.net_port[port, t.PEER])
         latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] == t.SWITCH_PORT else 0
         entered = int(log.start[row] + log.net_port[port, t.DELAY] + latency)
@@ -203,6 +239,8 @@ def _end(log: PacketLog, flight: Flight, rows: np.ndarray, tail: int) -> None:
     whole = rows[(log.kind[rows] == t.LOG_RECEIVED) & (log.now[rows] == tail)]
     lost = rows[(log.kind[rows] == t.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if len(whole):
-        flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole[0]]) for c in (log.now, log.start, log.end))
+        flight.received_ps, flight.freed_ps, flight.written_ps = (
+            int(c[whole[0]]) for c in (log.now, log.start, log.end)
+        )
     elif len(lost):
         flight.lost_ps, flight.lost_at = int(log.now[lost[0]]), int(log.port[lost[0]])

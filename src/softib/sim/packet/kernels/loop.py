@@ -23,6 +23,7 @@ from softib.sim.packet.tables import (
     IN_NETWORK,
     INLINE,
     L_ROWS,
+    LATENCY,
     LATER_N,
     LEFT,
     LOOK,
@@ -38,7 +39,6 @@ from softib.sim.packet.tables import (
     NEXT_IN,
     NOW,
     PIO_FS,
-    POST,
     POSTED,
     RECEIVE,
     SPARE_CREDITS,
@@ -71,7 +71,7 @@ def short(s):
 def posted(n, s, m, now):
     """A program posts message ``m``. Returns the port to look at."""
     s.message[m, M_BEGAN] = now
-    ready = now + n.opt[POST]
+    ready = now + n.port[s.qp[s.message[m, M_QP], SRC], LATENCY]
     opcode = s.message[m, M_OPCODE]
     if opcode < READ_OP:
         if s.message[m, M_SIZE] > n.opt[INLINE]:

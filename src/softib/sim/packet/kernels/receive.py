@@ -38,6 +38,7 @@ from softib.sim.packet.tables import (
     FLAGS,
     IN,
     LAST_OF_MESSAGE,
+    LATENCY,
     M_PACKETS,
     M_PSN,
     NAK,
@@ -53,7 +54,6 @@ from softib.sim.packet.tables import (
     READ_REQUEST,
     READ_RESPONSE,
     RESPONSE_RING,
-    RX,
     RX_FREE,
     RX_FS,
     RX_MESSAGE,
@@ -75,9 +75,10 @@ def receive(n, s, port, k, now):
     s.count[port, RCV_PACKETS] += 1
     in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
     s.port[port, RX_FREE] = in_memory
-    written = in_memory + n.opt[RX]
+    half = np.int64(n.port[port, LATENCY])
+    written = in_memory + half
     if n.opt[RAMP]:
-        written = max(written, now + n.opt[RX] + octets * ramp_of(n, s, k) // 1000)
+        written = max(written, now + half + octets * ramp_of(n, s, k) // 1000)
     if n.watch_port.shape[0]:
         log_received(n, s, port, k, now, in_memory, written)
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
