@@ -29,12 +29,12 @@ class Heat:
 def loads_of_ports(run: Simulated, samples: Samples, n: int = PORTS) -> Heat:
     """The ``n`` ports that carried the most for their rate, the busiest first."""
     f, load = run.fabric, samples.load(run.plane.gbps)
-    whole = (load * samples.lengths_ps[:, None]).sum(axis=0)
-    order = np.lexsort((np.arange(len(whole)), -np.round(whole, -3)))[:n]
-    order = order[whole[order] > 0]
+    can = run.plane.gbps * max(samples.end_ps, 1) / 8e3
+    mean = np.divide(samples.octets.sum(axis=0), can, out=np.zeros(len(can)), where=can > 0)
+    order = np.lexsort((np.arange(len(mean)), -np.round(mean, 6)))[:n]
+    order = order[mean[order] > 0]
     names = tuple(f"{f.port_name(int(p))} to {f.port_name(int(f.port_peer[p]))}" for p in order)
-    mean = whole[order] / max(samples.end_ps, 1)
-    return Heat(names, load[:, order].T, tuple(f"{v:.0%} of the run" for v in mean))
+    return Heat(names, load[:, order].T, tuple(f"{v:.0%} of the run" for v in mean[order]))
 
 
 def queues_of_ports(run: Simulated, samples: Samples, n: int = PORTS) -> Heat | None:

@@ -132,6 +132,9 @@ def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
         "busiest": float(run.load.max(initial=0.0)) if run is not None else None,
         "waits": int(run.outcome.counters["port_xmit_wait"].sum()) if run is not None else None,
         "discards": int(run.outcome.counters["port_xmit_discards"].sum()) if run is not None else None,
+        "jobs": [] if run is None else [
+            {"job": j["job"], "took_us": j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")} for j in _jobs(s, run)
+        ],
     }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from markupsafe import escape
 
-from softib.render.bundles import load_class
 from softib.render.phrases import time_text
 
 __all__ = ["heat_over_time", "latency_curves", "timeline_chart"]
@@ -22,6 +21,8 @@ MARKS = (0.5, 0.99, 0.999)
 CURVES = 3
 """Curves of jobs that have a colour of their own."""
 PACKET_ROWS = 40
+STEPS = (0.02, 0.25, 0.5, 0.75, 0.95)
+"""Borders of the colours of a heat map; below the first one nothing is drawn."""
 COLOURS = {
     "own": "t-own", "queue": "t-queue", "other_vl": "t-vl", "credits": "t-credits", "held": "t-held", "incoming": "t-in",
 }  # fmt: skip
@@ -45,7 +46,9 @@ def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: st
             f'<text class="axis" x="0" y="{i * ROW + 12:.0f}"><title>{escape(name)}</title>{escape(shown)}</text>'
         )
         parts.append(f'<text class="axis end" x="{WIDTH:.0f}" y="{i * ROW + 12:.0f}">{escape(str(row["peak"]))}</text>')
-        for begin, length, value in _equal(np.array([load_class(float(v)) for v in row["values"]])):
+        for begin, length, value in _equal(np.searchsorted(STEPS, row["values"], side="right") - 1):
+            if value < 0:
+                continue
             x = LABEL + begin * cell
             shapes.setdefault(value, []).append(
                 f"M{x:.1f} {i * ROW + 1:.0f}h{length * cell:.1f}v{ROW - 2:.0f}h-{length * cell:.1f}z"
@@ -62,7 +65,7 @@ def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: st
 
 def _equal(values: np.ndarray) -> list[tuple[int, int, int]]:
     """``(begin, length, value)`` of stretches of one value."""
-    begins = np.flatnonzero(np.diff(values, prepend=-1))
+    begins = np.flatnonzero(np.diff(values, prepend=-2))
     ends = np.append(begins[1:], len(values))
     return [(int(b), int(e - b), int(values[b])) for b, e in zip(begins, ends, strict=True)]
 
