@@ -95,7 +95,7 @@ class _State:
         self.waits = Waits(*_dependents(m))
         self.clock = Clock(i8(7, 1 << 62))
         self.clock.numbers[:STOP] = 0
-        self.octets = octets
+        self.octets = octets.copy()
         inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
         by_channel = (i8(channels, -1), f8(channels), i8(channels, -1), i8(channels, -1), f8(channels), i4(channels), i8(channels),
                       i8(channels, -1))  # fmt: skip
@@ -132,12 +132,12 @@ class _State:
                 numbers[STOP] = sampler.next_ps
             until = int(numbers[FINISHED]) + step
             status = advance(self.flows, self.links, self.round, t, self.waits, self.clock, self.doubt, until)
-            if status == 1:
-                return
             if status == 2 and sampler is not None:
                 sampler.take(self.sent_by_port(sampler.next_ps, len(self.plane_gbps)))
             if progress:
                 progress(int(numbers[FINISHED]), n, int(numbers[NOW]))
+            if status == 1:
+                return
 
 
 def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:

@@ -67,6 +67,7 @@ class Sampler:
     def _add(self, octets: np.ndarray, blocks: np.ndarray | None) -> None:
         now = octets.astype(np.int64)
         before = np.zeros_like(now) if self._before is None else self._before
+        now = np.maximum(now, before)  # sums of fractions may fall by one
         self._octets.append((now - before).astype(np.uint32))
         self._before = now
         if blocks is not None:

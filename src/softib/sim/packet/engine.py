@@ -103,6 +103,10 @@ def _run(
         elif status == t.TIME_OVER and sampler is not None and until < options.until_ps:
             sampler.take(state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED])
         elif status != t.MORE:
+            if progress is not None:
+                progress(
+                    int(state.reg[t.NOW]), total if status == t.DONE else min(int(state.reg[t.SENT]), total), total
+                )
             return status, state
         if progress is not None and status != t.GROW:
             progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)

@@ -197,7 +197,7 @@ def _by_port(log: PacketLog, kind: int) -> Iterable[tuple[int, np.ndarray]]:
     rows = np.flatnonzero(log.kind == kind)
     rows = rows[np.lexsort((log.now[rows], log.port[rows]))]
     ports, first = np.unique(log.port[rows], return_index=True)
-    return zip(ports.tolist(), np.split(rows, first[1:]), strict=True)
+    return zip(ports.tolist(), np.split(rows, first[1:]) if len(rows) else [], strict=True)
 
 
 def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: int) -> Flight:
