@@ -21,6 +21,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
+from softib.sim.packet.parallel import in_parts, merged, run_parts
 from softib.sim.packet.state import build_state, grow
 from softib.sim.samples import Sampler
 
@@ -45,13 +46,13 @@ def run(
     """
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
-    net, state, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
-    outcome = _outcome(net, state, messages, status, notes)
+    net, states, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
+    outcome = _outcome(net, states, messages, status, notes)
     if sampler is not None:
-        blocks, vls = state.vl[:, t.QUEUED], int(net.opt[t.OPT_VLS])
-        outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], blocks, vls)
+        state, vls = states[0], int(net.opt[t.OPT_VLS])
+        outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
     if len(net.watch_port):
-        outcome.log = PacketLog.of(net, state)
+        outcome.log = PacketLog.of(net, states)
     return outcome
 
 
@@ -62,8 +63,8 @@ def execute(
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
     sampler: Sampler | None = None,
-) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State`, what the loop said
+) -> tuple[Any, list[Any], int, tuple[str, ...]]:
+    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
@@ -71,8 +72,12 @@ def execute(
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options.seed)
+    states = [state] if sampler is not None else in_parts(net, state, ends, messages, options)
+    if len(states) > 1:
+        status = run_parts(net, states, options, progress)
+        return net, states, status, notes
     status, state = _run(net, state, options, progress, sampler)
-    return net, state, status, notes
+    return net, [state], status, notes
 
 
 def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -112,16 +117,17 @@ def _run(
             progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)
 
 
-def _outcome(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+def _outcome(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
     from softib.sim.packet.deadlock import waiting_cycle
 
+    s = merged(states)
     n, reg = len(m), s.reg
     notes = (*notes, *_more_notes(s, n, status))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=s.message[:n, t.M_ARRIVED].copy(),
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
         counters=counters_of(s.count), valid=status == t.DONE,
-        deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
+        deadlock=waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +50,10 @@ class PacketLog:
     message: np.ndarray
 
     @classmethod
-    def of(cls, net: Any, s: Any) -> PacketLog:
-        """The log of a run."""
-        rows = s.log[1 : 1 + int(s.log[0, t.L_ROWS])]
+    def of(cls, net: Any, states: Sequence[Any]) -> PacketLog:
+        """The log of a run of one or several parts."""
+        s = states[0]
+        rows = np.concatenate([part.log[1 : 1 + int(part.log[0, t.L_ROWS])] for part in states])
         fields, flow = rows[:, t.L_FIELDS], rows[:, t.L_FLOW]
         order = np.lexsort((rows[:, t.L_START], fields, flow, rows[:, t.L_PORT], rows[:, t.L_NOW]))
         rows, fields, flow = rows[order], fields[order], flow[order]

@@ -29,6 +29,8 @@ HEADROOM = 128
 """Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
 FS_PER_S = 10**15
+SMALLEST_PACKET = 30
+"""Octets of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
 
 
 def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
@@ -179,5 +181,5 @@ def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.nda
     opt[t.MESSAGE_GAP], opt[t.ACK_DELAY] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
     opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
     opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
-    opt[t.FCP] = 8
+    opt[t.FCP], opt[t.SMALLEST] = 8, SMALLEST_PACKET
     return opt

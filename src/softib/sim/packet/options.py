@@ -22,7 +22,8 @@ class PacketOptions:
     ``retries`` after timeouts; ``fifo``: inputs have one queue a VL instead of one for each output; ``random_arbitration``: an output
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
     place packets of WRITEs that come out of order; ``sample_ps``: take samples at this interval (0: none); ``watch_ports`` (rows) and
-    ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`)."""
+    ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`);
+    ``cores`` that the run may use (0: all that this process has), with the same bytes out; with samples it takes one."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -34,6 +35,7 @@ class PacketOptions:
     adaptive_routing: bool = True
     congestion_control: bool = True
     placement: bool = True
+    cores: int = 1
     sample_ps: int = 0
     watch_ports: tuple[int, ...] = ()
     watch_messages: tuple[int, ...] = ()
@@ -41,6 +43,8 @@ class PacketOptions:
     def __post_init__(self) -> None:
         if self.until_ps < 1:
             raise InputError("a run ends after time 0")
+        if self.cores < 0:
+            raise InputError(f"{self.cores} cores are not possible; it is a number from 1 on, or 0 for all")
         if not 1 <= self.ack_timeout <= 31:
             raise InputError(
                 f"ack_timeout {self.ack_timeout} is not possible; the ACK timeout is 4.096 us * 2^n, n from 1 to 31"

@@ -17,7 +17,7 @@ from softib.sim.packet.network import aligned
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "grow"]
+__all__ = ["build_state", "grow", "local_pools"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -52,6 +52,7 @@ def _queue_pairs(
     q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
+    q[:n, t.LAST_MESSAGE] = q[:n, t.END_MESSAGE]
     rate = m.rate_gbps[first]
     link_gbps = np.divide(8e6, link_fs[src], out=np.zeros(n), where=link_fs[src] > 0)
     limited = (rate > 0) & (rate < link_gbps)
@@ -167,14 +168,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     links = int((net.port[:, t.PEER] >= 0).sum())
     fs = net.port[:, t.FS]
     reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min()) if fs.any() else 1000)
-    reg[t.LEFT] = len(m)
+    reg[t.LEFT], reg[t.PARTS] = len(m), 1
     start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
-    pools = {}
-    for name, (columns, dtype, link, head, spare) in POOLS.items():
-        rows = start_rows + (len(m) if name == "event" else 0)
-        pools[name] = _pool(rows, columns, dtype, link)
-        reg[head], reg[spare] = 1, rows - 1
-    heap_rows = len(pools["event"]) + 256
+    rows = {name: start_rows + (len(m) if name == "event" else 0) for name in POOLS}
     voqs = (
         int((net.port[:, t.VOQ] + np.where(net.port[:, t.KIND] == t.SWITCH_PORT, net.port[:, t.PORTS] * vls, 0)).max())
         + 1
@@ -182,14 +178,31 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     return t.State(
         reg=reg, port=aligned((ports, t.S_COLUMNS), np.int64), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
         more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
-        **pools, when=pools["packet"].view(np.int64), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
+        **_pools(reg, rows, len(q) + 1024), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
         after_completion=after_completion, count=aligned((ports, t.C_COLUMNS), np.int64),
-        bucket=np.zeros(t.BUCKETS, np.int64), used=np.zeros(t.BUCKETS // 64, np.uint64), heap=np.zeros((heap_rows, 2), np.int64),
-        far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
+        flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
-        rng=np.array([seed], np.uint64), log=np.zeros((LOG_ROWS if len(net.watch_port) else t.MARGIN + 2, t.LOG_COLUMNS), np.int64),
+        rng=np.array([seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        log=np.zeros((LOG_ROWS if len(net.watch_port) else t.MARGIN + 2, t.LOG_COLUMNS), np.int64),
     )  # fmt: skip
+
+
+def local_pools(s: Any, reg: np.ndarray) -> dict[str, np.ndarray]:
+    """New pools and queues of events of the size of those of ``s``, for ``reg``."""
+    return _pools(reg, {name: len(getattr(s, name)) for name in POOLS}, len(s.timer))
+
+
+def _pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.ndarray]:
+    made: dict[str, np.ndarray] = {}
+    for name, (columns, dtype, link, head, spare) in POOLS.items():
+        made[name] = _pool(rows[name], columns, dtype, link)
+        reg[head], reg[spare] = 1, rows[name] - 1
+    heaps = {name: np.zeros((rows["event"] + 256, 2), np.int64) for name in ("heap", "far")}
+    return {
+        **made, **heaps, "when": made["packet"].view(np.int64), "timer": np.zeros((timers, 2), np.int64),
+        "bucket": np.zeros(t.BUCKETS, np.int64), "used": np.zeros(t.BUCKETS // 64, np.uint64),
+    }  # fmt: skip
 
 
 def grow(s: Any) -> Any:

@@ -77,7 +77,7 @@ class Flight:
         p = log.net_port
         made["cables"] = sum(int(p[h.port, t.DELAY]) for h in self.hops)
         into = [int(p[h.port, t.PEER]) for h in self.hops]
-        made["switches"] = sum(int(p[i, t.LATENCY]) for i in into if p[i, t.KIND] == t.SWITCH_PORT)
+        made["switches"] = sum(int(p[i, t.LATENCY]) for i in into if p[i, t.KIND] != t.END_PORT)
         made["wire"] = self.hops[-1].left_ps - self.hops[-1].sent_ps
         made["buffer"] = self.freed_ps - self.received_ps
         made["memory"] = self.written_ps - self.freed_ps
@@ -223,7 +223,7 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
             )
         )
         into = int(log.net_port[port, t.PEER])
-        latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] == t.SWITCH_PORT else 0
+        latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] != t.END_PORT else 0
         entered = int(log.start[row] + log.net_port[port, t.DELAY] + latency)
         tail = int(log.end[row] + log.net_port[port, t.DELAY] + latency)
         here = same[log.came_in[same] == into]

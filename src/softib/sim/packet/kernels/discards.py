@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.kernels.links import arm, grant
+from softib.sim.packet.kernels.links import arm, dropped_from_buffer, grant
 from softib.sim.packet.kernels.packet_log import log_lost
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.rng import draw
@@ -35,12 +35,12 @@ STALLED_TIMES_HOQ = 8
 
 
 @inner
-def corrupted(n, s, port, octets):
+def corrupted(n, s, port, octets, now):
     """Does a packet that comes in by ``port`` have a wrong bit? The port's law: 1 - exp(-(a + b L)) of L octets."""
     a, b = n.loss[port, 0], n.loss[port, 1]
     if a == 0.0 and b == 0.0:
         return False
-    return draw(s) < -math.expm1(-(a + b * octets))
+    return draw(s, port, now) < -math.expm1(-(a + b * octets))
 
 
 @inner
@@ -49,7 +49,9 @@ def discard(n, s, k, port, column, now):
     s.count[port, column] += 1
     if n.watch_port.shape[0]:
         log_lost(n, s, port, k, column, now)
-    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], max(now, s.when[k, TAIL]))
+    came_in = s.packet[k, IN]
+    free_at = dropped_from_buffer(n, s, came_in, s.when[k, TAIL], now)
+    grant(n, s, came_in, s.packet[k, VL], s.packet[k, OCTETS], free_at)
     free_packet(s, k)
     return np.int64(-1)
 
