@@ -209,7 +209,7 @@ def run_messages(
 
         wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, **watched, **like.options)
         outcome = run(fabric, made, wanted, progress=shown)
-        outcome = _again_on_other_ports(outcome, wanted, lambda again: run(fabric, made, again, progress=shown))
+        outcome = _repeated_on_other_ports(outcome, wanted, lambda more: run(fabric, made, more, progress=shown))
     elif layer == "fluid":
         outcome = run(plane, made, progress=progress, sample_ps=sample_ps)
     else:
@@ -261,7 +261,7 @@ def _watched(plane: Plane, hosts: Hosts, m: Messages, laid: Laid, ask: Ask) -> d
     return {"watch_ports": tuple(sorted(ports)), "watch_messages": (row,)}
 
 
-def _again_on_other_ports(outcome: Outcome, wanted: Any, run: Callable[[Any], Outcome]) -> Outcome:
+def _repeated_on_other_ports(outcome: Outcome, wanted: Any, run: Callable[[Any], Outcome]) -> Outcome:
     """Where a traced message's packets took ports that were not watched (acknowledgements, adaptive routing): the same run once more, watching
     these too. It is the same to the bit."""
     from softib.sim.packet.timeline import ports_of_message

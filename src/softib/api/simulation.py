@@ -46,8 +46,8 @@ class Simulation(Suggests):
         """The same once more with ``changes`` (such as ``{"engine": "updn"}``)."""
         from softib.routing.engine import ENGINES
 
-        own = self.engine if self._runs.lfts is None and self.engine in ENGINES else None
-        return Simulation(self._runs, self._runs.make(changes, changes.get("engine") or own))
+        engine = self.engine if self._runs.lfts is None and self.engine in ENGINES else None
+        return Simulation(self._runs, self._runs.make(changes, changes.get("engine") or engine))
 
     def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
         """:meth:`variant`, which ``variants`` has under ``text``."""
@@ -289,14 +289,14 @@ def simulate(
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
-    asked = [(text, changes_of(text, layer)) for text in texts]
+    wanted = [(text, changes_of(text, layer)) for text in texts]
     run_layer(layer)
     work = read(workload)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
     runs = Runs(as_fabric(source), work, layer, engine, path, seed, record or Record(), progress)
     made = Simulation(runs, runs.make())
-    for text, changes in asked:
+    for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             made.add_variant(text if number == 0 else text_of(variant), variant)
     return made

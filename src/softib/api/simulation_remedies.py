@@ -20,7 +20,7 @@ BETTER = 0.95
 
 def remedies(found: Simulation) -> list[dict[str, Any]]:
     """One for each change that the causes of the busiest ports propose, in their order: ``change``, ``ports`` that it is for, ``verified``, and with it
-    ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency) to the run; ``why``: why it was not tried."""
+    ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency) to the run, ``jobs`` (the ratio of each job's p99); ``why``: why it was not tried."""
     wanted: dict[str, list[str]] = {}
     for port in found.busy_ports:
         for kind in port["changes"]:
@@ -39,19 +39,13 @@ def _change(found: Simulation, kind: str) -> str:
 
 def _tried(found: Simulation, change: str, ports: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "change": change,
-        "ports": ports,
-        "verified": False,
-        "why": "",
-        "ratio": None,
-        "mean_ratio": None,
-        "p99_ratio": None,
-    }
+        "change": change, "ports": ports, "verified": False, "why": "", "ratio": None, "mean_ratio": None, "p99_ratio": None, "jobs": {},
+    }  # fmt: skip
     key, _, value = change.partition("=")
     why = (
         "only packets know it: try --layer packet --what-if " + change
         if key in OF_PACKETS and found.layer != "packet"
-        else _dear(found)
+        else _expensive(found)
     )
     if why:
         return made | {"why": why}
@@ -64,10 +58,23 @@ def _tried(found: Simulation, change: str, ports: list[str]) -> dict[str, Any]:
     return made | {
         "verified": True, "ratio": ratio(other.simulated_us, found.simulated_us),
         "mean_ratio": ratio(a.get("mean"), b.get("mean")), "p99_ratio": ratio(a.get("p99"), b.get("p99")),
+        "jobs": _by_job(found, other),
     }  # fmt: skip
 
 
-def _dear(found: Simulation) -> str:
+def _by_job(found: Simulation, other: Simulation) -> dict[str, float]:
+    """p99 latency of each job with the change, over that of the run."""
+    from softib.analysis.slowdown import job_percentiles_ps
+
+    made: dict[str, float] = {}
+    for k, name in enumerate(found._details.jobs):
+        before, after = job_percentiles_ps(found._details, k), job_percentiles_ps(other._details, k)
+        if before and after and before["p99"]:
+            made[name] = after["p99"] / before["p99"]
+    return made
+
+
+def _expensive(found: Simulation) -> str:
     run = found._details
     entries = len(run.plane.lay(run.messages).channel)
     small = run.outcome.work.get("events", 0) <= CHEAP_EVENTS if found.layer == "packet" else entries <= CHEAP_ENTRIES

@@ -94,9 +94,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
-    sampled = given["sample"] or (
-        given["html"] is not None and given["layer"] != "static" and "barrier" not in workload
-    )
+    sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
     record = softib.Record(samples=sampled, ports=given["ports"], trace=given["trace"])
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"],

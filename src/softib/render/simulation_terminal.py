@@ -98,10 +98,16 @@ def _ports(s: dict[str, Any], console: Console) -> None:
     for r in s.get("remedies", ()):
         if r["verified"]:
             console.print(text(
-                f"tried {r['change']}: {r['ratio']:.2f} times as long, mean latency {_times(r['mean_ratio'])}, p99 {_times(r['p99_ratio'])}"
+                f"tried {r['change']}: {r['ratio']:.2f} times as long, mean latency {_times(r['mean_ratio'])}, p99 {_tails(r)}"
             ))  # fmt: skip
         else:
             console.print(text(f"not tried {r['change']}: {r['why']}"))
+
+
+def _tails(r: dict[str, Any]) -> str:
+    if len(r["jobs"]) < 2:
+        return _times(r["p99_ratio"])
+    return ", ".join(f"of {job} {ratio:.2f} times" for job, ratio in r["jobs"].items())
 
 
 def _times(ratio: float | None) -> str:

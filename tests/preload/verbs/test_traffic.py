@@ -81,6 +81,15 @@ def test_a_simulated_run_prints_counters_as_perfquery_does(apps, stock):
     assert [shape(line) for line in run.perfquery(f"{B}:1").splitlines()] == [shape(line) for line in theirs]
 
 
+def test_a_simulation_on_a_running_fabric_writes_nothing_back(apps):
+    """It is read as a snapshot: no counter of the fabric moves but by the queries themselves."""
+    zero, before = apps.counters(B), apps.counters(B)
+    said = apps("simulate", "apps", "shift:1MB,k=3", "--layer", "packet", "--counters", f"{B}:1")
+    after = apps.counters(B)
+    assert re.search(r"PortXmitPkts:\.+2\d\d$", said, re.M), said
+    assert [after[x] - before[x] for x in NAMES] == [before[x] - zero[x] for x in NAMES]
+
+
 def test_every_port_on_the_path_counts(apps, stock):
     """What leaves the client arrives at the server, through each port between."""
     route = subprocess.run(apps.on(B, "ibtracert", lid(apps, B), lid(apps, A)), env=apps.env, capture_output=True,

@@ -62,8 +62,8 @@ def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
         peer = int(log.net_port[port, t.PEER])
         for sender, direction in ((port, OUTBOUND), (peer, INBOUND)):
             rows = np.flatnonzero((log.kind == t.LOG_SENT) & (log.port == sender))
-            late = int(log.net_port[sender, t.DELAY]) if direction == INBOUND else 0
-            parts.append((rows, log.start[rows] + late, np.full(len(rows), number), np.full(len(rows), direction)))
+            delay_ps = int(log.net_port[sender, t.DELAY]) if direction == INBOUND else 0
+            parts.append((rows, log.start[rows] + delay_ps, np.full(len(rows), number), np.full(len(rows), direction)))
     columns = [np.concatenate(c) for c in zip(*parts, strict=True)]
     order = np.lexsort((columns[3], columns[2], columns[1]))
     return Tap(*(c[order] for c in columns))

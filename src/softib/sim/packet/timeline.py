@@ -160,12 +160,12 @@ class _Sends:
         ahead = ahead[ahead != row]
         a, b = np.maximum(log.now[ahead], begin), np.minimum(log.end[ahead], decided)
         took = np.maximum(b - a, 0)
-        own = log.stream[ahead] >> 1 == q
+        same_qp = log.stream[ahead] >> 1 == q
         same = log.vl[ahead] == vl
-        for name, which in (("own", own), ("queue", ~own & same), ("other_vl", ~own & ~same)):
+        for name, which in (("own", same_qp), ("queue", ~same_qp & same), ("other_vl", ~same_qp & ~same)):
             found[name] = int(took[which].sum())
         self._idle(port, vl, zip(a.tolist(), b.tolist(), strict=True), begin, decided, found)
-        return found, self._behind(ahead[~own], took[~own])
+        return found, self._behind(ahead[~same_qp], took[~same_qp])
 
     def _idle(
         self, port: int, vl: int, busy: Iterable[tuple[int, int]], begin: int, end: int, found: dict[str, int]
