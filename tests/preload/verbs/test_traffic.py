@@ -84,7 +84,7 @@ def test_a_simulated_run_prints_counters_as_perfquery_does(apps, stock):
 def test_a_simulation_on_a_running_fabric_writes_nothing_back(apps):
     """It is read as a snapshot: no counter of the fabric moves but by the queries themselves."""
     zero, before = apps.counters(B), apps.counters(B)
-    said = apps("simulate", "apps", "shift:1MB,k=3", "--layer", "packet", "--counters", f"{B}:1")
+    said = apps("simulate", "f", "shift:1MB,k=3", "--layer", "packet", "--counters", f"{B}:1")
     after = apps.counters(B)
     assert re.search(r"PortXmitPkts:\.+2\d\d$", said, re.M), said
     assert [after[x] - before[x] for x in NAMES] == [before[x] - zero[x] for x in NAMES]
