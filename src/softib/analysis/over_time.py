@@ -28,8 +28,8 @@ class Heat:
 
 def loads_of_ports(run: Simulated, samples: Samples, n: int = PORTS) -> Heat:
     """The ``n`` ports that carried the most for their rate, the busiest first."""
-    f, load = run.fabric, samples.load(run.plane.gbps)
-    can = run.plane.gbps * max(samples.end_ps, 1) / 8e3
+    f, load = run.fabric, samples.load(run.gbps)
+    can = run.gbps * max(samples.end_ps, 1) / 8e3
     mean = np.divide(samples.octets.sum(axis=0), can, out=np.zeros(len(can)), where=can > 0)
     order = np.lexsort((np.arange(len(mean)), -np.round(mean, 6)))[:n]
     order = order[mean[order] > 0]
@@ -94,7 +94,7 @@ def _ranks(f: Fabric) -> np.ndarray:
 def loads_of_tiers(run: Simulated, samples: Samples) -> Heat:
     """The mean load of each tier's links that carried anything, over time."""
     row, names = link_tiers(run.fabric)
-    load = samples.load(run.plane.gbps)
+    load = samples.load(run.gbps)
     used = (row >= 0) & (samples.octets.sum(axis=0) > 0)
     value = np.zeros((len(names), len(load)))
     for k in range(len(names)):

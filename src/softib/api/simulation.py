@@ -12,7 +12,7 @@ from softib.api.fabric import Fabric, as_fabric
 from softib.api.frames import frame
 from softib.api.shown import Suggests
 from softib.api.simulation_runs import Made, Progress, Record, Runs, port_row, write_file
-from softib.api.what_if import changes_of, text_of, variants_of
+from softib.api.what_if import changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Simulation(Suggests):
 
 def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
-    engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0,
+    engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
     what_if: str | Sequence[str] | None = None, record: Record | None = None, progress: Progress | None = None,
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
@@ -274,7 +274,9 @@ def simulate(
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
     change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
+    job an SL of its own. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
+    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``record``:
+    what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -290,11 +292,13 @@ def simulate(
     check_choice(engine, path)
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
     wanted = [(text, changes_of(text, layer)) for text in texts]
+    first = {} if network == "infiniband" else {"network": network}
+    check_network(first, layer)
     run_layer(layer)
     work = read(workload)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
-    runs = Runs(as_fabric(source), work, layer, engine, path, seed, record or Record(), progress)
+    runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record(), progress)
     made = Simulation(runs, runs.make())
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):

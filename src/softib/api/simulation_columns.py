@@ -44,10 +44,12 @@ def ports(run: Simulated) -> dict[str, Any]:
     f, c = run.fabric, run.outcome.counters
     rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
     names = [f.node_name(int(n)) for n in f.port_node[rows]]
+    figures = run.outcome.port_figures
     counted = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")
     return {
         "node": names, "port": f.port_num[rows].astype(np.int64), "peer": [f.port_name(int(p)) for p in f.port_peer[rows]],
-        "gbps": run.plane.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+        "gbps": run.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+        **{name: column[rows] for name, column in figures.items() if name != "gbps"},
     }  # fmt: skip
 
 
@@ -113,6 +115,8 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
             "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
             "other_engines": s.other_engines, "remedies": s.remedies if main else [],
         }  # fmt: skip
+        if run.outcome.network != "infiniband":
+            made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}
     if s.over_time:
         made["over_time"] = s.over_time
     if main and s._runs.record.trace is not None:
@@ -148,6 +152,17 @@ def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
         if row["job"] in s.jobs_alone:
             row["alone"] = s.jobs_alone[row["job"]]
     return found
+
+
+def _ethernet(run: Simulated) -> dict[str, Any]:
+    """What an Ethernet run counted in all, and its longest queue."""
+    found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
+    names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
+    return {
+        "gbps": float(np.median(found["gbps"][run.plane.ends])), **{name: int(found[name].sum()) for name in names},
+        "peak_queue": int(found["peak_queue"].max(initial=0)), "longest_pause_share": float(found["paused_ps"].max(initial=0) / end),
+        "cpu_send_us": float(found["cpu_send_ps"].sum() / 1e6), "cpu_receive_us": float(found["cpu_receive_ps"].sum() / 1e6),
+    }  # fmt: skip
 
 
 def _slowest(run: Simulated) -> list[dict[str, Any]]:

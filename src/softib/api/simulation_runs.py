@@ -55,6 +55,7 @@ class Runs:
     engine: str | None
     lfts: str | None
     seed: int
+    network: str
     record: Record
     progress: Progress | None
 
@@ -66,15 +67,21 @@ class Runs:
 
         from softib.analysis.routed import routed
         from softib.analysis.simulated import simulated
+        from softib.sim.packet.ethernet_options import network_of
 
-        result, changed = result_of(self.fabric), changes or {}
+        first = {} if self.network == "infiniband" else {"network": self.network}
+        result, changed = result_of(self.fabric), {**first, **(changes or {})}
         settings = manager_settings(changed)
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
         lfts = self.lfts if changes is None else None
         found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
         named = found.part.tables or found.part.engine
-        options = {OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS}
+        options: dict[str, Any] = {
+            OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
+        }
+        if "network" in changed:
+            options |= network_of(changed["network"])
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:
@@ -102,6 +109,8 @@ class Runs:
         r = self.record
         if (r.ports or r.trace is not None) and self.layer != "packet":
             raise InputError(f"the {self.layer} layer has no packets to write down; take layer packet")
+        if (r.ports or r.trace is not None) and self.network != "infiniband":
+            raise InputError(f"frames and timelines are those of InfiniBand, not of {self.network}")
         if r.samples and self.layer == "static":
             raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0

@@ -7,10 +7,11 @@ from typing import Any
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["CHANGES", "OF_PACKETS", "changes_of", "manager_settings", "variants_of"]
+__all__ = ["CHANGES", "OF_PACKETS", "changes_of", "check_network", "manager_settings", "variants_of"]
 
-CHANGES = ("engine", "ar", "cc", "vl")
-"""What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job."""
+CHANGES = ("engine", "ar", "cc", "vl", "network")
+"""What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
+(``roce``, ``tcp``)."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",)}
@@ -27,6 +28,9 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
         if not equals and found and list(found)[-1] == "engine" and key:
             found["engine"] += f",{key}"
             continue
+        if equals and found and list(found)[-1] == "network" and key not in CHANGES:
+            found["network"] += f",{key}={value}"
+            continue
         if not equals or not value:
             raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
         if key not in CHANGES:
@@ -37,7 +41,18 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
             raise UnknownName(f"value of {key}", value, VALUES[key])
         found[key] = value
     check_choice(found.get("engine"), None)
+    check_network(found, layer)
     return found
+
+
+def check_network(changes: Mapping[str, str], layer: str) -> None:
+    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that ``layer`` does not know."""
+    from softib.sim.packet.ethernet_options import network_of
+
+    if "network" in changes:
+        network_of(changes["network"])
+        if layer != "packet":
+            raise InputError(f"network {changes['network']}: only packets know that; add --layer packet")
 
 
 def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:

@@ -41,7 +41,7 @@ LAYERS = ("static", "fluid", "packet")
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
-              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, or several with commas. Repeatable.")  # fmt: skip
+              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, or several with commas. Repeatable.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
 @click.option(
     "--sample",
@@ -69,6 +69,8 @@ LAYERS = ("static", "fluid", "packet")
     multiple=True,
     help="Print what the run added to a port's counters, as perfquery does. Repeatable.",
 )
+@click.option("--network", metavar="N", default="infiniband", show_default=True,
+              help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
 @click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
 @click.option(
     "--html",
@@ -97,7 +99,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
     record = softib.Record(samples=sampled, ports=given["ports"], trace=given["trace"])
     found = softib.simulate(
-        fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"],
+        fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
         what_if=given["what_if"], record=record, progress=Progress(),
     )  # fmt: skip
     if given["alone"]:

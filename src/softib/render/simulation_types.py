@@ -51,6 +51,11 @@ class Simulation(TypedDict):
     """Changes that causes propose: tried, or why not."""
     over_time: NotRequired[dict[str, Any]]
     """Loads and queues by interval: rows of ``ports``, ``tiers``, ``queues``."""
+    network: NotRequired[Literal["roce", "tcp"]]
+    """Only of a run over Ethernet, with the next."""
+    ethernet: NotRequired[dict[str, float]]
+    """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in bytes, the largest share of the run in which a port was
+    paused, CPU time of all hosts."""
 
 
 class WhatIf(Simulation):

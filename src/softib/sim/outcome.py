@@ -26,7 +26,8 @@ class Outcome:
     this traffic (``why_not`` says what is against it)? ``deadlock``: (port, VL) of the cycle whose buffers wait for each other, empty
     without one. ``notes``: lines for people, such as an SL that nobody stated. ``wall_s`` and ``work`` (events, packets, packet hops,
     rate changes …): what the run took. ``samples``: loads and queues over time, ``log``: what watched packets did
-    (:class:`~softib.sim.packet.log.PacketLog`); None where nobody asked for them.
+    (:class:`~softib.sim.packet.log.PacketLog`); None where nobody asked for them. rate changes …): what the run took. ``network``: ``infiniband``, ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only, what else each port
+    counted (pause frames, drops, marks, queues, CPU of the host), by name.
     """
 
     layer: str
@@ -43,6 +44,8 @@ class Outcome:
     work: dict[str, int] = field(default_factory=dict)
     samples: Samples | None = None
     log: Any = None
+    network: str = "infiniband"
+    port_figures: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:

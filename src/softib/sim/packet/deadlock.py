@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_tables import XOFF_SENT
 
 __all__ = ["waiting_cycle"]
 
@@ -53,7 +54,9 @@ def _waits_for(net: Any, states: list[Any]) -> dict[int, list[int]]:
             while k:
                 behind, vl = int(packet[k, t.IN]), int(packet[k, t.VL])
                 sender = int(net.port[behind, t.PEER])
-                found.setdefault(sender * vls + vl, set()).add(row)
+                # Of Ethernet only a port that asked for a pause holds up what is behind it.
+                if len(s.queue) == 1 or s.queue[behind * vls + vl, XOFF_SENT]:
+                    found.setdefault(sender * vls + vl, set()).add(row)
                 k = int(packet[k, t.NEXT])
             if at == last:
                 break

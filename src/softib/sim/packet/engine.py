@@ -18,6 +18,8 @@ from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_results import port_figures, totals
+from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["execute", "run"]
 
-VCRC = 2
+VCRC, FCS = 2, 4
+"""Octets of the link layer's check at the end of a packet and of a frame."""
 EVENTS_A_CALL = 500_000
 """Between two looks at the clock of the caller: a tenth of a second."""
 
@@ -53,7 +56,7 @@ def run(
         outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
     if len(net.watch_port):
         outcome.log = PacketLog.of(net, states)
-    return outcome
+    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, states[0], options.network)
 
 
 def execute(
@@ -71,7 +74,7 @@ def execute(
     sl, notes = _service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     net = net._replace(**watch_tables(fabric, messages, options))
-    state = build_state(fabric, ends, messages, sl, net, options.seed)
+    state = build_state(fabric, ends, messages, sl, net, options)
     states = [state] if sampler is not None else in_parts(net, state, ends, messages, options)
     if len(states) > 1:
         status = run_parts(net, states, options, progress)
@@ -95,9 +98,7 @@ def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray
 def _run(
     net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
 ) -> tuple[int, Any]:
-    from softib.sim.packet.kernels.loop import run as loop
-    from softib.sim.packet.kernels.loop import start
-
+    start, loop = kernels_of(options.network)
     total = int(state.message[:, t.M_PACKETS].sum())
     start(net, state)
     while True:
@@ -132,6 +133,16 @@ def _outcome(net: Any, states: list[Any], m: Messages, status: int, notes: tuple
     )  # fmt: skip
 
 
+def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
+    """``o`` with what Ethernet counts; frames that a full queue dropped are discards."""
+    figures = port_figures(net, s)
+    o.network, o.port_figures = network, figures
+    o.counters = counters_of(s.count, FCS)
+    o.counters["port_xmit_discards"] += figures["tail_drops"].astype(o.counters["port_xmit_discards"].dtype)
+    o.work |= totals(figures, s, network)
+    return o
+
+
 def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
     lost = int((s.message[:n, t.M_ARRIVED] < 0).sum())
     found = []
@@ -142,13 +153,14 @@ def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def counters_of(count: np.ndarray) -> np.ndarray:
-    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets from LRH to ICRC (IBA 16.1.3.5)."""
+def counters_of(count: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
+    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
+    layer at the end of each packet (IBA 16.1.3.5: from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
     columns = {
-        "port_xmit_data": (count[:, t.XMIT_OCTETS] - VCRC * count[:, t.XMIT_PACKETS]) // 4,
-        "port_rcv_data": (count[:, t.RCV_OCTETS] - VCRC * count[:, t.RCV_PACKETS]) // 4,
+        "port_xmit_data": (count[:, t.XMIT_OCTETS] - check_octets * count[:, t.XMIT_PACKETS]) // 4,
+        "port_rcv_data": (count[:, t.RCV_OCTETS] - check_octets * count[:, t.RCV_PACKETS]) // 4,
         "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_xmit_wait": count[:, t.WAIT_TICKS], "port_xmit_discards": discards, "port_rcv_errors": count[:, t.RCV_ERRORS],

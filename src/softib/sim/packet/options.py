@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import InputError, UnknownName
+from softib.sim.packet.ethernet_options import NETWORKS, ethernet_options
 
 __all__ = ["PacketOptions", "Progress"]
 
@@ -23,7 +24,9 @@ class PacketOptions:
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
     place packets of WRITEs that come out of order; ``sample_ps``: take samples at this interval (0: none); ``watch_ports`` (rows) and
     ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`);
-    ``cores`` that the run may use (0: all that this process has), with the same bytes out; with samples it takes one."""
+    ``cores`` that the run may use (0: all that this process has), with the same bytes out; with samples it takes one; ``network``:
+    ``infiniband``, or the same cables and switches as Ethernet (on one core), with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
+    ``ethernet``, figures of :class:`~softib.sim.packet.ethernet_options.EthernetOptions` by name."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -36,6 +39,8 @@ class PacketOptions:
     congestion_control: bool = True
     placement: bool = True
     cores: int = 1
+    network: str = "infiniband"
+    ethernet: Mapping[str, Any] = field(default_factory=dict)
     sample_ps: int = 0
     watch_ports: tuple[int, ...] = ()
     watch_messages: tuple[int, ...] = ()
@@ -49,5 +54,8 @@ class PacketOptions:
             raise InputError(
                 f"ack_timeout {self.ack_timeout} is not possible; the ACK timeout is 4.096 us * 2^n, n from 1 to 31"
             )
+        if self.network not in NETWORKS:
+            raise UnknownName("network of the packet layer", self.network, NETWORKS)
+        ethernet_options(self.ethernet)
         if not 0 <= self.retries <= 7:
             raise InputError(f"retries {self.retries} is not possible; Retry Count has 3 bits (IBA 11.2.4.2)")

@@ -29,10 +29,10 @@ def in_parts(net: Any, state: Any, ends: np.ndarray, m: Messages, options: Packe
     """The state of each part (the one there is, where several would be of no use); ``net`` gets marks on the cables between.
 
     One part it is where the order of events at a port matters to what is drawn (random arbitration), and where cables between parts, or adapters, take less than
-    :data:`~softib.sim.packet.partition.SHORTEST_PS`.
+    :data:`~softib.sim.packet.partition.SHORTEST_PS`; and Ethernet runs in one.
     """
     parts = min(options.cores or cores(), MOST_PARTS)
-    if parts < 2 or options.random_arbitration or plain_python():
+    if parts < 2 or options.random_arbitration or options.network != "infiniband" or plain_python():
         return [state]
     part = parts_of_ports(net, ends, m, parts)
     ahead = lookahead(net, part, ends, m)

@@ -12,7 +12,10 @@ from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
+from softib.sim.packet.ethernet_tables import PAYLOAD_OCTETS
 from softib.sim.packet.network import aligned
+from softib.sim.packet.options import PacketOptions
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -31,9 +34,10 @@ MOST_ROWS = 1 << 28
 
 
 def _queue_pairs(
-    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, link_fs: np.ndarray
+    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(``State.qp``, ``State.order``, row of the queue pair of each message)"""
+    link_fs = net.port[:, t.FS]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
     begins = np.searchsorted(m.qp[order], names)
@@ -49,6 +53,8 @@ def _queue_pairs(
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
     q[:n, t.SERVICE] = m.transport[first]
+    if network != "infiniband":
+        on_frames(q[:n], net, network)
     q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
@@ -59,6 +65,15 @@ def _queue_pairs(
     q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
     return q, order, row.astype(np.int64)
+
+
+def on_frames(q: np.ndarray, net: Any, network: str) -> None:
+    """Queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
+    most = int(net.ethernet[PAYLOAD_OCTETS])
+    q[:, t.PAYLOAD] = most if network == "tcp" else np.minimum(q[:, t.PAYLOAD], most)
+    q[:, t.OUT_VL] = q[:, t.BACK_VL] = q[:, t.SL]
+    if network == "tcp":
+        q[:, t.SERVICE] = 0
 
 
 def _first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
@@ -75,22 +90,23 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     payload = q[row, t.PAYLOAD]
     packets = -(-m.size // payload)
     packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
-    too_long = (m.transport == Transport.UD) & (packets > 1)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q[row, t.SERVICE] == Transport.UD)
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
             f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
         )
-    asks = (m.opcode >= Opcode.READ) & (m.transport != Transport.RC)
+    asks = np.isin(m.opcode, (Opcode.READ, Opcode.ATOMIC)) & (m.transport != Transport.RC)
     if asks.any():
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
     out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    out[:n, t.M_SIZE] = np.where(m.computes, m.delay_ps, m.size)
     sent = np.cumsum(packets[order]) - packets[order]
     of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out[:n, t.M_PSN] = psn
-    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
+    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.wait_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
     for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
@@ -138,21 +154,23 @@ def _width(ports: int, fastest_fs: int) -> int:
     return min(max(int(width).bit_length(), 6), 24)
 
 
-def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, seed: int) -> Any:
+def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
     """:data:`~softib.sim.packet.tables.State` before the first event.
 
     Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
     """
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
-    q, order, row = _queue_pairs(fabric, ends, m, sl, net.port[:, t.FS])
-    unlinked = net.port[ends[m.src], t.PEER] < 0
+    q, order, row = _queue_pairs(fabric, ends, m, sl, net, options.network)
+    unlinked = (net.port[ends[m.src], t.PEER] < 0) & ~m.computes
     if unlinked.any():
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
+    if options.network == "tcp" and (m.opcode >= Opcode.READ).any():
+        raise InputError(f"message {int(np.argmax(m.opcode >= Opcode.READ))} is a READ or atomic; a socket has none")
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
@@ -183,7 +201,8 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
-        rng=np.array([seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        rng=np.array([options.seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
         log=np.zeros((LOG_ROWS if len(net.watch_port) else t.MARGIN + 2, t.LOG_COLUMNS), np.int64),
     )  # fmt: skip
 

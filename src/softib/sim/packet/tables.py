@@ -16,20 +16,22 @@ from softib.jit import table
 Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
-     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "watch_port", "watch_qp"],
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf", "watch_port", "watch_qp"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
 (``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control: ``marking`` int64[ports, 4] of switch ports, ``throttling``
 int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each without it). Adaptive routing: ``ar_lft``, ``ar_group`` as in
 the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps.
-``watch_port`` uint8[ports] and ``watch_qp`` uint8[QPs]: whose packets are written into ``State.log`` (empty: nobody's)."""
+Ethernet (one row each without it; :mod:`~softib.sim.packet.ethernet_tables`): ``ethernet`` int64[settings], ``buffer`` int64[ports, thresholds],
+``ecmp`` int32[switches, switches] the row of ``next_hop`` uint8[rows, 1 + ports] (how many, and which ports), ``leaf`` int32[LIDs] the
+switch of each LID. ``watch_port`` uint8[ports] and ``watch_qp`` uint8[QPs]: whose packets are written into ``State.log`` (empty: nobody's)."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng", "mail", "sync", "log"],
+     "place", "rng", "mail", "sync", "queue", "connection", "processor", "log"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -37,7 +39,8 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
-came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores;
+came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores; of Ethernet
+``queue`` int64[port VLs, …], ``connection`` int64[QPs, …] (DCQCN or TCP) and ``processor`` int64[ports, 2];
 ``log`` int64[…, LOG_COLUMNS]: what watched packets did, from row 1 on."""
 
 # -- Net.port --

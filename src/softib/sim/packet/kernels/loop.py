@@ -6,13 +6,15 @@ import numpy as np
 from softib.jit import inner, kernel
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
-from softib.sim.packet.kernels.hca import READ_OP, activate
+from softib.sim.packet.kernels.hca import COMPUTE_OP, READ_OP, activate
+from softib.sim.packet.kernels.link_layer import link_event
 from softib.sim.packet.kernels.pools import short
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
 from softib.sim.packet.kernels.windows import end_window
+from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     ANSWER,
     ARRIVE,
@@ -42,6 +44,7 @@ from softib.sim.packet.tables import (
     MORE,
     NEVER,
     NEXT_IN,
+    NOT_BEFORE,
     NOW,
     PART,
     PART_OF,
@@ -60,8 +63,23 @@ from softib.sim.packet.tables import (
 
 
 @inner
+def compute(n, s, m, now):
+    """Computation ``m`` can begin: its processor (a row of ``qp``) takes it when it is free. Returns -1."""
+    q = s.message[m, M_QP]
+    began = max(now, s.qp[q, NOT_BEFORE])
+    over = began + s.message[m, M_SIZE]
+    s.qp[q, NOT_BEFORE] = over
+    s.message[m, M_BEGAN] = began
+    arrived(n, s, m, over)
+    completed(n, s, m, over)
+    return np.int64(-1)
+
+
+@inner
 def posted(n, s, m, now):
     """A program posts message ``m``. Returns the port to look at."""
+    if s.message[m, M_OPCODE] == COMPUTE_OP:
+        return compute(n, s, m, now)
     s.message[m, M_BEGAN] = now
     ready = now + n.port[s.qp[s.message[m, M_QP], SRC], LATENCY]
     opcode = s.message[m, M_OPCODE]
@@ -98,6 +116,8 @@ def handle(n, s, entity, kind, payload, now):
         timer_over(n, s, entity, payload, now)
     elif kind == ENTER:
         port = receive(n, s, np.int64(n.port[entity, BASE]), payload, now)
+    else:
+        port = link_event(n, s, entity, kind, payload, now)
     if port >= 0:
         look(n, s, port, now)
 
