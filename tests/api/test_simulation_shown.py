@@ -176,9 +176,8 @@ def test_the_json_is_json(jobs):
 def test_progress_reaches_the_end(tree):
     for layer in ("static", "fluid", "packet"):
         seen = []
-        softib.simulate(
-            tree, "all-to-all:64KB", layer=layer, progress=lambda done, of, ps, to=seen: to.append((done, of, ps))
-        )
+        record = softib.Record(progress=lambda done, of, ps, to=seen: to.append((done, of, ps)))
+        softib.simulate(tree, "all-to-all:64KB", layer=layer, record=record)
         done, of, ps = seen[-1]
         assert done == of and ps > 0
         assert [s[0] for s in seen] == sorted(s[0] for s in seen)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from softib.analysis.routed import Routed
     from softib.fabric.model import Fabric
+    from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
     from softib.sim.paths import Laid
@@ -60,7 +61,8 @@ class JobTimes:
 
 @dataclass
 class Simulated:
-    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables."""
+    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
+    ``failures``: what failed meanwhile, and what the manager did."""
 
     plane: Plane
     hosts: Hosts
@@ -72,6 +74,7 @@ class Simulated:
     seed: int
     notes: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    failures: FailureRun | None = None
 
     @property
     def fabric(self) -> Fabric:
@@ -191,7 +194,13 @@ def simulated(
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
     """
     run_layer(layer)
+    if workload.faults and layer != "packet":
+        raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, ask = found.fabric, ask or Ask()
+    if workload.faults and (ask.ports or ask.trace is not None):
+        raise InputError(
+            "frames and timelines of a run with faults are not written down; leave the faults or these out"
+        )
     plane, hosts = Plane(fabric), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
@@ -201,7 +210,22 @@ def simulated(
     if ask.jobs_apart:
         made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
     frame = Simulated(plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}))
+    if workload.faults:
+        return _failing(frame, found, made, progress)
     return run_messages(frame, made, layer, ask, progress)
+
+
+def _failing(
+    like: Simulated, found: Routed, made: Messages, progress: Callable[[int, int, int], None] | None
+) -> Simulated:
+    """``made`` while the workload's faults happen."""
+    from softib.analysis.failing import run_failing
+    from softib.sim.packet import PacketOptions
+
+    shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
+    failures = run_failing(found, like.workload, made, PacketOptions(seed=like.seed, **like.options), shown)
+    outcome = failures.outcome
+    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=failures)
 
 
 _NOTHING: Any = None
@@ -233,7 +257,7 @@ def run_messages(
         outcome = run(plane, made)
         if progress is not None:
             progress(len(made), len(made), outcome.end_ps)
-    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes))
+    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=None)
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.frames import frame
 from softib.api.shown import Suggests
-from softib.api.simulation_runs import Made, Progress, Record, Runs, port_row, write_file
+from softib.api.simulation_runs import Made, Record, Runs, port_row, write_file
 from softib.api.what_if import changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
@@ -96,6 +96,28 @@ class Simulation(Suggests):
     def simulated_us(self) -> float:
         """Virtual time of the end, in microseconds."""
         return (self._phases.end_ps if self._phases is not None else self._details.outcome.end_ps) / 1e6
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """What failed and when, what it cost at once, and when the manager had dealt with it."""
+        return list(self._failures.get("faults", ()))
+
+    @property
+    def management(self) -> dict[str, Any]:
+        """The manager and its MADs while things failed: where it ran, MADs sent, lost and answered, traps, sweeps; empty without faults."""
+        return dict(self._failures.get("management", {}))
+
+    @property
+    def unreachable(self) -> list[str]:
+        """Ports with traffic that no link joined to the rest at the end."""
+        return list(self._failures.get("unreachable", ()))
+
+    @cached_property
+    def _failures(self) -> dict[str, Any]:
+        from softib.analysis.failing import figures
+
+        run = self._run
+        return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
 
     @property
     def messages(self) -> polars.DataFrame:
@@ -266,7 +288,8 @@ class Simulation(Suggests):
 def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
     engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
-    what_if: str | Sequence[str] | None = None, record: Record | None = None, progress: Progress | None = None,
+    what_if: str | Sequence[str] | None = None, record: Record | None = None,
+    faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
     time.
@@ -275,8 +298,9 @@ def simulate(
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
     change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
     job an SL of its own. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
-    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``record``:
-    what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
+    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
+    layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
+    "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -295,12 +319,24 @@ def simulate(
     first = {} if network == "infiniband" else {"network": network}
     check_network(first, layer)
     run_layer(layer)
-    work = read(workload)
+    work = _with_faults(read(workload), faults)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
-    runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record(), progress)
+    runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record())
     made = Simulation(runs, runs.make())
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             made.add_variant(text if number == 0 else text_of(variant), variant)
     return made
+
+
+def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapping[str, Any]) -> Workload:
+    """``work`` and what ``simulate`` was told of faults."""
+    if isinstance(given, str):
+        return work.with_faults([given])
+    if not isinstance(given, Mapping):
+        return work.with_faults(given) if given else work
+    for key in given:
+        if key not in ("faults", "management"):
+            raise UnknownName("key of faults", str(key), ("faults", "management"))
+    return work.with_faults(given.get("faults", ()), given.get("management"))

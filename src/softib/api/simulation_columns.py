@@ -113,7 +113,7 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
             "messages": len(run.messages), "bytes": int(run.messages.size.sum()), "work": dict(run.outcome.work),
             "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
             "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
-            "other_engines": s.other_engines, "remedies": s.remedies if main else [],
+            "other_engines": s.other_engines, "remedies": s.remedies if main else [], **s._failures,
         }  # fmt: skip
         if run.outcome.network != "infiniband":
             made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, result_of
@@ -27,11 +27,12 @@ Progress = Callable[[int, int, int], None]
 class Record:
     """What a run writes down beside its result. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
-    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``)."""
+    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``progress`` is called while the run goes on."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
     trace: str | int | None = None
+    progress: Progress | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,6 @@ class Runs:
     seed: int
     network: str
     record: Record
-    progress: Progress | None
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Made:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
@@ -88,7 +88,7 @@ class Runs:
             phases = self._phases(found.fabric)
             return Made(None, phases, shown, time.perf_counter() - began, named)
         run = simulated(
-            found, self.work, self.layer, engine=named, seed=self.seed, options=options, progress=self.progress,
+            found, self.work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
             ask=self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"),
         )  # fmt: skip
         run.outcome.wall_s = time.perf_counter() - began
@@ -99,7 +99,7 @@ class Runs:
         from softib.analysis.simulated import Ask, run_messages
 
         made = run.messages.only(run.messages.job == job)
-        return run_messages(run, made, self.layer, Ask(), self.progress)
+        return run_messages(run, made, self.layer, Ask(), self.record.progress)
 
     def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
         from softib.analysis.simulated import Ask
@@ -131,7 +131,7 @@ class Runs:
         r = self.record
         if r.ports or r.trace is not None or isinstance(r.samples, str):
             raise InputError(f"{self.work.name}: phases with barriers have no samples, frames or messages of their own")
-        return shift_phases(fabric, job.size, progress=self.progress)
+        return shift_phases(fabric, job.size, progress=self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import softib
 
 LAYERS = ("static", "fluid", "packet")
+SMS = ("internal", "off")
 
 
 @click.command()
@@ -71,6 +72,10 @@ LAYERS = ("static", "fluid", "packet")
 )
 @click.option("--network", metavar="N", default="infiniband", show_default=True,
               help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
+@click.option("--fault", "faults", metavar="FAULT", multiple=True,
+              help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
+@click.option("--sm", type=click.Choice(SMS), default=None,
+              help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
 @click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
 @click.option(
     "--html",
@@ -97,10 +102,11 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
-    record = softib.Record(samples=sampled, ports=given["ports"], trace=given["trace"])
+    record = softib.Record(samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress())
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
-        what_if=given["what_if"], record=record, progress=Progress(),
+        what_if=given["what_if"], record=record,
+        faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )  # fmt: skip
     if given["alone"]:
         found.run_jobs_alone()

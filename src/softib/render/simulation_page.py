@@ -10,6 +10,7 @@ from markupsafe import Markup
 from softib.analysis.labels import short_name
 from softib.render.charts import heat_map
 from softib.render.phrases import bytes_text, time_text
+from softib.render.simulation_failures import failure_lines
 from softib.render.time_charts import CURVES, heat_over_time, latency_curves, timeline_chart
 from softib.render.trace_text import PARTS, WAITS
 
@@ -38,7 +39,7 @@ def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], ru
         maps[kind] = Markup(heat_over_time(over[kind], over["interval_us"], f"{kind} over time"))
     return environment.get_template("simulation.html.j2").render(
         s=figures, curve=Markup(latency_curves(latencies_us)), heat=Markup(_heat(run)) if run is not None else "",
-        what="phase" if run is None else "message", maps=maps, part_names=PARTS, wait_names=WAITS,
+        failures=failure_lines(figures), what="phase" if run is None else "message", maps=maps, part_names=PARTS, wait_names=WAITS,
         timeline=Markup(timeline_chart(figures["trace"])) if "trace" in figures else "", curves=[n for n, c in latencies_us if len(c)][:CURVES],
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from softib.render.phrases import bytes_text, time_text
+from softib.render.simulation_failures import print_failures
 from softib.render.terminal import text
 from softib.render.trace_text import trace_lines
 
@@ -39,6 +40,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
         line(
             f"{s['phases']:,} phases, at most {s['most_flows']} flows on a link ({s['phases_by_message']} phases run message by message)"
         )
+    print_failures(s, console)
     _jobs(s, console)
     if "trace" in s:
         console.print()

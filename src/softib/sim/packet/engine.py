@@ -30,7 +30,7 @@ from softib.sim.samples import Sampler
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["execute", "run"]
+__all__ = ["execute", "outcome_of", "run", "service_levels"]
 
 VCRC, FCS = 2, 4
 """Octets of the link layer's check at the end of a packet and of a frame."""
@@ -50,7 +50,7 @@ def run(
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
     net, states, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
-    outcome = _outcome(net, states, messages, status, notes)
+    outcome = outcome_of(net, states, messages, status, notes)
     if sampler is not None:
         state, vls = states[0], int(net.opt[t.OPT_VLS])
         outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
@@ -71,7 +71,7 @@ def execute(
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
-    sl, notes = _service_levels(messages, path_sl)
+    sl, notes = service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
@@ -83,7 +83,8 @@ def execute(
     return net, [state], status, notes
 
 
-def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The SL of each message, and notes; ``path_sl`` as :func:`run` takes it."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
@@ -118,7 +119,8 @@ def _run(
             progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)
 
 
-def _outcome(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+    """What the tables of a run say (of each part), with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
 
     s = merged(states)
