@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.serving import Server
-    from softib.api.simulation import Simulation, simulate
+    from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
 
 __version__ = "0.1.0"
@@ -61,7 +61,7 @@ _LAZY = {
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
-    **dict.fromkeys(("Simulation", "simulate"), "simulation"),
+    **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
 }
@@ -87,6 +87,7 @@ __all__ = [
     "PlannedChanges",
     "Prediction",
     "Problem",
+    "Record",
     "Remedy",
     "Report",
     "Routing",

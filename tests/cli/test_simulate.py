@@ -49,6 +49,29 @@ def test_json_is_alone_on_stdout(tree):
     )
 
 
+def test_a_trace_a_capture_and_counters(tree, tmp_path):
+    """One run gives all of them; JSON and text say the same of the traced message."""
+    ask = ("simulate", tree, "incast:100KB,senders=5", "--layer", "packet", "--trace", "2", "--counters", "leaf-1:1")
+    done = run(*ask, "--pcap", str(tmp_path / "run.pcapng"), "--port", "leaf-1:1", "--port", "host-0001[1]")
+    assert done.code == 0, done.err
+    assert "message 2: " in done.out and "hop by hop" in done.out and "frames written to" in done.err
+    assert "# Port counters: leaf-1:1" in done.out and "PortXmitData:...................." in done.out
+    found = json.loads(run(*ask, "--json").out)
+    assert f"PortXmitData:....................{found['counters']['leaf-1:1']['port_xmit_data']}" in done.out
+    assert found["trace"]["message"] == 2 and (tmp_path / "run.pcapng").stat().st_size > 5 * 100_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [("--pcap", "x.pcapng"), ("--port", "leaf-1:1"), ("--trace", "0"), ("--sample", "soon"), ("--counters", "leaf-77:1"),
+     ("--layer", "packet", "--pcap", "/nowhere/x", "--port", "leaf-1:1"), ("--layer", "packet", "--pcap", "x", "--port", "leaf-1:0")],
+)  # fmt: skip
+def test_a_wrong_wish_ends_with_2(tree, more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("simulate", tree, "shift:64KB", *more)
+    assert done.code == 2 and "Traceback" not in done.err and done.err.strip()
+
+
 @pytest.mark.parametrize("workload", ["permutaton:1MB", "shift:0", "incast:1MB,senders=99", "none.yaml"])
 def test_a_wrong_question_ends_with_2_and_one_line(tree, workload):
     done = run("simulate", tree, workload)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.analysis.flows import Flow, Victims, flows_through, victims_of
 from softib.analysis.simulated import Simulated
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
@@ -14,6 +15,8 @@ SHOWN_PAIRS = 3
 UNEVEN = 1.5
 """A link that is this much busier than its siblings on the switch is busier by the tables' choice."""
 FULL = 0.95
+BUSY = 0.5
+"""From this load on a port may make others wait."""
 SEEN = {
     "pause_frames_received": "pause frames stopped it", "tail_drops": "frames dropped at its full queue", "ecn_marked": "frames marked",
 }  # fmt: skip
@@ -26,7 +29,8 @@ CROWD = 1.5
 class BusyPort:
     """An egress port: ``load`` is the share of the run in which its link was busy. ``pairs`` are sources and destinations with the most bytes
     on it (with their share of these), ``n_pairs`` how many there are; ``hop`` and ``hops`` where it stands on the paths of the first of
-    them."""
+    them. ``flows`` are the largest of ``n_flows``, ``victims`` whose messages waited behind them, ``changes`` what would help as changes of a
+    what-if (``cc``, ``ar``, ``engine``, ``vl``)."""
 
     port: int
     place: str
@@ -41,6 +45,10 @@ class BusyPort:
     vls: tuple[int, ...]
     cause: str
     help: str
+    changes: tuple[str, ...]
+    flows: tuple[Flow, ...]
+    n_flows: int
+    victims: Victims | None
 
 
 @dataclass(frozen=True)
@@ -75,11 +83,13 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     first = rows[int(np.argmax(which == top[0]))]
     hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
     at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
-    cause, remedy = _cause(run, port, len(np.unique(a)), len(np.unique(b)), (at_once, m.job[rows]))
+    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), (at_once, m.job[rows]))
+    flows, n_flows = flows_through(run, port)
+    victims = victims_of(run, port) if run.load[port] >= BUSY else None
     return BusyPort(
         port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.plane.gbps[port]), float(run.load[port]),
         float(run.octets[port]), len(unique), pairs, hop, int(laid.first[first + 1] - laid.first[first]),
-        tuple(np.unique(laid.port[on] & 15).tolist()), cause, remedy,
+        tuple(np.unique(laid.port[on] & 15).tolist()), cause, remedy, changes, tuple(flows), n_flows, victims,
     )  # fmt: skip
 
 
@@ -102,7 +112,7 @@ def _hashed(run: Simulated, port: int) -> BusyPort:
         cause += f" ({', '.join(seen)})"
     return BusyPort(
         port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.gbps[port]), float(run.load[port]),
-        float(run.octets[port]), 0, (), 0, 0, (), cause, remedy,
+        float(run.octets[port]), 0, (), 0, 0, (), cause, remedy, (), (), 0, None,
     )  # fmt: skip
 
 
@@ -122,43 +132,56 @@ def _mean_of_others(run: Simulated, port: int) -> float:
 
 def _cause(
     run: Simulated, port: int, sources: int, targets: int, messages: tuple[float, np.ndarray]
-) -> tuple[str, str]:
-    """Why the port is busy, and what would help. ``messages``: how many are under way at a time on average, and their jobs."""
-    at_once, job = messages
+) -> tuple[str, str, tuple[str, ...]]:
+    """Why the port is busy, what would help, and that as changes of a what-if. ``messages``: how many are under way at a time on average, and their jobs."""
+    at_once, _ = messages
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     if switch < 0:
-        return "its own link limits what the host sends", "nothing in the fabric: a second adapter or a faster link"
+        return "its own link limits what the host sends", "nothing in the fabric: a second adapter or a faster link", ()
     if peer < 0:
         if sources == 1:
-            return "the receiver's own link: one host sends to it", "nothing in the fabric: a faster link"
+            return "the receiver's own link: one host sends to it", "nothing in the fabric: a faster link", ()
         if at_once < CROWD:
             return (
                 f"the receiver's own link: {sources} hosts send to it, hardly ever two at once",
                 "nothing in the fabric: a faster link",
+                (),
             )
-        apart = ", an SL of its own for each job that meets here" if len(np.unique(job)) > 1 else ""
-        return f"the receiver's own link: {sources} hosts send to one", (
-            f"fewer senders at once, or congestion control so that others do not wait behind them{apart}"
+        many = len(run.jobs) > 1
+        apart = ", or an SL and VL of its own for each job" if many else ""
+        return (
+            f"the receiver's own link: {sources} hosts send to one",
+            (f"fewer senders at once, or congestion control so that others do not wait behind them{apart}"),
+            ("vl", "cc") if many else ("cc",),
         )
     whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
     if targets == 1 and sources > 1:
-        return f"{whose}: it leads to one receiver, whose own link is the limit", "what helps at the receiver"
+        return (
+            f"{whose}: it leads to one receiver, whose own link is the limit",
+            "what helps at the receiver",
+            ("vl", "cc") if len(run.jobs) > 1 else ("cc",),
+        )
     others = _links_to_switches(run, port)
     mean = _mean_of_others(run, port)
     if run.load[port] < FULL and run.load.max() >= FULL:
-        return f"{whose}: it is not full", "nothing here: another port is the limit"
+        return f"{whose}: it is not full", "nothing here: another port is the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (
             f"{whose}: the tables lead it here, while the {len(others)} other links of this switch to switches are {mean:.0%} busy",
             "adaptive routing, or another engine, where it spreads these destinations",
+            ("engine", "ar"),
         )
     if run.load[port] < FULL:
-        return f"{whose}: it is not full", "nothing here: hosts, or messages that wait for each other, are the limit"
+        return (
+            f"{whose}: it is not full",
+            "nothing here: hosts, or messages that wait for each other, are the limit",
+            (),
+        )
     return (
         f"{whose}: all links of this switch to switches are about as busy ({mean:.0%})" if len(others) else
         f"{whose}: it is this switch's only link to a switch",
-        "more or faster links there (oversubscription); no routing helps",
+        "more or faster links there (oversubscription); no routing helps", (),
     )  # fmt: skip
 
 

@@ -21,15 +21,29 @@ if TYPE_CHECKING:
     from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
+    from softib.sim.paths import Laid
     from softib.workloads.workload import Workload
 
-__all__ = ["LAYERS", "JobTimes", "Simulated", "run_layer", "simulated"]
+__all__ = ["LAYERS", "Ask", "JobTimes", "Simulated", "message_row", "run_layer", "run_messages", "simulated"]
 
 LAYERS = ("static", "fluid", "packet")
 MAX_SL = 15
 ETHERNET_OVERHEAD = 24.0
 """Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
 PERCENTILES = (50, 90, 99, 99.9)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a run writes down beside its outcome. ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the
+    run); packet layer: frames of ``ports`` (rows), the timeline of ``trace`` (a row, or ``SOURCE->DESTINATION#n``, the n-th from 1 on).
+    ``jobs_apart``: each job gets a service level of its own, and with it a VL as the fabric's tables map it."""
+
+    samples: bool = False
+    sample_ps: int = 0
+    ports: tuple[int, ...] = ()
+    trace: str | int | None = None
+    jobs_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,7 @@ class Simulated:
     engine: str
     seed: int
     notes: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
     failures: FailureRun | None = None
 
     @property
@@ -74,9 +89,7 @@ class Simulated:
     @cached_property
     def names(self) -> np.ndarray:
         """Name of each end port (object[ends])."""
-        found = np.array([self.fabric.node_name(int(n)) for n in self.fabric.port_node[self.plane.ends]], object)
-        found[self.hosts.end] = self.hosts.name
-        return found
+        return names_of(self.plane, self.hosts)
 
     @property
     def took_ps(self) -> np.ndarray:
@@ -225,17 +238,21 @@ def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> 
 def simulated(
     found: Routed, workload: Workload, layer: str, *, engine: str, seed: int = 0,
     options: Mapping[str, Any] | None = None, progress: Callable[[int, int, int], None] | None = None,
+    ask: Ask | None = None,
 ) -> Simulated:  # fmt: skip
     """Run ``workload`` on a fabric that has LIDs and tables (``engine`` says whose). ``options``: fields of
-    :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
+    :class:`~softib.sim.packet.PacketOptions`, for the packet layer. ``ask``: what to write down beside the outcome.
 
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
     """
-    run = run_layer(layer)
+    run_layer(layer)
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
-    failures: FailureRun | None = None
-    fabric = found.fabric
+    fabric, ask = found.fabric, ask or Ask()
+    if workload.faults and (ask.ports or ask.trace is not None):
+        raise InputError(
+            "frames and timelines of a run with faults are not written down; leave the faults or these out"
+        )
     plane, hosts = Plane(fabric), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
@@ -244,29 +261,118 @@ def simulated(
     made = with_reductions(found, plane, made, layer)
     made = with_stated_sls(found, plane, made)
     made = with_groups(found, plane, made, layer)
+    if ask.jobs_apart:
+        made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
+    frame = Simulated(plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}))
+    if workload.faults:
+        return _failing(frame, found, made, progress)
+    return run_messages(frame, made, layer, ask, progress)
+
+
+def _failing(
+    like: Simulated, found: Routed, made: Messages, progress: Callable[[int, int, int], None] | None
+) -> Simulated:
+    """``made`` while the workload's faults happen."""
+    from softib.analysis.failing import run_failing
+    from softib.sim.packet import PacketOptions
+
+    shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
+    failures = run_failing(found, like.workload, made, PacketOptions(seed=like.seed, **like.options), shown)
+    outcome = failures.outcome
+    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=failures)
+
+
+_NOTHING: Any = None
+
+
+def run_messages(
+    like: Simulated, made: Messages, layer: str, ask: Ask, progress: Callable[[int, int, int], None] | None = None
+) -> Simulated:
+    """``made`` on the fabric and with the options of ``like``, by ``layer``. Raises :class:`InputError` where a message has no path."""
+    run, plane, hosts, fabric = run_layer(layer), like.plane, like.hosts, like.fabric
     laid = plane.lay(made)
     if laid.why.any():
         row = int(np.argmax(laid.why != 0))
         a, b = (fabric.node_name(int(fabric.port_node[plane.ends[side[row]]])) for side in (made.src, made.dst))
         n = int((laid.why != 0).sum())
         raise InputError(f"{n:,} of {len(made):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
+    sample_ps = ask.sample_ps or (_interval_ps(plane, made, laid) if ask.samples else 0)
     if layer == "packet":
+        watched = _watched(plane, hosts, made, laid, ask)
         shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
         from softib.sim.packet import PacketOptions
 
-        wanted = PacketOptions(seed=seed, **(options or {}))
-        if workload.faults:
-            from softib.analysis.failing import run_failing
-
-            failures = run_failing(found, workload, made, wanted, shown)
-            outcome = failures.outcome
-        else:
-            outcome = run(fabric, made, wanted, progress=shown)
+        wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, **watched, **like.options)
+        outcome = run(fabric, made, wanted, progress=shown)
+        outcome = _repeated_on_other_ports(outcome, wanted, lambda more: run(fabric, made, more, progress=shown))
     elif layer == "fluid":
-        outcome = run(plane, made, progress=progress)
+        outcome = run(plane, made, progress=progress, sample_ps=sample_ps)
     else:
         outcome = run(plane, made)
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes), failures)
+        if progress is not None:
+            progress(len(made), len(made), outcome.end_ps)
+    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=None)
+
+
+def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:
+    """A hundredth of the time that the busiest link needs at least; the run takes as long or longer."""
+    octets = wire_octets(m, packets_of(m, laid.mtu))
+    load = np.bincount(laid.port[laid.channel] >> 4, np.repeat(octets, np.diff(laid.first)), minlength=len(plane.gbps))
+    busy_ps = np.divide(load * 8e3, plane.gbps, out=np.zeros(len(load)), where=plane.gbps > 0)
+    return max(int(busy_ps.max(initial=0.0)) // 100, 1000)
+
+
+def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
+    """The row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``. Raises :class:`InputError`, one line."""
+    word = str(text).strip()
+    if word.isdigit():
+        if int(word) >= len(m):
+            raise InputError(f"there is no message {int(word):,}: the workload has {len(m):,}, numbered from 0")
+        return int(word)
+    ends, _, number = word.partition("#")
+    source, arrow, target = (part.strip() for part in ends.partition("->"))
+    if not arrow or (number and not number.isdigit()):
+        raise InputError(
+            f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 for the second one"
+        )
+    for name in (source, target):
+        if not (names == name).any():
+            raise UnknownName("host", name, [str(n) for n in names])
+    rows = np.flatnonzero((names[m.src] == source) & (names[m.dst] == target))
+    nth = int(number or 1)
+    if not 1 <= nth <= len(rows):
+        raise InputError(f"{source} sends {len(rows):,} messages to {target}; there is no number {nth}")
+    return int(rows[nth - 1])
+
+
+def _watched(plane: Plane, hosts: Hosts, m: Messages, laid: Laid, ask: Ask) -> dict[str, Any]:
+    """``watch_ports`` and ``watch_messages`` of :class:`~softib.sim.packet.PacketOptions`."""
+    peer = plane.fabric.port_peer
+    ports = {p for port in ask.ports for p in (port, int(peer[port])) if p >= 0}
+    if ask.trace is None:
+        return {"watch_ports": tuple(sorted(ports))}
+    row = message_row(ask.trace, names_of(plane, hosts), m)
+    ports |= set((laid.port[laid.channel[laid.first[row] : laid.first[row + 1]]] >> 4).tolist())
+    return {"watch_ports": tuple(sorted(ports)), "watch_messages": (row,)}
+
+
+def _repeated_on_other_ports(outcome: Outcome, wanted: Any, run: Callable[[Any], Outcome]) -> Outcome:
+    """Where a traced message's packets took ports that were not watched (acknowledgements, adaptive routing): the same run once more, watching
+    these too. It is the same to the bit."""
+    from softib.sim.packet.timeline import ports_of_message
+
+    more: set[int] = set()
+    for row in wanted.watch_messages:
+        more |= ports_of_message(outcome.log, row) - set(wanted.watch_ports)
+    return run(replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *more})))) if more else outcome
+
+
+def names_of(plane: Plane, hosts: Hosts) -> np.ndarray:
+    """Name of each end port (object[ends])."""
+    f = plane.fabric
+    found = np.array([f.node_name(int(n)) for n in f.port_node[plane.ends]], object)
+    found[hosts.end] = hosts.name
+    return found

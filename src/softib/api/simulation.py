@@ -4,69 +4,73 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.fabric import Fabric, as_fabric
 from softib.api.frames import frame
 from softib.api.shown import Suggests
+from softib.api.simulation_runs import Made, Record, Runs, port_row, write_file
+from softib.api.what_if import changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
     import polars
 
-    from softib.analysis.routed import Routed
     from softib.analysis.simulated import Simulated
-    from softib.sim.fluid_phases import Phases
     from softib.workloads.workload import Workload
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Record", "Simulation", "simulate"]
 
 TABLES = ("messages", "jobs", "ports")
-CHANGES = ("engine", "ar", "cc", "network")
-"""What ``what_if`` may change: the routing engine; adaptive routing and congestion control on or off; the network (``roce``, ``tcp``)."""
-OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
-"""Change → option of the packet layer."""
-SWITCHES = ("on", "off")
-Progress = Callable[[int, int, int], None]
-"""Called with messages (or phases) that ended, all of them, and the virtual time in ps."""
 
 
 class Simulation(Suggests):
     """What a workload did on a fabric.
 
     ``fabric`` has the tables that were taken, ``simulated_us`` is virtual time, ``wall_s`` what the layer took. ``what_if`` is the same workload
-    with something changed, where that was asked for.
+    with something changed, where that was asked for, ``variants`` all such runs by what changed. ``jobs_alone``: what each job does without the
+    others, after :meth:`run_jobs_alone`.
     """
 
-    def __init__(
-        self,
-        run: Simulated | None,
-        fabric: Fabric,
-        wall_s: float,
-        head: Mapping[str, Any],
-        phases: Phases | None = None,
-    ):
-        self._run, self.fabric, self.wall_s, self._head, self._phases = run, fabric, wall_s, dict(head), phases
+    def __init__(self, runs: Runs, made: Made):
+        self._runs, self._made, self._run, self._phases = runs, made, made.run, made.phases
+        self.fabric, self.wall_s = made.fabric, made.wall_s
         self.what_if: Simulation | None = None
         self.what_if_text = ""
+        self.variants: dict[str, Simulation] = {}
+        self.jobs_alone: dict[str, dict[str, float]] = {}
+
+    def variant(self, changes: Mapping[str, str]) -> Simulation:
+        """The same once more with ``changes`` (such as ``{"engine": "updn"}``)."""
+        from softib.routing.engine import ENGINES
+
+        engine = self.engine if self._runs.lfts is None and self.engine in ENGINES else None
+        return Simulation(self._runs, self._runs.make(changes, changes.get("engine") or engine))
+
+    def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
+        """:meth:`variant`, which ``variants`` has under ``text``."""
+        found = self.variant(changes)
+        self.variants[text] = found
+        if self.what_if is None:
+            self.what_if, self.what_if_text = found, text
+        return found
 
     @property
     def workload(self) -> str:
         """The workload's name."""
-        return str(self._head["workload"])
+        return self._runs.work.name
 
     @property
     def layer(self) -> str:
         """``static``, ``fluid`` or ``packet``."""
-        return str(self._head["layer"])
+        return self._runs.layer
 
     @property
     def engine(self) -> str:
         """Whose forwarding tables the run took."""
-        return str(self._head["engine"])
+        return self._made.engine
 
     @property
     def good(self) -> bool:
@@ -153,7 +157,7 @@ class Simulation(Suggests):
         from softib.analysis.causes import busy_ports
         from softib.api.simulation_columns import busy_port
 
-        return [] if self._run is None else [busy_port(p) for p in busy_ports(self._run)]
+        return [] if self._run is None else [busy_port(self._run, p) for p in busy_ports(self._run)]
 
     @cached_property
     def other_engines(self) -> dict[str, float]:
@@ -176,19 +180,75 @@ class Simulation(Suggests):
 
         print_simulation(self.to_json(), console())
 
+    def run_jobs_alone(self) -> dict[str, dict[str, float]]:
+        """Run each job without the others, by the same layer on the same tables: by job its time, its slowdown in the run (time together over time alone)
+        and that of its p50, p99 and p99.9 latencies."""
+        from softib.analysis.slowdown import jobs_alone
+
+        if self._run is not None and len(self._run.jobs) > 1 and not self.jobs_alone:
+            self.jobs_alone = jobs_alone(self._run, self._runs.alone)
+        return self.jobs_alone
+
+    @cached_property
+    def remedies(self) -> list[dict[str, Any]]:
+        """What the causes of the busiest ports propose, each as a change of a what-if; run where that is cheap (``verified``), with the ratio of
+        its time and of its p99 latency to this run's."""
+        from softib.api.simulation_remedies import remedies
+
+        return [] if self._run is None else remedies(self)
+
+    def counters(self, place: str) -> dict[str, int]:
+        """What the run added to the counters of ``leaf-1[3]``, as PortCounters has them: each stops at its largest value (IBA 16.1.3.5)."""
+        from softib.analysis.run_counters import port_counters
+
+        return port_counters(self._details, place)
+
+    def perfquery(self, place: str) -> str:
+        """:meth:`counters` as ``perfquery`` prints them."""
+        from softib.analysis.run_counters import as_perfquery
+
+        return as_perfquery(self._details, place)
+
+    @cached_property
+    def trace(self) -> dict[str, Any]:
+        """The timeline of the message that was to be traced. Raises :class:`InputError` where none was."""
+        from softib.api.simulation_trace import trace_of
+
+        return trace_of(self._details, self._runs.record)
+
+    @cached_property
+    def over_time(self) -> dict[str, Any]:
+        """Loads and queues over time of the ports that mattered, and of tiers of links; empty where no samples were taken."""
+        from softib.api.simulation_columns import over_time
+
+        return {} if self._run is None else over_time(self._run)
+
+    def to_pcap(self, path: str | os.PathLike[str]) -> int:
+        """Write the frames of the ports of ``record`` as a capture (pcapng, time 0 being 1970); returns how many. Raises :class:`InputError`."""
+        from softib.sim.packet.frames import write_capture
+
+        names = self._runs.record.ports
+        log = self._details.outcome.log
+        if not names or log is None:
+            raise InputError(
+                "no port was to be captured; take record=softib.Record(ports=['leaf-1[3]']) and layer packet"
+            )
+        rows = [port_row(self._details.fabric, name) for name in names]
+        return write_capture(log, self._details.fabric, rows, path)
+
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A self-contained page: figures, loads of links, latencies; with ``path`` written there too. Raises :class:`InputError`."""
+        """A self-contained page: figures, loads over time, latencies, causes; with ``path`` written there too. Raises :class:`InputError`."""
         from softib.render.simulation_page import page
 
-        text = page(self.to_json(), self._latencies(), self._loads())
+        text = page(self.to_json(), self._latencies(), self._run)
         if path is not None:
-            _write(path, lambda target: target.write_text(text, encoding="utf-8"))
+            write_file(path, lambda target: target.write_text(text, encoding="utf-8"))
         return text
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`, :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
-        _write(path, table.write_parquet)
+        write_file(path, table.write_parquet)
 
     @property
     def _details(self) -> Simulated:
@@ -196,16 +256,15 @@ class Simulation(Suggests):
             raise InputError("phases with barriers have no messages of their own; run the workload without barrier")
         return self._run
 
-    def _latencies(self) -> Any:
+    def _latencies(self) -> list[tuple[str, Any]]:
+        """Latencies in µs, ascending, by job; of barriers the times of phases."""
         import numpy as np
 
         if self._phases is not None:
-            return np.sort(self._phases.took_ps) / 1e6
-        took = self._details.took_ps
-        return np.sort(took[took >= 0]) / 1e6
-
-    def _loads(self) -> Any:
-        return None if self._run is None else self._run
+            return [("phases", np.sort(self._phases.took_ps) / 1e6)]
+        run = self._details
+        took = run.took_ps
+        return [(name, np.sort(took[(run.messages.job == k) & (took >= 0)]) / 1e6) for k, name in enumerate(run.jobs)]
 
     def __repr__(self) -> str:
         n = f"{self._phases.flows:,}" if self._phases is not None else f"{len(self._details.messages):,}"
@@ -228,19 +287,20 @@ class Simulation(Suggests):
 
 def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
-    engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, what_if: str | None = None,
-    progress: Progress | None = None, network: str = "infiniband", faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
+    engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
+    what_if: str | Sequence[str] | None = None, record: Record | None = None,
+    faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
     time.
 
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
-    ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``) runs it once more with that changed: ``ar`` and
-    ``cc`` are adaptive routing and congestion control of the packet layer. ``network`` (also a change of a what-if): ``infiniband``, or the same cables,
-    switches and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as
-    ``"roce,pfc=off,gbps=100"``, of the packet layer.
-    ``faults`` (packet layer) adds to those of the workload: lines such as
-    ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […], "management": {"sm": "off"}}``. Raises :class:`UnknownName` and
+    ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
+    change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
+    job an SL of its own. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
+    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
+    layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
+    "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -250,24 +310,23 @@ def simulate(
     """
     from softib.analysis.routed import check_choice
     from softib.analysis.simulated import run_layer
-    from softib.routing.engine import ENGINES
     from softib.workloads.workload import read
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
-    changes = _changes(what_if, layer)
+    texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
+    wanted = [(text, changes_of(text, layer)) for text in texts]
     first = {} if network == "infiniband" else {"network": network}
-    _check_network(first, layer)
+    check_network(first, layer)
     run_layer(layer)
     work = _with_faults(read(workload), faults)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
-    fabric = as_fabric(source)
-    made = _run(fabric, work, layer, engine, path, seed, progress, first)
-    if changes:
-        other = changes.get("engine") or (made.engine if path is None and made.engine in ENGINES else None)
-        made.what_if = _run(fabric, work, layer, other, None, seed, progress, first | changes)
-        made.what_if_text = str(what_if)
+    runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record())
+    made = Simulation(runs, runs.make())
+    for text, changes in wanted:
+        for number, variant in enumerate(variants_of(changes)):
+            made.add_variant(text if number == 0 else text_of(variant), variant)
     return made
 
 
@@ -281,117 +340,3 @@ def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapp
         if key not in ("faults", "management"):
             raise UnknownName("key of faults", str(key), ("faults", "management"))
     return work.with_faults(given.get("faults", ()), given.get("management"))
-
-
-def _changes(text: str | None, layer: str) -> dict[str, str]:
-    """``engine=updn,ar=on`` as options."""
-    from softib.analysis.routed import check_choice
-
-    found: dict[str, str] = {}
-    # A list of engines has commas of its own: what is no change of its own belongs to the value before.
-    for part in [] if text is None else text.split(","):
-        key, equals, value = (p.strip() for p in part.partition("="))
-        if not equals and found and list(found)[-1] == "engine" and key:
-            found["engine"] += f",{key}"
-            continue
-        if equals and found and list(found)[-1] == "network" and key not in CHANGES:
-            found["network"] += f",{key}={value}"
-            continue
-        if not equals or not value:
-            raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
-        if key not in CHANGES:
-            raise UnknownName("change of a what-if", key, CHANGES)
-        if key in OF_PACKETS and layer != "packet":
-            raise InputError(f"what-if {key}={value}: only packets know that; add --layer packet")
-        if key in OF_PACKETS and value not in SWITCHES:
-            raise UnknownName(f"value of {key}", value, SWITCHES)
-        found[key] = value
-    check_choice(found.get("engine"), None)
-    _check_network(found, layer)
-    return found
-
-
-def _check_network(changes: Mapping[str, str], layer: str) -> None:
-    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that ``layer`` does not know."""
-    from softib.sim.packet.ethernet_options import network_of
-
-    if "network" in changes:
-        network_of(changes["network"])
-        if layer != "packet":
-            raise InputError(f"network {changes['network']}: only packets know that; add --layer packet")
-
-
-def _settings(changes: Mapping[str, str]) -> dict[str, Any]:
-    """The manager's options that changes to ``on`` mean."""
-    found: dict[str, Any] = {}
-    if changes.get("ar") == "on":
-        found["adaptive_routing"] = "free"
-    if changes.get("cc") == "on":
-        found |= congestion_settings()
-    return found
-
-
-def congestion_settings() -> dict[str, Any]:
-    """Congestion control that makes five senders along a chain share one sink fairly (Jain's index above 0.95, 0.9 of the link):
-    OpenSM's options. The sources' table has entries of i / 8 packet times."""
-    sls = range(16)
-    return {
-        "congestion_control": True, "cc_sw_cong_setting_control_map": "0x1f", "cc_sw_cong_setting_threshold": "8",
-        "cc_sw_cong_setting_packet_size": "8", "cc_sw_cong_setting_marking_rate": "4", "cc_ca_cong_setting_control_map": "0xffff",
-        "cc_ca_cong_setting_ccti_timer": ", ".join(f"{sl} 20" for sl in sls),
-        "cc_ca_cong_setting_ccti_increase": ", ".join(f"{sl} 1" for sl in sls),
-        "cc_cct": ",".join(f"3:{i}" for i in range(128)),
-    }  # fmt: skip
-
-
-def _run(
-    fabric: Fabric, work: Workload, layer: str, engine: str | None, lfts: str | None, seed: int, progress: Progress | None,
-    changes: Mapping[str, str] | None = None,
-) -> Simulation:  # fmt: skip
-    import time
-    from contextlib import nullcontext
-    from dataclasses import replace
-
-    from softib.analysis.routed import routed
-    from softib.analysis.simulated import simulated
-    from softib.sim.packet.ethernet_options import network_of
-
-    result, changes = result_of(fabric), changes or {}
-    settings = _settings(changes) | ({"aggregation": True} if work.reduces else {})
-    if settings:
-        result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
-    found: Routed = routed(result, engine, lfts, lambda _: nullcontext())
-    named = found.part.tables or found.part.engine
-    options: dict[str, Any] = {OF_PACKETS[key]: value == "on" for key, value in changes.items() if key in OF_PACKETS}
-    if "network" in changes:
-        options |= network_of(changes["network"])
-    shown = Fabric(replace(result, fabric=found.fabric), fabric.source)
-    head = {"workload": work.name, "layer": layer, "engine": named, "seed": seed}
-    began = time.perf_counter()
-    if work.phased is not None:
-        phases = _phases(found.fabric, work, progress)
-        return Simulation(None, shown, time.perf_counter() - began, head, phases)
-    run = simulated(found, work, layer, engine=named, seed=seed, options=options, progress=progress)
-    run.outcome.wall_s = time.perf_counter() - began
-    return Simulation(run, shown, run.outcome.wall_s, head)
-
-
-def _phases(fabric: Any, work: Workload, progress: Progress | None) -> Phases:
-    """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
-    from softib.sim.fluid_phases import shift_phases
-
-    job = work.phased
-    assert job is not None
-    odd = job.model_fields_set - {"pattern", "size", "barrier", "name"}
-    if odd:
-        raise InputError(
-            f"{work.name}: an all-to-all with barriers takes all hosts by LID and a size; leave {min(odd)} out"
-        )
-    return shift_phases(fabric, job.size, progress=progress)
-
-
-def _write(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
-    try:
-        write(Path(path))
-    except OSError as error:
-        raise InputError(f"{os.fspath(path)}: cannot write: {error.strerror or error}") from None

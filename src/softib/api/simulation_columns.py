@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from softib.analysis.causes import BusyPort
+    from softib.analysis.flows import Victims
     from softib.analysis.simulated import Simulated
     from softib.api.simulation import Simulation
     from softib.sim.fluid_phases import Phases
 
-__all__ = ["as_json", "busy_port", "jobs", "messages", "phases", "ports"]
+__all__ = ["as_json", "busy_port", "jobs", "messages", "over_time", "phases", "ports"]
 
 SLOWEST = 10
 
@@ -56,21 +58,47 @@ def phases(found: Phases) -> dict[str, Any]:
     return {"shift": found.shifts, "took_us": found.took_ps / 1e6, "most_flows": found.most}
 
 
-def busy_port(p: BusyPort) -> dict[str, Any]:
+def busy_port(run: Simulated, p: BusyPort) -> dict[str, Any]:
     """One port as JSON."""
     return {
         "port": p.place, "peer": p.peer, "gbps": p.gbps, "load": p.load, "bytes": p.octets, "vls": list(p.vls), "hop": p.hop,
         "hops": p.hops, "pairs": p.n_pairs, "top_pairs": [{"source": a, "destination": b, "share": s} for a, b, s in p.pairs],
-        "cause": p.cause, "help": p.help,
+        "cause": p.cause, "help": p.help, "changes": list(p.changes), "flows": p.n_flows,
+        "top_flows": [asdict(flow) for flow in p.flows], "victims": None if p.victims is None else _victims(run, p.victims),
     }  # fmt: skip
 
 
-def as_json(s: Simulation) -> dict[str, Any]:
-    """All figures of a simulation."""
+def _victims(run: Simulated, found: Victims) -> dict[str, Any]:
+    m = run.messages
+    return {
+        "messages": found.messages, "jobs": list(found.jobs), "worst": found.worst, "slowdown": found.slowdown,
+        "source": run.names[m.src[found.worst]], "destination": run.names[m.dst[found.worst]],
+        "latency_us": run.took_ps[found.worst] / 1e6,
+    }  # fmt: skip
+
+
+def over_time(run: Simulated) -> dict[str, Any]:
+    """The samples of a run as figures; empty where there are none."""
+    from softib.analysis.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
+
+    s = run.outcome.samples
+    if s is None:
+        return {}
+    shown = lambda heat: [] if heat is None else [
+        {"name": n, "peak": p, "values": np.round(v, 4)} for n, p, v in zip(heat.names, heat.peak, heat.value, strict=True)
+    ]  # fmt: skip
+    return {
+        "interval_us": s.interval_ps / 1e6, "intervals": len(s.octets), "ports": shown(loads_of_ports(run, s)),
+        "tiers": shown(loads_of_tiers(run, s)), "queues": shown(queues_of_ports(run, s)),
+    }  # fmt: skip
+
+
+def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
+    """All figures of a simulation; ``main``: it is not a variant of another one."""
     run, found = s._run, s._phases
     made: dict[str, Any] = {
         "source": s.fabric.source, "fabric": s.fabric.name, "workload": s.workload, "layer": s.layer, "engine": s.engine,
-        "seed": s._head["seed"], "simulated_us": s.simulated_us, "wall_s": s.wall_s, "good": s.good, "valid": s.valid,
+        "seed": s._runs.seed, "simulated_us": s.simulated_us, "wall_s": s.wall_s, "good": s.good, "valid": s.valid,
         "why_not": list(s.why_not), "notes": list(s.notes),
     }  # fmt: skip
     if found is not None:
@@ -84,14 +112,46 @@ def as_json(s: Simulation) -> dict[str, Any]:
         made |= {
             "messages": len(run.messages), "bytes": int(run.messages.size.sum()), "work": dict(run.outcome.work),
             "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
-            "latency_us": s.percentiles_us, "jobs": _rows(jobs(run)), "slowest": _slowest(run), "ports": s.busy_ports,
-            "other_engines": s.other_engines, **s._failures,
+            "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
+            "other_engines": s.other_engines, "remedies": s.remedies if main else [], **s._failures,
         }  # fmt: skip
         if run.outcome.network != "infiniband":
             made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}
+    if s.over_time:
+        made["over_time"] = s.over_time
+    if main and s._runs.record.trace is not None:
+        made["trace"] = s.trace
     if s.what_if is not None:
-        made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if)}
+        made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
+        made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
     return made
+
+
+def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
+    """One column of runs side by side."""
+    run = s._run
+    return {
+        "change": text, "engine": s.engine, "good": s.good, "valid": s.valid, "simulated_us": s.simulated_us, "wall_s": s.wall_s,
+        "ratio": s.simulated_us / base.simulated_us if base.simulated_us else None, "latency_us": s.percentiles_us,
+        "busiest": float(run.load.max(initial=0.0)) if run is not None else None,
+        "waits": int(run.outcome.counters["port_xmit_wait"].sum()) if run is not None else None,
+        "discards": int(run.outcome.counters["port_xmit_discards"].sum()) if run is not None else None,
+        "jobs": [] if run is None else [
+            {"job": j["job"], "took_us": j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")} for j in _jobs(s, run)
+        ],
+    }  # fmt: skip
+
+
+def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
+    """Jobs with percentiles of their latencies, and what each does alone where that was run."""
+    from softib.analysis.slowdown import job_percentiles_ps
+
+    found = _rows(jobs(run))
+    for k, row in enumerate(found):
+        row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
+        if row["job"] in s.jobs_alone:
+            row["alone"] = s.jobs_alone[row["job"]]
+    return found
 
 
 def _ethernet(run: Simulated) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,9 @@ from softib.cli.output import (
     show_progress,
     source_options,
 )
+
+if TYPE_CHECKING:
+    import softib
 
 LAYERS = ("static", "fluid", "packet")
 SMS = ("internal", "off")
@@ -37,11 +41,34 @@ SMS = ("internal", "off")
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
+@click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
+              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, or several with commas. Repeatable.")  # fmt: skip
+@click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
 @click.option(
-    "--what-if",
-    "what_if",
-    metavar="CHANGE",
-    help="Run it once more with something changed: engine=updn, ar=on, cc=on, network=roce.",
+    "--sample",
+    metavar="TIME",
+    help="Interval of loads and queues over time, such as 1us (default: about a hundredth of the run).",
+)
+@click.option(
+    "--trace",
+    metavar="MESSAGE",
+    help="Packet layer: the timeline of a message: its number, or SOURCE->DESTINATION#2 for the second.",
+)
+@click.option(
+    "--pcap", metavar="F", type=click.Path(), help="Packet layer: write the frames of --port as pcapng, for Wireshark."
+)
+@click.option(
+    "--port",
+    "ports",
+    metavar="NODE:PORT",
+    multiple=True,
+    help="A port whose frames --pcap writes, such as leaf-1:3. Repeatable.",
+)
+@click.option(
+    "--counters",
+    metavar="NODE:PORT",
+    multiple=True,
+    help="Print what the run added to a port's counters, as perfquery does. Repeatable.",
 )
 @click.option("--network", metavar="N", default="infiniband", show_default=True,
               help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
@@ -51,14 +78,15 @@ SMS = ("internal", "off")
               help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
 @click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
 @click.option(
-    "--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page: loads of links, latencies."
+    "--html",
+    "html",
+    metavar="F",
+    type=click.Path(),
+    help="Write a self-contained page: loads over time, latencies, causes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
-def command(
-    source: str, workload: str, layer: str, engine: str | None, lfts: str | None, seed: int, what_if: str | None,
-    network: str, faults: tuple[str, ...], sm: str | None, parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
-) -> int:  # fmt: skip
+def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: str | None, **given: Any) -> int:
     """Run WORKLOAD on SOURCE in virtual time.
 
     WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
@@ -68,26 +96,39 @@ def command(
     """
     import softib
 
+    if bool(given["pcap"]) != bool(given["ports"]):
+        raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
+    sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
+    record = softib.Record(samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress())
     found = softib.simulate(
-        fabric, workload, layer=layer, engine=engine, lfts=lfts, seed=seed, what_if=what_if,
-        faults={"faults": faults, "management": {"sm": sm} if sm else {}}, progress=Progress(), network=network,
+        fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
+        what_if=given["what_if"], record=record,
+        faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )  # fmt: skip
-    if parquet:
-        found.to_parquet(parquet)
-    if html:
-        found.to_html(html)
-    for what, path in (("messages", parquet), ("page", html)):
-        if path:
-            print_notice(f"{what} written to {path}")
-    if as_json:
-        print_json(found.to_json())
+    if given["alone"]:
+        found.run_jobs_alone()
+    _write(found, given)
+    if given["as_json"]:
+        counters = {place: found.counters(place) for place in given["counters"]}
+        print_json({**found.to_json(), **({"counters": counters} if counters else {})})
     else:
         print_problems(fabric.problems)
         found.print()
+        for place in given["counters"]:
+            click.echo(f"\n# Port counters: {place}\n{found.perfquery(place)}")
     return 0 if found.good else 1
+
+
+def _write(found: softib.Simulation, given: dict[str, Any]) -> None:
+    if given["pcap"]:
+        print_notice(f"{found.to_pcap(given['pcap']):,} frames written to {given['pcap']}")
+    for what, path, write in (("messages", given["parquet"], found.to_parquet), ("page", given["html"], found.to_html)):
+        if path:
+            write(path)
+            print_notice(f"{what} written to {path}")
 
 
 class Progress:

@@ -6,7 +6,21 @@ from enum import IntEnum
 
 from softib.iba.structure import Structure, array, field, reserved
 
-__all__ = ["AETH", "BTH", "DETH", "GRH", "LNH", "LRH", "RETH", "ImmDt"]
+__all__ = [
+    "AETH",
+    "BTH",
+    "DETH",
+    "GRH",
+    "LNH",
+    "LRH",
+    "RETH",
+    "AtomicAckETH",
+    "AtomicETH",
+    "ImmDt",
+    "Operation",
+    "Service",
+    "Syndrome",
+]
 
 
 class LNH(IntEnum):
@@ -16,6 +30,36 @@ class LNH(IntEnum):
     IPV6 = 1
     BTH = 2
     GRH = 3
+
+
+class Service(IntEnum):
+    """Upper three bits of BTH.opcode: the transport service (IBA 9.2.1)."""
+
+    RC = 0x00
+    UC = 0x20
+    UD = 0x60
+
+
+class Operation(IntEnum):
+    """Lower five bits of BTH.opcode (IBA 9.2.1)."""
+
+    SEND_FIRST, SEND_MIDDLE, SEND_LAST = 0, 1, 2
+    SEND_ONLY = 4
+    WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST = 6, 7, 8
+    WRITE_ONLY = 10
+    READ_REQUEST = 12
+    READ_RESPONSE_FIRST, READ_RESPONSE_MIDDLE, READ_RESPONSE_LAST, READ_RESPONSE_ONLY = 13, 14, 15, 16
+    ACKNOWLEDGE = 17
+    ATOMIC_ACKNOWLEDGE = 18
+    CMP_SWAP = 19
+    FETCH_ADD = 20
+
+
+class Syndrome(IntEnum):
+    """AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count, and NAK of a PSN sequence error."""
+
+    ACK = 0x1F
+    NAK_PSN = 0x60
 
 
 class LRH(Structure, size=8, section="7.7"):
@@ -90,3 +134,18 @@ class ImmDt(Structure, size=4, section="9.3.6"):
     """Immediate data."""
 
     imm_data = field(32, "as the sender gave it")
+
+
+class AtomicETH(Structure, size=28, section="9.3.4"):
+    """Atomic extended transport header."""
+
+    va = field(64, "remote address")
+    rkey = field(32, "R_Key")
+    swap_data = field(64, "what is added, or written when the comparison holds")
+    cmp_data = field(64, "what is compared")
+
+
+class AtomicAckETH(Structure, size=8, section="9.5.3"):
+    """Atomic acknowledgement extended transport header."""
+
+    orig_rem_data = field(64, "what stood there before")

@@ -16,8 +16,8 @@ class LinkSpeed:
     ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` what is left after encoding.
     ``speed_bit`` is the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in LinkSpeedExt*, ``ext2_bit`` in
     LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo. ``pam4`` lanes carry two bits a symbol and
-    need forward error correction. ``switch_ns`` is what a switch adds from port to port, by the speed of the link that it
-    sends on; ``adapter_ns`` what a pair of adapters takes from memory to memory. ``kernel_rate`` is a lane's rate in 100 Mb/s as
+    need forward error correction. ``switch_ns`` is what a switch adds from port to port, by the speed of the link that the
+    packet comes in by; ``adapter_ns`` what a pair of adapters takes from memory to memory: half of it at each end, by the speed of that end's link. ``kernel_rate`` is a lane's rate in 100 Mb/s as
     Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
     """
 

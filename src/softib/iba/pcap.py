@@ -1,19 +1,34 @@
-"""Captures that Wireshark reads: a pcap file whose records are InfiniBand packets from the LRH to the VCRC.
+"""Captures that Wireshark reads: the one writer of files whose records are InfiniBand packets from the LRH to the VCRC.
 
-pcap with nanoseconds (magic 0xa1b23c4d) and link type 197 = LINKTYPE_ERF, whose records of type 21 hold InfiniBand packets
-behind 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format). The plain link type 247 =
-LINKTYPE_INFINIBAND stands in the tcpdump project's list, but Wireshark (4.0) does not read it.
+Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which names the port of each
+packet and says in which direction it passed (draft-ietf-opsawg-pcapng). In both the link type is 197 = LINKTYPE_ERF, whose records of
+type 21 hold InfiniBand packets behind 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format). The plain link type
+247 = LINKTYPE_INFINIBAND stands in the tcpdump project's list, but Wireshark (4.0) does not read it.
 """
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["ERF_SIZE", "FILE_HEADER", "RECORD_HEADER_SIZE", "pcap_records"]
+from softib.errors import InputError
+
+__all__ = [
+    "ERF_SIZE",
+    "FILE_HEADER",
+    "INBOUND",
+    "OUTBOUND",
+    "RECORD_HEADER_SIZE",
+    "PcapFile",
+    "PcapngFile",
+    "pcap_records",
+]
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 VERSION, SNAPLEN = (2, 4), 65535
@@ -22,18 +37,42 @@ ERF_SIZE, RECORD_HEADER_SIZE = 16, 16
 NS_PER_S = 10**9
 FILE_HEADER = struct.pack("<IHHiIII", MAGIC_NS, *VERSION, 0, 0, SNAPLEN, LINKTYPE_ERF)
 """The first 24 bytes of a capture."""
+SECTION, INTERFACE, ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
+"""Types of pcapng's blocks."""
+BYTE_ORDER_MAGIC = 0x1A2B3C4D
+IF_NAME, IF_TSRESOL, EPB_FLAGS, END_OF_OPTIONS = 2, 9, 2, 0
+"""Options of blocks."""
+INBOUND, OUTBOUND = 1, 2
+"""Direction of a packet, seen from its port (epb_flags)."""
+
+_ERF = [("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), ("lost", ">u2"), ("wlen", ">u2")]
+"""``erf_time``: seconds times 2^32; ``rlen``, ``wlen``: of record and packet."""
 
 
 @cache
 def _record(packet_size: int) -> np.dtype:
-    """A record of pcap that holds one of ERF. ``erf_time``: seconds times 2^32; ``rlen``, ``wlen``: of record and packet."""
-    return np.dtype(
-        [
-            ("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4"),
-            ("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), ("lost", ">u2"), ("wlen", ">u2"),
-            ("packet", "u1", (packet_size,)),
-        ]
-    )  # fmt: skip
+    """A record of pcap that holds one of ERF."""
+    head = [("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")]
+    return np.dtype([*head, *_ERF, ("packet", "u1", (packet_size,))])
+
+
+@cache
+def _block(packet_size: int) -> np.dtype:
+    """An Enhanced Packet Block of pcapng that holds one record of ERF, and the packet's direction as its option."""
+    head = [("block", "<u4"), ("size", "<u4"), ("interface", "<u4"), ("high", "<u4"), ("low", "<u4"), ("captured", "<u4"),
+            ("length", "<u4")]  # fmt: skip
+    tail = [("pad", "u1", (-packet_size % 4,)), ("option", "<u2"), ("option_size", "<u2"), ("direction", "<u4"), ("end", "<u4"),
+            ("size_again", "<u4")]  # fmt: skip
+    return np.dtype([*head, *_ERF, ("packet", "u1", (packet_size,)), *tail])
+
+
+def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
+    seconds, rest = np.divmod(ns, np.uint64(NS_PER_S))
+    size = packets.shape[1]
+    records["captured"] = records["length"] = records["rlen"] = ERF_SIZE + size
+    records["erf_time"] = (seconds << np.uint64(32)) | (rest << np.uint64(32)) // np.uint64(NS_PER_S)
+    records["type"], records["flags"], records["wlen"] = ERF_INFINIBAND, ERF_VARYING, size
+    records["packet"] = packets
 
 
 def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
@@ -41,10 +80,126 @@ def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
     all, or int64[n]. Write its bytes behind :data:`FILE_HEADER`."""
     n, size = packets.shape
     records = np.zeros(n, _record(size))
-    seconds, rest = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
-    records["s"], records["ns"] = seconds, rest
-    records["captured"] = records["length"] = records["rlen"] = ERF_SIZE + size
-    records["erf_time"] = (seconds << np.uint64(32)) | (rest << np.uint64(32)) // np.uint64(NS_PER_S)
-    records["type"], records["flags"], records["wlen"] = ERF_INFINIBAND, ERF_VARYING, size
-    records["packet"] = packets
+    records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
+    _fill_erf(records, packets, np.asarray(ns, np.uint64))
     return records
+
+
+def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) -> np.ndarray:
+    """Enhanced Packet Blocks of ``packets`` (uint8[n, size]) at ``ns``; ``interface`` and ``direction`` (:data:`INBOUND`,
+    :data:`OUTBOUND`) are numbers or columns."""
+    n, size = packets.shape
+    blocks = np.zeros(n, _block(size))
+    at = np.asarray(ns, np.uint64)
+    blocks["block"], blocks["interface"] = ENHANCED_PACKET, interface
+    blocks["size"] = blocks["size_again"] = blocks.dtype.itemsize
+    blocks["high"], blocks["low"] = at >> np.uint64(32), at & np.uint64(0xFFFFFFFF)
+    blocks["option"], blocks["option_size"], blocks["direction"] = EPB_FLAGS, 4, direction
+    _fill_erf(blocks, packets, at)
+    return blocks
+
+
+def pcapng_head(interfaces: Sequence[str]) -> bytes:
+    """A section header and an interface of link type ERF, in nanoseconds, for each of these names."""
+    section = struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1)
+    parts = [_wrapped(SECTION, section)]
+    for name in interfaces:
+        options = _option(IF_NAME, name.encode()) + _option(IF_TSRESOL, bytes([9])) + _option(END_OF_OPTIONS, b"")
+        parts.append(_wrapped(INTERFACE, struct.pack("<HHI", LINKTYPE_ERF, 0, SNAPLEN) + options))
+    return b"".join(parts)
+
+
+def _wrapped(kind: int, body: bytes) -> bytes:
+    size = 12 + len(body)
+    return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+class PcapFile:
+    """A capture that is being written, as pcap: packets of one size at a time. Each call raises :class:`InputError`, one line, where the file
+    cannot be written; after :meth:`close` or :meth:`abandon` they do nothing."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        try:
+            self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
+        except OSError as error:
+            raise self._wrong(error) from None
+        self.put(self.head())
+        self.flush()
+
+    def head(self) -> bytes:
+        """What the file begins with."""
+        return FILE_HEADER
+
+    @property
+    def is_open(self) -> bool:
+        """Does it still take packets?"""
+        return self._file is not None
+
+    def write(self, packets: np.ndarray, ns: Any) -> None:
+        """``packets`` (uint8[n, size]) at ``ns`` (:func:`pcap_records`)."""
+        self.put(pcap_records(packets, ns).tobytes())
+
+    def put(self, octets: bytes) -> None:
+        """Bytes of records that are made already."""
+        self._call(lambda file: file.write(octets))
+
+    def flush(self) -> None:
+        """Let readers see what was written; cheap to call often."""
+        self._call(lambda file: file.flush())
+
+    def close(self) -> None:
+        """End the file."""
+        self._call(lambda file: file.close())
+        self._file = None
+
+    def abandon(self) -> None:
+        """Write no more, whatever the file says."""
+        self._file = None
+
+    def _call(self, what: Any) -> None:
+        if self._file is None:
+            return
+        try:
+            what(self._file)
+        except OSError as error:
+            raise self._wrong(error) from None
+
+    def _wrong(self, error: OSError) -> InputError:
+        return InputError(f"{self.path}: {error.strerror or error}")
+
+
+class PcapngFile(PcapFile):
+    """The same as pcapng: each packet is seen at one of the ``interfaces`` (names of ports)."""
+
+    def __init__(self, path: str | os.PathLike[str], interfaces: Sequence[str]):
+        self.interfaces = tuple(interfaces)
+        super().__init__(path)
+
+    def head(self) -> bytes:
+        """What the file begins with."""
+        return pcapng_head(self.interfaces)
+
+    def write_mixed(
+        self,
+        groups: Sequence[tuple[np.ndarray, np.ndarray]],
+        ns: np.ndarray,
+        interface: np.ndarray,
+        direction: np.ndarray,
+    ) -> None:
+        """Packets of several sizes in the order of the columns ``ns``, ``interface`` and ``direction``. Each group: rows of the columns, and
+        their packets (uint8[rows, size]); together the groups have each row once."""
+        size = np.zeros(len(ns), np.int64)
+        for rows, packets in groups:
+            size[rows] = _block(packets.shape[1]).itemsize
+        begin = np.cumsum(size) - size
+        out = np.zeros(int(size.sum()), np.uint8)
+        for rows, packets in groups:
+            blocks = pcapng_blocks(packets, ns[rows], interface[rows], direction[rows])
+            octets = blocks.view(np.uint8).reshape(len(rows), -1)
+            out[begin[rows][:, None] + np.arange(octets.shape[1])] = octets
+        self.put(out.tobytes())

@@ -31,8 +31,8 @@ from softib.live.ibsim.sockets import UdpSockets, UnixSockets
 from softib.live.instances import Instance
 from softib.live.internal_sm.manager import InternalManager
 from softib.live.launch.ranks import Ranks
+from softib.live.mad_capture import MadCapture
 from softib.live.mad_router import MadRouter
-from softib.live.pcap.writer import PcapWriter
 from softib.live.rdma_cm.server import RdmaCmServer
 from softib.live.rdma_cm.unread_completions import UnreadCompletions
 from softib.live.shared_fabric import SharedFabric
@@ -101,7 +101,7 @@ class Daemon:
                 self.router, port_named(self.fabric, settings.node), settings.config, instance.folder / "guid2lid"
             )
             self.manager.payload = lambda: self.umads.payload
-        self.pcap = PcapWriter(settings.pcap, self.fabric) if settings.pcap else None
+        self.pcap = MadCapture(settings.pcap, self.fabric) if settings.pcap else None
         if self.pcap is not None:
             self.router.capture(self.pcap)
             self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole

@@ -28,7 +28,7 @@ from softib.live.verbs.traffic import no_cells
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, batch_of
 
 if TYPE_CHECKING:
-    from softib.live.pcap.writer import PcapWriter
+    from softib.live.mad_capture import MadCapture
 
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter", "Station"]
 
@@ -83,7 +83,7 @@ class MadRouter:
         self._sent, self._answered = batch_of(self.requests), batch_of(self.answers)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self.tap: Callable[[int, MadBatch, MadBatch], None] | None = None
-        """Sees each batch of a program: its port, what it sent and the replies (:class:`~.pcap.PcapWriter`)."""
+        """Sees each batch of a program: its port, what it sent and the replies (:class:`~.pcap.MadCapture`)."""
         self._answer(0, 0, 0, 0, np.zeros(256, np.uint8))  # compiles now, not while the first program waits
 
     def _answer(self, port: int, number: int, now_ps: int, n: int, classes: np.ndarray) -> None:
@@ -138,7 +138,7 @@ class MadRouter:
                 self.report_bug("capturing MADs")
         return True
 
-    def capture(self, writer: PcapWriter) -> None:
+    def capture(self, writer: MadCapture) -> None:
         """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past Python."""
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 

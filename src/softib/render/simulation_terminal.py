@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from softib.render.phrases import bytes_text, time_text
 from softib.render.simulation_failures import print_failures
 from softib.render.terminal import text
+from softib.render.trace_text import trace_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["print_simulation"]
 
-SLOWEST = PORTS = 3
+SLOWEST = PORTS = FLOWS = 3
 NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
 LEAST_GAIN = 0.8
 """Another engine is worth a line where its busiest link carries at most this share."""
@@ -41,6 +42,10 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
         )
     print_failures(s, console)
     _jobs(s, console)
+    if "trace" in s:
+        console.print()
+        for row in trace_lines(s["trace"]):
+            console.print(text(row), soft_wrap=True)
     _slowest(s, console)
     _ports(s, console)
     _other(s, console)
@@ -70,6 +75,13 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             else "not completed"
         )
         console.print(text(f"job {j['job']}: {j['messages']:,} messages, {bytes_text(j['bytes'])}, {end}"))
+        if j["latency_us"]:
+            console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
+        if "alone" in j and j["alone"]["slowdown"]:
+            tail = f", p99 {j['alone']['p99_slowdown']:.2f} times" if j["alone"].get("p99_slowdown") else ""
+            console.print(
+                text(f"  alone {_us(j['alone']['took_us'])}: {j['alone']['slowdown']:.2f} times as long together{tail}")
+            )
 
 
 def _slowest(s: dict[str, Any], console: Console) -> None:
@@ -87,16 +99,40 @@ def _slowest(s: dict[str, Any], console: Console) -> None:
 
 def _ports(s: dict[str, Any], console: Console) -> None:
     for p in s.get("ports", ())[:PORTS]:
-        pairs = ", ".join(f"{t['source']} to {t['destination']} {t['share']:.0%}" for t in p["top_pairs"])
         console.print()
         console.print(
             text(f"{p['port']} to {p['peer']}: busy {p['load']:.1%} of the run, {bytes_text(p['bytes'])}", "bold")
         )
         console.print(text(f"  {p['cause']}"))
-        if p["pairs"]:
-            plural = "" if p["pairs"] == 1 else "s"
-            console.print(text(f"  {p['pairs']:,} pair{plural} (hop {p['hop']} of {p['hops']}): {pairs}"))
+        if p["top_flows"]:
+            flows = ", ".join(f"{t['source']} to {t['destination']} {t['share']:.0%}" for t in p["top_flows"][:FLOWS])
+            console.print(
+                text(f"  {p['flows']:,} flow{'' if p['flows'] == 1 else 's'} (hop {p['hop']} of {p['hops']}): {flows}")
+            )
+        v = p["victims"]
+        if v:
+            console.print(text(
+                f"  behind them waited {v['messages']:,} messages of {', '.join(v['jobs'])}; the worst, {v['source']} to "
+                f"{v['destination']}, took {v['slowdown']:.1f} times as long as alone"
+            ))  # fmt: skip
         console.print(text(f"  would help: {p['help']}"))
+    for r in s.get("remedies", ()):
+        if r["verified"]:
+            console.print(text(
+                f"tried {r['change']}: {r['ratio']:.2f} times as long, mean latency {_times(r['mean_ratio'])}, p99 {_tails(r)}"
+            ))  # fmt: skip
+        else:
+            console.print(text(f"not tried {r['change']}: {r['why']}"))
+
+
+def _tails(r: dict[str, Any]) -> str:
+    if len(r["jobs"]) < 2:
+        return _times(r["p99_ratio"])
+    return ", ".join(f"of {job} {ratio:.2f} times" for job, ratio in r["jobs"].items())
+
+
+def _times(ratio: float | None) -> str:
+    return "unknown" if ratio is None else f"{ratio:.2f} times"
 
 
 def _other(s: dict[str, Any], console: Console) -> None:
@@ -106,16 +142,20 @@ def _other(s: dict[str, Any], console: Console) -> None:
         console.print(text("other engines: " + ", ".join(
             f"{e}'s busiest link between switches has {r:.0%} of what it has now" for e, r in better.items()
         )))  # fmt: skip
-    if "what_if" in s:
-        other = s["what_if"]
+    for v in s.get("variants", ())[1:]:
         console.print()
-        ratio = other["simulated_us"] / s["simulated_us"] if s["simulated_us"] else 1.0
-        console.print(
-            text(f"what if {other['change']}: {_us(other['simulated_us'])}, {ratio:.2f} times as long", "bold")
+        tail = (
+            f", p99 {_us(v['latency_us']['p99'])} instead of {_us(s['latency_us']['p99'])}" if v["latency_us"] else ""
         )
-        if "ethernet" in s or "ethernet" in other:
-            _ethernet(other, console)
-            _side_by_side(s, other, console)
+        console.print(
+            text(
+                f"what if {v['change']}: {_us(v['simulated_us'])}, {v['ratio'] or 1.0:.2f} times as long{tail}", "bold"
+            )
+        )
+    other = s.get("what_if", {})
+    if other and ("ethernet" in s or "ethernet" in other):
+        _ethernet(other, console)
+        _side_by_side(s, other, console)
 
 
 def _side_by_side(s: dict[str, Any], other: dict[str, Any], console: Console) -> None:

@@ -63,6 +63,10 @@ class Simulation(TypedDict):
     jobs: NotRequired[list[dict[str, Any]]]
     ports: NotRequired[list[dict[str, Any]]]
     other_engines: NotRequired[dict[str, float]]
+    remedies: NotRequired[list[dict[str, Any]]]
+    """Changes that causes propose: tried, or why not."""
+    over_time: NotRequired[dict[str, Any]]
+    """Loads and queues by interval: rows of ``ports``, ``tiers``, ``queues``."""
     network: NotRequired[Literal["roce", "tcp"]]
     """Only of a run over Ethernet, with the next."""
     ethernet: NotRequired[dict[str, float]]
@@ -89,3 +93,9 @@ class Simulate(Simulation):
 
     schema: Literal["softib/simulate/1"]
     what_if: NotRequired[WhatIf]
+    variants: NotRequired[list[dict[str, Any]]]
+    """The run as it is and all of ``--what-if``, side by side."""
+    trace: NotRequired[dict[str, Any]]
+    """The timeline of one message."""
+    counters: NotRequired[dict[str, dict[str, int]]]
+    """PortCounters that the run added, by port."""

@@ -14,6 +14,7 @@ import numpy as np
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
+from softib.sim.samples import Sampler
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -25,7 +26,7 @@ FEW_PACKETS = 20
 MEETING = 0.05
 """Share of a message's latency (or size) up to which what the model leaves out may be: the tail of the message before on a link, other
 delays of paths, octets in buffers."""
-STEP = 1 << 17
+STEP = 1 << 13
 """Messages between two calls of ``progress``."""
 Progress = Callable[[int, int, int], None]
 """Called with messages that ended, all messages, and the virtual time in ps."""
@@ -33,9 +34,11 @@ Progress = Callable[[int, int, int], None]
 
 def run(
     fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | None = None, judge: bool = True,
-    progress: Progress | None = None,
+    progress: Progress | None = None, sample_ps: int = 0,
 ) -> Outcome:  # fmt: skip
     """Times of ``messages`` on ``fabric`` (or a :class:`~softib.sim.paths.Plane` of it) as its tables stand.
+
+    ``sample_ps``: take samples of loads at this interval (0: none).
 
     ``path_sl`` uint8[ends, ends]: SLs of a manager's path records. ``judge=False`` leaves the question of validity out (``valid`` is
     then True). Raises :class:`InputError` where a message cannot be, or no link has a known speed.
@@ -44,19 +47,23 @@ def run(
     messages.check(len(plane.ends))
     laid = plane.lay(messages)
     state = _State(plane, messages, laid)
-    state.run(progress, judge)
-    return _outcome(plane, messages, laid, state)
+    sampler = Sampler(sample_ps) if sample_ps else None
+    state.run(progress, judge, sampler)
+    outcome = _outcome(plane, messages, laid, state)
+    if sampler is not None:
+        outcome.samples = sampler.finish(outcome.end_ps, state.sent_by_port(outcome.end_ps, len(plane.gbps)))
+    return outcome
 
 
 class _State:
     """The tables of one run."""
 
     def __init__(self, plane: Plane, m: Messages, laid: Laid):
-        from softib.sim.fluid_kernels import COMPUTES, Clock, Traffic, Waits
+        from softib.sim.fluid_kernels import COMPUTES, STOP, Clock, Traffic, Waits
         from softib.sim.maxmin_kernels import Flows, Links, Round
         from softib.sim.validity_kernels import Doubt
 
-        n = len(m)
+        n, self.plane_gbps = len(m), plane.gbps
         first, channel, port, gbps = _with_limits(plane, m, laid)
         entries, channels = len(channel), len(port)
         i8 = lambda size, fill=0: np.full(size, fill, np.int64)
@@ -87,7 +94,9 @@ class _State:
             awaited, i8(n), i8(n), qp_next, kind, i4(n), i4(n, -1), i8(n), line, i8(int(line.max(initial=0)) + 1),
         )  # fmt: skip
         self.waits = Waits(*_dependents(m))
-        self.clock = Clock(i8(6))
+        self.clock = Clock(i8(7, 1 << 62))
+        self.clock.numbers[:STOP] = 0
+        self.octets = octets.copy()
         inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
         by_channel = (i8(channels, -1), f8(channels), i8(channels, -1), i8(channels, -1), f8(channels), i4(channels), i8(channels),
                       i8(channels, -1))  # fmt: skip
@@ -96,9 +105,19 @@ class _State:
             timing.forth_ps, i8(channels), i8(channels), i8(n),
         )  # fmt: skip
 
-    def run(self, progress: Progress | None, judge: bool) -> None:
+    def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
+        """Octets that each port's flows have sent since time 0 (float64[ports])."""
+        from softib.sim.fluid_kernels import ENDED, SENDS
+
+        t = self.traffic
+        left = np.maximum(t.left - self.flows.rate * (now_ps - t.last) / 8000.0, 0.0)
+        sent = np.where(t.state == SENDS, self.octets - left, np.where(t.state == ENDED, self.octets, 0.0))
+        on = self.port[self.flows.channel]
+        return np.bincount(on[on >= 0] >> 4, sent[self.flows.owner[on >= 0]], minlength=ports)
+
+    def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
         """Until nothing more happens."""
-        from softib.sim.fluid_kernels import FINISHED, JUDGING, NOW, QUEUED, QUEUED_STATE, advance, load_events
+        from softib.sim.fluid_kernels import FINISHED, JUDGING, NOW, QUEUED, QUEUED_STATE, STOP, advance, load_events
 
         t, numbers = self.traffic, self.clock.numbers
         numbers[JUDGING] = judge
@@ -109,11 +128,17 @@ class _State:
         numbers[QUEUED] = load_events(t, ready[order], begin[order])
         n = len(t.left)
         step = STEP if progress else n + 1
-        while not advance(
-            self.flows, self.links, self.round, t, self.waits, self.clock, self.doubt, int(numbers[FINISHED]) + step
-        ):
+        while True:
+            if sampler is not None:
+                numbers[STOP] = sampler.next_ps
+            until = int(numbers[FINISHED]) + step
+            status = advance(self.flows, self.links, self.round, t, self.waits, self.clock, self.doubt, until)
+            if status == 2 and sampler is not None:
+                sampler.take(self.sent_by_port(sampler.next_ps, len(self.plane_gbps)))
             if progress:
                 progress(int(numbers[FINISHED]), n, int(numbers[NOW]))
+            if status == 1:
+                return
 
 
 def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:

@@ -23,7 +23,8 @@ Waits = table("Waits", "first to completion")
 Clock = table("Clock", "numbers")
 """Numbers :data:`QUEUED` …"""
 
-QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING = range(6)
+QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING, STOP = range(7)
+"""Events waiting; time; messages that ended; changes of rates; events; is validity judged; time to stop at."""
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
@@ -205,13 +206,15 @@ def settle(fl, ro, tr, ck, now):
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
-    """Run until ``until`` messages have ended or nothing more happens; returns 1 when nothing more happens."""
+    """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next event is after :data:`STOP` (2)."""
     while ck.numbers[QUEUED] > 0:
         now = tr.key[tr.queue[0]]
         if now >= FOREVER:
             return 1
         if ck.numbers[FINISHED] >= until:
             return 0
+        if now > ck.numbers[STOP]:
+            return 2
         ck.numbers[NOW] = now
         ro.numbers[STAMP] += 1
         ro.numbers[MEMBERS] = 0

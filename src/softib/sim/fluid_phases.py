@@ -110,7 +110,7 @@ def _by_loads(
 
 
 def _routes(plane: Plane, n: int, which: np.ndarray, one: Messages) -> Any:
-    """The table of paths of the first ``n`` hosts, or None where loads do not tell: hosts without a switch, links of several MTUs or VLs, SLs
+    """The table of paths of the first ``n`` hosts, or None where loads do not tell: hosts without a switch, adapters of several speeds, links of several MTUs or VLs, SLs
     by pair, pairs without a path, more paths than there is room for."""
     from softib.sim.phase_kernels import Filling, Routes, fill_all, fill_shifts
 
@@ -118,7 +118,8 @@ def _routes(plane: Plane, n: int, which: np.ndarray, one: Messages) -> Any:
     port, lid = port[:n].copy(), lid[:n].copy()
     peer = t.peer[port]
     switch = np.where(peer >= 0, t.switch[np.maximum(peer, 0)], -1)
-    if (switch < 0).any() or not plane.link_mtu or plane.path_sl is not None:
+    unlike = bool((plane.half_ps[:n] != plane.half_ps[0]).any())
+    if (switch < 0).any() or unlike or not plane.link_mtu or plane.path_sl is not None:
         return None
     _, first_of, switch_of = np.unique(switch, return_index=True, return_inverse=True)
     hops = HOPS

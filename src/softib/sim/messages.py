@@ -144,6 +144,18 @@ class Messages:
         self._check_qps()
         self._check_needs()
 
+    def only(self, keep: np.ndarray) -> Messages:
+        """The messages of the mask ``keep``; what they wait for of the others is left out."""
+        row = np.cumsum(keep) - 1
+        owner = np.repeat(np.arange(len(self)), np.diff(self.first))
+        stays = keep[owner] & keep[self.needs] if len(owner) else np.zeros(0, bool)
+        count = (
+            np.bincount(row[owner[stays]], minlength=int(keep.sum())) if len(owner) else np.zeros(int(keep.sum()), int)
+        )
+        columns = {f.name: getattr(self, f.name)[keep] for f in fields(self) if f.name not in ("first", "needs")}
+        first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        return Messages(**columns, first=first, needs=row[self.needs[stays]].astype(np.int64))
+
     def _check_qps(self) -> None:
         order = np.argsort(self.qp, kind="stable")
         one = (self.qp[order][1:] == self.qp[order][:-1]) if len(order) else np.zeros(0, bool)

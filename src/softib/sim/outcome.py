@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from softib.sim.samples import Samples
 
 __all__ = ["NEVER", "Outcome"]
 
@@ -24,7 +28,8 @@ class Outcome:
     rate changes …): what the run took. ``sl_counters`` and ``vl_counters``
     (:data:`~softib.fabric.columns.SL_COUNTERS`, :data:`~softib.fabric.columns.VL_COUNTERS`): only where an option of the packet layer asks
     for them. ``values`` int64 by message: what it carried, where switches reduce. ``network``: ``infiniband``, ``roce`` or ``tcp``, and
-    ``port_figures``, of Ethernet only, what else each port counted (pause frames, drops, marks, queues, CPU of the host), by name.
+    ``port_figures``, of Ethernet only, what else each port counted (pause frames, drops, marks, queues, CPU of the host), by name. ``samples``: loads and queues over time,
+    ``log``: what watched packets did (:class:`~softib.sim.packet.log.PacketLog`); None where nobody asked for them.
     """
 
     layer: str
@@ -42,6 +47,8 @@ class Outcome:
     sl_counters: np.ndarray | None = None
     vl_counters: np.ndarray | None = None
     values: np.ndarray | None = None
+    samples: Samples | None = None
+    log: Any = None
     network: str = "infiniband"
     port_figures: dict[str, np.ndarray] = field(default_factory=dict)
 

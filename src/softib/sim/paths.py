@@ -120,14 +120,14 @@ class Plane:
 
     @cached_property
     def hop_ps(self) -> np.ndarray:
-        """Delay of the link that leaves each port, and of the switch that sends on it (int64[ports])."""
+        """Delay of the link that leaves each port, and of the switch at its other end, which goes by the link's speed (int64[ports])."""
         f = self.fabric
         switch_ps = np.array([170, *(s.switch_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
         metres = np.zeros(len(f.port_cable))
         known = f.port_cable >= 0
         metres[known] = np.nan_to_num(f.cable_length_m[f.port_cable[known]])
-        of_switch = f.switch_of_node[f.port_node] >= 0
-        return (np.where(of_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
+        to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
+        return (np.where(to_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
 
     @cached_property
     def link_mtu(self) -> int:
@@ -143,7 +143,7 @@ class Plane:
     def timing(self, m: Messages, laid: Laid) -> Timing:
         """What messages take beside their octets."""
         into = self.ends[np.where(m.opcode == Opcode.READ, m.src, m.dst)]
-        found = timing_of(self.profile, m, laid, self.gbps[into])
+        found = timing_of(self.profile, m, laid, self.gbps[into], self.half_ps)
         if not (computes := m.computes).any():
             return found
         return Timing(
@@ -151,6 +151,12 @@ class Plane:
             np.where(computes, m.delay_ps, found.forth_ps),
             np.where(computes, 0, found.answer_ps),
         )
+
+    @cached_property
+    def half_ps(self) -> np.ndarray:
+        """Half of what a pair of adapters takes, by end port (int64[ends]); of ports without a known speed the profile's."""
+        halves = np.array([self.profile.adapter_ns, *(s.adapter_ns for s in SPEEDS)], np.int64) * 500
+        return np.asarray(halves[self._speed[self.ends]])
 
     def sl_of(self, m: Messages) -> np.ndarray:
         """SL of each message (int64), the path record's where it states none."""

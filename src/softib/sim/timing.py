@@ -44,15 +44,16 @@ def profile_of(fabric: Fabric) -> DeviceProfile:
         return PROFILES["EDR"]
 
 
-def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray) -> Timing:
-    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data comes in.
+def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray, half_ps: np.ndarray) -> Timing:
+    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data comes in;
+    ``half_ps``: half of what a pair of adapters takes, by end port.
 
     A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half, the last packet into memory (behind the one before
     it, if that is longer on its way into memory than the last is on the wire); the
     acknowledgement leaves ``ack_ns`` after the last packet came, takes the path back, and the program sees it ``cqe_ns`` later. A READ's
     request takes the path to the responder, an ATOMIC's response comes back.
     """
-    half, cqe, ack = profile.adapter_ns * 500, profile.cqe_ns * 1000, profile.ack_ns * 1000
+    half, cqe, ack = half_ps[m.src], profile.cqe_ns * 1000, profile.ack_ns * 1000
     mtu = np.maximum(laid.mtu, 1)
     ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
     ramp = 8000.0 / profile.ramp_gbps if profile.ramp_gbps else 0.0
@@ -74,7 +75,7 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray)
     fetch = profile.fetch_ns * 1000
     fetched = np.where(m.size > profile.inline_bytes, fetch + first, inline)
     before = np.where(read, fetch + first, np.where(atomic, half + fetch, half + fetched))
-    after = half + np.where(atomic, laid.back_ps, last)
+    after = np.where(read | atomic, half, half_ps[m.dst]) + np.where(atomic, laid.back_ps, last)
     forth = before + laid.delay_ps + after
     acknowledged = ack + laid.back_ps + cqe - after
     unconnected = cqe - laid.delay_ps - after

@@ -14,7 +14,7 @@ import pytest
 from softib.agents import trap_queue
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.live.pcap.writer import PcapWriter
+from softib.live.mad_capture import MadCapture
 from tests.live.ibsim.tool_answers import named
 from tests.live.ibsim.tool_lab import STOCK_FIRST, Lab
 from tests.live.ibsim.trap_listener import Heard, Listener
@@ -93,7 +93,7 @@ def test_the_wire_shows_no_copy_after_the_repression(heard, tmp_path):
     tshark = shutil.which("tshark") or pytest.skip("tshark is not installed")
     lab, file = heard.lab, tmp_path / "traps.pcap"
     edge = int(lab.f.port_peer[named(lab.f, "host-0008")])
-    writer = PcapWriter(str(file), lab.f)
+    writer = MadCapture(str(file), lab.f)
     lab.do(lambda: (lab.daemon_.router.capture(writer),))
     before = counts(lab)["repressed"]
     lab.fault("link-down", lab.f.port_name(edge))

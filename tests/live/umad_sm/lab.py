@@ -10,8 +10,8 @@ from pathlib import Path
 from softib.iba.constants import PhysState, PortState
 from softib.iba.smp import PortInfo
 from softib.live.shared_fabric import SharedFabric
+from tests.iba.dissected import columns
 from tests.live.lab import Softib
-from tests.live.pcap.lab import columns
 
 
 def own(s: Softib, *words: str, node: str = "", code: int = 0) -> str:

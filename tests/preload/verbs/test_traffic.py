@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
+import softib
+from softib.fabric.topologies.registry import generate
+from softib.scenario.bring_up import bring_up
+from softib.sim.ends import end_ports
+from softib.sim.messages import Opcode, Transport, messages
+from softib.sim.packet import run as packet_run
 from tests.live.serving import wait_for
 from tests.preload.verbs.applications import A, Applications, B, ended, stop, wait_for_listener
 from tests.preload.verbs.wire_counts import AETH, ATOMIC_ACK, ATOMIC_ETH, BTH, ICRC, LRH, MTU, RETH, dwords, write
@@ -51,6 +58,36 @@ def test_counters_are_the_packets_on_the_wire(apps, stock, line, size, rule):
     after = apps.counters(B)
     moved = [after[x] - before[x] - (before[x] - zero[x]) for x in NAMES]
     assert moved == [n * part for part in rule(size)]
+    assert moved == simulated(line, size, n), "the packet layer counts the same for the same messages"
+
+
+def simulated(line: str, size: int, n: int) -> list[int]:
+    """The same counters of the client's port after ``n`` messages in virtual time."""
+    opcode = next(o for o in Opcode if o.name.lower() in line)
+    transport = Transport.UD if "UD" in line else Transport.RC
+    fabric = generate("fat-tree", radix=4, levels=2, generation="NDR")
+    bring_up(fabric)
+    out = packet_run(fabric, messages(np.full(n, 7), 0, size, qp=0, opcode=opcode, transport=transport))
+    row = out.counters[end_ports(fabric)[7]]
+    return [int(row[name]) for name in ("port_xmit_pkts", "port_xmit_data", "port_rcv_pkts", "port_rcv_data")]
+
+
+def test_a_simulated_run_prints_counters_as_perfquery_does(apps, stock):
+    """The same lines in the same order, with the same labels and columns."""
+    text = subprocess.run(apps.on(B, "perfquery"), env=apps.env, capture_output=True, text=True, check=True).stdout
+    run = softib.simulate(softib.generate("fat-tree", radix=4, levels=2, generation="NDR"), "shift:64KB")
+    theirs = [line for line in text.splitlines() if not line.startswith("#")]
+    shape = lambda line: re.sub(r"(?<=\.)(0x[0-9a-f]+|\d+)$", "", line)
+    assert [shape(line) for line in run.perfquery(f"{B}:1").splitlines()] == [shape(line) for line in theirs]
+
+
+def test_a_simulation_on_a_running_fabric_writes_nothing_back(apps):
+    """It is read as a snapshot: no counter of the fabric moves but by the queries themselves."""
+    zero, before = apps.counters(B), apps.counters(B)
+    said = apps("simulate", "f", "shift:1MB,k=3", "--layer", "packet", "--counters", f"{B}:1")
+    after = apps.counters(B)
+    assert re.search(r"PortXmitPkts:\.+2\d\d$", said, re.M), said
+    assert [after[x] - before[x] for x in NAMES] == [before[x] - zero[x] for x in NAMES]
 
 
 def test_every_port_on_the_path_counts(apps, stock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 
 import numpy as np
@@ -61,6 +62,11 @@ def no_lifetimes(fabric: Fabric) -> Fabric:
     PortInfo.hoq_life.set(fabric.port_info, 20)
     SwitchInfo.life_time_value.set(fabric.switch_info, 20)
     return fabric
+
+
+def fabric_copy(fabric: Fabric) -> Fabric:
+    """A copy that may be changed."""
+    return copy.deepcopy(fabric)
 
 
 def congestion(threshold: int, rate: int, timer: int, shift: int) -> dict:

@@ -13,27 +13,9 @@ from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
-from tests.sim.packet.fabrics import chain, no_lifetimes, star, tree
+from tests.sim.packet.fabrics import chain, fabric_copy, no_lifetimes, star, tree
 from tests.sim.packet.lab import drained
-
-
-def mixture(ends: int, n: int, seed: int):
-    """Messages of every kind and size between random end ports, some waiting for others."""
-    rng = np.random.default_rng(seed)
-    src = rng.integers(0, ends, n)
-    dst = (src + rng.integers(1, ends, n)) % ends
-    transport = rng.integers(0, 3, n)
-    opcode = np.where(transport == Transport.RC, rng.integers(0, 4, n), rng.integers(0, 2, n))
-    size = np.where(transport == Transport.UD, rng.integers(1, 4096, n), rng.integers(1, 40000, n))
-    size = np.where(opcode == Opcode.ATOMIC, 8, size)
-    waits = rng.random(n) < 0.3
-    waits[0] = False
-    needs = rng.integers(0, np.maximum(np.arange(n), 1))[waits]
-    pair = (src * ends + dst) * 3 + transport
-    return messages(
-        src, dst, size, opcode=opcode, transport=transport, start_ps=rng.integers(0, 10**6, n), qp=pair,
-        sl=0, first=np.concatenate([[0], np.cumsum(waits)]), needs=needs, delay_ps=rng.integers(0, 10**5, n),
-    )  # fmt: skip
+from tests.sim.packet.traffic import mixture
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -88,12 +70,6 @@ def test_reads_and_writes_on_lossy_links_complete():
     out = run(lossy, only, PacketOptions(ack_timeout=6))
     assert out.counters["port_rcv_errors"].sum() > 0
     assert out.done
-
-
-def fabric_copy(fabric):
-    import copy
-
-    return copy.deepcopy(fabric)
 
 
 def test_nobody_waits_for_a_dead_link():

@@ -22,11 +22,13 @@ from softib.sim.packet.aggregation import aggregation_columns
 from softib.sim.packet.ethernet_results import port_figures, totals
 from softib.sim.packet.groups import group_tables, reached_ps
 from softib.sim.packet.link_technology import kernels_of
+from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.parallel import in_parts, merged, run_parts
 from softib.sim.packet.state import build_state, grow
 from softib.sim.packet.validity import why_not
+from softib.sim.samples import Sampler
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -49,10 +51,16 @@ def run(
     the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
-    net, states, status, notes = execute(fabric, messages, options, path_sl, progress)
+    sampler = Sampler(options.sample_ps) if options.sample_ps else None
+    net, states, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
     outcome = outcome_of(net, states, messages, status, notes)
     outcome.why_not = why_not(fabric, end_ports(fabric), messages)
     outcome.valid = not outcome.why_not
+    if sampler is not None:
+        state, vls = states[0], int(net.opt[t.OPT_VLS])
+        outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
+    if len(net.watch_port):
+        outcome.log = PacketLog.of(net, states)
     return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, states[0], options.network)
 
 
@@ -62,6 +70,7 @@ def execute(
     options: PacketOptions,
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
+    sampler: Sampler | None = None,
 ) -> tuple[Any, list[Any], int, tuple[str, ...]]:
     """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
@@ -71,12 +80,13 @@ def execute(
     net, profile = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     aggregation_columns(fabric, net, messages, profile)
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
+    net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
-    states = in_parts(net, state, ends, messages, options)
+    states = [state] if sampler is not None else in_parts(net, state, ends, messages, options)
     if len(states) > 1:
-        status = run_parts(net, states, options, progress, len(messages))
+        status = run_parts(net, states, options, progress)
         return net, states, status, notes
-    status, state = _run(net, state, options, progress)
+    status, state = _run(net, state, options, progress, sampler)
     return net, [state], status, notes
 
 
@@ -93,18 +103,27 @@ def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray,
     return np.where(unnamed, path_sl.astype(np.int64), sl), ()
 
 
-def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None) -> tuple[int, Any]:
+def _run(
+    net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
+) -> tuple[int, Any]:
     start, loop = kernels_of(options.network)
-    total = int(state.reg[t.LEFT])
+    total = int(state.message[:, t.M_PACKETS].sum())
     start(net, state)
     while True:
-        status = int(loop(net, state, options.until_ps, EVENTS_A_CALL))
+        until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
+        status = int(loop(net, state, until, EVENTS_A_CALL))
         if status == t.GROW:
             state = grow(state)
+        elif status == t.TIME_OVER and sampler is not None and until < options.until_ps:
+            sampler.take(state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED])
         elif status != t.MORE:
+            if progress is not None:
+                progress(
+                    int(state.reg[t.NOW]), total if status == t.DONE else min(int(state.reg[t.SENT]), total), total
+                )
             return status, state
-        elif progress is not None:
-            progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
+        if progress is not None and status != t.GROW:
+            progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)
 
 
 def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:

@@ -125,10 +125,10 @@ def refresh_ports(
     figure = {
         name: np.array([changed.get(name, getattr(profile, name)), *(
             changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
-        for name in ("vl_blocks", "switch_ns")
+        for name in ("vl_blocks", "switch_ns", "adapter_ns")
     }  # fmt: skip
     p[at, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
-    p[at, t.LATENCY] = np.where(external, figure["switch_ns"] * 1000, 0)
+    p[at, t.LATENCY] = np.where(external, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
     rare[at, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
     p[at, t.VLS] = DATA_VLS[PortInfo.operational_vls.get(info) & 7]
     p[at, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
@@ -218,6 +218,7 @@ def build_net(
         vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, management=management, wire=wire, drain=drain, **congestion,
         **adaptive, **ethernet,
         mft=np.zeros((1, 1, 1), np.uint16), group_first=np.zeros(1, np.int64), group_port=np.zeros(1, np.int64),
+        watch_port=np.zeros(0, np.uint8), watch_qp=np.zeros(0, np.uint8),
     )  # fmt: skip
     return net, profile
 

@@ -12,7 +12,7 @@ from softib.sim.packet.ethernet_options import NETWORKS, ethernet_options
 __all__ = ["PacketOptions", "Progress"]
 
 Progress = Callable[[int, int, int], None]
-"""Called with (virtual time in ps, messages done, messages in all)."""
+"""Called with (virtual time in ps, packets of messages sent, packets of messages in all)."""
 PS_PER_S = 10**12
 RNR_TIMER_US = (655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10_240, 15_360,
                 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760, 327_680, 491_520)  # fmt: skip
@@ -27,7 +27,9 @@ class PacketOptions:
     draws the input that is next; ``adaptive_routing``, ``congestion_control``: use the tables that managers wrote; ``placement``: receivers
     place packets of WRITEs that come out of order; ``counters_by_sl``: count data by SL and waiting by VL; ``rnr_timer``: code of the
     timer that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a sender bears (7: no limit);
-    ``cores`` that the run may use (0: all that this process has), with the same bytes out; ``network``:
+    ``sample_ps``: take samples at this interval (0: none); ``watch_ports`` (rows) and
+    ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`);
+    ``cores`` that the run may use (0: all that this process has), with the same bytes out; with samples it takes one; ``network``:
     ``infiniband``, or the same cables and switches as Ethernet (on one core), with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
     ``ethernet``, figures of :class:`~softib.sim.packet.ethernet_options.EthernetOptions` by name."""
 
@@ -47,6 +49,9 @@ class PacketOptions:
     cores: int = 1
     network: str = "infiniband"
     ethernet: Mapping[str, Any] = field(default_factory=dict)
+    sample_ps: int = 0
+    watch_ports: tuple[int, ...] = ()
+    watch_messages: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.until_ps < 1:

@@ -64,15 +64,16 @@ def _part(state: Any, p: int, parts: int, ahead: int, mail: np.ndarray, sync: np
     reg[t.PART], reg[t.PARTS], reg[t.LOOKAHEAD] = p, parts, ahead
     reg[t.TAKEN], reg[t.MAIL_FIRST] = -1, t.NEVER
     reg[t.LEFT] = state.reg[t.LEFT] if p == 0 else 0  # the sum counts
-    return state._replace(reg=reg, mail=mail, sync=sync, **local_pools(state, reg))
+    return state._replace(reg=reg, log=state.log.copy(), mail=mail, sync=sync, **local_pools(state, reg))
 
 
-def run_parts(net: Any, states: list[Any], options: PacketOptions, progress: Progress | None, total: int) -> int:
+def run_parts(net: Any, states: list[Any], options: PacketOptions, progress: Progress | None) -> int:
     """Run all parts to their common end and return it; ``states`` holds the last of each then."""
     from softib.sim.packet.kernels.loop import start
 
     for state in states:
         start(net, state)
+    total = int(states[0].message[:, t.M_PACKETS].sum())
     statuses: list[int] = [t.ABORTED] * len(states)
 
     def work(p: int) -> None:
@@ -97,8 +98,8 @@ def _run_part(
         elif status != t.MORE:
             return status
         elif progress is not None:
-            left = sum(int(s.reg[t.LEFT]) for s in states)
-            progress(int(states[p].reg[t.NOW]), total - left, total)
+            sent = sum(int(s.reg[t.SENT]) for s in states)
+            progress(int(states[p].reg[t.NOW]), min(sent, total), total)
 
 
 def merged(states: list[Any]) -> Any:

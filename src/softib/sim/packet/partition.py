@@ -100,5 +100,5 @@ def lookahead(net: Any, part: np.ndarray, ends: np.ndarray, m: Messages) -> int:
         asks = m.opcode[m.needs] >= Opcode.READ
         where = np.where(asks, ends[m.src[m.needs]], ends[m.dst[m.needs]])
         if (part[where] != part[ends[m.src[owner]]]).any():
-            bounds.append(0 if m.computes.any() else int(net.opt[t.RX]))
+            bounds.append(0 if m.computes.any() else int(port[where, t.LATENCY].min()))
     return min(bounds)

@@ -29,6 +29,7 @@ POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKE
 """Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
 FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 """Rows of each pool before it grows."""
+LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
@@ -234,6 +235,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         vl_wait=np.zeros((ports * vls if net.opt[t.BY_SL] else 1, t.VW_COLUMNS), np.int64),
         rng=np.array([options.seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
         **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
+        log=np.zeros((LOG_ROWS if len(net.watch_port) else t.MARGIN + 2, t.LOG_COLUMNS), np.int64),
         resent=np.zeros(len(message), np.int64), **_management(ports if net.management[t.MG_ON] else 1),
     )  # fmt: skip
 
@@ -309,6 +311,9 @@ def grow(s: Any, least: int = 0) -> Any:
         changed[name] = more
         if name == "packet":
             changed["when"] = more.view(np.int64)
+    if s.log[0, t.L_ROWS] > len(s.log) - 2 * t.MARGIN:
+        changed["log"] = np.zeros((2 * len(s.log), t.LOG_COLUMNS), np.int64)
+        changed["log"][: len(s.log)] = s.log
     events = len(changed.get("event", s.event))
     for name, count in (("heap", t.HEAP_N), ("far", t.LATER_N), ("timer", t.TIMER_N)):
         old = getattr(s, name)

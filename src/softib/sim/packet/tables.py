@@ -17,7 +17,7 @@ Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
      "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf", "management", "wire", "drain",
-     "mft", "group_first", "group_port"],
+     "mft", "group_first", "group_port", "watch_port", "watch_qp"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
@@ -29,14 +29,16 @@ Ethernet (one row each without it; :mod:`~softib.sim.packet.ethernet_tables`): `
 switch of each LID.
 Failures in time and the management plane (one row each without them): ``management`` int64[MG_SETTINGS], ``wire`` int32[ports] the port at the
 other end of each link that is physically up (-1: none), which is enough for VL15, ``drain`` int64[ports] fs an octet that a slow port takes.
-Multicast: ``mft`` as in the fabric, ``group_port`` ports of the members of each group, ascending, from ``group_first`` on."""
+Multicast: ``mft`` as in the fabric, ``group_port`` ports of the members of each group, ascending, from ``group_first`` on.
+``watch_port`` uint8[ports] and
+``watch_qp`` uint8[QPs]: whose packets are written into ``State.log`` (empty: nobody's)."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
-     "rare_count", "sl_count", "vl_wait", "delivery"],
+     "rare_count", "sl_count", "vl_wait", "delivery", "log"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -50,14 +52,15 @@ came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters,
 ``mads`` int64[MADS_REGISTERS] scalars, ``smi`` int64[ports, SMI_COLUMNS], ``mad`` uint8[MADs, 256] and ``mad_row`` int64[MADs, MR_COLUMNS], row 0
 nobody, ``inbox`` int64[MADs] packets that wait for an agent or a client. ``rare_count`` int64[ports, RC_COLUMNS]; with ``opt[BY_SL]`` ``sl_count`` int64[ports, 32] words sent and
 received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row;
-``delivery`` int64[…, 2] by multicast message and member: when it arrived (-1: not), how often."""
+``delivery`` int64[…, 2] by multicast message and member: when it arrived (-1: not), how often.
+``log`` int64[…, LOG_COLUMNS]: what watched packets did, from row 1 on."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
     range(17)
 )
-"""Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its node
-takes until a packet from here can leave; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
+"""Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its switch
+takes until a packet that came in here can leave, or half of what a pair of adapters takes from memory to memory; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
 codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
 # -- Net.rare --
 BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, REDUCE_FS, REDUCE_PS, RARE_COLUMNS = range(8)
@@ -181,6 +184,15 @@ BOUND_FLOW, BOUND_PS, BOUND_SLOTS = 0, 1, 256
 """(stream + 1) << 8 | portnum; when it last sent; flows that a switch remembers."""
 WINDOW_PACKETS = 1024
 """Packets ahead of the expected one that a receiver places out of order."""
+
+# -- State.log --
+(L_PORT, L_NOW, L_START, L_END, L_FLOW, L_FIELDS, L_CAME_IN, L_ENTERED, LOG_COLUMNS) = range(9)
+"""Port << 4 and what happened there (``LOG_…``); when it was decided; sent: the first and the last octet's time (received: out of
+the receive buffer, in memory; lost: its column of ``count``); stream << 32 | PSN; octets, DLID << 16, SL << 32, VL << 36, kind << 40,
+flags << 48; the port that it came in by, and when it entered the switch."""
+L_ROWS = 0
+"""Of row 0: how many rows are written."""
+LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED = range(4)
 
 # -- events --
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER, COPIES = range(10)

@@ -43,21 +43,22 @@ double sv_link_gbps(uint32_t port, double *lane_gbps)
     return s ? s->data_gbps * width_of(port) : 0;
 }
 
+/* Of a link's cable, and of the switch that it leads to: its latency goes by the speed of the link that a packet comes in by. */
 static double latency_of(uint32_t port)
 {
-    int32_t cable = sv_shared_fabric.port_cable[port];
+    int32_t cable = sv_shared_fabric.port_cable[port], peer = sv_shared_fabric.port_peer[port];
     const struct link_speed *s = speed_of(port);
     double metres = cable >= 0 && (uint64_t)cable < sv_shared_fabric.cables ? sv_shared_fabric.cable_length_m[cable] : 0;
-    bool from_switch = sv_is_switch(&sv_shared_fabric, (uint32_t)sv_shared_fabric.port_node[port]);
+    bool to_switch = peer >= 0 && sv_is_switch(&sv_shared_fabric, (uint32_t)sv_shared_fabric.port_node[peer]);
 
-    return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (from_switch && s ? s->switch_ns : 0);
+    return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (to_switch && s ? s->switch_ns : 0);
 }
 
 bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
 {
     struct softib_link_clock *clocks = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
-    const struct link_speed *first = links ? speed_of(egress[0]) : NULL;
-    double latency = 0;
+    const struct link_speed *first = links ? speed_of(egress[0]) : NULL, *last = links ? speed_of(egress[links - 1]) : NULL;
+    double latency = ((first ? first->adapter_ns : 0) + (last ? last->adapter_ns : 0)) / 2.0; /* half a pair at each end */
 
     sv_timed_path_free(path);
     if (!clocks || !(path->steps = malloc((links ? links : 1) * sizeof *path->steps)))
@@ -71,7 +72,7 @@ bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsig
         latency += latency_of(egress[i]);
     }
     path->links = (uint16_t)links;
-    path->latency_ns = (uint64_t)(latency + (first ? first->adapter_ns : 0));
+    path->latency_ns = (uint64_t)latency;
     return true;
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.links import arm, dropped_from_buffer, grant
+from softib.sim.packet.kernels.packet_log import log_lost
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.rng import draw
 from softib.sim.packet.tables import (
@@ -53,6 +54,8 @@ def corrupted(n, s, port, octets, now):
 def discard(n, s, k, port, column, now):
     """Packet ``k`` is lost and ``port`` counts it in ``column``; its buffer is free when it has come in whole. Returns -1."""
     s.count[port, column] += 1
+    if n.watch_port.shape[0]:
+        log_lost(n, s, port, k, column, now)
     came_in = s.packet[k, IN]
     free_at = dropped_from_buffer(n, s, came_in, s.when[k, TAIL], now)
     grant(n, s, came_in, s.packet[k, VL], s.packet[k, OCTETS], free_at)

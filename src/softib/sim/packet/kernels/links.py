@@ -11,6 +11,7 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.mail import mail_credit
+from softib.sim.packet.kernels.packet_log import log_sent
 from softib.sim.packet.kernels.sl_counters import count_sent
 from softib.sim.packet.tables import (
     ARMED,
@@ -41,6 +42,7 @@ from softib.sim.packet.tables import (
     MG_SLOW,
     MULTICAST,
     MULTICAST_LID,
+    NOW,
     OCTETS,
     OPT_VLS,
     PEER,
@@ -203,6 +205,8 @@ def put_on_wire(n, s, port, row, k, start):
     what = s.packet[k, WHAT]
     if what in (DATA, READ_RESPONSE):
         s.reg[HOPS] += 1
+    if n.watch_port.shape[0]:
+        log_sent(n, s, port, row - port * n.opt[OPT_VLS], k, s.reg[NOW], start, end)
     waits_no_more(n, s, port, start)
     return end
 

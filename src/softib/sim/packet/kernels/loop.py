@@ -34,6 +34,7 @@ from softib.sim.packet.tables import (
     HEAP_N,
     IN_NETWORK,
     INLINE,
+    LATENCY,
     LEFT,
     LOOK,
     M_BEGAN,
@@ -58,7 +59,6 @@ from softib.sim.packet.tables import (
     PART_OF,
     PARTS,
     PIO_FS,
-    POST,
     POSTED,
     RECEIVE,
     SRC,
@@ -91,7 +91,7 @@ def posted(n, s, m, now):
         return compute(n, s, m, now)
     s.message[m, M_BEGAN] = now
     inside = is_node(n, s.qp[s.message[m, M_QP], SRC])
-    ready = now if inside else now + n.opt[POST]
+    ready = now if inside else now + n.port[s.qp[s.message[m, M_QP], SRC], LATENCY]
     opcode = s.message[m, M_OPCODE]
     if opcode < READ_OP and not inside:
         if s.message[m, M_SIZE] > n.opt[INLINE]:

@@ -6,6 +6,7 @@ from softib.sim.packet.tables import (
     FREE_PACKET,
     HEAP_N,
     IN_NETWORK,
+    L_ROWS,
     LATER_N,
     MARGIN,
     NEXT,
@@ -46,4 +47,5 @@ def short(s):
         or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN
         or s.reg[LATER_N] > s.far.shape[0] - MARGIN
         or s.reg[TIMER_N] > s.timer.shape[0] - MARGIN
+        or s.log[0, L_ROWS] > s.log.shape[0] - MARGIN
     )

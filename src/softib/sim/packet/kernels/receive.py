@@ -19,6 +19,7 @@ from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
 from softib.sim.packet.kernels.not_ready import not_ready, ready_for
+from softib.sim.packet.kernels.packet_log import log_received
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -46,6 +47,7 @@ from softib.sim.packet.tables import (
     IN,
     LAST_MESSAGE,
     LAST_OF_MESSAGE,
+    LATENCY,
     LOSSY,
     M_GROUP,
     M_PACKETS,
@@ -67,7 +69,6 @@ from softib.sim.packet.tables import (
     RESPONSE_RING,
     RNR,
     RNR_NAK,
-    RX,
     RX_FREE,
     RX_FS,
     RX_MESSAGE,
@@ -102,9 +103,12 @@ def receive(n, s, port, k, now):
     else:
         in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
         s.port[port, RX_FREE] = in_memory
-        written = in_memory + n.opt[RX]
+        half = np.int64(n.port[port, LATENCY])
+        written = in_memory + half
         if n.opt[RAMP]:
-            written = max(written, now + n.opt[RX] + octets * ramp_of(n, s, k) // 1000)
+            written = max(written, now + half + octets * ramp_of(n, s, k) // 1000)
+    if n.watch_port.shape[0]:
+        log_received(n, s, port, k, now, in_memory, written)
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)

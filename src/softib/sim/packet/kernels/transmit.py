@@ -18,6 +18,7 @@ from softib.sim.packet.kernels.links import (
     waits_no_more,
 )
 from softib.sim.packet.kernels.management import VL15_READY, send_smp
+from softib.sim.packet.kernels.packet_log import log_lost, log_starved
 from softib.sim.packet.kernels.sl_counters import note_waiting, waits_no_longer
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
@@ -27,6 +28,7 @@ from softib.sim.packet.tables import (
     CONTROL,
     END_PORT,
     FREE,
+    HOQ_DISCARDS,
     IN,
     KIND,
     LOSSY,
@@ -52,6 +54,8 @@ def clear_overdue(n, s, port, vl, row, now):
         if not (n.opt[LOSSY] and known_bad(s, k, now)) and not overdue(n, s, port, row, k, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
+        if n.watch_port.shape[0]:
+            log_lost(n, s, port, k, HOQ_DISCARDS, now)
         leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
         lose(s, k)
     if n.opt[BY_SL]:
@@ -104,6 +108,8 @@ def able_vls(n, s, port, now):
                     s.vl[row, WAITS] &= ~STARVED
                 else:
                     starve(s, port, row)
+                    if n.watch_port.shape[0]:
+                        log_starved(n, s, port, vl, now)
                     if n.port[port, KIND] != END_PORT:
                         await_deadline(n, s, port, row, np.int64(s.voq[first_voq(s, row), Q_HEAD]))
         vl += 1

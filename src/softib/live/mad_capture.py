@@ -21,17 +21,17 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, RESPONSE_BIT, MgmtClass
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.mad_packets import mad_packets
-from softib.iba.pcap import FILE_HEADER, pcap_records
+from softib.iba.pcap import PcapFile
 from softib.iba.sa import RMPP_HEADER, RmppHeader
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.rmpp import RMPP_END
 from softib.mad.rmpp_wire import conversation, is_whole
 
-__all__ = ["PcapWriter"]
+__all__ = ["MadCapture"]
 
 
-class PcapWriter:
+class MadCapture:
     """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` where the file cannot be written. A file
     system that is full ends the capture with one line on stderr, never the fabric. ``clock``: ns since 1970."""
 
@@ -42,12 +42,7 @@ class PcapWriter:
         """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and acknowledges their segments?"""
         self.message: Callable[[], bytes | None] = lambda: None
         """All of the RMPP message of a batch whose first octets are the datagram."""
-        try:
-            self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
-            self._file.write(FILE_HEADER)
-            self._file.flush()
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
+        self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
         """What a manager, or a device with a trap, sent from ``port``, and the devices' answers."""
@@ -97,27 +92,23 @@ class PcapWriter:
 
     def _write(self, mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any) -> None:
         n = len(mad)
-        if not n or self._file is None:
+        if not n or not self._file.is_open:
             return
         packets = mad_packets(np.ascontiguousarray(mad), slid, dlid, sl, pkey, sqp, dqp, self.packets)
-        records = pcap_records(packets, self.clock())
         self.packets += n
-        self._guarded(lambda: self._file.write(records.tobytes()))
+        self._guarded(lambda: self._file.write(packets, self.clock()))
 
     def flush(self) -> None:
         """Let readers see what was written; cheap to call often."""
-        if self._file is not None:
-            self._guarded(self._file.flush)
+        self._guarded(self._file.flush)
 
     def close(self) -> None:
         """End the file."""
-        if self._file is not None:
-            self._guarded(self._file.close)
-            self._file = None
+        self._guarded(self._file.close)
 
-    def _guarded(self, write: Callable[[], Any]) -> None:
+    def _guarded(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except OSError as error:
-            self._file = None
-            print(f"softib: {self.path}: {error.strerror or error}; the capture ends here", file=sys.stderr)
+        except InputError as error:
+            self._file.abandon()
+            print(f"softib: {error}; the capture ends here", file=sys.stderr)

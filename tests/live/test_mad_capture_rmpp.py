@@ -17,7 +17,7 @@ from softib.iba.sa import NodeRecord
 from softib.live.shared_fabric import SharedFabric
 from softib.mad.rmpp import Receiver, RmppState, Sender
 from softib.mad.rmpp_wire import conversation
-from tests.live.pcap.lab import columns
+from tests.iba.dissected import columns
 from tests.live.serving import wait_for
 
 HEADERS = {0x03: 20, 0x32: 4, 0x10: 28}

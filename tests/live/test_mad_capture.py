@@ -13,9 +13,9 @@ from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.iba.crc import icrc, vcrc
 from softib.iba.mad_packets import PACKET_SIZE, mad_packets
-from softib.live.pcap.writer import PcapWriter
+from softib.live.mad_capture import MadCapture
 from softib.mad.batch import MadBatch
-from tests.live.pcap.lab import columns
+from tests.iba.dissected import columns
 from tests.live.serving import mad, wait_for
 
 LOCAL = bytes.fromhex(
@@ -93,21 +93,21 @@ def test_heads_of_packets():
 
 def test_a_file_that_cannot_be(tmp_path):
     with pytest.raises(InputError, match="No such file"):
-        PcapWriter(tmp_path / "absent" / "x.pcap", generate("fat-tree", radix=4, levels=2))
+        MadCapture(tmp_path / "absent" / "x.pcap", generate("fat-tree", radix=4, levels=2))
     with pytest.raises(InputError, match="Is a directory"):
-        PcapWriter(tmp_path, generate("fat-tree", radix=4, levels=2))
+        MadCapture(tmp_path, generate("fat-tree", radix=4, levels=2))
 
 
 def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
     f = generate("fat-tree", radix=4, levels=2)
     f.power_on()
-    writer = PcapWriter("/dev/null", f)
+    writer = MadCapture("/dev/null", f)
 
     class Full:
         def write(self, octets):
             raise OSError(28, "No space left on device")
 
-    writer._file = Full()
+    writer._file._file = Full()
     sent = MadBatch.zeros(1)
     sent.mad[0] = mad()
     for _ in range(2):

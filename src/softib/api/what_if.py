@@ -1,0 +1,89 @@
+"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from softib.errors import InputError, UnknownName
+
+__all__ = ["CHANGES", "OF_PACKETS", "changes_of", "check_network", "manager_settings", "variants_of"]
+
+CHANGES = ("engine", "ar", "cc", "vl", "network")
+"""What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
+(``roce``, ``tcp``)."""
+OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
+"""Change → option of the packet layer."""
+VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",)}
+
+
+def changes_of(text: str | None, layer: str) -> dict[str, str]:
+    """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change or what ``layer`` does not know."""
+    from softib.analysis.routed import check_choice
+
+    found: dict[str, str] = {}
+    # A list of engines has commas of its own: what is no change of its own belongs to the value before.
+    for part in [] if text is None else text.split(","):
+        key, equals, value = (p.strip() for p in part.partition("="))
+        if not equals and found and list(found)[-1] == "engine" and key:
+            found["engine"] += f",{key}"
+            continue
+        if equals and found and list(found)[-1] == "network" and key not in CHANGES:
+            found["network"] += f",{key}={value}"
+            continue
+        if not equals or not value:
+            raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
+        if key not in CHANGES:
+            raise UnknownName("change of a what-if", key, CHANGES)
+        if key in OF_PACKETS and layer != "packet":
+            raise InputError(f"what-if {key}={value}: only packets know that; add --layer packet")
+        if key in VALUES and value not in VALUES[key]:
+            raise UnknownName(f"value of {key}", value, VALUES[key])
+        found[key] = value
+    check_choice(found.get("engine"), None)
+    check_network(found, layer)
+    return found
+
+
+def check_network(changes: Mapping[str, str], layer: str) -> None:
+    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that ``layer`` does not know."""
+    from softib.sim.packet.ethernet_options import network_of
+
+    if "network" in changes:
+        network_of(changes["network"])
+        if layer != "packet":
+            raise InputError(f"network {changes['network']}: only packets know that; add --layer packet")
+
+
+def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:
+    """The runs that show what ``changes`` do: all of them together, then each one alone where there are several."""
+    alone = [{key: value} for key, value in changes.items()] if len(changes) > 1 else []
+    return [dict(changes), *alone]
+
+
+def text_of(changes: Mapping[str, str]) -> str:
+    """``engine=updn,ar=on``."""
+    return ",".join(f"{key}={value}" for key, value in changes.items())
+
+
+def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
+    """The manager's options that changes to ``on`` mean."""
+    found: dict[str, Any] = {}
+    if changes.get("ar") == "on":
+        found["adaptive_routing"] = "free"
+    if changes.get("cc") == "on":
+        found |= congestion_settings()
+    return found
+
+
+def congestion_settings() -> dict[str, Any]:
+    """Congestion control that makes five senders along a chain share one sink fairly (Jain's index above 0.95, 0.9 of the link):
+    OpenSM's options. The sources' table has entries of i / 8 packet times."""
+    sls = range(16)
+    return {
+        "congestion_control": True, "cc_sw_cong_setting_control_map": "0x1f", "cc_sw_cong_setting_threshold": "8",
+        "cc_sw_cong_setting_packet_size": "8", "cc_sw_cong_setting_marking_rate": "4", "cc_ca_cong_setting_control_map": "0xffff",
+        "cc_ca_cong_setting_ccti_timer": ", ".join(f"{sl} 20" for sl in sls),
+        "cc_ca_cong_setting_ccti_increase": ", ".join(f"{sl} 1" for sl in sls),
+        "cc_cct": ",".join(f"3:{i}" for i in range(128)),
+    }  # fmt: skip

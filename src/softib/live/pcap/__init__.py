@@ -1,1 +1,0 @@
-"""Captures of a running fabric that Wireshark reads."""

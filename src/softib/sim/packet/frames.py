@@ -1,0 +1,193 @@
+"""Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
+
+What the engine does not have is made up, the same each time: Q_Key, R_Key and addresses; payload is zeros. A queue pair of the
+engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin at 0. A congestion notice is
+an acknowledgement with BECN (IBA A10.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.iba.constants import DEFAULT_PKEY
+from softib.iba.crc import ICRC_SIZE, VCRC_SIZE, icrc
+from softib.iba.crc_kernels import vcrcs
+from softib.iba.headers import AETH, BTH, DETH, LNH, LRH, RETH, AtomicAckETH, AtomicETH, Operation, Service, Syndrome
+from softib.iba.pcap import INBOUND, OUTBOUND, PcapngFile
+from softib.sim.messages import Opcode, Transport
+from softib.sim.packet import tables as t
+
+if TYPE_CHECKING:
+    import os
+
+    from softib.fabric.model import Fabric
+    from softib.sim.packet.log import PacketLog
+
+__all__ = ["FIRST_QPN", "Tap", "frames", "tap", "write_capture"]
+
+FIRST_QPN = 16
+QKEY = 0x11111111
+MASK24 = 0xFFFFFF
+PS_PER_NS = 1000
+BATCH = 20_000
+"""Frames that are made at once."""
+BASE = np.array([Operation.WRITE_FIRST, Operation.SEND_FIRST, Operation.READ_REQUEST, Operation.FETCH_ADD], np.int64)
+"""By :class:`~softib.sim.messages.Opcode`: the first request."""
+SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
+"""By :class:`~softib.sim.messages.Transport`."""
+WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.READ_REQUEST)
+WITH_AETH = (Operation.READ_RESPONSE_FIRST, Operation.READ_RESPONSE_LAST, Operation.READ_RESPONSE_ONLY, Operation.ACKNOWLEDGE,
+             Operation.ATOMIC_ACKNOWLEDGE)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tap:
+    """What passed some ports, by time: ``row`` of the log, ``ps`` when its first octet passed, ``interface`` (row of the ports),
+    ``direction`` (:data:`~softib.iba.pcap.INBOUND`, :data:`~softib.iba.pcap.OUTBOUND`)."""
+
+    row: np.ndarray
+    ps: np.ndarray
+    interface: np.ndarray
+    direction: np.ndarray
+
+
+def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
+    """Frames that ``ports`` sent and received, first octets first."""
+    parts: list[tuple[np.ndarray, ...]] = []
+    for number, port in enumerate(ports):
+        peer = int(log.net_port[port, t.PEER])
+        for sender, direction in ((port, OUTBOUND), (peer, INBOUND)):
+            rows = np.flatnonzero((log.kind == t.LOG_SENT) & (log.port == sender))
+            delay_ps = int(log.net_port[sender, t.DELAY]) if direction == INBOUND else 0
+            parts.append((rows, log.start[rows] + delay_ps, np.full(len(rows), number), np.full(len(rows), direction)))
+    columns = [np.concatenate(c) for c in zip(*parts, strict=True)]
+    order = np.lexsort((columns[3], columns[2], columns[1]))
+    return Tap(*(c[order] for c in columns))
+
+
+def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
+    """BTH.opcode of packets (int64)."""
+    m = log.message[log.message_of(rows)]
+    what, psn = log.what[rows], log.psn[rows]
+    first = psn == m[:, t.M_PSN]
+    last = psn + 1 == m[:, t.M_PSN] + m[:, t.M_PACKETS]
+    place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
+    atomic = m[:, t.M_OPCODE] == Opcode.ATOMIC
+    request = BASE[m[:, t.M_OPCODE]]
+    place_of_response = np.where(place == 4, 3, place)
+    response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
+    service = SERVICES[log.qp[log.stream[rows] >> 1, t.SERVICE]]
+    send_only = (service == Service.UD) & (what == t.DATA)
+    by_kind = {t.DATA: request + place, t.READ_REQUEST: request, t.READ_RESPONSE: response}
+    chosen = np.full(len(rows), int(Operation.ACKNOWLEDGE))
+    for kind, value in by_kind.items():
+        chosen = np.where(what == kind, value, chosen)
+    reliable = np.isin(what, (t.ACK, t.NAK, t.CNP))
+    return np.asarray(np.where(reliable, 0, service) + np.where(send_only, int(Operation.SEND_ONLY), chosen))
+
+
+def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """``(which of rows, uint8[n, octets])``: packets of one opcode and size together."""
+    opcode = operations(log, rows)
+    key = opcode << 16 | log.octets[rows]
+    for value in np.unique(key).tolist():
+        which = np.flatnonzero(key == value)
+        yield which, _build(log, rows[which], value >> 16, value & 0xFFFF)
+
+
+def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.ndarray:
+    n = len(rows)
+    of = log.message_of(rows)
+    m = log.message[of]
+    heads = [_lrh(log, rows, m, octets), _bth(log, rows, m, opcode, octets)]
+    heads += _extended(log, rows, m, opcode)
+    out = np.zeros((n, octets), np.uint8)
+    head = np.concatenate([np.broadcast_to(h, (n, h.shape[-1])) for h in heads], axis=1)
+    out[:, : head.shape[1]] = head
+    end = octets - ICRC_SIZE - VCRC_SIZE
+    for row in out:
+        row[end:-VCRC_SIZE] = np.frombuffer(icrc(row[:end].tobytes()), np.uint8)
+    vcrcs(out[:, :-VCRC_SIZE], out[:, -VCRC_SIZE:])
+    return out
+
+
+def _backward(log: PacketLog, rows: np.ndarray) -> np.ndarray:
+    """Does the packet go from the destination of the queue pair to its source? A congestion notice goes against the stream that it is
+    about."""
+    return (log.stream[rows] & 1).astype(bool) ^ (log.what[rows] == t.CNP)
+
+
+def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.ndarray:
+    q = log.stream[rows] >> 1
+    slid = np.where(_backward(log, rows), m[:, t.M_LID], log.qp[q, t.BACK_LID])
+    return LRH.pack(
+        vl=log.vl[rows],
+        sl=log.sl[rows],
+        lnh=int(LNH.BTH),
+        dlid=log.dlid[rows],
+        pkt_len=(octets - VCRC_SIZE) // 4,
+        slid=slid,
+    )
+
+
+def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: int) -> np.ndarray:
+    flags, what = log.flags[rows], log.what[rows]
+    payload = np.minimum(
+        log.qp[m[:, t.M_QP], t.PAYLOAD],
+        m[:, t.M_SIZE] - (log.psn[rows] - m[:, t.M_PSN]) * log.qp[m[:, t.M_QP], t.PAYLOAD],
+    )
+    carries = (what == t.DATA) | ((what == t.READ_RESPONSE) & (m[:, t.M_OPCODE] == Opcode.READ))
+    target = FIRST_QPN + 2 * (log.stream[rows] >> 1) + ~_backward(log, rows)
+    return BTH.pack(
+        opcode=opcode, pad_count=np.where(carries, -payload & 3, 0), pkey=DEFAULT_PKEY,
+        fecn=(flags & t.FECN) != 0, becn=what == t.CNP, dest_qp=target & MASK24,
+        ack_req=((flags & t.ASKS_ACK) != 0) & (log.qp[log.stream[rows] >> 1, t.SERVICE] == Transport.RC), psn=log.psn[rows] & MASK24,
+    )  # fmt: skip
+
+
+def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> list[np.ndarray]:
+    """Headers behind BTH."""
+    operation, found = opcode & 31, []
+    if opcode & 0xE0 == Service.UD:
+        return [DETH.pack(qkey=QKEY, src_qp=(FIRST_QPN + 2 * (log.stream[rows] >> 1)) & MASK24)]
+    key = 1 + m[:, t.M_QP]
+    if operation in WITH_RETH:
+        found.append(RETH.pack(va=0, rkey=key, dma_len=m[:, t.M_SIZE]))
+    if operation == Operation.FETCH_ADD:
+        found.append(AtomicETH.pack(va=0, rkey=key, swap_data=1, cmp_data=0))
+    if operation in WITH_AETH:
+        found.append(AETH.pack(syndrome=_syndromes(log, rows), msn=_msn(log, rows, m) & MASK24))
+    if operation == Operation.ATOMIC_ACKNOWLEDGE:
+        found.append(AtomicAckETH.pack(orig_rem_data=np.zeros(len(rows), np.int64)))
+    return found
+
+
+def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
+    return np.where(log.what[rows] == t.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
+
+
+def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """Messages of the queue pair that the responder has completed (IBA 9.7.7.1)."""
+    place = np.empty(len(log.order), np.int64)
+    place[log.order] = np.arange(len(log.order))
+    number = place[log.message_of(rows)] - log.qp[m[:, t.M_QP], t.FIRST_MESSAGE]
+    whole = log.psn[rows] + 1 >= m[:, t.M_PSN] + m[:, t.M_PACKETS]
+    done = np.where(log.what[rows] == t.NAK, False, whole | (log.what[rows] == t.READ_RESPONSE))
+    return np.asarray(number + done)
+
+
+def write_capture(log: PacketLog, fabric: Fabric, ports: Sequence[int], path: str | os.PathLike[str]) -> int:
+    """Write what ``ports`` sent and received as pcapng, time 0 being 1970; returns how many frames. Raises :class:`InputError` where the file
+    cannot be written."""
+    seen = tap(log, ports)
+    file = PcapngFile(path, [fabric.port_name(int(p)) for p in ports])
+    for at in range(0, len(seen.row), BATCH):
+        part = slice(at, at + BATCH)
+        ns = seen.ps[part] // PS_PER_NS
+        file.write_mixed(list(frames(log, seen.row[part])), ns, seen.interface[part], seen.direction[part])
+    file.close()
+    return len(seen.row)

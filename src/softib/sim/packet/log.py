@@ -1,0 +1,102 @@
+"""What watched packets did (``State.log``), as columns in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.sim.messages import Messages
+from softib.sim.packet import tables as t
+from softib.sim.packet.options import PacketOptions
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["PacketLog", "watch_tables"]
+
+
+@dataclass(frozen=True)
+class PacketLog:
+    """One row for each thing that a watched packet did, ascending by time and port: int64 columns of one length.
+
+    ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps as :data:`~softib.sim.packet.tables.State` says
+    for each kind; ``stream``: 2 × queue pair, + 1 of what its destination sends; ``psn`` not wrapped. ``net_port``, ``qp``, ``order``
+    and ``message`` are the engine's tables, which say what they mean.
+    """
+
+    kind: np.ndarray
+    port: np.ndarray
+    now: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    stream: np.ndarray
+    psn: np.ndarray
+    octets: np.ndarray
+    dlid: np.ndarray
+    sl: np.ndarray
+    vl: np.ndarray
+    what: np.ndarray
+    flags: np.ndarray
+    came_in: np.ndarray
+    entered: np.ndarray
+    net_port: np.ndarray
+    opt: np.ndarray
+    qp: np.ndarray
+    order: np.ndarray
+    message: np.ndarray
+
+    @classmethod
+    def of(cls, net: Any, states: Sequence[Any]) -> PacketLog:
+        """The log of a run of one or several parts."""
+        s = states[0]
+        rows = np.concatenate([part.log[1 : 1 + int(part.log[0, t.L_ROWS])] for part in states])
+        fields, flow = rows[:, t.L_FIELDS], rows[:, t.L_FLOW]
+        order = np.lexsort((rows[:, t.L_START], fields, flow, rows[:, t.L_PORT], rows[:, t.L_NOW]))
+        rows, fields, flow = rows[order], fields[order], flow[order]
+        return cls(
+            kind=rows[:, t.L_PORT] & 15, port=rows[:, t.L_PORT] >> 4, now=rows[:, t.L_NOW], start=rows[:, t.L_START],
+            end=rows[:, t.L_END], stream=flow >> 32, psn=flow & 0xFFFFFFFF, octets=fields & 0xFFFF, dlid=fields >> 16 & 0xFFFF,
+            sl=fields >> 32 & 15, vl=fields >> 36 & 15, what=fields >> 40 & 0xFF, flags=fields >> 48 & 0xFF,
+            came_in=rows[:, t.L_CAME_IN], entered=rows[:, t.L_ENTERED],
+            net_port=net.port, opt=net.opt, qp=s.qp, order=s.order, message=s.message,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def message_of(self, rows: np.ndarray) -> np.ndarray:
+        """The message that each packet belongs to, or whose packet it answers (row of the messages)."""
+        q, psn = self.stream[rows] >> 1, self.psn[rows]
+        of_order = self.message[self.order]
+        key = (of_order[:, t.M_QP] << 32) + of_order[:, t.M_PSN]
+        at = np.searchsorted(key, (q << 32) + np.maximum(psn, 0), side="right") - 1
+        begin, end = self.qp[q, t.FIRST_MESSAGE], _ends(self.qp, len(self.order))[q]
+        return np.asarray(self.order[np.clip(at, begin, np.maximum(end - 1, begin))])
+
+
+def _ends(qp: np.ndarray, n: int) -> np.ndarray:
+    """Behind the last message of each queue pair; ``END_MESSAGE`` may have been cut off by an error."""
+    return np.append(qp[1:, t.FIRST_MESSAGE], n)
+
+
+def watch_tables(fabric: Fabric, m: Messages, options: PacketOptions) -> dict[str, np.ndarray]:
+    """``watch_port`` and ``watch_qp`` of :data:`~softib.sim.packet.tables.Net`.
+
+    Raises :class:`InputError` for a port or message that is not there.
+    """
+    ports, rows = np.array(options.watch_ports, np.int64), np.array(options.watch_messages, np.int64)
+    if not len(ports) and not len(rows):
+        return {"watch_port": np.zeros(0, np.uint8), "watch_qp": np.zeros(0, np.uint8)}
+    for what, found, n in (("port", ports, fabric.sizes.ports), ("message", rows, len(m))):
+        wrong = (found < 0) | (found >= n)
+        if wrong.any():
+            raise InputError(f"{what} {int(found[wrong][0])} cannot be watched: there are {n:,}, numbered from 0")
+    names, row_of = np.unique(m.qp, return_inverse=True)
+    watch_port, watch_qp = np.zeros(fabric.sizes.ports, np.uint8), np.zeros(max(len(names), 1), np.uint8)
+    watch_port[ports] = 1
+    watch_qp[row_of[rows]] = 1
+    return {"watch_port": watch_port, "watch_qp": watch_qp}

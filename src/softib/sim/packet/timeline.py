@@ -1,0 +1,246 @@
+"""One message of a run, packet by packet and hop by hop: when each packet came to a port, what it waited for, when it left (``--trace``).
+
+All times come from the engine's log (:mod:`~softib.sim.packet.log`). What a packet did from the moment that the adapter had its request is divided
+without a gap: waits at each port, cables and switches, its octets on the last wire, the way into memory. The parts add up to when it is in
+memory; nothing is estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.sim.packet import tables as t
+
+if TYPE_CHECKING:
+    from softib.sim.packet.log import PacketLog
+
+__all__ = ["KINDS", "REASONS", "Flight", "Hop", "Timeline", "ports_of_message", "timeline"]
+
+KINDS = {
+    t.DATA: "data",
+    t.ACK: "ACK",
+    t.NAK: "NAK",
+    t.CNP: "CNP",
+    t.READ_REQUEST: "request",
+    t.READ_RESPONSE: "response",
+}
+REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
+"""What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets of other VLs (arbitration); the link was
+idle for lack of credits; it was idle for another reason (static rate, congestion control, a message before it that is not posted); its octets are not there yet (fetching
+from memory, or a slower link before this one)."""
+MOST_PACKETS = 4000
+BEHIND = 3
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A packet at a port that sends it: ``arrived_ps`` (it can be sent), ``decided_ps`` (its turn), ``sent_ps`` (first octet), ``left_ps`` (last octet);
+    ``waits_ps``: by :data:`REASONS`, together ``sent_ps - arrived_ps``; ``behind``: messages whose packets went first, and how long they took."""
+
+    port: int
+    vl: int
+    arrived_ps: int
+    decided_ps: int
+    sent_ps: int
+    left_ps: int
+    waits_ps: dict[str, int]
+    behind: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
+class Flight:
+    """A packet from its sender to where it ended: ``received_ps`` (the last octet is there), ``freed_ps`` (out of the receive buffer), ``written_ps`` (in
+    memory; for an acknowledgement: it was seen); ``lost_ps`` and ``lost_at``, where it was lost instead. -1: it did not happen."""
+
+    kind: str
+    psn: int
+    octets: int
+    backward: bool
+    hops: list[Hop] = field(default_factory=list)
+    received_ps: int = -1
+    freed_ps: int = -1
+    written_ps: int = -1
+    lost_ps: int = -1
+    lost_at: int = -1
+
+    def parts(self, log: PacketLog) -> dict[str, int]:
+        """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own rule: waits by reason, ``cables`` and
+        ``switches`` (tables of the fabric), ``wire`` (its octets on the last link), ``buffer``, ``memory``. Empty for a packet that was lost."""
+        if self.written_ps < 0:
+            return {}
+        made = {name: sum(h.waits_ps.get(name, 0) for h in self.hops) for name in REASONS}
+        p = log.net_port
+        made["cables"] = sum(int(p[h.port, t.DELAY]) for h in self.hops)
+        into = [int(p[h.port, t.PEER]) for h in self.hops]
+        made["switches"] = sum(int(p[i, t.LATENCY]) for i in into if p[i, t.KIND] != t.END_PORT)
+        made["wire"] = self.hops[-1].left_ps - self.hops[-1].sent_ps
+        made["buffer"] = self.freed_ps - self.received_ps
+        made["memory"] = self.written_ps - self.freed_ps
+        return made
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A message: ``posted_ps`` (by the program), ``ready_ps`` (the adapter has it), ``arrived_ps``, ``completed_ps``, and its packets by the time
+    of their first hop. ``last``: the row of the packet with which it arrived (-1: none). ``left_out``: packets in the middle that are not there."""
+
+    message: int
+    posted_ps: int
+    ready_ps: int
+    arrived_ps: int
+    completed_ps: int
+    flights: tuple[Flight, ...]
+    last: int
+    left_out: int = 0
+
+
+def ports_of_message(log: PacketLog, message: int) -> set[int]:
+    """Ports that packets of the message's queue pair were sent by."""
+    q = int(log.message[message, t.M_QP])
+    rows = (log.kind == t.LOG_SENT) & (log.stream >> 1 == q)
+    return set(log.port[rows].tolist())
+
+
+def timeline(log: PacketLog, message: int) -> Timeline:
+    """The timeline of a message whose queue pair and ports were watched. Raises :class:`InputError` where they were not."""
+    m = log.message[message]
+    q = int(m[t.M_QP])
+    rows = np.flatnonzero((log.stream >> 1 == q) & (log.kind != t.LOG_STARVED))
+    rows = rows[log.message_of(rows) == message]
+    begun = rows[(log.kind[rows] == t.LOG_SENT) & np.isin(log.port[rows], (log.qp[q, t.SRC], log.qp[q, t.DST]))]
+    if not len(begun) and m[t.M_ARRIVED] >= 0:
+        raise InputError(f"message {message} was not watched in this run")
+    by_port = _Sends(log)
+    shown, left_out = begun, 0
+    if len(begun) > MOST_PACKETS:
+        shown, left_out = (
+            np.concatenate([begun[: MOST_PACKETS // 2], begun[-MOST_PACKETS // 2 :]]),
+            len(begun) - MOST_PACKETS,
+        )
+    flights = [_follow(log, by_port, rows, int(row), int(m[t.M_POSTED]) - 1) for row in shown]
+    arrived = int(m[t.M_ARRIVED])
+    last = next(
+        (i for i, f in enumerate(flights) if f.written_ps == arrived and f.kind in ("data", "request", "response")), -1
+    )
+    return Timeline(
+        message,
+        int(m[t.M_BEGAN]),
+        int(m[t.M_POSTED]) - 1,
+        arrived,
+        int(m[t.M_COMPLETED]),
+        tuple(flights),
+        last,
+        left_out,
+    )
+
+
+class _Sends:
+    """What each watched port sent, by time, and when it lacked credits."""
+
+    def __init__(self, log: PacketLog):
+        self.log = log
+        self.sent = dict(_by_port(log, t.LOG_SENT))
+        self.starved = dict(_by_port(log, t.LOG_STARVED))
+
+    def waits(self, port: int, row: int, begin: int) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
+        """What packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
+        log = self.log
+        decided, vl, q = int(log.now[row]), int(log.vl[row]), int(log.stream[row]) >> 1
+        found = dict.fromkeys(REASONS, 0)
+        found["incoming"] = int(log.start[row]) - max(decided, begin)
+        if decided <= begin:
+            return found, ()
+        sent = self.sent[port]
+        ahead = sent[(log.end[sent] > begin) & (log.now[sent] < decided)]
+        ahead = ahead[ahead != row]
+        a, b = np.maximum(log.now[ahead], begin), np.minimum(log.end[ahead], decided)
+        took = np.maximum(b - a, 0)
+        same_qp = log.stream[ahead] >> 1 == q
+        same = log.vl[ahead] == vl
+        for name, which in (("own", same_qp), ("queue", ~same_qp & same), ("other_vl", ~same_qp & ~same)):
+            found[name] = int(took[which].sum())
+        self._idle(port, vl, zip(a.tolist(), b.tolist(), strict=True), begin, decided, found)
+        return found, self._behind(ahead[~same_qp], took[~same_qp])
+
+    def _idle(
+        self, port: int, vl: int, busy: Iterable[tuple[int, int]], begin: int, end: int, found: dict[str, int]
+    ) -> None:
+        rows = self.starved.get(port, np.zeros(0, np.int64))
+        lacks = self.log.now[rows[self.log.vl[rows] == vl]]
+        sent = self.sent[port]
+        before = int(np.searchsorted(self.log.now[sent], begin)) - 1
+        since = (
+            int(self.log.now[sent[before]]) if before >= 0 else -1
+        )  # it lacks credits from a look after this packet on
+        at = begin
+        for a, b in [*busy, (end, end)]:
+            if a > at:
+                some = np.searchsorted(lacks, since) < np.searchsorted(lacks, a)
+                found["credits" if some else "held"] += a - at
+            at, since = max(at, b), max(since, a)
+
+    def _behind(self, rows: np.ndarray, took: np.ndarray) -> tuple[tuple[int, int], ...]:
+        if not len(rows):
+            return ()
+        whose, which = np.unique(self.log.message_of(rows), return_inverse=True)
+        size = np.bincount(which, took).astype(np.int64)
+        top = np.argsort(-size, kind="stable")[:BEHIND]
+        return tuple((int(whose[k]), int(size[k])) for k in top)
+
+
+def _by_port(log: PacketLog, kind: int) -> Iterable[tuple[int, np.ndarray]]:
+    rows = np.flatnonzero(log.kind == kind)
+    rows = rows[np.lexsort((log.now[rows], log.port[rows]))]
+    ports, first = np.unique(log.port[rows], return_index=True)
+    return zip(ports.tolist(), np.split(rows, first[1:]) if len(rows) else [], strict=True)
+
+
+def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: int) -> Flight:
+    """The packet that begins with ``row``, through all that happened to it."""
+    kind = int(log.what[row])
+    backward = bool(log.stream[row] & 1) ^ (kind == t.CNP)
+    flight = Flight(KINDS.get(kind, str(kind)), int(log.psn[row]), int(log.octets[row]), backward)
+    same = rows[(log.stream[rows] == log.stream[row]) & (log.psn[rows] == log.psn[row]) & (log.what[rows] == kind)]
+    begin = ready if not backward and ready >= 0 else int(log.now[row])
+    while True:
+        port = int(log.port[row])
+        waits, behind = sends.waits(port, row, begin)
+        flight.hops.append(
+            Hop(
+                port,
+                int(log.vl[row]),
+                begin,
+                max(int(log.now[row]), begin),
+                int(log.start[row]),
+                int(log.end[row]),
+                waits,
+                behind,
+            )
+        )
+        into = int(log.net_port[port, t.PEER])
+        latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] != t.END_PORT else 0
+        entered = int(log.start[row] + log.net_port[port, t.DELAY] + latency)
+        tail = int(log.end[row] + log.net_port[port, t.DELAY] + latency)
+        here = same[log.came_in[same] == into]
+        on = here[(log.kind[here] == t.LOG_SENT) & (log.entered[here] == entered)]
+        if len(on):
+            row, begin = int(on[0]), entered
+            continue
+        _end(log, flight, here, tail)
+        return flight
+
+
+def _end(log: PacketLog, flight: Flight, rows: np.ndarray, tail: int) -> None:
+    whole = rows[(log.kind[rows] == t.LOG_RECEIVED) & (log.now[rows] == tail)]
+    lost = rows[(log.kind[rows] == t.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
+    if len(whole):
+        flight.received_ps, flight.freed_ps, flight.written_ps = (
+            int(c[whole[0]]) for c in (log.now, log.start, log.end)
+        )
+    elif len(lost):
+        flight.lost_ps, flight.lost_at = int(log.now[lost[0]]), int(log.port[lost[0]])
