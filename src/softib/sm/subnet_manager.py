@@ -13,6 +13,8 @@ administrator too (``sa_manager``).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from softib.errors import SoftibError
@@ -31,6 +33,8 @@ from softib.sm.discovery import Silent
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.lid_mgr import Lids
 from softib.sm.light_sweep import LightSweep
+from softib.sm.replication.records import Source
+from softib.sm.replication.replication import Replication
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.sa_manager import SaManager
 from softib.sm.state import SmEvent, SmState, next_state
@@ -65,9 +69,13 @@ class SubnetManager:
         self._phase_since = self._look_ps = self._now_ps = 0
         self._recheck_ps = NEVER_PS
         self._sweep_wanted = True
+        self._heir = -1
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
         self.lids: Lids = {}
+        sa = self.sa_manager
+        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, self.config)
+        self.replication = Replication(records, sa.journal)
         self._silent: Silent = {}
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
@@ -75,8 +83,7 @@ class SubnetManager:
         self._before = (0, 0, 0)
 
     def _new_sweep(self, master: bool = False) -> Sweep:
-        subnet = self.sa_manager.subnet
-        known = None if subnet is None else subnet.end_guid
+        known = self.sa_manager.known
         return Sweep(
             self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, self._silent
         )
@@ -101,6 +108,12 @@ class SubnetManager:
         """
         self._now_ps = now_ps
         replies: MadBatch | None = None
+        ours: MadBatch | None = None
+        if inbox is not None and len(inbox):
+            of_class = inbox.mad[:, 1] == MgmtClass.SM_REPLICA
+            if of_class.any():
+                ours = self.replication.receive(now_ps, inbox[of_class], self.state)
+                inbox = inbox[~of_class]
         if inbox is not None and len(inbox):
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
             is_request = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
@@ -128,8 +141,9 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
         more, sa_ps = self.sa_manager.send(now_ps)
-        full = [b for b in (replies, more, outbox) if b is not None and len(b)]
-        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps)
+        copies, copy_ps = self.replication.send(now_ps, self.state)
+        full = [b for b in (copies, ours, replies, more, outbox) if b is not None and len(b)]
+        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, copy_ps)
 
     def request_sweep(self) -> None:
         """Look at the subnet again, after the current sweep if there is one."""
@@ -137,7 +151,7 @@ class SubnetManager:
 
     def reconfigure(self, config: SmConfig) -> None:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
-        self.config = config
+        self.config = self.replication.source.config = config
         self.sa_manager.reconfigure(config)
         self.request_sweep()
 
@@ -160,8 +174,10 @@ class SubnetManager:
 
     def _wanted(self) -> str:
         """The first phase of what shall be done at once, "" for nothing."""
-        if self._controls_due:
+        if self._controls_due or (self._heir >= 0 and self.replication.ready(self.election.guid_of(self._heir))):
             return "control"
+        if self.state == SmState.STANDBY and self._now_ps >= self.replication.due_ps and self.database.sm_port >= 0:
+            return "sync"
         if self.state not in SWEEPS_IN:
             return ""
         if self._sweep_wanted:
@@ -173,7 +189,7 @@ class SubnetManager:
     def _due_ps(self) -> int:
         """When the switches, or the master, shall be asked again."""
         if self.state == SmState.STANDBY:
-            return self._look_ps
+            return min(self._look_ps, self.replication.due_ps)
         if self.state != SmState.MASTER:
             return NEVER_PS
         return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps)
@@ -192,7 +208,7 @@ class SubnetManager:
             self._run(now_ps, self._wanted())
         elif now_ps >= self._recheck_ps and self.state == SmState.MASTER:
             self._recheck_ps, self._sweep_wanted = NEVER_PS, True
-        elif now_ps >= self._due_ps():
+        elif now_ps >= (self._look_ps if self.state == SmState.STANDBY else self._due_ps()):
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
             self._run(now_ps, "poll" if standby else "light")
@@ -215,6 +231,8 @@ class SubnetManager:
         ):
             self.phase, self._look_ps = "", now_ps + self.config.polling_timeout_ps
             self.state = next_state(self.state, SmEvent.MASTER_FOUND)
+            self.sa_manager.close()
+            self.replication.stand_by(now_ps)
         elif self.phase == PHASES[-1] or (self.database.sm_port < 0 and self.phase != PHASES[0]):
             self._end(now_ps)
         else:
@@ -258,8 +276,12 @@ class SubnetManager:
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
         self.sa_manager.open(sweep.subnet, sweep.members())
-        if (heir := self.election.heir(sweep.local_guid)) >= 0:
-            self._controls_due.append((heir, SmControl.HANDOVER))
+        self.replication.local_guid = sweep.local_guid
+        self.replication.lead()
+        self.replication.swept(sweep.subnet.end_guid)
+        self._heir = heir = self.election.heir(sweep.local_guid)
+        if heir >= 0:  # it takes over when it has a copy of everything
+            self.replication.offer(now_ps, self.election.guid_of(heir), int(self.database.port_lid[heir]))
         # A higher manager that still discovers will stand by in a moment; nothing tells when.
         self._recheck_ps = now_ps + RECHECK_PS if heir < 0 and self.election.higher(sweep.local_guid) else NEVER_PS
 
@@ -271,6 +293,9 @@ class SubnetManager:
         db, work, sa_manager = self.database, self._light_sweep, self.sa_manager
         self._queue = queue = RequestQueue(db.routes, self.config.mkey)
         if task == "control":
+            if not self._controls_due:
+                self._controls_due.append((self._heir, SmControl.HANDOVER))
+                self._heir = -1
             port, what = self._controls_due.pop(0)
             self.election.polled = port if what == SmControl.HANDOVER else self.election.polled
             work.control(db, queue, port, what, self._sm_info())
@@ -278,6 +303,10 @@ class SubnetManager:
             work.program(sa_manager.subnet, queue)
         elif task == "read" and sa_manager.subnet is not None:
             work.reading(sa_manager.subnet, queue, sa_manager.waiting[0].need)
+        elif task == "sync":
+            self.replication.local_guid = self._sweep.local_guid
+            self.replication.asks(self._now_ps)
+            work.own_port(db, queue)
         elif task == "poll":
             work.poll(db, queue)
         else:
@@ -291,6 +320,8 @@ class SubnetManager:
             self._sweep_wanted, work.changed = True, False
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
+        if task == "sync" and work.port_info is not None:
+            self.replication.located(work.port_info)
         if task == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
 
@@ -364,14 +395,30 @@ class SubnetManager:
         if before == self.state:
             return
         if before == SmState.MASTER:
+            self.replication.step_down(self._now_ps, self.election.guid_of(self.election.polled))
             self._give_up()
             self._stores.clear()  # another master writes them from now on
             self.sa_manager.close()
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
+            self._heir = -1
         self._sweep_wanted = wanted if event == SmEvent.LOCAL_PORT_DOWN else self.state in SWEEPS_IN
-        if event == SmEvent.HANDOVER:
-            self.sa_manager.close()  # a new master: everybody subscribes and joins anew
+        if before == SmState.STANDBY and self.state in SWEEPS_IN:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """What the master before knew holds on, where it was copied; else everybody subscribes and joins anew."""
+        self.sa_manager.close()
+        self.replication.lead()
+        copy = self.replication.copy_of(self.election.guid_of(self.election.polled))
+        if copy is None:
+            return
+        self.lids.clear()
+        self.lids.update(copy.lids)
+        self._stores.lft.roots = copy.roots
+        if self.config.partitions is None and copy.partitions is not None:
+            self.config = self.replication.source.config = replace(self.config, partitions=copy.partitions)
+        self.sa_manager.restore(copy, self.config)
 
     def _sm_info(self) -> np.ndarray:
         """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does not show it, and asks without its own."""

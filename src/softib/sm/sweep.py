@@ -27,6 +27,7 @@ from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
 from softib.sm.qos_mgr import QosManager, needs_qos
 from softib.sm.qos_options import QosConfig
+from softib.sm.read_back import ReadBack
 from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
@@ -36,10 +37,10 @@ from softib.sm.stores import Stores
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "tables", "tops", "reread", "pkeys", "partitions", "qos", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "lids", "route", "held", "tables", "tops", "reread", "pkeys", "partitions", "qos", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
 )  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
+"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another manager wrote;
 ``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``ar_info``
 asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
@@ -82,12 +83,13 @@ class Sweep:
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
         self.stale = False
         self.discovery = Discovery(self.database, self.queue, self.report, config, master, silent)
+        self._held: ReadBack | None = None
         self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "held": self._read_held, "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
             "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
             "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
@@ -141,15 +143,21 @@ class Sweep:
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
 
-    def _send_tables(self) -> None:
-        assert self.graph is not None and self.routing is not None
+    def _read_held(self) -> None:
+        assert self.graph is not None
         self._reset = np.array(
             [n for n in self.graph.switch_node if self.store.known(self.database, int(n)) is None], np.int64
         )
-        db = self.database
-        self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
         for node in self._reset.tolist():
             self.groups.forget_switch(int(self.database.node_guid[node]))
+        self._held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
+        self._held.ask(self.queue)
+
+    def _send_tables(self) -> None:
+        assert self.graph is not None and self.routing is not None and self._held is not None
+        self._held.finish()
+        db = self.database
+        self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
         self._tables = ucast_mgr.queue_blocks(self.database, self.queue, self.graph, self.routing.lft, self.store)
 
     def _tops(self) -> None:
@@ -255,6 +263,9 @@ class Sweep:
             self.discovery.handle(attr, tags, data)
         elif phase == "managers":
             self.election.heard(tags, data)
+        elif phase == "held":
+            assert self._held is not None
+            self._held.heard(attr, tags, data)
         elif phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
@@ -275,7 +286,7 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "reread", "pkeys", "ar_info", "sharp_info")
+        asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
         if phase == "congestion":
@@ -290,6 +301,8 @@ class Sweep:
         if phase == "reread":
             self.stale = True
             return
+        if phase == "held":
+            return  # written whole
         if phase in GMP_PHASES:
             nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
             for node in nodes.tolist():

@@ -68,8 +68,9 @@ MANAGES: dict[int, int] = {
     ),
     int(MgmtClass.CONG_CTRL): 0,
     int(MgmtClass.SHARP): 0,
+    int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
 }
-"""What a subnet manager and administrator takes (OpenSM's own registrations)."""
+"""What a subnet manager and administrator takes (OpenSM's own registrations, and replication)."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 Wire: Any = table(
