@@ -35,8 +35,9 @@ class Managers:
         else:
             command = [self.stock("opensm"), "-p", "3", "-F", "conf", "-s", "2", "-f", "osm.log"]
         env = {**s.env, "OSM_CACHE_DIR": str(s.folder), "OSM_TMP_DIR": str(s.folder)}
-        self.running[node] = subprocess.Popen(s.words("run", "--node", node, "--", *command), env=env, cwd=s.folder,
-                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        with (s.folder / f"stderr-{node}").open("a") as err:
+            self.running[node] = subprocess.Popen(s.words("run", "--node", node, "--", *command), env=env, cwd=s.folder,
+                                                  stdout=subprocess.DEVNULL, stderr=err)  # fmt: skip
         s.started.append(self.running[node])
 
     def kill(self, node: str) -> float:
