@@ -29,6 +29,8 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["SaManager"]
 
 REPORT_WINDOW = 64
+BUDGET = 1024.0
+"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
@@ -53,6 +55,8 @@ class SaManager:
         self.multicast = Multicast(self.groups)
         self.sa = Administrator(config.sa_key, self.multicast, self.subscriptions, self.services)
         self.waiting: list[Waiting] = []
+        self.queue = self.sa.queue
+        self._served = False
         self._reports = Transactor(REPORT_WINDOW, config.timeout_ps, config.retries)
         self._outbox: list[MadBatch] = []
         self._now_ps = 0
@@ -117,6 +121,7 @@ class SaManager:
         self.waiting.clear()
         self._outbox.clear()
         self._reports.abandon()
+        self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
         """Other partitions: their groups come, and those of removed partitions end with their last full member."""
@@ -161,7 +166,15 @@ class SaManager:
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
         """Answers; a question that needs tables of devices joins ``waiting``."""
         self._now_ps = now_ps
-        replies = self.sa.answer(requests, now_ps)
+        if not len(self.queue) and (len(requests) == 1 or self.queue.costs(requests) <= BUDGET):
+            return self._answer(requests)
+        full = self.queue.put(requests)
+        self._served = True
+        replies = self._answer(self.queue.take(BUDGET))
+        return replies if full is None else MadBatch.concat([replies, self.sa.busy(full)])
+
+    def _answer(self, requests: MadBatch) -> MadBatch:
+        replies = self.sa.answer(requests, self._now_ps)
         self.waiting += [Waiting(need, batch) for need, batch in self.sa.deferred]
         self.sa.deferred.clear()
         self._events()
@@ -215,7 +228,12 @@ class SaManager:
         """Late answers and reports, and when to call again."""
         self._reports.receive(now_ps)
         self._reports.completed()
+        served, self._served = self._served, False
+        if len(self.queue) and not served:
+            self._now_ps = now_ps
+            self._outbox.append(self._answer(self.queue.take(BUDGET)))
         reports, deadline_ps = self._reports.send(now_ps)
+        deadline_ps = now_ps if len(self.queue) else deadline_ps
         out = MadBatch.concat([*self._outbox, reports]) if self._outbox else reports
         self._outbox = []
         return out, deadline_ps

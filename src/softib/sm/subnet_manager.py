@@ -158,7 +158,7 @@ class SubnetManager:
     @property
     def settled(self) -> bool:
         """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or another manager is master."""
-        return not self.phase and not self._wanted()
+        return not self.phase and not self._wanted() and not len(self.sa_manager.queue)
 
     @property
     def stale(self) -> bool:

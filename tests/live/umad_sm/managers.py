@@ -34,7 +34,7 @@ class Managers:
                        "--guid2lid", f"lids-{node}", "--log-file", f"log-{node}"]  # fmt: skip
         else:
             command = [self.stock("opensm"), "-p", "3", "-F", "conf", "-s", "2", "-f", "osm.log"]
-        env = {**s.env, "OSM_CACHE_DIR": str(s.folder), "OSM_TMP_DIR": str(s.folder)}
+        env = {**s.env, "OSM_CACHE_DIR": str(s.folder), "OSM_TMP_DIR": str(s.folder), "PYTHONFAULTHANDLER": "1"}
         with (s.folder / f"stderr-{node}").open("a") as err:
             self.running[node] = subprocess.Popen(s.words("run", "--node", node, "--", *command), env=env, cwd=s.folder,
                                                   stdout=subprocess.DEVNULL, stderr=err)  # fmt: skip
@@ -49,6 +49,16 @@ class Managers:
         at = time.monotonic()
         self.running[node].wait(30)
         return at
+
+    def why(self) -> str:
+        """What our managers do, and what they said: for a test that fails (they end with it)."""
+        for client in self.s.status()[0]["clients"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(client["pid"], signal.SIGABRT)
+        time.sleep(1)
+        f = fabric_of(self.s)
+        said = [f"up: {is_up(f)}, proves: {proves(f)}"]
+        return "\n".join(said + [path.read_text()[-3000:] for path in sorted(self.s.folder.glob("stderr-*"))])
 
     def lid(self, node: str) -> int:
         f = fabric_of(self.s)

@@ -34,6 +34,7 @@ from softib.sm.inventory import READ_FROM_DEVICES, Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
 from softib.sm.sa.class_port_info import class_port_info
+from softib.sm.sa.fair_queue import FairQueue
 from softib.sm.sa.match import matching, selected_components
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
@@ -85,6 +86,7 @@ class Administrator:
         self.views: Views | None = None
         self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
         self.other_managers: dict[int, np.ndarray] = {}
+        self.queue = FairQueue()
         self.deferred: list[tuple[Need, MadBatch]] = []
         """Questions of the last batch that need tables of devices."""
         self._tables: dict[int, np.ndarray] = {}
@@ -120,10 +122,9 @@ class Administrator:
             requests = requests[known]
         if not len(requests):
             return MadBatch.zeros(0)
-        reply = reply_to(requests)
         if self.subnet is None:
-            H.status.set(reply.mad, int(MadStatus.BUSY))
-            return reply
+            return self.busy(requests)
+        reply = reply_to(requests)
         todo = np.ones(len(requests), bool)
         todo[self._path_gets(requests, reply.mad)] = False
         payload: dict[int, bytes] = {}
@@ -139,6 +140,12 @@ class Administrator:
                 payload[i] = long
         reply.payload = payload or None
         return reply if answered.all() else reply[answered]
+
+    def busy(self, requests: MadBatch) -> MadBatch:
+        """The answers to requests that found no room: ask again (IBA 13.4.7)."""
+        reply = reply_to(requests)
+        H.status.set(reply.mad, int(MadStatus.BUSY))
+        return reply
 
     def _path_gets(self, requests: MadBatch, out: np.ndarray) -> np.ndarray:
         """Answer every Get(PathRecord) that names both ends, all at once; returns their rows."""
@@ -210,6 +217,7 @@ class Administrator:
         elif method in (M.GET, M.SET, M.DELETE):
             self._single(answer.records, out)
         else:
+            self.queue.learned(int(H.attr_id.get(out)), len(answer.records))
             return fill_table(out, answer.records)
         return None
 
