@@ -19,7 +19,7 @@ import numpy as np
 
 from softib.errors import SoftibError
 from softib.iba.constants import RESPONSE_BIT, MgmtClass, SmpAttr
-from softib.iba.smp import SMInfo
+from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Completed, Transactor
@@ -69,7 +69,7 @@ class SubnetManager:
         self._phase_since = self._look_ps = self._now_ps = 0
         self._recheck_ps = NEVER_PS
         self._sweep_wanted = True
-        self._heir = -1
+        self._heir, self._local_guid, self._look_at_own = -1, 0, False
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
         self.lids: Lids = {}
@@ -176,6 +176,8 @@ class SubnetManager:
         """The first phase of what shall be done at once, "" for nothing."""
         if self._controls_due or (self._heir >= 0 and self.replication.ready(self.election.guid_of(self._heir))):
             return "control"
+        if self._look_at_own and self.state == SmState.MASTER and not self._sweep_wanted:
+            return "sync"
         if self.state == SmState.STANDBY and self._now_ps >= self.replication.due_ps and self.database.sm_port >= 0:
             return "sync"
         if self.state not in SWEEPS_IN:
@@ -276,7 +278,6 @@ class SubnetManager:
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
         self.sa_manager.open(sweep.subnet, sweep.members())
-        self.replication.local_guid = sweep.local_guid
         self.replication.lead()
         self.replication.swept(sweep.subnet.end_guid)
         self._heir = heir = self.election.heir(sweep.local_guid)
@@ -304,8 +305,9 @@ class SubnetManager:
         elif task == "read" and sa_manager.subnet is not None:
             work.reading(sa_manager.subnet, queue, sa_manager.waiting[0].need)
         elif task == "sync":
-            self.replication.local_guid = self._sweep.local_guid
-            self.replication.asks(self._now_ps)
+            self._look_at_own = False
+            if self.state == SmState.STANDBY:
+                self.replication.asks(self._now_ps)
             work.own_port(db, queue)
         elif task == "poll":
             work.poll(db, queue)
@@ -321,9 +323,17 @@ class SubnetManager:
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
         if task == "sync" and work.port_info is not None:
-            self.replication.located(work.port_info)
+            self._own_port_told(work.port_info)
+        self._look_at_own = task == "light"
         if task == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
+
+    def _own_port_told(self, info: np.ndarray) -> None:
+        """The own port names the master: a standby asks that one, and a master that is not named has a rival, which a sweep finds."""
+        if self.state == SmState.STANDBY:
+            self.replication.located(info)
+        elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
+            self._sweep_wanted = True
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
@@ -347,6 +357,8 @@ class SubnetManager:
     def _heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         if self._queue is self._sweep.queue:
             self._sweep.heard(self.phase, attr, tags, data)
+            # While a sweep has not reached the own port yet its GUID is that of the sweep before.
+            self._local_guid = self.replication.local_guid = self._sweep.local_guid or self._local_guid
         else:
             self._light_sweep.heard(self.phase, tags, data)
 
@@ -366,7 +378,7 @@ class SubnetManager:
         if to_sa.all() and self.state == SmState.MASTER:
             self.sa_manager.sm_info(self._sm_info, self.election.others)
             return self.sa_manager.answer(requests, now_ps)
-        answered = unsolicited.answer(requests[~to_sa], self._sm_info(), self.config.mkey)
+        answered = unsolicited.answer(requests[~to_sa], self._sm_info(), self.config.mkey, self._local_guid != 0)
         self._sweep_wanted |= answered.sweep and self.state in SWEEPS_IN
         for modifier, info in answered.controls:
             if int(SMInfo.sm_key.get(info)) == self.config.sm_key:
@@ -422,5 +434,5 @@ class SubnetManager:
 
     def _sm_info(self) -> np.ndarray:
         """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does not show it, and asks without its own."""
-        return SMInfo.pack(guid=self._sweep.local_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
+        return SMInfo.pack(guid=self._local_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
                            act_count=self.transactor.sent & 0xFFFFFFFF)  # fmt: skip
