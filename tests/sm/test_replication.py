@@ -63,7 +63,7 @@ class Lab(Several):
         """A host asks the master's administrator."""
         info = self.fabric.port_info
         head = SaHeader.pack(base_version=1, mgmt_class=3, class_version=2, method=int(method), attr_id=record.attr, tid=9,
-                             comp_mask=mask_of(record, *fields) if record in sa.RECORDS.values() else 0)  # fmt: skip
+                             comp_mask=mask_of(record, *(n for n in fields if n in sa.COMPONENTS.get(record, ()))) if record in sa.RECORDS.values() else 0)  # fmt: skip
         message = np.frombuffer(head.tobytes() + record.pack(**fields).tobytes(), np.uint8)
         batch = MadBatch.zeros(1)
         batch.mad[0, : len(message)] = message[:256]

@@ -24,8 +24,10 @@ each LID: 28 MB."""
 TABLES = (SaMethod.GET_TABLE, SaMethod.GET_MULTI, SaMethod.GET_TRACE_TABLE)
 RECORDS_A_UNIT = 64
 """A Get costs 1, a table 1 and as much for each so many records (about as long as a Get takes)."""
-FIRST_GUESS = 4
-Question = tuple[MadBatch, int, tuple[int, int, int]]
+FIRST_GUESS = 4.0
+GET_COST = -1
+Question = tuple[MadBatch, int, tuple[int, int, int], int]
+"""A batch, the row in it, the question's name, and the attribute of a table (GET_COST: it costs 1)."""
 
 
 class FairQueue:
@@ -49,28 +51,26 @@ class FairQueue:
 
     def costs(self, requests: MadBatch) -> float:
         """What answering all of them costs, as far as can be guessed."""
-        tables = np.isin(requests.mad[:, METHOD_AT], TABLES)
-        if not tables.any():
-            return float(len(requests))
-        return float((~tables).sum()) + sum(self._guess(requests.mad[i]) for i in np.flatnonzero(tables).tolist())
+        return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
         """Let them wait; returns those that find no room. A repetition of one that waits already is dropped: it gets that answer."""
         full = []
-        lids, qps, tids = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist()
-        for i, name in enumerate(zip(lids, qps, tids, strict=True)):
-            if name in self._names and tids[i]:
+        columns = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist(), _tables(requests)
+        names, waiting = self._names, self._waiting
+        for i, (lid, qp, tid, table) in enumerate(zip(*columns, strict=True)):
+            name = lid, qp, tid
+            if name in names and tid:
                 continue
-            lid = lids[i]
-            mine = self._waiting.get(lid)
-            if mine is not None and (len(mine) >= self.most_of_one or len(self._names) >= self.most):
+            mine = waiting.get(lid)
+            if mine is None:
+                mine = waiting[lid] = deque()
+                self._enter(lid, max(self._now, self._time.get(lid, 0.0)))
+            elif len(mine) >= self.most_of_one or len(names) >= self.most:
                 full.append(i)
                 continue
-            if mine is None:
-                mine = self._waiting[lid] = deque()
-                self._enter(lid, max(self._now, self._time.get(lid, 0.0)))
-            mine.append((requests, i, name))
-            self._names.add(name)
+            mine.append((requests, i, name, table))
+            names.add(name)
         return requests[full] if full else None
 
     def take(self, budget: float) -> MadBatch:
@@ -82,8 +82,7 @@ class FairQueue:
             question = mine.popleft()
             self._names.discard(question[2])
             chosen.append(question)
-            mad = question[0].mad[question[1]]
-            cost = self._guess(mad) if mad[METHOD_AT] in TABLES else 1.0
+            cost = 1.0 if question[3] == GET_COST else self._cost.get(question[3], FIRST_GUESS)
             budget -= cost
             self._time[lid] = self._now + cost
             if mine:
@@ -99,17 +98,22 @@ class FairQueue:
         new = 1.0 + records / RECORDS_A_UNIT
         self._cost[attr] = (self._cost.get(attr, new) + new) / 2
 
-    def _guess(self, mad: np.ndarray) -> float:
-        return self._cost.get(int(mad[ATTR_AT]) << 8 | int(mad[ATTR_AT + 1]), FIRST_GUESS)
-
     def _enter(self, lid: int, time: float) -> None:
         self._order += 1
         heapq.heappush(self._heap, (time, self._order, lid))
 
 
+def _tables(requests: MadBatch) -> list[int]:
+    """The attribute of each request for a table, GET_COST for the others."""
+    mad = requests.mad
+    attr = mad[:, ATTR_AT].astype(np.int64) << 8 | mad[:, ATTR_AT + 1]
+    tables: list[int] = np.where(np.isin(mad[:, METHOD_AT], TABLES), attr, GET_COST).tolist()
+    return tables
+
+
 def _batch(chosen: list[Question]) -> MadBatch:
     """One batch of rows of several, in their order within each."""
     by_batch: dict[int, tuple[MadBatch, list[int]]] = {}
-    for batch, row, _ in chosen:
+    for batch, row, *_ in chosen:
         by_batch.setdefault(id(batch), (batch, []))[1].append(row)
     return MadBatch.concat([batch[rows] for batch, rows in by_batch.values()])
