@@ -28,8 +28,9 @@ class Outstanding:
     """Columns over TIDs ``first … first + n - 1``: ``tag`` int64, ``state`` uint8, ``tries`` uint16, ``key`` (class and
     attribute), ``chunk``/``chunk_row``: where the MADs are."""
 
-    def __init__(self) -> None:
-        self.first, self.n, self.live = 1, 0, 0
+    def __init__(self, first: int = 1) -> None:
+        self.first, self.n, self.live = first, 0, 0
+        self._lowest = first
         self.chunks: dict[int, MadBatch] = {}
         self._chunk_end: dict[int, int] = {}
         self._next_chunk = 0
@@ -46,7 +47,7 @@ class Outstanding:
             self._drop_finished()
         n = len(batch)
         if self.first + self.n + n >= TID_LIMIT and self.live == 0:
-            self.first = 1
+            self.first = self._lowest
         if self.n + n > len(self.tag):
             self._enlarge(max(2 * len(self.tag), self.n + n))
         rows = slice(self.n, self.n + n)

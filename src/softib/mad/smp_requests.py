@@ -66,6 +66,13 @@ class Routes:
         self._path[rows[more], self._hops[rows[more]]] = out_port[more]
         return rows
 
+    def subset(self, rows: np.ndarray) -> Routes:
+        """New routes: copies of ``rows``, in that order."""
+        out = Routes()
+        new = out._grow(len(rows))
+        out._path[new], out._hops[new] = self._path[rows], self._hops[rows]
+        return out
+
     def text(self, route: int, out_port: int = 0) -> str:
         """``0,1,17`` as ``smpquery -D`` takes it."""
         ports = self._path[route, 1 : int(self._hops[route]) + 1].tolist()

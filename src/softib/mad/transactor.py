@@ -56,13 +56,13 @@ class Completed:
 class Transactor:
     """Sends requests with a window, times them out, repeats them, and matches responses by TransactionID."""
 
-    def __init__(self, window: int = WINDOW, timeout_ps: int = TIMEOUT_PS, retries: int = RETRIES):
+    def __init__(self, window: int = WINDOW, timeout_ps: int = TIMEOUT_PS, retries: int = RETRIES, first_tid: int = 1):
         if window < 1 or timeout_ps < 1 or retries < 0:
             raise ValueError("window and timeout_ps are at least 1, retries at least 0")
         self.window, self.timeout_ps, self.retries = window, timeout_ps, retries
         self.grace_ps = max(1, timeout_ps // GRACE_PART)
         self.sent = self.retried = self.timeouts = self.strays = 0
-        self._table = Outstanding()
+        self._table = Outstanding(first_tid)
         self._waiting: deque[tuple[int, int]] = deque()  # TIDs first..last+1 not yet sent
         self._retry: deque[np.ndarray] = deque()
         self._in_grace: deque[tuple[int, np.ndarray]] = deque()  # (time, TIDs) sent

@@ -113,7 +113,7 @@ def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress:
             progress(sm.phase, sm.transactor.sent, sm.waiting)
         if len(outbox):
             inbox = plane.send(outbox, port, now_ps)
-        elif sm.settled:
+        elif sm.settled and not sm.patient:
             return now_ps
         else:
             inbox = None

@@ -123,17 +123,24 @@ class AggregationManager:
 
     # -- what nodes can --
 
-    def ask(self, queue: RequestQueue) -> None:
-        """Get(ANInfo). Tags are rows of ``nodes``."""
+    def ask(self, queue: RequestQueue, known: dict[int, np.ndarray], fresh: np.ndarray) -> None:
+        """Get(ANInfo) of the nodes that are not ``known`` (NodeGUID → answer, of sweeps before), or whose port came up anew
+        (``fresh`` bool[ports]). Tags are rows of ``nodes``."""
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
-        self._put(queue, Method.GET, ANInfo.attr, np.arange(len(self.nodes)), 0, None)
+        answers = [known.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
+        asked = [row for row, answer in enumerate(answers) if answer is None or fresh[self.port[row]]]
+        for row, answer in enumerate(answers):
+            if answer is not None:
+                self.caps[row] = answer
+        self._put(queue, Method.GET, ANInfo.attr, np.array(asked, np.int64), 0, None)
 
-    def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """ANInfo of nodes."""
+    def heard(self, tags: np.ndarray, data: np.ndarray, known: dict[int, np.ndarray]) -> None:
+        """ANInfo of nodes; ``known`` learns of it."""
         self.caps[tags] = np.stack(
             [f.get(data) for f in (ANInfo.tree_cap, ANInfo.streaming_tree_cap, ANInfo.child_cap)], axis=1
         )
+        known.update(zip(self.db.node_guid[self.nodes[tags]].tolist(), self.caps[tags], strict=True))
 
     # -- trees --
 

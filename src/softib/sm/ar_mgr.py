@@ -32,14 +32,18 @@ class ArStore:
     def __init__(self) -> None:
         self.tables = TableStore()
         self.numbers: dict[int, dict[bytes, int]] = {}
+        self.caps: dict[int, int] = {}
+        """NodeGUID → groups that the switch has room for."""
 
     def forget(self, guid: int) -> None:
         """Nothing is known of this switch any more."""
+        self.caps.pop(guid, None)
         self.tables.forget(guid)
         self.numbers.pop(guid, None)
 
     def clear(self) -> None:
         """Nothing is known of any."""
+        self.caps.clear()
         self.tables.clear()
         self.numbers.clear()
 
@@ -63,13 +67,16 @@ class ArManager:
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:
-        """Get(ARInfo) of the switches whose DeviceID says that they can. Tags are switches of the graph."""
+        """Get(ARInfo) of the switches whose DeviceID says that they can, where the answer is not known. Tags are switches of the graph."""
         if self.config is None or not self._possible():
             return
         device = self.db.device_id[self.graph.switch_node]
         rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
         if not len(rows):
             self.notes.append("adaptive routing: no switch here can (Switch-IB 2 and later)")
+        known = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
+        self.caps[rows] = np.maximum(known, 0)
+        rows = rows[known < 0]
         queue.get(INFO, self._route(rows), rows.astype(np.int64))
 
     def _possible(self) -> bool:
@@ -87,6 +94,7 @@ class ArManager:
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
         """ARInfo of switches."""
         self.caps[tags] = np.minimum(ar.ARInfo.group_cap.get(data), ar.AR_GROUPS)
+        self.store.caps.update(zip(self.graph.switch_guid[tags].tolist(), self.caps[tags].tolist(), strict=True))
 
     # -- tables --
 

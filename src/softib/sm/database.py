@@ -118,6 +118,50 @@ class Database:
         self._node_of_guid.update(zip(guid.tolist(), nodes.tolist(), strict=True))
         return nodes
 
+    def refresh_nodes(self, nodes: np.ndarray, info: np.ndarray) -> None:
+        """Known nodes answered NodeInfo (uint8[n, 64]) again: a device that restarted may have other firmware."""
+        for name, values in (
+            ("revision", NodeInfo.revision.get(info)), ("sys_guid", NodeInfo.sys_guid.get(info)),
+            ("vendor_id", NodeInfo.vendor_id.get(info)), ("device_id", NodeInfo.device_id.get(info)), ("node_info", info),
+        ):  # fmt: skip
+            self._node[name][nodes] = values
+
+    # -- from one sweep to the next --
+
+    def copy(self) -> Database:
+        """A database of its own with the same rows; routes that no row names are left behind."""
+        out = Database()
+        out.n_nodes, out.n_ports, out.sm_port = self.n_nodes, self.n_ports, self.sm_port
+        out._node = {k: column[: self.n_nodes].copy() for k, column in self._node.items()}
+        out._port = {k: column[: self.n_ports].copy() for k, column in self._port.items()}
+        out._node_of_guid = dict(self._node_of_guid)
+        named = np.concatenate([out._node["node_route"], out._port["port_route"]])
+        used, row = np.unique(named, return_inverse=True)
+        none = int(np.searchsorted(used, 0))  # -1: no route
+        out.routes = self.routes.subset(used[none:])
+        row = row.reshape(-1) - none
+        row = np.maximum(row, -1).astype(np.int32)
+        out._node["node_route"], out._port["port_route"] = row[: self.n_nodes], row[self.n_nodes :]
+        return out
+
+    def drop_nodes(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take out nodes (bool[nodes]) and their ports; the others keep their order. Returns the new row of each old
+        node and of each old port, -1 for what is gone."""
+        keep_port = ~gone[self.port_node]
+        node_row = np.where(gone, -1, np.cumsum(~gone) - 1).astype(np.int32)
+        port_row = np.where(keep_port, np.cumsum(keep_port) - 1, -1).astype(np.int32)
+        first = self.node_base[~gone] + ~self.is_switch[~gone]  # a CA has no row for port 0
+        self._node = {k: column[: self.n_nodes][~gone] for k, column in self._node.items()}
+        self._port = {k: column[: self.n_ports][keep_port] for k, column in self._port.items()}
+        self.n_nodes, self.n_ports = int((~gone).sum()), int(keep_port.sum())
+        self._node["node_base"] = (port_row[first] - ~self.is_switch).astype(np.int32)
+        self._port["port_node"] = node_row[self._port["port_node"]]
+        peer = self._port["port_peer"]
+        self._port["port_peer"] = np.where(peer >= 0, port_row[peer], -1).astype(np.int32)
+        self.sm_port = int(port_row[self.sm_port]) if self.sm_port >= 0 else -1
+        self._node_of_guid = {int(g): n for n, g in enumerate(self.node_guid.tolist())}
+        return node_row, port_row
+
     # -- what managers ask --
 
     @property

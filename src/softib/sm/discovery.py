@@ -22,12 +22,7 @@ from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.report import SweepReport
 
-__all__ = ["Discovery", "Silent"]
-
-Silent = dict[tuple[int, int], int]
-"""(NodeGUID, portnum) of a live port behind which nobody answered → in how many sweeps in a row."""
-PATIENT_EVERY = 4
-"""In each fourth sweep such a port is waited for as any other."""
+__all__ = ["Discovery"]
 
 LOCAL = -1
 """Tag of the first NodeInfo: nobody stands before it."""
@@ -36,16 +31,17 @@ LOCAL = -1
 class Discovery:
     """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
 
-    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it). ``silent``: what earlier sweeps
-    know of silent ports: the phase does not wait for those (``unawaited`` counts the requests), but in each fourth sweep.
+    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it). The phase does not wait for what is
+    behind a link in INIT (``unawaited`` counts the requests), once everything else is answered: nobody has managed it yet, and it may be
+    silent. A link that is ARMED or ACTIVE leads to a device that answered some manager; it has all its tries.
     """
 
-    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False,
-                 silent: Silent | None = None):  # fmt: skip
+    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False):
         self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
         self._lids = 0
         self._over = False
-        self.silent: Silent = {} if silent is None else silent
+        self.distrusted = False
+        """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.rediscovery.Rediscovery` alone.)"""
         self._unawaited: set[int] = set()
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
@@ -68,7 +64,7 @@ class Discovery:
 
     @property
     def unawaited(self) -> int:
-        """Requests to silent ports that are not answered yet."""
+        """Requests through links in INIT that are not answered yet."""
         return len(self._unawaited)
 
     def leave_silent(self) -> None:
@@ -223,23 +219,21 @@ class Discovery:
         db.has_port_info[tags] = True
         up = PortInfo.port_state.get(data) >= PortState.INIT
         through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
-        rows = tags[up & through & ~db.port_probed[tags]]
+        self._probe(tags[up & through & ~db.port_probed[tags]])
+
+    def _probe(self, rows: np.ndarray) -> None:
+        """Ask for NodeInfo of whatever is behind ports ``rows``."""
+        db = self.db
         deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
         rows = rows[~deep]
         db.port_probed[rows] = True
-        if self.silent:
-            counts = [self.silent.get(self._place(p), 0) for p in rows.tolist()]
-            self._unawaited.update(p for p, n in zip(rows.tolist(), counts, strict=True) if n % PATIENT_EVERY)
+        self._unawaited.update(rows[db.port_state()[rows] == PortState.INIT].tolist())
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows])
 
     def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:
         guids = self.db.node_guid[nodes]
         self.report.duplicates.extend(zip(guids.tolist(), tags.tolist(), strict=True))
-
-    def _place(self, port: int) -> tuple[int, int]:
-        db = self.db
-        return int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
 
     # -- the end of the sweep --
 
@@ -247,12 +241,8 @@ class Discovery:
         """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port`` becomes -1 where the
         manager's own port did not."""
         self._over = True
-        before = dict(self.silent)
-        self.silent.clear()
-        for port, _ in self.report.silent_ports:
-            if port >= 0:
-                self.silent[self._place(port)] = before.get(self._place(port), 0) + 1
         self._confirm_cables()
+        self._leave_out()
         db = self.db
         base = np.where(db.is_switch, db.node_base, 0)
         db.node_ok[:] &= ~db.is_switch | (db.has_switch_info & db.has_port_info[base])
@@ -262,6 +252,9 @@ class Discovery:
         db.port_peer[lost] = -1
         if db.sm_port not in db.end_ports():  # a manager that can get no LID manages nothing
             db.sm_port = -1
+
+    def _leave_out(self) -> None:
+        """Nothing: whatever a discovery has found is there."""
 
     def _confirm_cables(self) -> None:
         db = self.db

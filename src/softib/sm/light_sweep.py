@@ -24,12 +24,13 @@ __all__ = ["LightSweep"]
 
 @dataclass
 class LightSweep:
-    """One task at a time, on the database of the last sweep. After it, ``changed`` says that a sweep is called for,
-    ``read`` what was read for whom, and ``accepted`` what another manager accepted."""
+    """One task at a time, on the database of the last sweep. After it, ``changed`` says that a sweep is called for, ``suspects``
+    which nodes (NodeGUIDs) it shall ask, ``read`` what was read for whom, and ``accepted`` what another manager accepted."""
 
     election: Election
     groups: McastManager
     changed: bool = False
+    suspects: set[int] = field(default_factory=set)
     accepted: SmControl | None = None
     read: Inventory | None = None
     port_info: np.ndarray | None = None
@@ -64,10 +65,10 @@ class LightSweep:
         self.read = Inventory(subnet, need)
         self.read.ask(queue)
 
-    def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> None:
+    def heard(self, phase: str, db: Database, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of ``phase``."""
         if phase == "light":
-            self.changed |= bool(SwitchInfo.port_state_change.get(data).any())
+            self._suspect(db, tags[self._differs(db, tags, data)])
         elif phase == "poll":
             self.election.heard(tags, data)
         elif phase == "control":
@@ -81,8 +82,18 @@ class LightSweep:
     def lost(self, phase: str, db: Database, tags: np.ndarray) -> None:
         """No answer, or a bad one."""
         if phase == "light":
-            self.changed = True
+            self._suspect(db, tags)
         elif phase == "groups":
-            for node in np.unique(tags).tolist():
+            tags = np.unique(tags)
+            for node in tags.tolist():
                 self.groups.forget_switch(int(db.node_guid[node]))
-            self.changed = True
+            self._suspect(db, tags)
+
+    def _differs(self, db: Database, nodes: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """bool[n]: switches with PortStateChange, and those whose LinearFDBTop is not what was set: they were reset."""
+        top = SwitchInfo.linear_fdb_top
+        return (SwitchInfo.port_state_change.get(data) > 0) | (top.get(data) != top.get(db.switch_info[nodes]))
+
+    def _suspect(self, db: Database, nodes: np.ndarray) -> None:
+        self.suspects.update(db.node_guid[nodes].tolist())
+        self.changed |= len(nodes) > 0

@@ -14,7 +14,16 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 
-__all__ = ["changed", "enforce", "linked", "queue_config", "queue_reread", "queue_state", "wanted_port_info"]
+__all__ = [
+    "changed",
+    "enforce",
+    "linked",
+    "queue_config",
+    "queue_reread",
+    "queue_state",
+    "restarted",
+    "wanted_port_info",
+]
 
 P = PortInfo
 NO_CHANGE_FIELDS = (
@@ -29,6 +38,24 @@ def linked(db: Database) -> np.ndarray:
     up = db.port_state() >= PortState.INIT
     rows = np.flatnonzero((db.port_peer >= 0) & up & (db.port_num > 0))
     return rows[up[db.port_peer[rows]]]
+
+
+def restarted(db: Database) -> np.ndarray:
+    """Switches whose links are all in INIT: they lost their power, and what was written to them. (LinearFDBTop does not tell of one that restarts
+    between the Get of SwitchInfo and the Set that clears PortStateChange: the Set gives it the top that was read.)"""
+    rows = linked(db)
+    rows = rows[db.external[rows]]
+    armed = db.port_state()[rows] >= PortState.ARMED
+    return np.setdiff1d(db.port_node[rows], db.port_node[rows[armed]])
+
+
+def between(db: Database, reset: np.ndarray) -> np.ndarray:
+    """Ports of links between two switches that forward already (nodes ``reset`` do not)."""
+    rows = linked(db)
+    forwards = db.is_switch.copy()
+    forwards[reset] = False
+    both: np.ndarray = forwards[db.port_node[rows]] & forwards[db.port_node[db.port_peer[rows]]]
+    return rows[both]
 
 
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:

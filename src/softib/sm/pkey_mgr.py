@@ -17,9 +17,11 @@ from softib.sm.partitions import Partition
 from softib.sm.sa.members import FULL, LIMITED, Members
 from softib.sm.sa.subnet import Subnet
 
-__all__ = ["PkeyManager", "members_of"]
+__all__ = ["PkeyManager", "PkeyTables", "members_of"]
 
 FULL_BIT = 0x8000
+PkeyTables = dict[tuple[int, int], np.ndarray]
+"""(NodeGUID, portnum) → uint16[blocks, 32]."""
 
 
 def states(db: Database, ports: np.ndarray, partitions: list[Partition], allow_both: bool = False) -> np.ndarray:
@@ -57,9 +59,14 @@ def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = F
 
 
 class PkeyManager:
-    """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`."""
+    """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`.
 
-    def __init__(self, db: Database, partitions: list[Partition], allow_both: bool = False):
+    ``tables``: (NodeGUID, portnum) → the P_Key table that a port holds by what was read or written; it outlives a sweep. A port that has one there
+    is not asked.
+    """
+
+    def __init__(self, db: Database, partitions: list[Partition], allow_both: bool = False,
+                 tables: PkeyTables | None = None):  # fmt: skip
         self.db, self.partitions, self.allow_both = db, partitions, allow_both
         ends = db.end_ports()
         leaf = np.flatnonzero(db.external & (db.port_peer >= 0))
@@ -70,6 +77,7 @@ class PkeyManager:
         self.blocks = pkey_blocks(db, self.ports)
         self._first = np.cumsum(self.blocks) - self.blocks
         self._held = np.zeros((int(self.blocks.sum()), PKEY_BLOCK), np.uint16)
+        self.tables: PkeyTables = {} if tables is None else tables
         self.notes: list[str] = []
         self.refused = np.zeros(0, np.int64)
 
@@ -86,9 +94,20 @@ class PkeyManager:
         return port, block, block | number << 16
 
     def ask(self, queue: RequestQueue) -> None:
-        """Queue a Get for every block."""
+        """Queue a Get for every block that is not known."""
         port, _, modifier = self._rows()
-        queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port], np.arange(len(port)), modifier)
+        unknown = np.ones(len(port), bool)
+        for i, place in enumerate(self._places() if self.tables else ()):
+            known = self.tables.get(place)
+            rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
+            if known is not None and len(known) == self.blocks[i]:
+                self._held[rows], unknown[rows] = known, False
+        tags = np.flatnonzero(unknown)
+        queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
+
+    def _places(self) -> list[tuple[int, int]]:
+        db = self.db
+        return list(zip(db.node_guid[db.port_node[self.ports]].tolist(), db.port_num[self.ports].tolist(), strict=True))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
         """Blocks as they are (uint8[n, 64])."""
@@ -111,6 +130,8 @@ class PkeyManager:
             if key not in arranged:  # most ports are alike
                 arranged[key] = self._arranged(held, state[:, column], port)
             wanted[rows] = arranged[key].reshape(-1, PKEY_BLOCK)
+        for i, where in enumerate(self._places()):
+            self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
         port, _, modifier = self._rows()
         data = np.ascontiguousarray(wanted[changed].astype(">u2")).view(np.uint8).reshape(-1, 64)

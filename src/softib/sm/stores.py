@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from softib.sm.ar_mgr import ArStore
+from softib.sm.pkey_mgr import PkeyTables
 from softib.sm.table_store import TableStore
 from softib.sm.ucast_mgr import LftStore
 
@@ -20,9 +23,24 @@ class Stores:
     congestion: TableStore = field(default_factory=TableStore)
     ar: ArStore = field(default_factory=ArStore)
     aggregation: dict[int, bytes] = field(default_factory=dict)
+    aggregation_caps: dict[int, np.ndarray] = field(default_factory=dict)
+    """NodeGUID → what an aggregation node answered to ANInfo."""
+    pkeys: PkeyTables = field(default_factory=dict)
+
+    def trust_nothing(self) -> None:
+        """A whole sweep asks every device for what it holds and can, where there is a Get for it."""
+        self.pkeys.clear()
+        self.ar.caps.clear()
+        self.aggregation_caps.clear()
+
+    def forget_ports(self, guids: np.ndarray, numbers: np.ndarray) -> None:
+        """P_Key tables of these ports (NodeGUID, portnum) may be others by now."""
+        for place in zip(guids.tolist(), numbers.tolist(), strict=True):
+            self.pkeys.pop(place, None)
 
     def clear(self) -> None:
         """Another manager writes the tables from now on, or has written them."""
+        self.trust_nothing()
         self.lft.tables.clear()
         self.qos.clear()
         self.congestion.clear()

@@ -6,8 +6,9 @@
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
 A sweep is a list of phases; each puts requests into the queue when it is entered, the next is entered when all are answered
-or given up. The first starts with the first ``step``, another with a trap or :meth:`request_sweep`: it looks at everything anew,
-keeps LIDs, and sends only what is not as wanted. Between sweeps the manager runs ``light_sweep``; as a master it is the subnet
+or given up. The first starts with the first ``step``, another with :meth:`request_sweep`: it looks at everything anew,
+keeps LIDs, and sends only what is not as wanted. One that a trap or PortStateChange calls for asks those that said so alone, and what hangs
+on them (:mod:`~softib.sm.rediscovery`). Between sweeps the manager runs ``light_sweep``; as a master it is the subnet
 administrator too (``sa_manager``).
 """
 
@@ -29,14 +30,15 @@ from softib.sm import unsolicited
 from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Silent
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.lid_mgr import Lids
 from softib.sm.light_sweep import LightSweep
+from softib.sm.rediscovery import Resume
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.sa_manager import SaManager
+from softib.sm.silent import SilentPorts
 from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.stores import Stores
 from softib.sm.sweep import PHASES, Sweep
@@ -45,6 +47,8 @@ __all__ = ["PHASES", "SubnetManager"]
 
 RECHECK_PS = 2 * 10**12
 """When a master looks again whether a higher manager that discovered is ready to take over."""
+TROUBLE_PS, MOST_TROUBLES = 10**12, 6
+"""When devices that did not answer everything are asked again: after 2 s, 4 s … 64 s."""
 SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 
@@ -68,7 +72,10 @@ class SubnetManager:
         self.phase = ""
         self._phase_since = self._look_ps = self._now_ps = 0
         self._recheck_ps = NEVER_PS
-        self._sweep_wanted = True
+        self._sweep_wanted = self._whole = True
+        self._suspects: set[int] = set()
+        """NodeGUIDs of those that the next sweep shall ask, where it need not look at the ``_whole`` subnet."""
+        self._ended_well = False
         self._heir, self._local_guid, self._look_at_own = -1, 0, False
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
@@ -76,17 +83,20 @@ class SubnetManager:
         sa = self.sa_manager
         records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, self.config)
         self.replication = Replication(records, sa.journal)
-        self._silent: Silent = {}
+        self.silent = SilentPorts(self.config.window, self.config.timeout_ps, self.config.retries)
+        self._trouble_ps, self._troubles = NEVER_PS, 0
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
         self._sweep = self._new_sweep()
         self._queue = self._sweep.queue
         self._before = (0, 0, 0)
 
     def _new_sweep(self, master: bool = False) -> Sweep:
+        subnet = self.sa_manager.subnet
         known = self.sa_manager.known
-        return Sweep(
-            self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, self._silent
-        )
+        resume = None
+        if master and subnet is not None and self._ended_well and not self._whole:
+            resume = Resume(self.database, self._suspects)
+        return Sweep(self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, resume)
 
     @property
     def database(self) -> Database:
@@ -126,6 +136,10 @@ class SubnetManager:
             if acknowledged.any():
                 self.sa_manager.acknowledged(now_ps, inbox[acknowledged])
                 inbox = inbox[~acknowledged]
+        inbox, found = self.silent.answers(now_ps, inbox)
+        if found and self.state == SmState.MASTER:
+            self._sweep_wanted = True
+            self._suspects |= found
         self.transactor.receive(now_ps, inbox)
         try:
             for done in self.transactor.completed():
@@ -141,13 +155,17 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
         more, sa_ps = self.sa_manager.send(now_ps)
+        asked, silent_ps = None, NEVER_PS
+        if self.silent.places and not self.phase and self.state == SmState.MASTER:
+            asked, silent_ps = self.silent.send(self.database, self.config.mkey, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
-        full = [b for b in (copies, ours, replies, more, outbox) if b is not None and len(b)]
-        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, copy_ps)
+        full = [b for b in (copies, ours, replies, more, outbox, asked) if b is not None and len(b)]
+        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def request_sweep(self) -> None:
-        """Look at the subnet again, after the current sweep if there is one."""
-        self._sweep_wanted = True
+        """Look at the whole subnet again, after the current sweep if there is one. (What traps and switches tell calls for a look at what
+        they name.)"""
+        self._sweep_wanted = self._whole = True
 
     def reconfigure(self, config: SmConfig) -> None:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
@@ -159,6 +177,12 @@ class SubnetManager:
     def settled(self) -> bool:
         """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or another manager is master."""
         return not self.phase and not self._wanted() and not len(self.sa_manager.queue)
+
+    @property
+    def patient(self) -> bool:
+        """Does a port behind which nobody answered still have tries that any other request has? Nobody waits for them but a caller who asks
+        this: one who wants the subnet once and complete."""
+        return self.state == SmState.MASTER and self.silent.young
 
     @property
     def stale(self) -> bool:
@@ -194,9 +218,11 @@ class SubnetManager:
             return min(self._look_ps, self.replication.due_ps)
         if self.state != SmState.MASTER:
             return NEVER_PS
-        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps)
+        return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps, self._trouble_ps)
 
     def _advance(self, now_ps: int) -> None:
+        if self.phase == PHASES[0] and self._sweep.discovery.distrusted:
+            self._start_over(now_ps)
         if len(self._queue) or (self.transactor.busy and not self._leave_silent()):
             return
         if self.phase in PHASES:
@@ -210,21 +236,26 @@ class SubnetManager:
             self._run(now_ps, self._wanted())
         elif now_ps >= self._recheck_ps and self.state == SmState.MASTER:
             self._recheck_ps, self._sweep_wanted = NEVER_PS, True
+        elif now_ps >= self._trouble_ps and self.state == SmState.MASTER:
+            self._trouble_ps, self._sweep_wanted = NEVER_PS, True
         elif now_ps >= (self._look_ps if self.state == SmState.STANDBY else self._due_ps()):
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
             self._run(now_ps, "poll" if standby else "light")
 
     def _leave_silent(self) -> bool:
-        """Is everything that the discovery still waits for known to be silent? It goes on without (their late answers are strays)."""
+        """Is all that the discovery still waits for behind links in INIT, and late? It goes on without; :class:`SilentPorts` asks again."""
         discovery, t = self._sweep.discovery, self.transactor
         if self.phase != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False
+        t.timeouts += t.outstanding
         t.abandon()
         discovery.leave_silent()
         return True
 
     def _next_phase(self, now_ps: int) -> None:
+        if self.phase == "tables" and self._sweep.more_tables():
+            return
         self.report.phase_s[self.phase] = (now_ps - self._phase_since) / PS_PER_S
         if (
             self.phase == "managers"
@@ -235,6 +266,8 @@ class SubnetManager:
             self.state = next_state(self.state, SmEvent.MASTER_FOUND)
             self.sa_manager.close()
             self.replication.stand_by(now_ps)
+        elif self.phase == "managers" and self._sweep.discovery.distrusted:
+            self._start_over(now_ps)
         elif self.phase == PHASES[-1] or (self.database.sm_port < 0 and self.phase != PHASES[0]):
             self._end(now_ps)
         else:
@@ -255,10 +288,20 @@ class SubnetManager:
             self.state = next_state(self.state, SmEvent.TOPOLOGY_CHANGED)
         self.sweeps += 1
         self._sweep = self._new_sweep(master)
+        self._whole, self._ended_well, self._suspects = False, False, set()
         self._queue = self._sweep.queue
         self._before = (self.transactor.retried, self.transactor.timeouts, self.transactor.strays)
 
+    def _start_over(self, now_ps: int) -> None:
+        """What changed does not fit the last sweep's picture: look at the whole subnet."""
+        self.transactor.abandon()
+        self._whole = True
+        self._begin()
+        self._enter(now_ps, PHASES[0])
+
     def _give_up(self) -> None:
+        if self.phase == "tables":
+            self._stores.lft.tables.clear()  # nobody knows which Sets were done
         self.phase, self._sweep_wanted = "", False
         self.transactor.abandon()
         self._queue = RequestQueue(self.database.routes)
@@ -270,13 +313,18 @@ class SubnetManager:
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
         sweep.finish(self._queue.built)
         self._sweep_wanted |= sweep.stale
+        self._suspects |= sweep.stale_switches | sweep.troubled
         if self.sweeps > 1 and sweep.cut_off:
             self._event(SmEvent.LOCAL_PORT_DOWN)
             return
         if self.database.sm_port < 0 or sweep.subnet is None:
             return
+        self._ended_well = not report.duplicates
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self._look_ps = now_ps + self.config.sweep_interval_ps
+        self.silent.note(self.database, [port for port, _ in report.silent_ports if port >= 0], now_ps)
+        self._troubles = min(self._troubles + 1, MOST_TROUBLES) if sweep.troubled else 0
+        self._trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if self._troubles else NEVER_PS
         self.sa_manager.open(sweep.subnet, sweep.members())
         self.replication.lead()
         self.replication.swept(sweep.subnet.end_guid)
@@ -320,6 +368,8 @@ class SubnetManager:
             self.sa_manager.was_read(self.sa_manager.waiting[0].need, work.read.table)
         if work.changed:
             self._sweep_wanted, work.changed = True, False
+            self._suspects |= work.suspects
+            work.suspects.clear()
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
         if task == "sync" and work.port_info is not None:
@@ -333,7 +383,7 @@ class SubnetManager:
         if self.state == SmState.STANDBY:
             self.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
-            self._sweep_wanted = True
+            self.request_sweep()
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
@@ -360,7 +410,7 @@ class SubnetManager:
             # While a sweep has not reached the own port yet its GUID is that of the sweep before.
             self._local_guid = self.replication.local_guid = self._sweep.local_guid or self._local_guid
         else:
-            self._light_sweep.heard(self.phase, tags, data)
+            self._light_sweep.heard(self.phase, self.database, tags, data)
 
     def _lost(self, attr: int, tags: np.ndarray, refused: bool) -> None:
         if self._queue is not self._sweep.queue:
@@ -379,7 +429,9 @@ class SubnetManager:
             self.sa_manager.sm_info(self._sm_info, self.election.others)
             return self.sa_manager.answer(requests, now_ps)
         answered = unsolicited.answer(requests[~to_sa], self._sm_info(), self.config.mkey, self._local_guid != 0)
-        self._sweep_wanted |= answered.sweep and self.state in SWEEPS_IN
+        if answered.suspects and self.state in SWEEPS_IN:
+            self._sweep_wanted = True
+            self._suspect(answered.suspects)
         for modifier, info in answered.controls:
             if int(SMInfo.sm_key.get(info)) == self.config.sm_key:
                 self._control(SmControl(modifier), info)
@@ -391,13 +443,25 @@ class SubnetManager:
                 return MadBatch.concat([answered.replies, self.sa_manager.answer(requests[to_sa], now_ps)])
         return answered.replies
 
+    def _suspect(self, lids: tuple[int, ...]) -> None:
+        """Devices with these LIDs said that something changed."""
+        db, subnet = self.database, self.sa_manager.subnet
+        for lid in lids:
+            ports = np.flatnonzero((db.port_lid == lid) & (lid > 0))
+            if len(ports):
+                self._suspects.add(int(db.node_guid[db.port_node[ports[0]]]))
+            elif subnet is not None and (end := int(subnet.end_of_lid[lid])) >= 0:
+                self._suspects.add(int(subnet.db.node_guid[subnet.end_node[end]]))
+            else:
+                self._whole = True
+
     def _control(self, what: SmControl, info: np.ndarray) -> None:
         """Set(SMInfo) of another manager (IBA 14.4.1)."""
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if what == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self._controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
             self._stores.clear()  # it wrote them meanwhile
-            self._sweep_wanted = True
+            self._sweep_wanted = self._whole = True
         if what == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port
         self._event(EVENT_OF[what])
@@ -411,6 +475,8 @@ class SubnetManager:
             self._give_up()
             self._stores.clear()  # another master writes them from now on
             self.sa_manager.close()
+            self.silent.clear()
+            self._whole, self._trouble_ps = True, NEVER_PS
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
             self._heir = -1

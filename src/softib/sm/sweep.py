@@ -21,13 +21,15 @@ from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery, Silent
+from softib.sm.discovery import Discovery
 from softib.sm.election import Election
+from softib.sm.lft_order import LftUpdate
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
 from softib.sm.qos_mgr import QosManager, needs_qos
 from softib.sm.qos_options import QosConfig
 from softib.sm.read_back import ReadBack
+from softib.sm.rediscovery import Rediscovery, Resume
 from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
@@ -37,12 +39,14 @@ from softib.sm.stores import Stores
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "held", "tables", "tops", "reread", "pkeys", "partitions", "qos", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
 )  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another manager wrote;
-``tables`` and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
-``pkeys`` reads P_Key tables and ``partitions`` writes them; ``qos`` writes SLtoVL and VL arbitration tables; ``ar_info``
+"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+manager wrote;
+``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
+before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
+``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
 asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
 settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees."""
 GMP_PHASES = {
@@ -58,17 +62,19 @@ class Sweep:
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
     out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
 
-    ``stores``, ``groups`` and ``silent`` (ports behind which nobody answered) outlive the sweep: the first two are what devices hold.
+    ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
+    ``stores`` and ``groups`` outlive the sweep: they are what devices hold.
     """
 
     def __init__(
         self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
-        silent: Silent | None = None,
+        resume: Resume | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.stores, self.store = stores, stores.lft
-        self.database, self.report = Database(), SweepReport()
+        self.database = Database() if resume is None else resume.database.copy()
+        self.report = SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
@@ -82,19 +88,28 @@ class Sweep:
         self._fresh = np.zeros(0, bool)
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
         self.stale = False
-        self.discovery = Discovery(self.database, self.queue, self.report, config, master, silent)
+        self.stale_switches: set[int] = set()
+        """NodeGUIDs of the switches with such a port."""
+        self.discovery = self._discovery(master, resume)
+        self._update: LftUpdate | None = None
         self._held: ReadBack | None = None
-        self._tables = np.zeros((0, 64), np.uint8)
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "held": self._read_held, "tables": self._send_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active, "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
             "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
             "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
             "sharp_trees": self._sharp_trees,
         }  # fmt: skip
+
+    def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
+        common = self.database, self.queue, self.report, self.config
+        if resume is None:
+            self.stores.trust_nothing()
+            return Discovery(*common, master)
+        return Rediscovery(*common, resume.suspects)
 
     def enter(self, phase: str) -> None:
         """Queue what the phase sends."""
@@ -142,23 +157,46 @@ class Sweep:
         )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
+        self._judge_switches()
 
     def _read_held(self) -> None:
         assert self.graph is not None
-        self._reset = np.array(
-            [n for n in self.graph.switch_node if self.store.known(self.database, int(n)) is None], np.int64
-        )
-        for node in self._reset.tolist():
-            self.groups.forget_switch(int(self.database.node_guid[node]))
         self._held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
         self._held.ask(self.queue)
 
-    def _send_tables(self) -> None:
-        assert self.graph is not None and self.routing is not None and self._held is not None
-        self._held.finish()
+    def _judge_switches(self) -> None:
+        """Which switches hold nothing of what was written to them, and which ports came up anew?"""
+        assert self.graph is not None
         db = self.database
+        self.store.forget(db.node_guid[link_mgr.restarted(db)].tolist())
+        self._reset = np.array([n for n in self.graph.switch_node if self.store.known(db, int(n)) is None], np.int64)
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
-        self._tables = ucast_mgr.queue_blocks(self.database, self.queue, self.graph, self.routing.lft, self.store)
+        for node in self._reset.tolist():
+            self.groups.forget_switch(int(db.node_guid[node]))
+
+    def _links(self) -> None:
+        rows = link_mgr.between(self.database, self._reset)
+        link_mgr.queue_config(self.database, self.queue, self._wanted, rows, arm=True)
+
+    def _links_arm(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ARMED)
+
+    def _links_active(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ACTIVE)
+
+    def _start_tables(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        if self._held is not None:
+            self._held.finish()
+        self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
+        self.more_tables()
+
+    def more_tables(self) -> bool:
+        """Queue the next round of forwarding tables; False where there is none."""
+        if self.graph is None or self._update is None or self._update.over:
+            return False
+        ucast_mgr.queue_round(self.database, self.queue, self.graph, self._update)
+        return True
 
     def _tops(self) -> None:
         assert self.graph is not None
@@ -170,7 +208,9 @@ class Sweep:
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
-            self._pkeys = PkeyManager(self.database, list(self.config.partitions), self.config.allow_both_pkeys)
+            db, fresh = self.database, np.flatnonzero(self._fresh)
+            self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
+            self._pkeys = PkeyManager(db, list(self.config.partitions), self.config.allow_both_pkeys, self.stores.pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:
@@ -207,6 +247,8 @@ class Sweep:
 
     def _ask_ar(self) -> None:
         assert self.graph is not None and self.routing is not None
+        for node in self._reset.tolist():
+            self.stores.ar.forget(int(self.database.node_guid[node]))
         if self.config.ar is not None or self.stores.ar.numbers:
             self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
             self._ar.ask(self.queue)
@@ -235,7 +277,7 @@ class Sweep:
             self.aggregation = AggregationManager(
                 self.database, self.graph, self.routing, self.config.aggregation, held
             )
-            self.aggregation.ask(self.queue)
+            self.aggregation.ask(self.queue, self.stores.aggregation_caps, self._fresh)
 
     def _sharp_qps(self) -> None:
         if self.aggregation is not None:
@@ -274,11 +316,11 @@ class Sweep:
             self._ar.heard(tags, data)
         elif phase == "sharp_info":
             assert self.aggregation is not None
-            self.aggregation.heard(tags, data)
+            self.aggregation.heard(tags, data, self.stores.aggregation_caps)
         elif phase in (*GMP_PHASES, "ar_on"):
             pass
         elif phase == "reread":
-            self.stale |= bool((PortInfo.port_state.get(data) != self.database.port_state()[tags]).any())
+            self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
         elif attr == SmpAttr.SWITCH_INFO:
@@ -299,7 +341,7 @@ class Sweep:
         """Requests that got no answer, or a bad one."""
         db = self.database
         if phase == "reread":
-            self.stale = True
+            self._stale(tags)
             return
         if phase == "held":
             return  # written whole
@@ -318,8 +360,9 @@ class Sweep:
         elif attr == SmpAttr.SM_INFO or phase == "pkeys":
             return  # a port that says IsSM and has no manager is no trouble; a table that cannot be read is written whole
         if attr == SmpAttr.LFT:
-            assert self.graph is not None
-            switches = np.unique(tags // (self._tables.shape[1] // 64))
+            assert self.graph is not None and self._update is not None
+            self._update.lost(tags)
+            switches = np.unique(tags // self._update.blocks)
             self.store.forget(self.graph.switch_guid[switches].tolist())
             tags = self.graph.switch_node[switches]
         elif attr == SmpAttr.MFT:
@@ -327,12 +370,17 @@ class Sweep:
             for node in tags.tolist():
                 self.groups.forget_switch(int(db.node_guid[node]))
         elif attr == SmpAttr.PKEY_TABLE:
+            self.stores.forget_ports(db.node_guid[db.port_node[tags]], db.port_num[tags])
             tags = np.unique(db.port_node[tags])
         elif phase == "qos":
             tags = np.unique(db.port_node[tags])
             for node in tags.tolist():
                 self.stores.qos.forget(int(db.node_guid[node]))
         self.discovery.lost(attr, tags, why)
+
+    def _stale(self, ports: np.ndarray) -> None:
+        self.stale |= len(ports) > 0
+        self.stale_switches.update(self.database.node_guid[self.database.port_node[ports]].tolist())
 
     # -- the end --
 
@@ -343,6 +391,13 @@ class Sweep:
         report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
         report.count(built)
         report.describe(db)
+
+    @property
+    def troubled(self) -> set[int]:
+        """NodeGUIDs of devices that did not answer, or not well: the next sweep asks them again."""
+        db, report = self.database, self.report
+        nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
+        return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()
 
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""

@@ -6,20 +6,21 @@ Blocks are written before LinearFDBTop rises over them, so that a switch never l
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from softib.errors import LimitError
-from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, SmpAttr
+from softib.iba.constants import LFT_NO_ROUTE, SmpAttr
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
+from softib.sm.absent_ends import EndPlaces, with_absent
 from softib.sm.database import Database
+from softib.sm.lft_order import LftUpdate
 
-__all__ = ["LftStore", "graph_from", "queue_blocks", "queue_tops", "route_subnet"]
+__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
 
 
 class LftStore:
@@ -30,6 +31,8 @@ class LftStore:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
         """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
+        self.places = EndPlaces.none()
+        """Where hosts are, or were."""
 
     def known(self, db: Database, node: int) -> np.ndarray | None:
         """The table that ``node`` holds, None where nothing can be trusted."""
@@ -76,8 +79,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
-    graph = graph_from(db)
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
+    store = store or LftStore()
+    graph, places = with_absent(graph_from(db), store.places)
     caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
     short = np.flatnonzero(caps <= graph.max_lid)
     if len(short):
@@ -85,38 +89,34 @@ def route_subnet(
         raise LimitError(
             f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
         )
-    store = store or LftStore()
+    store.places = places
     routing = route(graph, engine, replace(options, past_roots=store.roots))
     if routing.engine == "ftree":
         store.roots = routing.roots
     return graph, routing
 
 
-def queue_blocks(db: Database, queue: RequestQueue, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> np.ndarray:
-    """Put a Set for each block that a switch does not hold yet; returns the tables as requests read them (``lft``).
-
-    Tags are ``switch * blocks + block``, switch as in the graph.
-    """
-    blocks = lft.shape[1] // LFT_BLOCK
-    lft = np.ascontiguousarray(lft)
-    changed = np.ones((len(lft), blocks), bool)
+def start_update(db: Database, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> LftUpdate:
+    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them."""
+    held = np.full(lft.shape, LFT_NO_ROUTE, np.uint8)
+    known = np.zeros(len(lft), bool)
     for s, node in enumerate(graph.switch_node.tolist()):
-        known = store.known(db, node)
-        if known is not None:
-            changed[s] = _differs(known, lft[s])
-    which = np.flatnonzero(changed.ravel())
-    route_of = db.port_route[db.node_base[graph.switch_node]]
-    queue.set(SmpAttr.LFT, route_of[which // blocks], which, which % blocks, lft.reshape(-1, LFT_BLOCK), which)
+        table = store.known(db, node)
+        if table is not None:
+            known[s] = True
+            width = min(len(table), lft.shape[1])
+            held[s, :width] = table[:width]
+    update = LftUpdate(graph, held, np.ascontiguousarray(lft), known)
     for s, guid in enumerate(graph.switch_guid.tolist()):
-        store.tables[guid] = (graph.max_lid, lft[s])
-    return lft
+        store.tables[guid] = (graph.max_lid, update.held[s])
+    return update
 
 
-def _differs(known: np.ndarray, wanted: np.ndarray) -> Any:
-    """bool[blocks]"""
-    held = np.full(max(len(known), len(wanted)), LFT_NO_ROUTE, np.uint8)
-    held[: len(known)] = known
-    return (held[: len(wanted)] != wanted).reshape(-1, LFT_BLOCK).any(axis=1)
+def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
+    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
+    which, image = update.next_round()
+    route_of = db.port_route[db.node_base[graph.switch_node]]
+    queue.set(SmpAttr.LFT, route_of[which // update.blocks], which, which % update.blocks, image)
 
 
 def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:

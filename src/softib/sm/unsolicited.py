@@ -22,11 +22,11 @@ LAST_CONTROL = 5
 
 @dataclass
 class Unsolicited:
-    """``replies`` to send; ``sweep``: a trap calls for one; ``notices`` uint8[n, 64] with the LIDs that sent them;
+    """``replies`` to send; ``suspects``: the LIDs of devices whose traps call for a sweep; ``notices`` uint8[n, 64] with the LIDs that sent them;
     ``controls``: (modifier, SMInfo of the sender) of each Set(SMInfo)."""
 
     replies: MadBatch
-    sweep: bool
+    suspects: tuple[int, ...]
     notices: np.ndarray
     controls: list[tuple[int, np.ndarray]]
 
@@ -44,7 +44,8 @@ def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0, known: bool = Tru
     question = smp & known & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
     trap = smp & (attr == SmpAttr.NOTICE) & (method == Method.TRAP)
     notices = mad[trap][:, DATA_AT : DATA_AT + 64]
-    numbers = Notice.trap_number.get(notices)[Notice.is_generic.get(notices) == 1]
+    calls = (Notice.is_generic.get(notices) == 1) & np.isin(Notice.trap_number.get(notices), SWEEP_TRAPS)
+    suspects = tuple(sorted(set(_device(notices[calls]).tolist())))
     rows = np.flatnonzero(question | trap)
     reply = mads[rows]
     reply.mad = reply.mad.copy()
@@ -60,4 +61,13 @@ def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0, known: bool = Tru
     infos = mad[rows][:, DATA_AT : DATA_AT + SMInfo.size]
     controls = [(int(modifier[i]), infos[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
     reply.mad[~was_trap, DATA_AT : DATA_AT + SMInfo.size] = sm_info
-    return Unsolicited(reply, bool(np.isin(numbers, SWEEP_TRAPS).any()), notices.copy(), controls)
+    return Unsolicited(reply, suspects, notices.copy(), controls)
+
+
+def _device(notices: np.ndarray) -> np.ndarray:
+    """LID of the device that each notice (uint8[n, 64]) is about: of the traps above it stands in the details, first
+    (trap 128) or behind 16 reserved bits."""
+    details = notices[:, Notice.data_details.byte :]
+    first = Notice.trap_number.get(notices) == 128
+    lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)
+    return lid[:, 0] << 8 | lid[:, 1]

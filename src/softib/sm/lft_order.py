@@ -1,0 +1,76 @@
+"""In which order forwarding tables change, so that no packet meets a loop on the way (destination outwards, round by round).
+
+For a destination each switch changes after all those that change behind it on its new path. So a packet that meets a switch with its new
+entry follows the new path to the end, and one that meets none follows the old path: whatever order Sets of one round take, no loop and no
+gap arises that neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient loops during the convergence of
+link-state routing protocols", 2007, use the same order for link-state routers.)
+
+A Set carries 64 LIDs. Where they belong to different rounds the block is sent in each of these, with the entries whose turn has
+come. A Set that is lost freezes its LIDs: switches before it keep the old entries, and the next sweep goes on from there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE
+from softib.routing.graph import SwitchGraph
+from softib.sm.lft_order_kernels import rounds
+
+__all__ = ["LftUpdate"]
+
+
+class LftUpdate:
+    """The way from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known`` bool[switches]: ``old`` is what the switch holds.
+    Of the others every block is written.
+
+    ``held`` is what switches hold when all rounds so far are done.
+    """
+
+    def __init__(self, graph: SwitchGraph, old: np.ndarray, new: np.ndarray, known: np.ndarray):
+        self.held, self.new = old, new
+        self.blocks = new.shape[1] // LFT_BLOCK
+        if not known.any():  # nothing forwards yet: one round
+            self.held = new.copy()
+        self._switch, self._lid = np.nonzero(self.held != new)
+        self._round = np.ones(len(self._switch), np.uint16)
+        if len(self._switch):
+            rounds(old, new, _next_switch(graph), self._switch, self._lid, self._round)
+        order = np.argsort(self._round, kind="stable")
+        self._switch, self._lid, self._round = self._switch[order], self._lid[order], self._round[order]
+        self._at = 0
+        self._unwritten = ~known
+        self._frozen = np.zeros(new.shape[1], bool)
+
+    @property
+    def over(self) -> bool:
+        """Is nothing left to be written?"""
+        return self._at == len(self._switch) and not self._unwritten.any()
+
+    def next_round(self) -> tuple[np.ndarray, np.ndarray]:
+        """The Sets of the next round: (``switch * blocks + block`` of each, image uint8[n, 64])."""
+        stop = self._at
+        if self._at < len(self._switch):
+            stop = int(np.searchsorted(self._round, self._round[self._at], side="right"))
+        rows = slice(self._at, stop)
+        self._at = stop
+        switch, lid = self._switch[rows], self._lid[rows]
+        go = ~self._frozen[lid]
+        switch, lid = switch[go], lid[go]
+        self.held[switch, lid] = self.new[switch, lid]
+        which = switch * self.blocks + lid // LFT_BLOCK
+        blank = np.flatnonzero(self._unwritten)
+        self._unwritten[:] = False
+        which = np.unique(np.concatenate([which, (blank[:, None] * self.blocks + np.arange(self.blocks)).ravel()]))
+        return which, self.held.reshape(-1, LFT_BLOCK)[which]
+
+    def lost(self, which: np.ndarray) -> None:
+        """Nobody knows whether these Sets were done."""
+        for block in np.unique(which % self.blocks).tolist():
+            self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
+
+
+def _next_switch(graph: SwitchGraph) -> np.ndarray:
+    at = np.full((graph.n_switches, LFT_NO_ROUTE + 1), -1, np.int32)
+    at[np.repeat(np.arange(graph.n_switches), np.diff(graph.first)), graph.out_port] = graph.peer
+    return at

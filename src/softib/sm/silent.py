@@ -1,0 +1,108 @@
+"""Ports that are up and behind which nobody answers: asked once in each sweep, and between sweeps ever more rarely.
+
+No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout, then after twice as long,
+and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of the switch that it hangs on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import SmpAttr
+from softib.iba.mad_offsets import TID_AT
+from softib.mad.batch import MadBatch
+from softib.mad.smp_requests import RequestQueue
+from softib.mad.transactor import NEVER_PS, Transactor
+from softib.sm.database import Database
+
+__all__ = ["SilentPorts"]
+
+LONGEST = 256
+"""Timeouts between two questions at most (51 s with OpenSM's 200 ms)."""
+FIRST_TID = 1 << 31
+"""Answers are told from those to a sweep's requests by their TransactionID."""
+Place = tuple[int, int]
+"""(NodeGUID, portnum)."""
+
+
+@dataclass
+class _Silence:
+    questions: int
+    next_ps: int
+
+
+class SilentPorts:
+    """``places``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived, :meth:`send` at each step."""
+
+    def __init__(self, window: int, timeout_ps: int, retries: int):
+        self.timeout_ps, self.retries = timeout_ps, retries
+        self.places: dict[Place, _Silence] = {}
+        self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
+        self._asked: list[Place] = []
+
+    @property
+    def young(self) -> bool:
+        """Has one of them not had as many tries as any other request?"""
+        last = self.retries + self._transactor.busy
+        return any(s.questions <= last for s in self.places.values())
+
+    def note(self, db: Database, ports: list[int], now_ps: int) -> None:
+        """A sweep ended, in which ``ports`` (rows) were asked in vain."""
+        before, self.places = self.places, {}
+        for port in ports:
+            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            held = before.get(place)
+            questions = 1 if held is None else held.questions + 1
+            self.places[place] = _Silence(questions, now_ps + self._pause(questions))
+
+    def clear(self) -> None:
+        """Another manager asks them from now on."""
+        self.places.clear()
+        self._transactor.abandon()
+
+    def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
+        """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches that they came through."""
+        found: set[int] = set()
+        if inbox is not None and self._transactor.busy:
+            mine = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
+            if mine.any():
+                self._transactor.receive(now_ps, inbox[mine])
+                inbox = None if mine.all() else inbox[~mine]
+        self._transactor.receive(now_ps)
+        for done in self._transactor.completed():
+            if not done.timed_out:
+                found.update(self._asked[tag][0] for tag in done.tags.tolist())
+        return inbox, found
+
+    def send(self, db: Database, mkey: int, now_ps: int) -> tuple[MadBatch, int]:
+        """What is due, and when to call again."""
+        due = [place for place, s in self.places.items() if s.next_ps <= now_ps]
+        if due:
+            if not self._transactor.busy:
+                self._asked = []
+            self._ask(db, mkey, due, now_ps)
+        batch, deadline_ps = self._transactor.send(now_ps)
+        return batch, min([deadline_ps, *(s.next_ps for s in self.places.values())], default=NEVER_PS)
+
+    def _ask(self, db: Database, mkey: int, due: list[Place], now_ps: int) -> None:
+        ports, tags = [], []
+        for place in due:
+            silence = self.places[place]
+            silence.questions += 1
+            silence.next_ps = now_ps + self._pause(silence.questions)
+            node = db.node_of(place[0])
+            if node >= 0:
+                ports.append(int(db.node_base[node]) + place[1])
+                tags.append(len(self._asked))
+                self._asked.append(place)
+        queue = RequestQueue(db.routes, mkey)
+        rows = np.array(ports, np.int64)
+        queue.get(SmpAttr.NODE_INFO, db.port_route[rows], np.array(tags, np.int64), 0, db.port_num[rows])
+        if len(queue):
+            self._transactor.submit(*queue.take(len(queue)))
+
+    def _pause(self, questions: int) -> int:
+        """As often as others are repeated it is one timeout; then twice as long each time."""
+        return self.timeout_ps * min(1 << max(0, questions - self.retries), LONGEST)
