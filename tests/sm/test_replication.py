@@ -50,7 +50,9 @@ class Lab(Several):
         sets = (batch.mad[:, 3] == 2) & np.isin(klass, (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
         self.sets.update(attr[sets].tolist())
         lft = batch.mad[sets & (attr == SmpAttr.LFT)]
-        self.blocks |= {m[20:24].tobytes() + m[128:192].tobytes() for m in lft}  # block, and the directed route to the switch
+        self.blocks |= {
+            m[20:24].tobytes() + m[128:192].tobytes() for m in lft
+        }  # block, and the directed route to the switch
         ports = batch.mad[sets & (attr == SmpAttr.PORT_INFO), DATA_AT : DATA_AT + 64]
         self.reregisters += int(PortInfo.client_reregister.get(ports).sum())
         ours = klass == MgmtClass.SM_REPLICA
@@ -210,7 +212,9 @@ def test_only_what_changed_is_sent_and_a_change_meanwhile_is_programmed():
     s.plane.set_link(leaf, False, s.now_ps)
     s.take_over("a", "b")
     changed = (f.lft.reshape(before.shape) != before).any(axis=2).sum()
-    assert len(s.blocks) == changed > 0, "as many blocks as differ (some in two rounds, so that no packet runs in a circle)"
+    assert len(s.blocks) == changed > 0, (
+        "as many blocks as differ (some in two rounds, so that no packet runs in a circle)"
+    )
     assert s.reregisters == 0
 
 
