@@ -11,7 +11,7 @@ from softib.errors import InputError
 from softib.iba import sa
 from softib.iba.sa import SaMethod
 from softib.sm.sa.dump import dump, read_dump
-from tests.sm.test_replication import Lab
+from tests.sm.replication_lab import Lab
 
 # Lines as `opensm` with sa_db_dump writes them (format strings of osm_sa.c), GUIDs invented.
 OPENSM = """MC Group 0xc000  (well known): mgid=0xff12401bffff0000:0x00000000ffffffff port_gid=0x0000000000000000:0x0000000000000000 qkey=0x00000b1b mlid=0xc000 mtu=0x84 tclass=0x00 pkey=0xffff rate=0x83 pkt_life=0x92 sl_flow_hop=0x00000000 scope_state=0x20 proxy_join=0x0

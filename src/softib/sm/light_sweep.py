@@ -42,7 +42,7 @@ class LightSweep:
         nodes = db.switches
         queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes]], nodes)
 
-    def own_port(self, db: Database, queue: RequestQueue) -> None:
+    def local_port(self, db: Database, queue: RequestQueue) -> None:
         """Ask the manager's own port for PortInfo: it names the master's LID."""
         port = db.sm_port
         queue.get(SmpAttr.PORT_INFO, db.port_route[[port]], np.array([port]), db.port_num[[port]])

@@ -76,7 +76,7 @@ class SubnetManager:
         self._suspects: set[int] = set()
         """NodeGUIDs of those that the next sweep shall ask, where it need not look at the ``_whole`` subnet."""
         self._ended_well = False
-        self._heir, self._local_guid, self._look_at_own = -1, 0, False
+        self._heir, self._local_guid, self._check_master_lid = -1, 0, False
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
         self.lids: Lids = {}
@@ -200,7 +200,7 @@ class SubnetManager:
         """The first phase of what shall be done at once, "" for nothing."""
         if self._controls_due or (self._heir >= 0 and self.replication.ready(self.election.guid_of(self._heir))):
             return "control"
-        if self._look_at_own and self.state == SmState.MASTER and not self._sweep_wanted:
+        if self._check_master_lid and self.state == SmState.MASTER and not self._sweep_wanted:
             return "sync"
         if self.state == SmState.STANDBY and self._now_ps >= self.replication.due_ps and self.database.sm_port >= 0:
             return "sync"
@@ -353,10 +353,10 @@ class SubnetManager:
         elif task == "read" and sa_manager.subnet is not None:
             work.reading(sa_manager.subnet, queue, sa_manager.waiting[0].need)
         elif task == "sync":
-            self._look_at_own = False
+            self._check_master_lid = False
             if self.state == SmState.STANDBY:
                 self.replication.asks(self._now_ps)
-            work.own_port(db, queue)
+            work.local_port(db, queue)
         elif task == "poll":
             work.poll(db, queue)
         else:
@@ -373,12 +373,12 @@ class SubnetManager:
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
         if task == "sync" and work.port_info is not None:
-            self._own_port_told(work.port_info)
-        self._look_at_own = task == "light"
+            self._take_port_info(work.port_info)
+        self._check_master_lid = task == "light"
         if task == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
 
-    def _own_port_told(self, info: np.ndarray) -> None:
+    def _take_port_info(self, info: np.ndarray) -> None:
         """The own port names the master: a standby asks that one, and a master that is not named has a rival, which a sweep finds."""
         if self.state == SmState.STANDBY:
             self.replication.located(info)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import own_library  # noqa: F401  (a fixture)
-from tests.live.internal_sm.test_stock import softib  # noqa: F401  (a fixture)
+from tests.live.lab import softib  # noqa: F401  (a fixture)
 from tests.live.serving import wait_for
 from tests.live.umad_sm.lab import fabric_of
 
@@ -55,7 +55,7 @@ def test_names_addresses_and_lids_are_resolved(softib, stock):  # noqa: F811
     stock("ibacm"), stock("ib_acme")
     if os.geteuid() != 0 or not PROVIDERS.is_dir():
         pytest.skip("ibacm's socket has a fixed name: root is needed for a mount namespace")
-    softib("up", "net.yaml", "--detach")
+    softib("up", "one.yaml", "--detach")
     f = fabric_of(softib)
     lid = {
         n: int(f.lid[f.port(next(c for c in f.cas if f.node_name(int(c)).split()[0] == f"host-000{n}"), 1)])

@@ -144,11 +144,11 @@ class UmadManager:
 
     def _keep_database(self, now: bool = False) -> None:
         """Write the administrator's file where it changed, every ten seconds at most. A place that cannot be written is logged."""
-        path, desk = self.hooks.database, self.sm.sa_manager
-        if path is None or desk.subnet is None or (not now and time.monotonic() < self._keep_at):
+        path, server = self.hooks.database, self.sm.sa_manager
+        if path is None or server.subnet is None or (not now and time.monotonic() < self._keep_at):
             return
         self._keep_at = time.monotonic() + KEEP_S
-        text = dump(desk, clock_ps())
+        text = dump(server, clock_ps())
         if text == self._kept:
             return
         try:

@@ -37,11 +37,11 @@ def unpacked(octets: bytes) -> Iterator[Record]:
     at = 0
     while at + 2 <= len(octets):
         n, m = octets[at], octets[at + 1]
-        gone = m == DELETED
-        end = at + 2 + n + (0 if gone else m)
+        removed = m == DELETED
+        end = at + 2 + n + (0 if removed else m)
         if end > len(octets) or not n:
             return
-        yield octets[at + 2 : at + 2 + n], None if gone else octets[at + 2 + n : end]
+        yield octets[at + 2 : at + 2 + n], None if removed else octets[at + 2 + n : end]
         at = end
 
 
@@ -64,10 +64,10 @@ def head_of(mad: np.ndarray) -> dict[str, int]:
     return {name: int(value) for name, value in ReplicaHead.unpack(mad[HEAD_AT:RECORDS_AT]).items()}
 
 
-def reply(asked: MadBatch, head: np.ndarray) -> MadBatch:
+def reply(query: MadBatch, head: np.ndarray) -> MadBatch:
     """The answer to a batch of one."""
-    out = asked.copy()
+    out = query.copy()
     out.mad[0, METHOD_AT] = int(Method.GET_RESP) | RESPONSE_BIT
     out.mad[0, HEAD_AT:RECORDS_AT], out.mad[0, RECORDS_AT:] = head, 0
-    out.dlid, out.slid, out.dqp, out.sqp = asked.slid.copy(), asked.dlid.copy(), asked.sqp.copy(), asked.dqp.copy()
+    out.dlid, out.slid, out.dqp, out.sqp = query.slid.copy(), query.dlid.copy(), query.sqp.copy(), query.dqp.copy()
     return out

@@ -71,9 +71,9 @@ class Replication:
 
     def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
         """MADs of the class: requests get their answers, and our own requests end."""
-        asked = np.flatnonzero((inbox.mad[:, METHOD_AT] < 0x80) & (inbox.status == 0))
-        replies = [r for i in asked.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
-        answers = np.delete(np.arange(len(inbox)), asked)
+        query = np.flatnonzero((inbox.mad[:, METHOD_AT] < 0x80) & (inbox.status == 0))
+        replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
+        answers = np.delete(np.arange(len(inbox)), query)
         self._transactor.receive(now_ps, inbox[answers] if len(answers) else None)
         self._ended(now_ps)
         return MadBatch.concat(replies) if replies else None
@@ -104,8 +104,8 @@ class Replication:
                 taken = head is not None and known and head["state"] == ReplicaStatus.TAKEN
                 self._asking.in_vain = 0 if taken else self._asking.in_vain + 1
 
-    def _answer(self, now_ps: int, asked: MadBatch, state: SmState) -> MadBatch | None:
-        mad = asked.mad[0]
+    def _answer(self, now_ps: int, query: MadBatch, state: SmState) -> MadBatch | None:
+        mad = query.mad[0]
         head = head_of(mad)
         if head["sm_key"] != self.sender.sm_key or int(mad[CLASS_AT]) != MgmtClass.SM_REPLICA:
             return None
@@ -119,8 +119,8 @@ class Replication:
         ):
             status = self.replica.take(head, mad[RECORDS_AT : RECORDS_AT + head["octets"]].tobytes(), now_ps)
         elif attr == STATE_ATTR and method == Method.GET:
-            status = self._asked(now_ps, head, int(asked.slid[0]), state)
-        return reply(asked, self._head(state=int(status)))
+            status = self._state_query(now_ps, head, int(query.slid[0]), state)
+        return reply(query, self._head(state=int(status)))
 
     def _head(self, **fields: int) -> np.ndarray:
         return ReplicaHead.pack(sm_key=self.sender.sm_key, guid=self.local_guid, **fields)
@@ -146,7 +146,7 @@ class Replication:
         """Has the manager ``guid`` everything, or does it want nothing?"""
         return self.sender.ready(guid)
 
-    def _asked(self, now_ps: int, head: dict[str, int], lid: int, state: SmState) -> ReplicaStatus:
+    def _state_query(self, now_ps: int, head: dict[str, int], lid: int, state: SmState) -> ReplicaStatus:
         if state != SmState.MASTER or not self.source.here:
             return ReplicaStatus.NO_MASTER
         if not self.sender.in_step(head["guid"], head["copy"], head["sequence"]):
@@ -195,7 +195,7 @@ class Replication:
         return self._asking.due_ps
 
     def asks(self, now_ps: int) -> None:
-        """The own port is asked: when the next time is due."""
+        """The own port is query: when the next time is due."""
         slow = self.replica.in_step or self._asking.in_vain >= TRIES
         self._asking.due_ps = now_ps + (self.source.config.polling_timeout_ps if slow else ASK_SOON_PS)
 

@@ -30,15 +30,15 @@ ARRAYS = (("data8", 2), ("data16", 4), ("data32", 8), ("data64", 16))
 """Name, and hexadecimal digits of an element. Half of the elements stand before a colon."""
 
 
-def dump(desk: SaManager, now_ps: int) -> str:
+def dump(server: SaManager, now_ps: int) -> str:
     """All of it. Leases are what is left of them."""
     lines = [
         line
-        for g in sorted(desk.groups.groups.values(), key=lambda g: g.mlid)
-        for line in _group(g, desk.config.subnet_prefix)
+        for g in sorted(server.groups.groups.values(), key=lambda g: g.mlid)
+        for line in _group(g, server.config.subnet_prefix)
     ]
-    lines += [_subscription(s) for s in desk.subscriptions.all]
-    lines += [_service(*entry, now_ps) for entry in desk.services.records.values()]
+    lines += [_subscription(s) for s in server.subscriptions.all]
+    lines += [_service(*entry, now_ps) for entry in server.services.records.values()]
     return "".join(f"{line}\n\n" for line in lines)
 
 
