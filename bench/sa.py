@@ -1,6 +1,7 @@
 """Time of SA answers on a large tree: PathRecords in a batch, one at a time, and whole tables.
 
     python bench/sa.py [RADIX HOSTS]        # default: 36 11664
+    python bench/sa.py engines              # engines that give paths SLs, on a torus of 125 switches and 500 hosts
 
 Prints CPU time per answer; the subnet is brought up in process first.
 """
@@ -17,6 +18,7 @@ from softib.iba.constants import MgmtClass
 from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
 from softib.scenario.bring_up import bring_up
+from softib.sm.sa_manager import SaManager
 
 PATHS = 4096
 
@@ -44,33 +46,53 @@ def _cpu(function) -> float:
 
 def main() -> None:
     """The figures of docs/sm.md."""
+    if sys.argv[1:] == ["engines"]:
+        for engine in ("minhop", "lash", "dfsssp", "nue"):
+            print(f"torus 5 x 5 x 5, 500 hosts, {engine}")
+            up = bring_up(generate("torus", dims=[5, 5, 5], hosts_per_switch=4), engine=engine)
+            paths(up.sm.sa_manager)
+        return
     radix, hosts = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (36, 11664)
     up = bring_up(generate("fat-tree", radix=radix, hosts=hosts))
     office = up.sm.sa_manager
+    paths(office)
+    for attr in (SaAttr.NODE_RECORD, SaAttr.PORT_INFO_RECORD, SaAttr.LINK_RECORD, SaAttr.LFT_RECORD):
+        ask = requests(SaMethod.GET_TABLE, attr, 1)
+        begin = time.process_time()
+        told = office.sa.answer(ask, 0)
+        first = time.process_time() - begin
+        octets = len((told.payload or {}).get(0, b""))
+        print(f"{attr.name}, first time: {first * 1e3:.1f} ms, {octets / 2**20:.2f} MiB")
+        timed(f"{attr.name}, whole table again", lambda ask=ask: office.sa.answer(ask, 0))
+
+
+def paths(office: SaManager) -> None:
+    """PathRecords: by columns, through the fair queue, one alone."""
     assert office.subnet is not None
     ends = office.subnet.end_guid
     hosts_only = ends[office.subnet.db.port_num[office.subnet.end_port] > 0]
     rng = np.random.default_rng(1)
     prefix = np.full(PATHS, office.config.subnet_prefix, np.uint64)
-    paths = requests(SaMethod.GET, SaAttr.PATH_RECORD, PATHS, mask_of(PathRecord, "sgid", "dgid"))
+    asked = requests(SaMethod.GET, SaAttr.PATH_RECORD, PATHS, mask_of(PathRecord, "sgid", "dgid"))
     q = PathRecord.pack(
         sgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1),
         dgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1),
     )
-    paths.mad[:, SA_DATA : SA_DATA + 64] = q
-    answers = office.answer(paths, 0)
+    asked.mad[:, SA_DATA : SA_DATA + 64] = q
+    answers = office.sa.answer(asked, 0)
     assert not SaHeader.status.get(answers.mad).any()
-    timed(f"PathRecord by GIDs, batch of {PATHS}", lambda: office.answer(paths, 0), PATHS)
-    one = paths[:1]
+    timed(f"PathRecord by GIDs, batch of {PATHS}", lambda: office.sa.answer(asked, 0), PATHS)
+    asked.tid[:] = np.arange(1, PATHS + 1)
+    asked.slid[:] = rng.choice(office.subnet.end_lid, PATHS)
+
+    def queued() -> None:
+        office.answer(asked, 0)
+        while len(office.queue):
+            office.send(0)
+
+    timed(f"the same through the fair queue, {PATHS} requesters", queued, PATHS)
+    one = asked[:1]
     timed("PathRecord by GIDs, one at a time (100)", lambda: [office.answer(one, 0) for _ in range(100)], 100)
-    for attr in (SaAttr.NODE_RECORD, SaAttr.PORT_INFO_RECORD, SaAttr.LINK_RECORD, SaAttr.LFT_RECORD):
-        ask = requests(SaMethod.GET_TABLE, attr, 1)
-        begin = time.process_time()
-        told = office.answer(ask, 0)
-        first = time.process_time() - begin
-        octets = len((told.payload or {}).get(0, b""))
-        print(f"{attr.name}, first time: {first * 1e3:.1f} ms, {octets / 2**20:.2f} MiB")
-        timed(f"{attr.name}, whole table again", lambda ask=ask: office.answer(ask, 0))
 
 
 if __name__ == "__main__":

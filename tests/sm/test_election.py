@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.iba.constants import PortState
-from softib.iba.smp import PortInfo
+from softib.iba.constants import MgmtClass, PortState, SmpAttr
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import PortInfo, SMInfo
+from softib.live.umad_sm.live_master import smp_get
+from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.election import SmControl
 from softib.sm.state import TRANSITIONS, SmEvent, SmState
@@ -110,3 +113,37 @@ def test_every_state_has_the_transitions_of_the_specification():
     for event, states in obeyed.items():
         assert {s for s in SmState if TRANSITIONS.get((s, event), s) != s} == states
     assert len(SmControl) == len(obeyed)
+
+
+def test_sminfo_shows_the_guid_at_every_moment_of_a_sweep():
+    """OpenSM takes an answer with GUID 0 for no manager (ERR 2F19), and becomes master beside it: seen in a campaign of kills."""
+    s = several(a=1)
+    sm, port = s.sm["a"], s.at["a"]
+    ask = smp_get(SmpAttr.SM_INFO, dlid=1)
+    ask.slid[:] = 9
+    shown: list[int] = []
+    for _ in range(2):
+        sm.request_sweep()
+        inbox, asked = None, True
+        while asked or not sm.settled:
+            outbox, due = sm.step(s.now_ps, ask.copy() if inbox is None else MadBatch.concat([inbox, ask.copy()]))
+            told = (outbox.mad[:, 1] == MgmtClass.SUBN_LID) & (outbox.mad[:, 3] == 0x81)
+            shown += SMInfo.guid.get(outbox.mad[told][:, DATA_AT : DATA_AT + 64]).tolist()
+            rest = outbox[~told]
+            inbox, asked = (s.plane.send(rest, port, s.now_ps) if len(rest) else None), bool(len(rest))
+            s.now_ps = s.now_ps + 1 if len(rest) else max(s.now_ps + 1, min(due, s.now_ps + 10**9))
+    assert len(shown) > 30 and set(shown) == {int(s.fabric.port_guid[port])}
+
+
+def test_a_master_that_its_own_port_does_not_name_looks_for_its_rival():
+    """Two masters, and nothing tells the lower one: its light sweep reads its own port, which the other one has Set."""
+    s = several(low=1, high=9)
+    s.start("low")
+    s.run(1)
+    s.start("high")
+    s.sm["high"].state = SmState.MASTER
+    s.sm["high"].request_sweep()
+    s.run(0.5)
+    assert masters(s) == ["high", "low"]
+    s.run(15)
+    assert masters(s) == ["high"] and led_by(s, "high")

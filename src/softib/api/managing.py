@@ -32,7 +32,8 @@ class UmadManager(Suggests):
     that is up); ``guid`` names the port by its PortGUID instead. ``manager`` are settings by the names of
     :class:`softib.sm.config.SmConfig` (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given; ``sm_config``
     is OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that keeps LIDs (default: that of
-    OSM_CACHE_DIR, of the running fabric, or of the port below the user's cache). ``window``: requests on the wire at a time.
+    OSM_CACHE_DIR, of the running fabric, or of the port below the user's cache). ``database``: the file that keeps groups,
+    subscriptions and services (default: none). ``window``: requests on the wire at a time.
 
     Raises :class:`InputError` for a device, file or setting that cannot be used.
     """
@@ -40,6 +41,7 @@ class UmadManager(Suggests):
     def __init__(
         self, device: str | None = None, *, guid: int | None = None, manager: Mapping[str, Any] | None = None,
         sm_config: str | None = None, partitions: str | None = None, lids: str | os.PathLike[str] | None = None,
+        database: str | os.PathLike[str] | None = None,
         window: int = 8, notice: Notice = warn,
     ):  # fmt: skip
         from softib.live.internal_sm.settings import ManagerSettings
@@ -51,6 +53,7 @@ class UmadManager(Suggests):
         self._config = self._settings.read()
         self._elects = "priority" in given or bool(self._config.priority)
         self._device: UmadDevice = find_device(device, guid)
+        self._database = None if database is None else Path(database)
         self._lids, self._window = None if lids is None else Path(lids), window
         self._running: Loop | None = None
         log = logging.getLogger("softib.sm")
@@ -142,7 +145,7 @@ class UmadManager(Suggests):
             on_step(self)
 
         lids = self._lids or session.default_lids(self._device)
-        return Hooks(step, reread=self._settings.read, lids=lids)
+        return Hooks(step, reread=self._settings.read, lids=lids, database=self._database)
 
     def _log(self, event: str, **more: Any) -> None:
         logging.getLogger("softib.sm").info(event, extra={"port": self.port, **more})

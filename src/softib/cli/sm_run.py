@@ -36,6 +36,8 @@ SHOWN_ROWS = 12
     metavar="FILE",
     help="Where LIDs are kept (default: OSM_CACHE_DIR, the running fabric, or your cache).",
 )
+@click.option("--sa-db", "database", metavar="FILE",
+              help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.")  # fmt: skip
 @click.option("--log-file", "-f", metavar="FILE", help="Log as lines of JSON.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -45,7 +47,7 @@ SHOWN_ROWS = 12
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
 @manager_options
 def command(
-    device: str | None, guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None,
+    device: str | None, guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None, database: str | None,
     log_file: str | None, log_level: str, log_max_mb: int, as_json: bool, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID; default: the first port that is up.
@@ -65,7 +67,7 @@ def command(
     given, sm_config, partitions = given_settings(manager)
     one = softib.UmadManager(
         device, guid=None if guid is None else _guid(guid), manager=given, sm_config=sm_config, partitions=partitions,
-        lids=lids, window=maxsmps, notice=print_notice,
+        lids=lids, database=database, window=maxsmps, notice=print_notice,
     )  # fmt: skip
     line = Line(sys.stderr.isatty())
     to_stderr = not line.live and not once and not dry_run

@@ -73,6 +73,7 @@ class MgmtClass(IntEnum):
     BIS = 0x12
     VENDOR_MLNX = 0x0A
     SHARP = 0x0B
+    SM_REPLICA = 0x0D
     CONG_CTRL = 0x21
 
 

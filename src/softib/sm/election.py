@@ -106,6 +106,11 @@ class Election:
         above = [p for p in self.higher(local_guid) if int(SMInfo.sm_state.get(self.others[p])) in ready]
         return above[0] if above else -1
 
+    def guid_of(self, port: int) -> int:
+        """GUID of the manager at this port, 0 where none answered."""
+        info = self.others.get(port)
+        return 0 if info is None else int(SMInfo.guid.get(info))
+
     def port_of(self, guid: int) -> int:
         """Port of the manager with this GUID, -1 where it never answered."""
         return next((p for p, i in self.others.items() if int(SMInfo.guid.get(i)) == guid), -1)

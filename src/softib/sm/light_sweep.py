@@ -1,7 +1,7 @@
 """What a manager does between sweeps: short lists of requests (IBA 14.4).
 
 ``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
-whether a port changed; ``poll``: a standby asks its master; ``control``: Set(SMInfo) to another manager.
+whether a port changed; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
 """
 
 from __future__ import annotations
@@ -33,12 +33,19 @@ class LightSweep:
     suspects: set[int] = field(default_factory=set)
     accepted: SmControl | None = None
     read: Inventory | None = None
+    port_info: np.ndarray | None = None
+    """Of the own port, after ``sync``."""
     _control: SmControl | None = field(default=None)
 
     def light(self, db: Database, queue: RequestQueue) -> None:
         """Ask every switch for SwitchInfo."""
         nodes = db.switches
         queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes]], nodes)
+
+    def local_port(self, db: Database, queue: RequestQueue) -> None:
+        """Ask the manager's own port for PortInfo: it names the master's LID."""
+        port = db.sm_port
+        queue.get(SmpAttr.PORT_INFO, db.port_route[[port]], np.array([port]), db.port_num[[port]])
 
     def poll(self, db: Database, queue: RequestQueue) -> None:
         """Ask the master."""
@@ -67,6 +74,8 @@ class LightSweep:
         elif phase == "control":
             self.accepted = self._control
             self.election.heard(tags, data) if SMInfo.guid.get(data).all() else None
+        elif phase == "sync":
+            self.port_info = data[0].copy()
         elif phase == "read" and self.read is not None:
             self.read.heard(tags, data)
 

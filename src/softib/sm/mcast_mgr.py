@@ -6,6 +6,7 @@ farther from another than needed. Members that only send reach the tree, and not
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN, MFT_BLOCK, MFT_PO
 from softib.iba.sa import JoinState
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.sm.journal import Journal, group_key, member_key
 from softib.sm.mcast_kernels import breadth_first, mark_tree
 from softib.sm.sa.subnet import Subnet
 
@@ -59,9 +61,10 @@ class Group:
 
 
 class McastManager:
-    """Groups by MGID. ``changed`` MLIDs wait to be programmed."""
+    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` notes groups and members that changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
         self.groups: dict[bytes, Group] = {}
         self.changed: set[int] = set()
         self._used: set[int] = set()
@@ -82,14 +85,27 @@ class McastManager:
         mlid = next((m for m in range(LID_MCAST_MIN, top + 1) if m not in self._used), None)
         if mlid is None:
             return None
-        self._used.add(mlid)
         group = Group(mgid, mlid, **values)  # type: ignore[arg-type]
-        self.groups[mgid] = group
+        self.enter(group)
         return group
+
+    def enter(self, group: Group) -> None:
+        """A group that has its MLID already."""
+        self._used.add(group.mlid)
+        self.groups[group.mgid] = group
+        self.journal.note(group_key(group.mgid))
+        self.note_members(group)
+
+    def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
+        """These memberships (None: all of the group) changed."""
+        for guid in group.members if guids is None else guids:
+            self.journal.note(member_key(group.mgid, guid))
 
     def remove(self, group: Group) -> None:
         """Remove the group; its MLID is free for another."""
         del self.groups[group.mgid]
+        self.note_members(group)
+        self.journal.note(group_key(group.mgid))
         self._used.discard(group.mlid)
         self.changed.add(group.mlid)
 
@@ -101,6 +117,7 @@ class McastManager:
             for guid in left:
                 del group.members[guid]
             if left:
+                self.note_members(group, left)
                 self.changed.add(group.mlid)
                 if not has_full(group):
                     self.remove(group)
@@ -110,6 +127,10 @@ class McastManager:
     def forget_switch(self, guid: int) -> None:
         """A switch was reset: what it holds is unknown."""
         self._written.pop(guid, None)
+
+    def was_read(self, guid: int, table: np.ndarray) -> None:
+        """A switch was asked what it holds (uint16[MLIDs, 16])."""
+        self._written[guid] = table
 
     # -- tables --
 

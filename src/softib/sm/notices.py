@@ -14,6 +14,7 @@ from softib.iba.constants import GSI_QP, MgmtClass
 from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import SA_DATA, InformInfo, SaAttr, SaHeader, SaMethod, SaNotice
 from softib.mad.batch import MadBatch
+from softib.sm.journal import Journal, subscription_key
 
 __all__ = ["Subscriptions", "gid_notice", "report"]
 
@@ -32,28 +33,50 @@ class Subscription:
     qp: int
     inform: bytes
 
+    @property
+    def key(self) -> bytes:
+        """Its name in the journal."""
+        return subscription_key(self.gid, self.lid, self.qp, self.inform)
+
 
 class Subscriptions:
     """Every subscription once, in the order in which they came."""
 
-    def __init__(self) -> None:
-        self.all: list[Subscription] = []
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
+        self._all: dict[Subscription, None] = {}
+
+    @property
+    def all(self) -> list[Subscription]:
+        """In the order in which they came."""
+        return list(self._all)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._all.clear()
 
     def add(self, new: Subscription) -> None:
         """Subscribing twice is subscribing once."""
-        if new not in self.all:
-            self.all.append(new)
+        if new not in self._all:
+            self._all[new] = None
+            self.journal.note(new.key)
+
+    def has(self, one: Subscription) -> bool:
+        """Is it there?"""
+        return one in self._all
 
     def remove(self, old: Subscription) -> bool:
         """False where there was none."""
-        if old not in self.all:
+        if old not in self._all:
             return False
-        self.all.remove(old)
+        del self._all[old]
+        self.journal.note(old.key)
         return True
 
     def remove_ports(self, guids: set[int]) -> None:
         """Subscribers that left the subnet."""
-        self.all = [s for s in self.all if s.gid[1] not in guids]
+        for left in [s for s in self.all if s.gid[1] in guids]:
+            self.remove(left)
 
     def wanted_by(self, notice: np.ndarray, issuer: tuple[int, int]) -> list[Subscription]:
         """Whose subscription matches a Notice (uint8[64]) of this issuer."""

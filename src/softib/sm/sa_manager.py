@@ -16,8 +16,10 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.config import SmConfig
 from softib.sm.inventory import Need
+from softib.sm.journal import Journal
 from softib.sm.mcast_mgr import McastManager, has_full
 from softib.sm.notices import Subscriptions, gid_notice, report
+from softib.sm.replication.records import Copied
 from softib.sm.sa.administrator import Administrator
 from softib.sm.sa.mcmember import Multicast, broadcast_mgid
 from softib.sm.sa.members import Members
@@ -27,6 +29,8 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["SaManager"]
 
 REPORT_WINDOW = 64
+BUDGET = 1024.0
+"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
@@ -45,31 +49,55 @@ class SaManager:
 
     def __init__(self, config: SmConfig):
         self.config = config
-        self.groups = McastManager()
-        self.subscriptions, self.services = Subscriptions(), Services()
+        self.journal = Journal()
+        self.groups = McastManager(self.journal)
+        self.subscriptions, self.services = Subscriptions(self.journal), Services(self.journal)
         self.multicast = Multicast(self.groups)
         self.sa = Administrator(config.sa_key, self.multicast, self.subscriptions, self.services)
         self.waiting: list[Waiting] = []
+        self.queue = self.sa.queue
+        self._served = False
         self._reports = Transactor(REPORT_WINDOW, config.timeout_ps, config.retries)
         self._outbox: list[MadBatch] = []
         self._now_ps = 0
+        self._restored: np.ndarray | None = None
 
     @property
     def subnet(self) -> Subnet | None:
         """The subnet that is administered."""
         return self.sa.subnet
 
+    @property
+    def known(self) -> np.ndarray | None:
+        """PortGUIDs of the subnet whose hosts' groups, services and subscriptions are here (uint64[n]); None: of no host."""
+        return self._restored if self.subnet is None else self.subnet.end_guid
+
     # -- being master --
+
+    def restore(self, copy: Copied, config: SmConfig) -> None:
+        """What the master before knew. Its partitions' groups are kept where partitions of ``config`` keep them."""
+        self.close()
+        self.config = config
+        for group in copy.groups:
+            self.groups.enter(group)
+        for s in copy.subscriptions:
+            self.subscriptions.add(s)
+        self.services.records.update(copy.services)
+        self.multicast.made = copy.made
+        self._restored = np.array(sorted(copy.here), np.uint64)
 
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and Out of Service notices."""
-        before = self.subnet
-        if before is None:
+        known, first = self.known, self.subnet is None
+        if first:
             self._partition_groups()
         self.sa.refresh(subnet, members)
-        if before is None:
+        self._restored = None
+        if known is None:
             return
-        old, new = set(before.end_guid.tolist()), set(subnet.end_guid.tolist())
+        if first:
+            self._end_deserted()
+        old, new = set(known.tolist()), set(subnet.end_guid.tolist())
         for guid in sorted(new - old):
             self._report_gid(IN_SERVICE, (self.config.subnet_prefix, guid))
         left = old - new
@@ -86,12 +114,14 @@ class SaManager:
         """No master any more: nothing is answered, nothing is remembered."""
         self.sa.close()
         self.groups.clear()
-        self.subscriptions.all.clear()
+        self.subscriptions.clear()
+        self._restored = None
         self.services.records.clear()
         self.multicast.events.clear()
         self.waiting.clear()
         self._outbox.clear()
         self._reports.abandon()
+        self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
         """Other partitions: their groups come, and those of removed partitions end with their last full member."""
@@ -107,6 +137,12 @@ class SaManager:
                 self.groups.remove(group)
                 self.multicast.events.append((67, group.mgid))
         self._events()
+
+    def _end_deserted(self) -> None:
+        """Groups of the master before that no partition here keeps, and that have no full member."""
+        for group in [g for g in self.groups.groups.values() if not has_full(g)]:
+            self.groups.remove(group)
+            self.multicast.events.append((67, group.mgid))
 
     def _partition_groups(self) -> None:
         """The groups that partitions keep: IPoIB's broadcast group and those of the file."""
@@ -130,7 +166,15 @@ class SaManager:
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
         """Answers; a question that needs tables of devices joins ``waiting``."""
         self._now_ps = now_ps
-        replies = self.sa.answer(requests, now_ps)
+        if not len(self.queue) and (len(requests) == 1 or self.queue.costs(requests) <= BUDGET):
+            return self._answer(requests)
+        full = self.queue.put(requests)
+        self._served = True
+        replies = self._answer(self.queue.take(BUDGET))
+        return replies if full is None else MadBatch.concat([replies, self.sa.busy(full)])
+
+    def _answer(self, requests: MadBatch) -> MadBatch:
+        replies = self.sa.answer(requests, self._now_ps)
         self.waiting += [Waiting(need, batch) for need, batch in self.sa.deferred]
         self.sa.deferred.clear()
         self._events()
@@ -184,7 +228,12 @@ class SaManager:
         """Late answers and reports, and when to call again."""
         self._reports.receive(now_ps)
         self._reports.completed()
+        served, self._served = self._served, False
+        if len(self.queue) and not served:
+            self._now_ps = now_ps
+            self._outbox.append(self._answer(self.queue.take(BUDGET)))
         reports, deadline_ps = self._reports.send(now_ps)
+        deadline_ps = now_ps if len(self.queue) else deadline_ps
         out = MadBatch.concat([*self._outbox, reports]) if self._outbox else reports
         self._outbox = []
         return out, deadline_ps

@@ -14,11 +14,13 @@ administrator too (``sa_manager``).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from softib.errors import SoftibError
 from softib.iba.constants import RESPONSE_BIT, MgmtClass, SmpAttr
-from softib.iba.smp import SMInfo
+from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Completed, Transactor
@@ -32,6 +34,8 @@ from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.lid_mgr import Lids
 from softib.sm.light_sweep import LightSweep
 from softib.sm.rediscovery import Resume
+from softib.sm.replication.records import Source
+from softib.sm.replication.replication import Replication
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.sa_manager import SaManager
 from softib.sm.silent import SilentPorts
@@ -72,9 +76,13 @@ class SubnetManager:
         self._suspects: set[int] = set()
         """NodeGUIDs of those that the next sweep shall ask, where it need not look at the ``_whole`` subnet."""
         self._ended_well = False
+        self._heir, self._local_guid, self._check_master_lid = -1, 0, False
         self._controls_due: list[tuple[int, SmControl]] = []
         self._stores = Stores()
         self.lids: Lids = {}
+        sa = self.sa_manager
+        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, self.config)
+        self.replication = Replication(records, sa.journal)
         self.silent = SilentPorts(self.config.window, self.config.timeout_ps, self.config.retries)
         self._trouble_ps, self._troubles = NEVER_PS, 0
         self._light_sweep = LightSweep(self.election, self.sa_manager.groups)
@@ -84,7 +92,7 @@ class SubnetManager:
 
     def _new_sweep(self, master: bool = False) -> Sweep:
         subnet = self.sa_manager.subnet
-        known = None if subnet is None else subnet.end_guid
+        known = self.sa_manager.known
         resume = None
         if master and subnet is not None and self._ended_well and not self._whole:
             resume = Resume(self.database, self._suspects)
@@ -110,6 +118,12 @@ class SubnetManager:
         """
         self._now_ps = now_ps
         replies: MadBatch | None = None
+        ours: MadBatch | None = None
+        if inbox is not None and len(inbox):
+            of_class = inbox.mad[:, 1] == MgmtClass.SM_REPLICA
+            if of_class.any():
+                ours = self.replication.receive(now_ps, inbox[of_class], self.state)
+                inbox = inbox[~of_class]
         if inbox is not None and len(inbox):
             # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
             is_request = (inbox.mad[:, 3] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
@@ -144,8 +158,9 @@ class SubnetManager:
         asked, silent_ps = None, NEVER_PS
         if self.silent.places and not self.phase and self.state == SmState.MASTER:
             asked, silent_ps = self.silent.send(self.database, self.config.mkey, now_ps)
-        full = [b for b in (replies, more, outbox, asked) if b is not None and len(b)]
-        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps)
+        copies, copy_ps = self.replication.send(now_ps, self.state)
+        full = [b for b in (copies, ours, replies, more, outbox, asked) if b is not None and len(b)]
+        return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def request_sweep(self) -> None:
         """Look at the whole subnet again, after the current sweep if there is one. (What traps and switches tell calls for a look at what
@@ -154,14 +169,14 @@ class SubnetManager:
 
     def reconfigure(self, config: SmConfig) -> None:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
-        self.config = config
+        self.config = self.replication.source.config = config
         self.sa_manager.reconfigure(config)
         self.request_sweep()
 
     @property
     def settled(self) -> bool:
         """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or another manager is master."""
-        return not self.phase and not self._wanted()
+        return not self.phase and not self._wanted() and not len(self.sa_manager.queue)
 
     @property
     def patient(self) -> bool:
@@ -183,8 +198,12 @@ class SubnetManager:
 
     def _wanted(self) -> str:
         """The first phase of what shall be done at once, "" for nothing."""
-        if self._controls_due:
+        if self._controls_due or (self._heir >= 0 and self.replication.ready(self.election.guid_of(self._heir))):
             return "control"
+        if self._check_master_lid and self.state == SmState.MASTER and not self._sweep_wanted:
+            return "sync"
+        if self.state == SmState.STANDBY and self._now_ps >= self.replication.due_ps and self.database.sm_port >= 0:
+            return "sync"
         if self.state not in SWEEPS_IN:
             return ""
         if self._sweep_wanted:
@@ -196,7 +215,7 @@ class SubnetManager:
     def _due_ps(self) -> int:
         """When the switches, or the master, shall be asked again."""
         if self.state == SmState.STANDBY:
-            return self._look_ps
+            return min(self._look_ps, self.replication.due_ps)
         if self.state != SmState.MASTER:
             return NEVER_PS
         return min(self._look_ps if self.config.sweep_interval_ps else NEVER_PS, self._recheck_ps, self._trouble_ps)
@@ -219,7 +238,7 @@ class SubnetManager:
             self._recheck_ps, self._sweep_wanted = NEVER_PS, True
         elif now_ps >= self._trouble_ps and self.state == SmState.MASTER:
             self._trouble_ps, self._sweep_wanted = NEVER_PS, True
-        elif now_ps >= self._due_ps():
+        elif now_ps >= (self._look_ps if self.state == SmState.STANDBY else self._due_ps()):
             standby = self.state == SmState.STANDBY
             self._look_ps = now_ps + (self.config.polling_timeout_ps if standby else self.config.sweep_interval_ps)
             self._run(now_ps, "poll" if standby else "light")
@@ -245,6 +264,8 @@ class SubnetManager:
         ):
             self.phase, self._look_ps = "", now_ps + self.config.polling_timeout_ps
             self.state = next_state(self.state, SmEvent.MASTER_FOUND)
+            self.sa_manager.close()
+            self.replication.stand_by(now_ps)
         elif self.phase == "managers" and self._sweep.discovery.distrusted:
             self._start_over(now_ps)
         elif self.phase == PHASES[-1] or (self.database.sm_port < 0 and self.phase != PHASES[0]):
@@ -305,8 +326,11 @@ class SubnetManager:
         self._troubles = min(self._troubles + 1, MOST_TROUBLES) if sweep.troubled else 0
         self._trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if self._troubles else NEVER_PS
         self.sa_manager.open(sweep.subnet, sweep.members())
-        if (heir := self.election.heir(sweep.local_guid)) >= 0:
-            self._controls_due.append((heir, SmControl.HANDOVER))
+        self.replication.lead()
+        self.replication.swept(sweep.subnet.end_guid)
+        self._heir = heir = self.election.heir(sweep.local_guid)
+        if heir >= 0:  # it takes over when it has a copy of everything
+            self.replication.offer(now_ps, self.election.guid_of(heir), int(self.database.port_lid[heir]))
         # A higher manager that still discovers will stand by in a moment; nothing tells when.
         self._recheck_ps = now_ps + RECHECK_PS if heir < 0 and self.election.higher(sweep.local_guid) else NEVER_PS
 
@@ -318,6 +342,9 @@ class SubnetManager:
         db, work, sa_manager = self.database, self._light_sweep, self.sa_manager
         self._queue = queue = RequestQueue(db.routes, self.config.mkey)
         if task == "control":
+            if not self._controls_due:
+                self._controls_due.append((self._heir, SmControl.HANDOVER))
+                self._heir = -1
             port, what = self._controls_due.pop(0)
             self.election.polled = port if what == SmControl.HANDOVER else self.election.polled
             work.control(db, queue, port, what, self._sm_info())
@@ -325,6 +352,11 @@ class SubnetManager:
             work.program(sa_manager.subnet, queue)
         elif task == "read" and sa_manager.subnet is not None:
             work.reading(sa_manager.subnet, queue, sa_manager.waiting[0].need)
+        elif task == "sync":
+            self._check_master_lid = False
+            if self.state == SmState.STANDBY:
+                self.replication.asks(self._now_ps)
+            work.local_port(db, queue)
         elif task == "poll":
             work.poll(db, queue)
         else:
@@ -340,8 +372,18 @@ class SubnetManager:
             work.suspects.clear()
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._event(SmEvent.ACKNOWLEDGED)
+        if task == "sync" and work.port_info is not None:
+            self._take_port_info(work.port_info)
+        self._check_master_lid = task == "light"
         if task == "poll" and self.election.failures >= self.config.polling_retries:
             self._event(SmEvent.POLLING_TIMEOUT)
+
+    def _take_port_info(self, info: np.ndarray) -> None:
+        """The own port names the master: a standby asks that one, and a master that is not named has a rival, which a sweep finds."""
+        if self.state == SmState.STANDBY:
+            self.replication.located(info)
+        elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
+            self.request_sweep()
 
     def _fill(self) -> None:
         """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
@@ -365,6 +407,8 @@ class SubnetManager:
     def _heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         if self._queue is self._sweep.queue:
             self._sweep.heard(self.phase, attr, tags, data)
+            # While a sweep has not reached the own port yet its GUID is that of the sweep before.
+            self._local_guid = self.replication.local_guid = self._sweep.local_guid or self._local_guid
         else:
             self._light_sweep.heard(self.phase, self.database, tags, data)
 
@@ -384,7 +428,7 @@ class SubnetManager:
         if to_sa.all() and self.state == SmState.MASTER:
             self.sa_manager.sm_info(self._sm_info, self.election.others)
             return self.sa_manager.answer(requests, now_ps)
-        answered = unsolicited.answer(requests[~to_sa], self._sm_info(), self.config.mkey)
+        answered = unsolicited.answer(requests[~to_sa], self._sm_info(), self.config.mkey, self._local_guid != 0)
         if answered.suspects and self.state in SWEEPS_IN:
             self._sweep_wanted = True
             self._suspect(answered.suspects)
@@ -427,6 +471,7 @@ class SubnetManager:
         if before == self.state:
             return
         if before == SmState.MASTER:
+            self.replication.step_down(self._now_ps, self.election.guid_of(self.election.polled))
             self._give_up()
             self._stores.clear()  # another master writes them from now on
             self.sa_manager.close()
@@ -434,11 +479,26 @@ class SubnetManager:
             self._whole, self._trouble_ps = True, NEVER_PS
             self.election.failures = 0
             self._look_ps = self._now_ps + self.config.polling_timeout_ps
+            self._heir = -1
         self._sweep_wanted = wanted if event == SmEvent.LOCAL_PORT_DOWN else self.state in SWEEPS_IN
-        if event == SmEvent.HANDOVER:
-            self.sa_manager.close()  # a new master: everybody subscribes and joins anew
+        if before == SmState.STANDBY and self.state in SWEEPS_IN:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """What the master before knew holds on, where it was copied; else everybody subscribes and joins anew."""
+        self.sa_manager.close()
+        self.replication.lead()
+        copy = self.replication.copy_of(self.election.guid_of(self.election.polled))
+        if copy is None:
+            return
+        self.lids.clear()
+        self.lids.update(copy.lids)
+        self._stores.lft.roots = copy.roots
+        if self.config.partitions is None and copy.partitions is not None:
+            self.config = self.replication.source.config = replace(self.config, partitions=copy.partitions)
+        self.sa_manager.restore(copy, self.config)
 
     def _sm_info(self) -> np.ndarray:
         """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does not show it, and asks without its own."""
-        return SMInfo.pack(guid=self._sweep.local_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
+        return SMInfo.pack(guid=self._local_guid, sm_key=self.config.sm_key, priority=self.config.priority, sm_state=int(self.state),
                            act_count=self.transactor.sent & 0xFFFFFFFF)  # fmt: skip

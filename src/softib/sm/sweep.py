@@ -28,6 +28,7 @@ from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import PkeyManager, members_of
 from softib.sm.qos_mgr import QosManager, needs_qos
 from softib.sm.qos_options import QosConfig
+from softib.sm.read_back import ReadBack
 from softib.sm.rediscovery import Rediscovery, Resume
 from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sa.members import Members
@@ -38,10 +39,11 @@ from softib.sm.stores import Stores
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
 )  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes;
+"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
@@ -90,11 +92,12 @@ class Sweep:
         """NodeGUIDs of the switches with such a port."""
         self.discovery = self._discovery(master, resume)
         self._update: LftUpdate | None = None
+        self._held: ReadBack | None = None
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active, "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
+            "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active, "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
             "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
             "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
             "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
@@ -156,6 +159,11 @@ class Sweep:
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
         self._judge_switches()
 
+    def _read_held(self) -> None:
+        assert self.graph is not None
+        self._held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
+        self._held.ask(self.queue)
+
     def _judge_switches(self) -> None:
         """Which switches hold nothing of what was written to them, and which ports came up anew?"""
         assert self.graph is not None
@@ -178,6 +186,8 @@ class Sweep:
 
     def _start_tables(self) -> None:
         assert self.graph is not None and self.routing is not None
+        if self._held is not None:
+            self._held.finish()
         self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
         self.more_tables()
 
@@ -295,6 +305,9 @@ class Sweep:
             self.discovery.handle(attr, tags, data)
         elif phase == "managers":
             self.election.heard(tags, data)
+        elif phase == "held":
+            assert self._held is not None
+            self._held.heard(attr, tags, data)
         elif phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
@@ -315,7 +328,7 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "reread", "pkeys", "ar_info", "sharp_info")
+        asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
         if phase == "congestion":
@@ -330,6 +343,8 @@ class Sweep:
         if phase == "reread":
             self._stale(tags)
             return
+        if phase == "held":
+            return  # written whole
         if phase in GMP_PHASES:
             nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
             for node in nodes.tolist():

@@ -31,16 +31,17 @@ class Unsolicited:
     controls: list[tuple[int, np.ndarray]]
 
 
-def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0) -> Unsolicited:
+def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0, known: bool = True) -> Unsolicited:
     """What ``mads`` (SMP requests and traps) mean, and the answers to them.
 
     ``sm_info`` uint8[64] is what SMInfo answers; ``mkey`` lets a TrapRepress end the trap of a port that has an M_Key. A Set(SMInfo) with a modifier that means nothing is refused as a bad
-    field. What is neither question nor trap is left without an answer.
+    field. While the manager does not know its own GUID (not ``known``) SMInfo is left without an answer: OpenSM takes one with
+    GUID 0 for no manager at all, and becomes master beside it. What is neither question nor trap is left without an answer.
     """
     mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
     smp = np.isin(MadHeader.mgmt_class.get(mad), (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
-    question = smp & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
+    question = smp & known & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
     trap = smp & (attr == SmpAttr.NOTICE) & (method == Method.TRAP)
     notices = mad[trap][:, DATA_AT : DATA_AT + 64]
     calls = (Notice.is_generic.get(notices) == 1) & np.isin(Notice.trap_number.get(notices), SWEEP_TRAPS)

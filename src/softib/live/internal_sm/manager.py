@@ -55,9 +55,9 @@ class InternalManager:
         router.join(self)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Get and Set of SMInfo, traps, SA requests, and answers to what it reported."""
+        """Get and Set of SMInfo, traps, SA requests, answers to what it reported, and other managers' records."""
         klass, method, attr = int(mad[CLASS_AT]), int(mad[METHOD_AT]), int(MadHeader.attr_id.get(mad))
-        if klass == MgmtClass.SUBN_ADM:
+        if klass in (MgmtClass.SUBN_ADM, MgmtClass.SM_REPLICA):
             return True
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -50,6 +51,8 @@ PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
 """How long nothing comes until requests on the wire are no longer waited for. Stock ibsim gives back what it cannot answer, so there a
 longer wait means that it does not run; and where it and we fill the queues of ten datagrams to each other, both wait for ever."""
 LONGEST = 1 << 28
+REOPEN_S = 5.0
+"""How long a manager that says IsSM anew waits for its own closed descriptor to be gone."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way (EINVAL), no address handle."""
 
@@ -68,8 +71,9 @@ MANAGES: dict[int, int] = {
     ),
     int(MgmtClass.CONG_CTRL): 0,
     int(MgmtClass.SHARP): 0,
+    int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
 }
-"""What a subnet manager and administrator takes (OpenSM's own registrations)."""
+"""What a subnet manager and administrator takes (OpenSM's own registrations, and replication)."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 Wire: Any = table(
@@ -158,12 +162,18 @@ class UmadPort:
             self._issm = -1
         if self._issm >= 0 or not self.device.issm:
             return
-        try:
-            self._issm = libc.open_device(self.device.issm_path, os.O_RDWR | os.O_NONBLOCK)
-        except OSError as error:
-            held = error.errno in (errno.EAGAIN, errno.EBUSY)
-            why = "another subnet manager runs on this port" if held else f"{error.strerror}; {_remedy(error)}"
-            raise InputError(f"{self.device.issm_path}: {why}") from None
+        # A running fabric notices a closed descriptor in its next turn, the kernel at once.
+        patience_end = time.monotonic() + (REOPEN_S if repeated else 0.0)
+        while True:
+            try:
+                self._issm = libc.open_device(self.device.issm_path, os.O_RDWR | os.O_NONBLOCK)
+                return
+            except OSError as error:
+                held = error.errno in (errno.EAGAIN, errno.EBUSY)
+                if not held or time.monotonic() >= patience_end:
+                    why = "another subnet manager runs on this port" if held else f"{error.strerror}; {_remedy(error)}"
+                    raise InputError(f"{self.device.issm_path}: {why}") from None
+            time.sleep(0.01)
 
     # -- MADs --
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from softib.live.umad_client.port import UmadPort
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
+from softib.sm.sa.dump import dump, read_dump
 from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
 
@@ -31,6 +33,8 @@ LOOK_S = 1.0
 """How often sysfs is asked for the state of the own port."""
 RETRY_S = 10.0
 """A manager whose port has no link, or does not answer, looks again so often (OpenSM's sweep_interval)."""
+KEEP_S = 10.0
+"""How often the administrator's database is written at most."""
 LOG = logging.getLogger("softib.sm")
 
 
@@ -38,12 +42,14 @@ LOG = logging.getLogger("softib.sm")
 class Hooks:
     """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step; ``on_standby`` when it begins to stand
     by; ``reread`` gives the settings as files
-    say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept)."""
+    say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept); ``database``: the file that
+    keeps groups, subscriptions and services so (OpenSM's opensm-sa.dump)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
     reread: Callable[[], SmConfig] | None = None
     lids: Path | None = None
+    database: Path | None = None
 
 
 @dataclass
@@ -68,6 +74,8 @@ class UmadManager:
         self.pacing = Pacing(self.sm.transactor)
         if self.hooks.lids is not None and not config.reassign_lids:
             self.sm.lids.update(read_lids(self.hooks.lids))
+        self._kept, self._keep_at = "", 0.0
+        self._restore()
         self.began_ps = clock_ps()
         self.stopping = self._reload = False
         self._inbox: MadBatch | None = None
@@ -88,6 +96,7 @@ class UmadManager:
                 if until(self):
                     return
         finally:
+            self._keep_database(now=True)
             for s, handler in before.items():
                 signal.signal(s, handler)
 
@@ -124,6 +133,32 @@ class UmadManager:
 
     # -- what is not the manager's --
 
+    def _restore(self) -> None:
+        """What the administrator knew when it ran before, where its file is there. Raises :class:`InputError` with file and line."""
+        path = self.hooks.database
+        if path is None or not path.is_file():
+            return
+        copy = read_dump(path.read_text(encoding="utf-8", errors="replace"), str(path), clock_ps())
+        copy.here = list(self.sm.lids)
+        self.sm.sa_manager.restore(copy, self.sm.config)
+
+    def _keep_database(self, now: bool = False) -> None:
+        """Write the administrator's file where it changed, every ten seconds at most. A place that cannot be written is logged."""
+        path, server = self.hooks.database, self.sm.sa_manager
+        if path is None or server.subnet is None or (not now and time.monotonic() < self._keep_at):
+            return
+        self._keep_at = time.monotonic() + KEEP_S
+        text = dump(server, clock_ps())
+        if text == self._kept:
+            return
+        try:
+            new = path.with_suffix(path.suffix + ".new")
+            new.write_text(text, encoding="utf-8")
+            os.replace(new, path)
+            self._kept = text
+        except OSError as error:
+            LOG.warning("database not kept", extra={"why": f"{path}: {error.strerror or error}"})
+
     def _read_settings(self) -> None:
         """SIGHUP: a file that cannot be used changes nothing."""
         try:
@@ -153,7 +188,9 @@ class UmadManager:
     def _after(self) -> None:
         """Keep LIDs and write the log when a sweep is over."""
         sm, seen = self.sm, self._seen
+        self._keep_database()
         if sm.state != seen.state:
+            self._keep_at = 0.0
             LOG.info("state", extra={"was": seen.state.name, "now": sm.state.name})
             seen.state = sm.state
             if sm.state == SmState.STANDBY:

@@ -133,7 +133,7 @@ def dry_run(
         master = live_master(port, config.mkey)
         wire = DryWire(port)
         config = replace(config, sm_key=NOBODY_S_KEY, sweep_interval_ps=0)
-        manager = UmadManager(wire, config, device, replace(hooks, lids=None))
+        manager = UmadManager(wire, config, device, replace(hooks, lids=None, database=None))
         if hooks.lids is not None and not config.reassign_lids:
             from softib.live.internal_sm.guid2lid import read_lids
 

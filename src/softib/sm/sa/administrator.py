@@ -34,6 +34,7 @@ from softib.sm.inventory import READ_FROM_DEVICES, Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
 from softib.sm.sa.class_port_info import class_port_info
+from softib.sm.sa.fair_queue import FairQueue
 from softib.sm.sa.match import matching, selected_components
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
@@ -44,6 +45,7 @@ from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, Paths, path_to_group
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.service import Services
 from softib.sm.sa.subnet import Subnet
+from softib.sm.sa.view import Views
 
 __all__ = ["Administrator"]
 
@@ -81,8 +83,10 @@ class Administrator:
         self.members = Members.everybody(0)
         self.paths: Paths | None = None
         self.one_path: OnePath | None = None
+        self.views: Views | None = None
         self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
         self.other_managers: dict[int, np.ndarray] = {}
+        self.queue = FairQueue()
         self.deferred: list[tuple[Need, MadBatch]] = []
         """Questions of the last batch that need tables of devices."""
         self._tables: dict[int, np.ndarray] = {}
@@ -90,7 +94,7 @@ class Administrator:
 
     def close(self) -> None:
         """Nobody's administrator."""
-        self.subnet = self.paths = self.one_path = None
+        self.subnet = self.paths = self.one_path = self.views = None
         self.members = Members.everybody(0)
 
     def learn(self, need: Need, table: np.ndarray) -> None:
@@ -101,7 +105,8 @@ class Administrator:
         """A sweep ended: from now on this is the subnet."""
         self.subnet, self.members = subnet, members
         self.paths = Paths(subnet, members)
-        self.one_path = OnePath(subnet, members)
+        self.views = Views(subnet, members)
+        self.one_path = OnePath(subnet, members, self.views.open)
         self._tables.clear()
         self._read.clear()
 
@@ -117,10 +122,9 @@ class Administrator:
             requests = requests[known]
         if not len(requests):
             return MadBatch.zeros(0)
-        reply = reply_to(requests)
         if self.subnet is None:
-            H.status.set(reply.mad, int(MadStatus.BUSY))
-            return reply
+            return self.busy(requests)
+        reply = reply_to(requests)
         todo = np.ones(len(requests), bool)
         todo[self._path_gets(requests, reply.mad)] = False
         payload: dict[int, bytes] = {}
@@ -136,6 +140,12 @@ class Administrator:
                 payload[i] = long
         reply.payload = payload or None
         return reply if answered.all() else reply[answered]
+
+    def busy(self, requests: MadBatch) -> MadBatch:
+        """The answers to requests that found no room: ask again (IBA 13.4.7)."""
+        reply = reply_to(requests)
+        H.status.set(reply.mad, int(MadStatus.BUSY))
+        return reply
 
     def _path_gets(self, requests: MadBatch, out: np.ndarray) -> np.ndarray:
         """Answer every Get(PathRecord) that names both ends, all at once; returns their rows."""
@@ -155,6 +165,7 @@ class Administrator:
             return rows
         q = np.ascontiguousarray(mad[rows, SA_DATA : SA_DATA + 64])
         source, target, status = self.paths.ends(q, mask)
+        status[~self._sees(requests, rows, source, target) & (status == 0)] = E.NO_RECORDS
         good = np.flatnonzero(status == 0)
         records, found = self.paths.gets(q[good], mask[good], source[good], target[good])
         status[good[~found]] = E.NO_RECORDS
@@ -163,6 +174,15 @@ class Administrator:
         out[done, SA_DATA : SA_DATA + 64] = records[found]
         out[done, H.attr_offset.byte + 1] = PathRecord.size // 8
         return rows
+
+    def _sees(self, requests: MadBatch, rows: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """bool[n]: may the requester of each row see the path between these ends?"""
+        assert self.views is not None
+        end = _of(self).end_of_lid[requests.slid[rows]].astype(np.int64)
+        if self.views.open:
+            return end >= 0
+        trusted = (H.sm_key.get(requests.mad[rows]) == np.uint64(self.sa_key)) & (self.sa_key != 0)
+        return np.asarray(trusted | (self.views.pairs(end, source) & self.views.pairs(end, target)))
 
     def _one(self, requests: MadBatch, row: int, now_ps: int) -> Answer:
         mad = requests.mad[row]
@@ -180,7 +200,15 @@ class Administrator:
             self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(requests.sqp[row]),
             int(_of(self).end_of_lid[lid]), now_ps,
         )  # fmt: skip
-        return self._answer(request)
+        return self._seen(self._answer(request), request)
+
+    def _seen(self, answer: Answer, r: Request) -> Answer:
+        """The part of an answer that the requester may see. Groups have a rule of their own, and what it did itself is its own."""
+        if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
+            return answer
+        if r.attr == A.PATH_RECORD and r.data[8] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:
+            return answer
+        return Answer(records=self.views.filtered(r.attr, answer.records, r.end))
 
     def _write(self, answer: Answer, method: int, out: np.ndarray) -> bytes | None:
         """Put an answer into its MAD; returns the whole message where it is longer."""
@@ -189,6 +217,7 @@ class Administrator:
         elif method in (M.GET, M.SET, M.DELETE):
             self._single(answer.records, out)
         else:
+            self.queue.learned(int(H.attr_id.get(out)), len(answer.records))
             return fill_table(out, answer.records)
         return None
 
@@ -288,7 +317,7 @@ class Administrator:
         """A path to a multicast GID: the group's MLID and levels."""
         assert self.paths is not None
         group = self.multicast.groups.groups.get(r.data[8:24].tobytes())
-        if group is None:
+        if group is None or not (r.trusted or (r.end >= 0 and self.members.has(r.end, group.pkey & 0x7FFF))):
             return Answer(records=PathRecord.zeros(0))
         mask = np.array([r.comp_mask], np.uint64) & ~(BIT["dgid"] | BIT["dlid"])
         source, _, status = self.paths.ends(r.data[None, :64], mask)
@@ -301,6 +330,8 @@ class Administrator:
         return sminfo.table(self.subnet, self.sm_info(), self.other_managers)
 
 
+ASKING = (M.GET, M.GET_TABLE, M.GET_MULTI)
+SEEN_BY_ALL = (A.CLASS_PORT_INFO, A.MC_MEMBER_RECORD)
 PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
 
 _KINDS: dict[int, _Kind] = {

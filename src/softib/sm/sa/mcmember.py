@@ -7,6 +7,7 @@ import numpy as np
 from softib.iba.constants import DEFAULT_PKEY
 from softib.iba.sa import JoinState, SaStatus, Selector, mask_of
 from softib.iba.sa import MCMemberRecord as R
+from softib.sm.journal import Kind
 from softib.sm.mcast_mgr import Group, McastManager, Member, has_full
 from softib.sm.sa.match import matching
 from softib.sm.sa.members import Members
@@ -47,7 +48,8 @@ class Multicast:
     def __init__(self, groups: McastManager):
         self.groups = groups
         self.events: list[tuple[int, bytes]] = []
-        self._made = 0
+        self.made = 0
+        """MGIDs that were made up so far."""
 
     # -- joining --
 
@@ -77,6 +79,7 @@ class Multicast:
             self.groups.changed.add(group.mlid)
         member.join_state |= state
         member.proxy = member.proxy or r.end != port
+        self.groups.note_members(group, (guid,))
         gid = (subnet.config.subnet_prefix, guid)
         return Answer(records=group_record(group, gid, member)[None])
 
@@ -137,8 +140,9 @@ class Multicast:
 
     def _new_mgid(self, scope: int) -> bytes:
         while True:
-            self._made += 1
-            mgid = bytes((0xFF, 0x10 | scope)) + SA_SIGNATURE + bytes(8) + self._made.to_bytes(4, "big")
+            self.made += 1
+            self.groups.journal.note(bytes((Kind.MADE,)))
+            mgid = bytes((0xFF, 0x10 | scope)) + SA_SIGNATURE + bytes(8) + self.made.to_bytes(4, "big")
             if mgid not in self.groups.groups:
                 return mgid
 
@@ -180,6 +184,7 @@ class Multicast:
         left = Member(member.join_state & ~state, member.proxy)
         record = group_record(group, (subnet.config.subnet_prefix, guid), left)
         member.join_state &= ~state
+        self.groups.note_members(group, (guid,))
         if not member.join_state:
             del group.members[guid]
         self.groups.changed.add(group.mlid)

@@ -42,8 +42,9 @@ MULTICAST_PREFIX = 0xFF
 class OnePath:
     """Answers for one subnet and its partitions, from views of the arrays that the columns use."""
 
-    def __init__(self, subnet: Subnet, members: Members):
-        self.subnet = subnet
+    def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
+        """``open_view``: everybody may see every path; else only paths from and to the requester are answered here."""
+        self.subnet, self.open_view = subnet, open_view
         self.prefix = subnet.config.subnet_prefix
         self.life = subnet.config.subnet_timeout
         self.partitions = list(zip(members.pkey.tolist(), map(_view, members.state), members.sl.tolist(), strict=True))
@@ -85,17 +86,20 @@ class OnePath:
         if int.from_bytes(mad[SM_KEY : SM_KEY + 8], "big") not in (0, sa_key):
             return None
         mask = int.from_bytes(mad[COMP_MASK : COMP_MASK + 8], "big")
-        record = self.get(mad[SA_DATA : SA_DATA + 64], mask)
+        asks = int(self._ends[0][int(request.slid[0])])
+        if asks < 0:
+            return None
+        record = self.get(mad[SA_DATA : SA_DATA + 64], mask, asks)
         return None if record is None else short_reply(request, mad, record)
 
-    def get(self, question: bytes, mask: int) -> bytes | None:
-        """The record (64 octets) for a PathRecord and its component mask; None: ask the columns."""
+    def get(self, question: bytes, mask: int, asks: int = -1) -> bytes | None:
+        """The record (64 octets) for a PathRecord and its component mask, for the end that asks; None: ask the columns."""
         if mask & ~PLAIN or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
         source = self._end(mask, SGID, sprefix, sguid, SLID, slid)
         target = self._end(mask, DGID, dprefix, dguid, DLID, dlid)
-        if source < 0 or target < 0:
+        if source < 0 or target < 0 or not (self.open_view or asks in (source, target)):
             return None
         _, end_lid, end_lmc, end_guid, end_port = self._ends
         if (not mask & SLID and end_lmc[source]) or (not mask & DLID and end_lmc[target]):

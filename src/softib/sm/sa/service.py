@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.iba.sa import SaStatus, mask_of
 from softib.iba.sa import ServiceRecord as R
+from softib.sm.journal import Journal, service_key
 from softib.sm.sa.match import matching
 from softib.sm.sa.members import Members
 from softib.sm.sa.request import Answer, Request
@@ -26,7 +27,8 @@ HEAD = 8 + 16 + 2
 class Services:
     """Records by (ServiceID, GID, P_Key) with the time when each ends and the LID that registered it."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
         self.records: dict[bytes, tuple[np.ndarray, int, int]] = {}
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
@@ -59,6 +61,7 @@ class Services:
         lease = int(R.service_lease.get(record)) if r.comp_mask & LEASE else FOR_EVER
         R.service_lease.set(record, lease)
         self.records[name] = record, NEVER_PS if lease == FOR_EVER else r.now_ps + lease * PS_PER_S, r.lid
+        self.journal.note(service_key(name))
         return Answer(records=_keyless(record))
 
     def delete(self, r: Request) -> Answer:
@@ -70,6 +73,7 @@ class Services:
         if not self._may(old, r.data, r):
             return Answer(SaStatus.REQ_INVALID)
         del self.records[r.data[:HEAD].tobytes()]
+        self.journal.note(service_key(r.data[:HEAD].tobytes()))
         return Answer(records=_keyless(old[0]))
 
     def list(self, r: Request) -> Answer:
@@ -90,10 +94,12 @@ class Services:
         left = [k for k, (record, *_) in self.records.items() if int(R.service_gid.get(record)[1]) in guids]
         for name in left:
             del self.records[name]
+            self.journal.note(service_key(name))
 
     def _expire(self, now_ps: int) -> None:
         for name in [n for n, (_, ends_ps, _) in self.records.items() if ends_ps <= now_ps]:
             del self.records[name]
+            self.journal.note(service_key(name))
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:

@@ -1,0 +1,175 @@
+"""What is replicated, as records: a key and a value of octets each (:mod:`softib.sm.journal` makes the keys).
+
+A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and :func:`restore` makes groups,
+services and subscriptions of them when it takes over. All integers are big-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
+from softib.iba.sa import ServiceRecord
+from softib.sm.config import SmConfig
+from softib.sm.journal import Kind, group_key, member_key, service_key
+from softib.sm.lid_mgr import Lids
+from softib.sm.mcast_mgr import Group, McastManager, Member
+from softib.sm.notices import Subscription, Subscriptions
+from softib.sm.partitions import Partition
+from softib.sm.replication import partition_text
+from softib.sm.sa.mcmember import Multicast
+from softib.sm.sa.service import HEAD, NEVER_PS, PS_PER_S, Services
+from softib.sm.stores import Stores
+
+__all__ = ["Copied", "Source", "copied"]
+
+GROUP = struct.Struct(">HIBBBHBBIB")
+MEMBER = struct.Struct(">BB")
+SERVICE_TAIL = struct.Struct(">IH")
+LID = struct.Struct(">HHB")
+MADE = struct.Struct(">I")
+SUBSCRIPTION_HEAD = struct.Struct(">QQHI")
+FOR_EVER = 0xFFFFFFFF
+INFORM = 36
+
+
+@dataclass
+class Source:
+    """Where a master's records come from."""
+
+    multicast: Multicast
+    services: Services
+    subscriptions: Subscriptions
+    lids: Lids
+    stores: Stores
+    config: SmConfig
+    here: set[int] = field(default_factory=set)
+    """PortGUIDs that are in the subnet."""
+    now_ps: int = 0
+
+    @property
+    def groups(self) -> McastManager:
+        """The multicast groups."""
+        return self.multicast.groups
+
+    def all(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every record there is."""
+        for group in self.groups.groups.values():
+            yield group_key(group.mgid), _group(group)
+            for guid, member in group.members.items():
+                yield member_key(group.mgid, guid), MEMBER.pack(member.join_state, member.proxy)
+        for name in self.services.records:
+            yield service_key(name), self._service(name)
+        for s in self.subscriptions.all:
+            yield s.key, b""
+        yield bytes((Kind.MADE,)), MADE.pack(self.multicast.made & 0xFFFFFFFF)
+        yield from self.of_sweep().items()
+
+    def of_sweep(self) -> dict[bytes, bytes]:
+        """Records that only a sweep, or other settings, change."""
+        lid, here = bytes((Kind.LID,)), self.here
+        out = {lid + g.to_bytes(8, "big"): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
+        root = bytes((Kind.ROOT,))
+        out |= {root + g.to_bytes(8, "big"): b"" for g in self.stores.lft.roots}
+        if self.config.partitions is not None:
+            head = bytes((Kind.PARTITIONS,))
+            pieces = partition_text.pieces(self.config.partitions)
+            out |= {head + i.to_bytes(2, "big"): piece for i, piece in enumerate(pieces)}
+        return out
+
+    def value(self, key: bytes) -> bytes | None:
+        """The record that a journal named, None where there is none any more."""
+        kind, name = key[0], key[1:]
+        if kind == Kind.GROUP:
+            group = self.groups.groups.get(name)
+            return None if group is None else _group(group)
+        if kind == Kind.MEMBER:
+            group = self.groups.groups.get(name[:16])
+            member = None if group is None else group.members.get(int.from_bytes(name[16:], "big"))
+            return None if member is None else MEMBER.pack(member.join_state, member.proxy)
+        if kind == Kind.SERVICE:
+            return self._service(name) if name in self.services.records else None
+        if kind == Kind.SUBSCRIPTION:
+            return b"" if self.subscriptions.has(_subscription(name)) else None
+        if kind == Kind.MADE:
+            return MADE.pack(self.multicast.made & 0xFFFFFFFF)
+        return None
+
+    def _service(self, name: bytes) -> bytes:
+        record, ends_ps, lid = self.services.records[name]
+        left = FOR_EVER if ends_ps == NEVER_PS else max(0, -(-(ends_ps - self.now_ps) // PS_PER_S))
+        return record[HEAD:].tobytes() + SERVICE_TAIL.pack(left, lid)
+
+
+@dataclass
+class Copied:
+    """Records as the managers have them. ``here``: PortGUIDs of the subnet. ``partitions``: None where the master had no file."""
+
+    groups: list[Group] = field(default_factory=list)
+    services: dict[bytes, tuple[np.ndarray, int, int]] = field(default_factory=dict)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    lids: Lids = field(default_factory=dict)
+    here: list[int] = field(default_factory=list)
+    roots: tuple[int, ...] = ()
+    made: int = 0
+    partitions: tuple[Partition, ...] | None = None
+
+
+def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
+    """``records``: key → (value, time in ps when it came). One that is damaged is left out."""
+    out, pieces = Copied(), {}
+    by_mgid: dict[bytes, Group] = {}
+    for key, (value, came_ps) in records.items():
+        kind, name = key[0], key[1:]
+        if kind == Kind.GROUP and len(name) == 16 and len(value) == GROUP.size:
+            group = _read_group(name, value)
+            if LID_MCAST_MIN <= group.mlid <= LID_MCAST_MAX:
+                by_mgid[name] = group
+        elif kind == Kind.SERVICE and len(name) == HEAD and len(value) == ServiceRecord.size - HEAD + SERVICE_TAIL.size:
+            left, lid = SERVICE_TAIL.unpack_from(value, ServiceRecord.size - HEAD)
+            record = np.frombuffer(name + value[: ServiceRecord.size - HEAD], np.uint8).copy()
+            out.services[name] = record, NEVER_PS if left == FOR_EVER else came_ps + left * PS_PER_S, lid
+        elif kind == Kind.SUBSCRIPTION and len(name) == SUBSCRIPTION_HEAD.size + INFORM:
+            out.subscriptions.append(_subscription(name))
+        elif kind == Kind.LID and len(name) == 8 and len(value) == LID.size:
+            _read_lid(int.from_bytes(name, "big"), value, out)
+        elif kind == Kind.ROOT and len(name) == 8:
+            out.roots += (int.from_bytes(name, "big"),)
+        elif kind == Kind.MADE and len(value) == MADE.size:
+            out.made = MADE.unpack(value)[0]
+        elif kind == Kind.PARTITIONS and len(name) == 2:
+            pieces[int.from_bytes(name, "big")] = value
+    for key, (value, _) in records.items():
+        if key[0] == Kind.MEMBER and key[1:17] in by_mgid and len(key) == 25 and len(value) == MEMBER.size:
+            state, proxy = MEMBER.unpack(value)
+            by_mgid[key[1:17]].members[int.from_bytes(key[17:], "big")] = Member(state, bool(proxy))
+    out.groups = list(by_mgid.values())
+    out.partitions = partition_text.read([pieces[i] for i in sorted(pieces)])
+    return out
+
+
+def _group(g: Group) -> bytes:
+    return GROUP.pack(
+        g.mlid, g.qkey, g.mtu, g.rate, g.packet_life_time, g.pkey, g.sl, g.tclass, g.flow_label, g.hop_limit
+    )
+
+
+def _read_group(mgid: bytes, value: bytes) -> Group:
+    return Group(mgid, *GROUP.unpack(value))
+
+
+def _read_lid(guid: int, value: bytes, out: Copied) -> None:
+    first, last, here = LID.unpack(value)
+    if 0 < first <= last <= LID_UCAST_MAX:
+        out.lids[guid] = first, last
+        if here:
+            out.here.append(guid)
+
+
+def _subscription(name: bytes) -> Subscription:
+    prefix, guid, lid, qp = SUBSCRIPTION_HEAD.unpack_from(name)
+    return Subscription((prefix, guid), lid, qp, name[SUBSCRIPTION_HEAD.size :])

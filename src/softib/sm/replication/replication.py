@@ -1,0 +1,216 @@
+"""Replication of a manager, as a master and as a standby: MADs in, MADs out.
+
+The master's changes leave in front of the answers to those who made them, so a host that knows of its membership is in the
+copy of every standby that the fabric reaches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import Method, MgmtClass, PortState
+from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
+from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STATE_ATTR, ReplicaHead, ReplicaStatus
+from softib.iba.smp import PortInfo
+from softib.mad.batch import MadBatch
+from softib.mad.transactor import NEVER_PS, Completed, Transactor
+from softib.sm.journal import Journal
+from softib.sm.replication.messages import Record, head_of, reply, request
+from softib.sm.replication.records import Copied, Source
+from softib.sm.replication.replica import Replica
+from softib.sm.replication.sender import Sender
+from softib.sm.state import SmState
+
+__all__ = ["Replication"]
+
+WINDOW = 32
+ASK_SOON_PS = 5 * 10**11
+"""A standby that has no copy asks for one so often, at first."""
+TRIES = 10
+"""After so many questions without an answer the master is another program: it is asked with every poll only."""
+
+
+@dataclass
+class _Asking:
+    """A standby's questions: when the next is due, and how many in a row were in vain."""
+
+    due_ps: int = NEVER_PS
+    in_vain: int = 0
+
+
+@dataclass
+class _Sent:
+    """Tags of requests: what each was about."""
+
+    about: dict[int, tuple[int, int]] = field(default_factory=dict)
+    number: int = 0
+
+    def tag(self, guid: int, copy: int) -> int:
+        """A new tag."""
+        self.number += 1
+        self.about[self.number] = guid, copy
+        return self.number
+
+
+class Replication:
+    """``source`` are the records of this manager as a master; ``replica`` those of its master. ``journal`` notes what changes."""
+
+    def __init__(self, source: Source, journal: Journal):
+        config = source.config
+        self.source, self.journal, self.replica = source, journal, Replica()
+        self.sender = Sender(config.sm_key)
+        self.local_guid = 0
+        self._transactor = Transactor(WINDOW, config.timeout_ps, config.retries)
+        self._asking, self._sent = _Asking(), _Sent()
+        self._of_sweep: dict[bytes, bytes] = {}
+        self._copies = 0
+
+    # -- the wire --
+
+    def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
+        """MADs of the class: requests get their answers, and our own requests end."""
+        query = np.flatnonzero((inbox.mad[:, METHOD_AT] < 0x80) & (inbox.status == 0))
+        replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
+        answers = np.delete(np.arange(len(inbox)), query)
+        self._transactor.receive(now_ps, inbox[answers] if len(answers) else None)
+        self._ended(now_ps)
+        return MadBatch.concat(replies) if replies else None
+
+    def send(self, now_ps: int, state: SmState) -> tuple[MadBatch, int]:
+        """What shall leave now, in front of everything else, and when to call again."""
+        self.source.now_ps = now_ps
+        keys = self.journal.take()
+        if state == SmState.MASTER and self.sender.standbys and keys:
+            self._submit([(key, self.source.value(key)) for key in keys])
+        if self._transactor.busy:
+            self._transactor.receive(now_ps)
+            self._ended(now_ps)
+        return self._transactor.send(now_ps)
+
+    def _ended(self, now_ps: int) -> None:
+        for done in self._transactor.completed():
+            self._take(now_ps, done)
+
+    def _take(self, now_ps: int, done: Completed) -> None:
+        for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
+            guid, copy = self._sent.about.pop(tag, (0, 0))
+            head = None if done.timed_out else head_of(mad)
+            known = head is not None and head["sm_key"] == self.sender.sm_key
+            if guid:
+                self.sender.over(guid, copy, head["state"] if head is not None and known else -1)
+            else:
+                taken = head is not None and known and head["state"] == ReplicaStatus.TAKEN
+                self._asking.in_vain = 0 if taken else self._asking.in_vain + 1
+
+    def _answer(self, now_ps: int, query: MadBatch, state: SmState) -> MadBatch | None:
+        mad = query.mad[0]
+        head = head_of(mad)
+        if head["sm_key"] != self.sender.sm_key or int(mad[CLASS_AT]) != MgmtClass.SM_REPLICA:
+            return None
+        attr, method = int(mad[ATTR_AT]) << 8 | int(mad[ATTR_AT + 1]), int(mad[METHOD_AT])
+        status = ReplicaStatus.REFUSED
+        if (
+            attr == RECORDS_ATTR
+            and method == Method.SET
+            and state == SmState.STANDBY
+            and head["octets"] <= RECORD_OCTETS
+        ):
+            status = self.replica.take(head, mad[RECORDS_AT : RECORDS_AT + head["octets"]].tobytes(), now_ps)
+        elif attr == STATE_ATTR and method == Method.GET:
+            status = self._state_query(now_ps, head, int(query.slid[0]), state)
+        return reply(query, self._head(state=int(status)))
+
+    def _head(self, **fields: int) -> np.ndarray:
+        return ReplicaHead.pack(sm_key=self.sender.sm_key, guid=self.local_guid, **fields)
+
+    # -- a master --
+
+    def swept(self, here: np.ndarray) -> None:
+        """A sweep as master ended. ``here``: PortGUIDs of the subnet (uint64[n])."""
+        self.source.here = set(here.tolist())
+        if not self.sender.standbys:
+            return
+        before, self._of_sweep = self._of_sweep, self.source.of_sweep()
+        records: list[Record] = [(k, v) for k, v in self._of_sweep.items() if before.get(k) != v]
+        records += [(k, None) for k in before if k not in self._of_sweep]
+        self._submit(records)
+
+    def offer(self, now_ps: int, guid: int, lid: int) -> None:
+        """A manager that shall take over gets a full copy, if it has none. One that does not know the class lets it time out."""
+        if guid not in self.sender.standbys and lid:
+            self._copy(now_ps, guid, lid)
+
+    def ready(self, guid: int) -> bool:
+        """Has the manager ``guid`` everything, or does it want nothing?"""
+        return self.sender.ready(guid)
+
+    def _state_query(self, now_ps: int, head: dict[str, int], lid: int, state: SmState) -> ReplicaStatus:
+        if state != SmState.MASTER or not self.source.here:
+            return ReplicaStatus.NO_MASTER
+        if not self.sender.in_step(head["guid"], head["copy"], head["sequence"]):
+            self._copy(now_ps, head["guid"], lid)
+        return ReplicaStatus.TAKEN
+
+    def _copy(self, now_ps: int, guid: int, lid: int) -> None:
+        self._copies = max(self._copies + 1, now_ps)
+        self.source.now_ps = now_ps
+        if not self.sender.standbys:
+            self._of_sweep = self.source.of_sweep()
+        for mad in self.sender.begin(self.local_guid, guid, lid, self._copies, self.source.all()):
+            self._transactor.submit(mad, np.array([self._sent.tag(guid, self._copies)]))
+
+    def _submit(self, records: list[Record]) -> None:
+        for guid, mad in self.sender.changed(self.local_guid, records):
+            self._transactor.submit(mad, np.array([self._sent.tag(guid, self.sender.standbys[guid].copy)]))
+
+    # -- a standby --
+
+    def stand_by(self, now_ps: int) -> None:
+        """From now on this manager is a standby."""
+        self._no_master()
+        self._asking = _Asking(now_ps + ASK_SOON_PS)
+
+    def step_down(self, now_ps: int, heir: int) -> None:
+        """A master hands over to ``heir``: what it knows is kept until the heir's copy comes."""
+        self.source.now_ps = now_ps
+        self.replica.keep(heir, {key: (value, now_ps) for key, value in self.source.all()})
+        self.stand_by(now_ps)
+
+    def lead(self) -> None:
+        """From now on this manager is no standby."""
+        self._asking.due_ps = NEVER_PS
+
+    def _no_master(self) -> None:
+        self.sender.standbys.clear()
+        self._transactor.abandon()
+        self._sent.about.clear()
+        self._of_sweep, self.source.here = {}, set()
+        self.journal.take()
+
+    @property
+    def due_ps(self) -> int:
+        """When a standby shall look at its own port (:meth:`located`)."""
+        return self._asking.due_ps
+
+    def asks(self, now_ps: int) -> None:
+        """The own port is query: when the next time is due."""
+        slow = self.replica.in_step or self._asking.in_vain >= TRIES
+        self._asking.due_ps = now_ps + (self.source.config.polling_timeout_ps if slow else ASK_SOON_PS)
+
+    def located(self, info: np.ndarray) -> None:
+        """PortInfo (uint8[64]) of the own port: ask the master there, once there is a way to it."""
+        lid = int(PortInfo.master_sm_lid.get(info))
+        if (
+            lid
+            and int(PortInfo.lid.get(info))
+            and int(PortInfo.port_state.get(info)) == PortState.ACTIVE
+            and not self._transactor.busy
+        ):
+            head = self._head(copy=self.replica.copy, sequence=self.replica.sequence)
+            self._transactor.submit(request(Method.GET, STATE_ATTR, lid, head), np.array([self._sent.tag(0, 0)]))
+
+    def copy_of(self, guid: int) -> Copied | None:
+        """What is known of the records of the master ``guid``."""
+        return self.replica.of(guid)

@@ -1,0 +1,119 @@
+"""Questions that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7: BUSY for what finds no room).
+
+Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that advances by the cost of what it
+was answered, and the one that is least advanced is served next. So a host that asks once among thousands waits for one question of each at
+most, whatever one of them floods the manager with.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+
+import numpy as np
+
+from softib.iba.mad_offsets import ATTR_AT, METHOD_AT
+from softib.iba.sa import SaMethod
+from softib.mad.batch import MadBatch
+
+__all__ = ["FairQueue"]
+
+MOST_OF_ONE, MOST = 64, 1 << 16
+"""Questions of one requester, and of all. A requester that has none waiting always gets in, so there are at most ``MOST`` plus one of
+each LID: 28 MB."""
+TABLES = (SaMethod.GET_TABLE, SaMethod.GET_MULTI, SaMethod.GET_TRACE_TABLE)
+RECORDS_A_UNIT = 64
+"""A Get costs 1, a table 1 and as much for each so many records (about as long as a Get takes)."""
+FIRST_GUESS = 4.0
+GET_COST = -1
+Question = tuple[MadBatch, int, tuple[int, int, int], int]
+"""A batch, the row in it, the question's name, and the attribute of a table (GET_COST: it costs 1)."""
+
+
+class FairQueue:
+    """Requests of any number of requesters, by the LID that they come from."""
+
+    def __init__(self, most_of_one: int = MOST_OF_ONE, most: int = MOST) -> None:
+        self.most_of_one, self.most = most_of_one, most
+        self._waiting: dict[int, deque[Question]] = {}
+        self._time: dict[int, float] = {}
+        self._heap: list[tuple[float, int, int]] = []
+        self._names: set[tuple[int, int, int]] = set()
+        self._now, self._order = 0.0, 0
+        self._cost: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def clear(self) -> None:
+        """Nobody waits."""
+        self.__init__(self.most_of_one, self.most)  # type: ignore[misc]
+
+    def costs(self, requests: MadBatch) -> float:
+        """What answering all of them costs, as far as can be guessed."""
+        return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
+
+    def put(self, requests: MadBatch) -> MadBatch | None:
+        """Let them wait; returns those that find no room. A repetition of one that waits already is dropped: it gets that answer."""
+        full = []
+        columns = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist(), _tables(requests)
+        names, waiting = self._names, self._waiting
+        for i, (lid, qp, tid, table) in enumerate(zip(*columns, strict=True)):
+            name = lid, qp, tid
+            if name in names and tid:
+                continue
+            mine = waiting.get(lid)
+            if mine is None:
+                mine = waiting[lid] = deque()
+                self._enter(lid, max(self._now, self._time.get(lid, 0.0)))
+            elif len(mine) >= self.most_of_one or len(names) >= self.most:
+                full.append(i)
+                continue
+            mine.append((requests, i, name, table))
+            names.add(name)
+        return requests[full] if full else None
+
+    def take(self, budget: float) -> MadBatch:
+        """The questions that are answered next, for about so much; one at least, where there is one."""
+        chosen: list[Question] = []
+        while self._heap and budget > 0:
+            self._now, _, lid = heapq.heappop(self._heap)
+            mine = self._waiting[lid]
+            question = mine.popleft()
+            self._names.discard(question[2])
+            chosen.append(question)
+            cost = 1.0 if question[3] == GET_COST else self._cost.get(question[3], FIRST_GUESS)
+            budget -= cost
+            self._time[lid] = self._now + cost
+            if mine:
+                self._enter(lid, self._now + cost)
+            else:
+                del self._waiting[lid]
+        if not self._heap:
+            self._time.clear()  # nobody waits: nobody is ahead
+        return _batch(chosen)
+
+    def learned(self, attr: int, records: int) -> None:
+        """A table of this attribute had so many records."""
+        new = 1.0 + records / RECORDS_A_UNIT
+        self._cost[attr] = (self._cost.get(attr, new) + new) / 2
+
+    def _enter(self, lid: int, time: float) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (time, self._order, lid))
+
+
+def _tables(requests: MadBatch) -> list[int]:
+    """The attribute of each request for a table, GET_COST for the others."""
+    mad = requests.mad
+    attr = mad[:, ATTR_AT].astype(np.int64) << 8 | mad[:, ATTR_AT + 1]
+    tables: list[int] = np.where(np.isin(mad[:, METHOD_AT], TABLES), attr, GET_COST).tolist()
+    return tables
+
+
+def _batch(chosen: list[Question]) -> MadBatch:
+    """One batch of rows of several, in their order within each."""
+    by_batch: dict[int, tuple[MadBatch, list[int]]] = {}
+    for batch, row, *_ in chosen:
+        by_batch.setdefault(id(batch), (batch, []))[1].append(row)
+    return MadBatch.concat([batch[rows] for batch, rows in by_batch.values()])
