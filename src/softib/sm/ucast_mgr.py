@@ -34,12 +34,11 @@ class LftStore:
         self.places = EndPlaces.none()
         """Where hosts are, or were."""
 
-    def known(self, db: Database, node: int) -> np.ndarray | None:
-        """The table that ``node`` holds, None where nothing can be trusted."""
-        top, table = self.tables.get(int(db.node_guid[node]), (0, None))
-        if table is None or top == 0 or int(SwitchInfo.linear_fdb_top.get(db.switch_info[node])) != top:
-            return None
-        return table
+    def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
+        """The table that each of ``nodes`` holds, None where nothing can be trusted."""
+        tops = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).tolist()
+        held = [self.tables.get(guid, (0, None)) for guid in db.node_guid[nodes].tolist()]
+        return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
     def forget(self, guids: list[int]) -> None:
         """A Set was lost: what these switches hold is unknown."""
@@ -100,8 +99,7 @@ def start_update(db: Database, graph: SwitchGraph, lft: np.ndarray, store: LftSt
     """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them."""
     held = np.full(lft.shape, LFT_NO_ROUTE, np.uint8)
     known = np.zeros(len(lft), bool)
-    for s, node in enumerate(graph.switch_node.tolist()):
-        table = store.known(db, node)
+    for s, table in enumerate(store.known(db, graph.switch_node)):
         if table is not None:
             known[s] = True
             width = min(len(table), lft.shape[1])
