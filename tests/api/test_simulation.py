@@ -108,6 +108,13 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
         ("shift:1MB", {"what_if": "engine"}, "write what changes"),
         ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
+        ("shift:1MB", {"network": "roce"}, "only packets know that"),
+        ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),
+        ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "write options as name=value"),
+        ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "write on or off"),
+        ("shift:1MB", {"network": "tcp,gbps=fast", "layer": "packet"}, "write a number"),
+        ("shift:1MB", {"what_if": "network=tcp,mtu=20", "layer": "packet"}, "mtu 20 is not possible"),
+        ("shift:1MB,opcode=read", {"network": "tcp", "layer": "packet"}, "a socket has none"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
         ("nowhere.yaml", {}, "nowhere.yaml"),
@@ -125,3 +132,21 @@ def test_without_a_path_the_question_is_wrong(tmp_path):
     assert softib.simulate(lone, "permutation:1MB").good
     with pytest.raises(InputError, match="the fabric has 2 hosts"):
         softib.simulate(lone, "shift:1MB,hosts=0-5")
+
+
+def test_ethernet_beside_infiniband(tree):
+    """The same incast over InfiniBand, RoCE and TCP: headers and stacks cost what they cost, and the figures of ports are there."""
+    found = softib.simulate(
+        tree, "incast:1MB,senders=8", layer="packet", network="roce,gbps=100", what_if="network=tcp,mtu=9000,gbps=100"
+    )
+    roce, tcp = found.to_json(), found.to_json()["what_if"]
+    assert found.good and found.what_if.good and (roce["network"], tcp["network"]) == ("roce", "tcp")
+    assert roce["ethernet"]["gbps"] == tcp["ethernet"]["gbps"] == 100
+    least_us = 8 * 1e6 * 8 / 100e3
+    assert least_us < roce["simulated_us"] < tcp["simulated_us"]
+    assert tcp["ethernet"]["cpu_receive_us"] > 8 * 22.5 and roce["ethernet"]["cpu_receive_us"] == 0
+    assert roce["ethernet"]["ecn_marked"] > 0
+    assert found.ports["load"].max() <= 1 and {"pause_frames_sent", "tail_drops", "mean_queue"} <= set(
+        found.ports.columns
+    )
+    assert "flows that the hash leads here" in str(roce["ports"]) or "the receiver's own link" in str(roce["ports"])

@@ -28,6 +28,15 @@ def test_what_it_prints(tree, tmp_path):
     assert (tmp_path / "p.html").stat().st_size > 5000
 
 
+def test_two_networks_are_shown_side_by_side(tree):
+    done = run("simulate", tree, "incast:256KB,senders=8", "--layer", "packet", "--what-if", "network=roce,gbps=100")
+    assert done.code == 0, done.err
+    assert "RoCEv2 over Ethernet, hosts at 100 Gb/s" in done.out and "frames dropped" in done.out
+    assert [line.split() for line in done.out.splitlines() if line.strip().startswith("infiniband")] == [
+        ["infiniband", "network=roce,gbps=100"]
+    ]
+
+
 def test_json_is_alone_on_stdout(tree):
     done = run("simulate", tree, "shift:64KB", "--json", "--layer", "static")
     found = json.loads(done.out)

@@ -14,6 +14,10 @@ SHOWN_PAIRS = 3
 UNEVEN = 1.5
 """A link that is this much busier than its siblings on the switch is busier by the tables' choice."""
 FULL = 0.95
+SEEN = {
+    "pause_frames_received": "pause frames stopped it", "tail_drops": "frames dropped at its full queue", "ecn_marked": "frames marked",
+}  # fmt: skip
+"""Figures of an Ethernet port that its cause mentions."""
 CROWD = 1.5
 """Messages under way at a time, on average, from which on senders are in each other's way."""
 
@@ -56,6 +60,8 @@ def busy_ports(run: Simulated, n: int = 5) -> list[BusyPort]:
 
 
 def _busy(run: Simulated, port: int) -> BusyPort:
+    if run.outcome.network != "infiniband":
+        return _hashed(run, port)
     f, m, laid = run.fabric, run.messages, run.plane.lay(run.messages)
     on = laid.port >> 4 == port
     entries = np.flatnonzero(on[laid.channel])
@@ -75,6 +81,43 @@ def _busy(run: Simulated, port: int) -> BusyPort:
         float(run.octets[port]), len(unique), pairs, hop, int(laid.first[first + 1] - laid.first[first]),
         tuple(np.unique(laid.port[on] & 15).tolist()), cause, remedy,
     )  # fmt: skip
+
+
+def _hashed(run: Simulated, port: int) -> BusyPort:
+    """A port of Ethernet: which flows the hash led over it is not kept."""
+    f = run.fabric
+    switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
+    figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
+    if switch < 0:
+        cause, remedy = "its own link limits what the host sends", "nothing in the fabric: a faster link"
+    elif peer < 0:
+        cause, remedy = "the receiver's own link", "fewer senders at once"
+    else:
+        mean = _mean_of_others(run, port)
+        uneven = run.load[port] > UNEVEN * mean
+        cause = f"flows that the hash leads here, while this switch's other links to switches are {mean:.0%} busy on average"
+        remedy = "more flows, or adaptive routing" if uneven else "more or faster links there (oversubscription)"
+    seen = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
+    if seen:
+        cause += f" ({', '.join(seen)})"
+    return BusyPort(
+        port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.gbps[port]), float(run.load[port]),
+        float(run.octets[port]), 0, (), 0, 0, (), cause, remedy,
+    )  # fmt: skip
+
+
+def _links_to_switches(run: Simulated, port: int) -> np.ndarray:
+    """Ports of the other links to switches of the switch of ``port``."""
+    f = run.fabric
+    others = f.node_base[f.port_node[port]] + 1 + np.arange(f.node_nports[f.port_node[port]])
+    others = others[f.linked[others] & (others != port)]
+    return others[f.switch_of_node[f.port_node[f.port_peer[others]]] >= 0]
+
+
+def _mean_of_others(run: Simulated, port: int) -> float:
+    """Their mean load; 0 without any."""
+    others = _links_to_switches(run, port)
+    return float(run.load[others].mean()) if len(others) else 0.0
 
 
 def _cause(
@@ -101,11 +144,8 @@ def _cause(
     whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
     if targets == 1 and sources > 1:
         return f"{whose}: it leads to one receiver, whose own link is the limit", "what helps at the receiver"
-    base, ports = f.node_base[f.port_node[port]], f.node_nports[f.port_node[port]]
-    others = np.arange(base + 1, base + ports + 1)
-    others = others[f.linked[others] & (others != port)]
-    others = others[f.switch_of_node[f.port_node[f.port_peer[others]]] >= 0]
-    mean = float(run.load[others].mean()) if len(others) else 0.0
+    others = _links_to_switches(run, port)
+    mean = _mean_of_others(run, port)
     if run.load[port] < FULL and run.load.max() >= FULL:
         return f"{whose}: it is not full", "nothing here: another port is the limit"
     if len(others) and run.load[port] > UNEVEN * mean:
@@ -130,6 +170,8 @@ def engine_loads(run: Simulated) -> list[EngineLoad]:
     from softib.scenario.graph_view import graph_of
     from softib.sim.static_network import Network
 
+    if run.outcome.network != "infiniband":
+        return []
     graph = graph_of(run.fabric)
     network = Network.build(graph, run.fabric.lft[:, : graph.lft_size])
     base = _busiest_bytes(run, network)

@@ -26,6 +26,8 @@ __all__ = ["LAYERS", "JobTimes", "Simulated", "run_layer", "simulated"]
 
 LAYERS = ("static", "fluid", "packet")
 MAX_SL = 15
+ETHERNET_OVERHEAD = 24.0
+"""Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
 PERCENTILES = (50, 90, 99, 99.9)
 
 
@@ -75,9 +77,9 @@ class Simulated:
 
     @property
     def took_ps(self) -> np.ndarray:
-        """From the begin of each message to its arrival (int64; -1: it did not arrive)."""
+        """From the begin of each message to its arrival (int64; -1: it did not arrive, or is a computation)."""
         o = self.outcome
-        return np.where(o.arrived_ps >= 0, o.arrived_ps - o.began_ps, -1)
+        return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
 
     def percentiles_ps(self) -> dict[str, float]:
         """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``, ``max``, ``mean``."""
@@ -97,30 +99,45 @@ class Simulated:
         o, m = self.outcome, self.messages
         for k, name in enumerate(self.jobs):
             rows = m.job == k
-            size = int(m.size[rows].sum())
+            size = int(m.size[rows & ~m.computes].sum())
             began = int(o.began_ps[rows & (o.began_ps >= 0)].min(initial=np.iinfo(np.int64).max))
             done = bool((o.completed_ps[rows] >= 0).all())
             last = int(o.arrived_ps[rows].max(initial=-1))
             gbps = size * 8e3 / (last - began) if done and last > began else 0.0
             ended = int(o.completed_ps[rows].max(initial=-1)) if done else -1
             found.append(
-                JobTimes(name, int(rows.sum()), size, began if (o.began_ps[rows] >= 0).any() else -1, ended, gbps)
+                JobTimes(
+                    name,
+                    int((rows & ~m.computes).sum()),
+                    size,
+                    began if (o.began_ps[rows] >= 0).any() else -1,
+                    ended,
+                    gbps,
+                )
             )
         return found
 
     @cached_property
     def octets(self) -> np.ndarray:
-        """Octets of payload's packets that each port sent (float64[ports])."""
+        """Octets of payload's packets that each port sent (float64[ports]); of Ethernet all that took time on its link."""
+        if self.outcome.port_figures:
+            c = self.outcome.counters
+            return c["port_xmit_data"] * 4.0 + c["port_xmit_pkts"] * ETHERNET_OVERHEAD
         laid, m = self.plane.lay(self.messages), self.messages
         size = np.where(self.outcome.arrived_ps >= 0, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
         return np.bincount(
             laid.port[laid.channel] >> 4, np.repeat(size, np.diff(laid.first)), minlength=self.fabric.sizes.ports
         )
 
+    @property
+    def gbps(self) -> np.ndarray:
+        """Rate of each port's link in this run (float64[ports])."""
+        return self.outcome.port_figures.get("gbps", self.plane.gbps)
+
     @cached_property
     def load(self) -> np.ndarray:
         """Share of the run in which each port's link was busy (float64[ports])."""
-        gbps, end = self.plane.gbps, max(self.outcome.end_ps, 1)
+        gbps, end = self.gbps, max(self.outcome.end_ps, 1)
         return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=gbps > 0)
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Simulation", "simulate"]
 
 TABLES = ("messages", "jobs", "ports")
-CHANGES = ("engine", "ar", "cc")
-"""What ``what_if`` may change: the routing engine; adaptive routing and congestion control on or off."""
+CHANGES = ("engine", "ar", "cc", "network")
+"""What ``what_if`` may change: the routing engine; adaptive routing and congestion control on or off; the network (``roce``, ``tcp``)."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 SWITCHES = ("on", "off")
@@ -207,14 +207,16 @@ class Simulation(Suggests):
 def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
     engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, what_if: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | None = None, network: str = "infiniband",
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
     time.
 
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``) runs it once more with that changed: ``ar`` and
-    ``cc`` are adaptive routing and congestion control of the packet layer. Raises :class:`UnknownName` and
+    ``cc`` are adaptive routing and congestion control of the packet layer. ``network`` (also a change of a what-if): ``infiniband``, or the same cables,
+    switches and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as
+    ``"roce,pfc=off,gbps=100"``, of the packet layer. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -230,15 +232,17 @@ def simulate(
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
     changes = _changes(what_if, layer)
+    first = {} if network == "infiniband" else {"network": network}
+    _check_network(first, layer)
     run_layer(layer)
     work = read(workload)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
     fabric = as_fabric(source)
-    made = _run(fabric, work, layer, engine, path, seed, progress)
+    made = _run(fabric, work, layer, engine, path, seed, progress, first)
     if changes:
         other = changes.get("engine") or (made.engine if path is None and made.engine in ENGINES else None)
-        made.what_if = _run(fabric, work, layer, other, None, seed, progress, changes)
+        made.what_if = _run(fabric, work, layer, other, None, seed, progress, first | changes)
         made.what_if_text = str(what_if)
     return made
 
@@ -254,6 +258,9 @@ def _changes(text: str | None, layer: str) -> dict[str, str]:
         if not equals and found and list(found)[-1] == "engine" and key:
             found["engine"] += f",{key}"
             continue
+        if equals and found and list(found)[-1] == "network" and key not in CHANGES:
+            found["network"] += f",{key}={value}"
+            continue
         if not equals or not value:
             raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
         if key not in CHANGES:
@@ -264,7 +271,18 @@ def _changes(text: str | None, layer: str) -> dict[str, str]:
             raise UnknownName(f"value of {key}", value, SWITCHES)
         found[key] = value
     check_choice(found.get("engine"), None)
+    _check_network(found, layer)
     return found
+
+
+def _check_network(changes: Mapping[str, str], layer: str) -> None:
+    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that ``layer`` does not know."""
+    from softib.sim.packet.ethernet_options import network_of
+
+    if "network" in changes:
+        network_of(changes["network"])
+        if layer != "packet":
+            raise InputError(f"network {changes['network']}: only packets know that; add --layer packet")
 
 
 def _settings(changes: Mapping[str, str]) -> dict[str, Any]:
@@ -300,6 +318,7 @@ def _run(
 
     from softib.analysis.routed import routed
     from softib.analysis.simulated import simulated
+    from softib.sim.packet.ethernet_options import network_of
 
     result, changes = result_of(fabric), changes or {}
     settings = _settings(changes)
@@ -307,7 +326,9 @@ def _run(
         result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
     found: Routed = routed(result, engine, lfts, lambda _: nullcontext())
     named = found.part.tables or found.part.engine
-    options = {OF_PACKETS[key]: value == "on" for key, value in changes.items() if key in OF_PACKETS}
+    options: dict[str, Any] = {OF_PACKETS[key]: value == "on" for key, value in changes.items() if key in OF_PACKETS}
+    if "network" in changes:
+        options |= network_of(changes["network"])
     shown = Fabric(replace(result, fabric=found.fabric), fabric.source)
     head = {"workload": work.name, "layer": layer, "engine": named, "seed": seed}
     began = time.perf_counter()

@@ -42,10 +42,12 @@ def ports(run: Simulated) -> dict[str, Any]:
     f, c = run.fabric, run.outcome.counters
     rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
     names = [f.node_name(int(n)) for n in f.port_node[rows]]
+    figures = run.outcome.port_figures
     counted = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")
     return {
         "node": names, "port": f.port_num[rows].astype(np.int64), "peer": [f.port_name(int(p)) for p in f.port_peer[rows]],
-        "gbps": run.plane.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+        "gbps": run.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+        **{name: column[rows] for name, column in figures.items() if name != "gbps"},
     }  # fmt: skip
 
 
@@ -85,9 +87,22 @@ def as_json(s: Simulation) -> dict[str, Any]:
             "latency_us": s.percentiles_us, "jobs": _rows(jobs(run)), "slowest": _slowest(run), "ports": s.busy_ports,
             "other_engines": s.other_engines,
         }  # fmt: skip
+        if run.outcome.network != "infiniband":
+            made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}
     if s.what_if is not None:
         made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if)}
     return made
+
+
+def _ethernet(run: Simulated) -> dict[str, Any]:
+    """What an Ethernet run counted in all, and its longest queue."""
+    found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
+    names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
+    return {
+        "gbps": float(np.median(found["gbps"][run.plane.ends])), **{name: int(found[name].sum()) for name in names},
+        "peak_queue": int(found["peak_queue"].max(initial=0)), "longest_pause_share": float(found["paused_ps"].max(initial=0) / end),
+        "cpu_send_us": float(found["cpu_send_ps"].sum() / 1e6), "cpu_receive_us": float(found["cpu_receive_ps"].sum() / 1e6),
+    }  # fmt: skip
 
 
 def _slowest(run: Simulated) -> list[dict[str, Any]]:

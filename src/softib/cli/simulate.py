@@ -37,8 +37,13 @@ LAYERS = ("static", "fluid", "packet")
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option(
-    "--what-if", "what_if", metavar="CHANGE", help="Run it once more with something changed: engine=updn, ar=on, cc=on."
+    "--what-if",
+    "what_if",
+    metavar="CHANGE",
+    help="Run it once more with something changed: engine=updn, ar=on, cc=on, network=roce.",
 )
+@click.option("--network", metavar="N", default="infiniband", show_default=True,
+              help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
 @click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
 @click.option(
     "--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page: loads of links, latencies."
@@ -47,7 +52,7 @@ LAYERS = ("static", "fluid", "packet")
 @source_options
 def command(
     source: str, workload: str, layer: str, engine: str | None, lfts: str | None, seed: int, what_if: str | None,
-    parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    network: str, parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run WORKLOAD on SOURCE in virtual time.
 
@@ -62,7 +67,15 @@ def command(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
     found = softib.simulate(
-        fabric, workload, layer=layer, engine=engine, lfts=lfts, seed=seed, what_if=what_if, progress=Progress()
+        fabric,
+        workload,
+        layer=layer,
+        engine=engine,
+        lfts=lfts,
+        seed=seed,
+        what_if=what_if,
+        progress=Progress(),
+        network=network,
     )
     if parquet:
         found.to_parquet(parquet)

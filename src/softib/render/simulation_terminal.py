@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["print_simulation"]
 
 SLOWEST = PORTS = 3
+NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
 LEAST_GAIN = 0.8
 """Another engine is worth a line where its busiest link carries at most this share."""
 
@@ -25,6 +26,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     done = text(f"{s['messages']:,} messages completed: {took}", "green")
     console.print(done if s["good"] else text(f"Not all of {s['messages']:,} messages completed: {took}", "bold red"))
     line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
+    _ethernet(s, console)
     for why in s["why_not"]:
         console.print(text(f"The {s['layer']} layer's model does not hold: {why}", "yellow"))
     for note in s["notes"]:
@@ -40,6 +42,22 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     _slowest(s, console)
     _ports(s, console)
     _other(s, console)
+
+
+def _ethernet(s: dict[str, Any], console: Console) -> None:
+    """Of a run over Ethernet: what it was, and what its ports and hosts counted."""
+    if "ethernet" not in s:
+        return
+    e = s["ethernet"]
+    console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, flows hashed over shortest paths"))
+    drops = e["tail_drops"] + e["headroom_drops"]
+    figures = [
+        f"{e['pause_frames_sent']:,} pause frames" + (f" (a port paused for {e['longest_pause_share']:.0%} of the run)" if e["pause_frames_sent"] else ""),
+        f"{drops:,} frames dropped", f"{e['ecn_marked']:,} marked", f"longest queue {bytes_text(e['peak_queue'])}",
+    ]  # fmt: skip
+    if e["cpu_send_us"] or e["cpu_receive_us"]:
+        figures.append(f"CPU {_us(e['cpu_send_us'])} to send, {_us(e['cpu_receive_us'])} to receive")
+    console.print(text("; ".join(figures)))
 
 
 def _jobs(s: dict[str, Any], console: Console) -> None:
@@ -73,9 +91,9 @@ def _ports(s: dict[str, Any], console: Console) -> None:
             text(f"{p['port']} to {p['peer']}: busy {p['load']:.1%} of the run, {bytes_text(p['bytes'])}", "bold")
         )
         console.print(text(f"  {p['cause']}"))
-        console.print(
-            text(f"  {p['pairs']:,} pair{'' if p['pairs'] == 1 else 's'} (hop {p['hop']} of {p['hops']}): {pairs}")
-        )
+        if p["pairs"]:
+            plural = "" if p["pairs"] == 1 else "s"
+            console.print(text(f"  {p['pairs']:,} pair{plural} (hop {p['hop']} of {p['hops']}): {pairs}"))
         console.print(text(f"  would help: {p['help']}"))
 
 
@@ -93,6 +111,21 @@ def _other(s: dict[str, Any], console: Console) -> None:
         console.print(
             text(f"what if {other['change']}: {_us(other['simulated_us'])}, {ratio:.2f} times as long", "bold")
         )
+        if "ethernet" in s or "ethernet" in other:
+            _ethernet(other, console)
+            _side_by_side(s, other, console)
+
+
+def _side_by_side(s: dict[str, Any], other: dict[str, Any], console: Console) -> None:
+    """Latencies of a run and of the same over another network."""
+    names = [s.get("network", "infiniband"), other["change"]]
+    wide = max(16, len(names[1]) + 2)
+    console.print(text(f"{'':>12}{names[0]:>16}{names[1]:>{wide}}"))
+    rows = {"end": [run["simulated_us"] for run in (s, other)]}
+    both = s["latency_us"].keys() & other["latency_us"].keys()
+    rows |= {key: [run["latency_us"][key] for run in (s, other)] for key in s["latency_us"] if key in both}
+    for key, (one, two) in rows.items():
+        console.print(text(f"{key:>12}{_us(one):>16}{_us(two):>{wide}}"))
 
 
 def _us(us: float) -> str:

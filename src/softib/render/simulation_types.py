@@ -47,6 +47,11 @@ class Simulation(TypedDict):
     jobs: NotRequired[list[dict[str, Any]]]
     ports: NotRequired[list[dict[str, Any]]]
     other_engines: NotRequired[dict[str, float]]
+    network: NotRequired[Literal["roce", "tcp"]]
+    """Only of a run over Ethernet, with the next."""
+    ethernet: NotRequired[dict[str, float]]
+    """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in bytes, the largest share of the run in which a port was
+    paused, CPU time of all hosts."""
 
 
 class WhatIf(Simulation):

@@ -52,7 +52,7 @@ class _State:
     """The tables of one run."""
 
     def __init__(self, plane: Plane, m: Messages, laid: Laid):
-        from softib.sim.fluid_kernels import Clock, Traffic, Waits
+        from softib.sim.fluid_kernels import COMPUTES, Clock, Traffic, Waits
         from softib.sim.maxmin_kernels import Flows, Links, Round
         from softib.sim.validity_kernels import Doubt
 
@@ -76,14 +76,15 @@ class _State:
         )  # fmt: skip
         self.round = Round(i4(n), i4(n), i4(channels), i8(4))
         octets = wire_octets(m, packets_of(m, laid.mtu))
-        read = m.opcode == Opcode.READ
+        kind = np.where(m.computes, COMPUTES, m.opcode == Opcode.READ).astype(np.int32)
+        line = np.unique(m.qp, return_inverse=True)[1] if m.computes.any() else i8(n)
         timing = plane.timing(m, laid)
         awaited = np.diff(m.first) + (laid.why != 0) * (1 << 40)
         qp_next, follows = _queue_pairs(m)
         awaited[follows] += 1
         self.traffic = Traffic(
-            octets, i8(n), i4(n), m.start_ps.copy(), m.delay_ps, timing.request_ps, timing.forth_ps, timing.answer_ps, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
-            awaited, i8(n), i8(n), qp_next, read.astype(np.int32), i4(n), i4(n, -1), i8(n),
+            octets, i8(n), i4(n), m.start_ps.copy(), m.wait_ps, timing.request_ps, timing.forth_ps, timing.answer_ps, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
+            awaited, i8(n), i8(n), qp_next, kind, i4(n), i4(n, -1), i8(n), line, i8(int(line.max(initial=0)) + 1),
         )  # fmt: skip
         self.waits = Waits(*_dependents(m))
         self.clock = Clock(i8(6))
@@ -174,7 +175,7 @@ def _queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
     """``(next, follows)``: the next message of each one's queue pair (-1: none), and which messages have one before them."""
     nxt = np.full(len(m), -1, np.int64)
     order = np.argsort(m.qp, kind="stable")
-    same = m.qp[order][1:] == m.qp[order][:-1]
+    same = (m.qp[order][1:] == m.qp[order][:-1]) & ~m.computes[order][1:]
     nxt[order[:-1][same]] = order[1:][same]
     return nxt, order[1:][same]
 

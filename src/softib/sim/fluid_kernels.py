@@ -12,11 +12,12 @@ from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refil
 from softib.sim.validity_kernels import hand_on, judge, leave, meet
 
 Traffic = table(
-    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key"
+    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key line busy"
 )  # fmt: skip
 """By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
 ``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
-waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps."""
+waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps.
+A computation has the processor ``line``, which is ``busy`` until then."""
 Waits = table("Waits", "first to completion")
 """Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
 Clock = table("Clock", "numbers")
@@ -24,8 +25,8 @@ Clock = table("Clock", "numbers")
 
 QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING = range(6)
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
-PLAIN, READ = range(2)
-"""Kinds: the requester sends the data, or the responder."""
+PLAIN, READ, COMPUTES = range(3)
+"""Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
 FOREVER = np.int64(1) << np.int64(62)
 
 
@@ -169,6 +170,22 @@ def begin(fl, li, ro, tr, ck, i, now):
 
 
 @kernel
+def compute(tr, ws, ck, do, i, now):
+    """Computation i can begin; its processor takes it when it is free. Whoever waits for it goes on when it has ended."""
+    tr.began[i] = max(now, tr.busy[tr.line[i]])
+    over = tr.began[i] + tr.forth[i]
+    tr.busy[tr.line[i]] = over
+    tr.state[i] = ENDED
+    tr.ended[i] = over
+    tr.arrived[i] = over
+    tr.completed[i] = over
+    ck.numbers[FINISHED] += 1
+    for e in range(ws.first[i], ws.first[i + 1]):
+        hand_on(do, i, ws.to[e], True)
+        release(tr, ck, ws.to[e], over)
+
+
+@kernel
 def settle(fl, ro, tr, ck, now):
     """The round's flows go on at their new rates: what is left of each, and when it will have ended."""
     for k in range(ro.numbers[MEMBERS]):
@@ -209,6 +226,8 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
                     i  # the queue's other end is free: each message has one event at most
                 )
                 ended += 1
+            elif tr.kind[i] == COMPUTES:
+                compute(tr, ws, ck, do, i, now)
             else:
                 begin(fl, li, ro, tr, ck, i, now)
                 meet(fl, do, i, now + tr.forth[i])

@@ -24,9 +24,9 @@ MAX_MESSAGE = 1 << 31
 
 
 class Opcode(IntEnum):
-    """What a work request asks for (IBA 10.8.3.1)."""
+    """What a work request asks for (IBA 10.8.3.1); COMPUTE is none, the program computes meanwhile."""
 
-    WRITE, SEND, READ, ATOMIC = range(4)
+    WRITE, SEND, READ, ATOMIC, COMPUTE = range(5)
 
 
 class Transport(IntEnum):
@@ -48,6 +48,9 @@ class Messages:
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
     waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
+
+    A row with :data:`Opcode.COMPUTE` is no message: when what it waits for is there, the program of ``src`` (and ``dst``) computes for ``delay_ps``. Its
+    ``qp`` is the processor: computations of one processor go one after another, in the order in which they can begin. ``size`` is 1.
     """
 
     src: np.ndarray
@@ -68,6 +71,16 @@ class Messages:
     def __len__(self) -> int:
         return len(self.src)
 
+    @property
+    def computes(self) -> np.ndarray:
+        """Which rows are computations (bool)."""
+        return np.asarray(self.opcode == Opcode.COMPUTE)
+
+    @property
+    def wait_ps(self) -> np.ndarray:
+        """ps between the last thing that each row waits for and its begin."""
+        return np.where(self.computes, 0, self.delay_ps)
+
     def check(self, ends: int) -> None:
         """Raise :class:`InputError`, one line, for the first message that cannot be: an end port that is not there, a size
         below 1 or beyond 2 GiB, a time below 0, an SL over 15, a queue pair with two ends, a dependency on itself or on nothing."""
@@ -79,6 +92,7 @@ class Messages:
             ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
             ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),
+            (self.computes & (self.src != self.dst), "is a computation of two ends; it has one"),
         )
         for wrong, what in rules:
             if wrong.any():
@@ -89,6 +103,11 @@ class Messages:
     def _check_qps(self) -> None:
         order = np.argsort(self.qp, kind="stable")
         one = (self.qp[order][1:] == self.qp[order][:-1]) if len(order) else np.zeros(0, bool)
+        mixed = one & (self.computes[order][1:] != self.computes[order][:-1])
+        if mixed.any():
+            raise InputError(
+                f"queue pair {int(self.qp[order][1:][mixed][0])} is a processor, too; give computations a number of their own"
+            )
         connected = self.transport[order][1:] != Transport.UD
         for column, what in ((self.src, "two sources"), (self.dst, "two destinations")):
             wrong = one & (column[order][1:] != column[order][:-1]) & (connected | (column is self.src))

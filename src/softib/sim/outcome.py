@@ -21,7 +21,8 @@ class Outcome:
     (:data:`softib.fabric.columns.COUNTERS`) by port of the fabric: what this run added. ``valid``: does the layer's model hold for
     this traffic (``why_not`` says what is against it)? ``deadlock``: (port, VL) of the cycle whose buffers wait for each other, empty
     without one. ``notes``: lines for people, such as an SL that nobody stated. ``wall_s`` and ``work`` (events, packets, packet hops,
-    rate changes …): what the run took.
+    rate changes …): what the run took. ``network``: ``infiniband``, ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only, what else each port
+    counted (pause frames, drops, marks, queues, CPU of the host), by name.
     """
 
     layer: str
@@ -36,6 +37,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
     work: dict[str, int] = field(default_factory=dict)
+    network: str = "infiniband"
+    port_figures: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:

@@ -33,7 +33,7 @@ HEADERS = 8 + 12 + 4
 VCRC, RETH, DETH, AETH, ATOMIC = 2, 16, 8, 4, 28
 """Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in each of UD, AETH in the first and the
 last packet of a READ's response and in acknowledgements, AtomicETH in an ATOMIC."""
-ACK_DWORDS = (HEADERS + np.array([AETH, AETH, RETH, AETH + 8])) // 4
+ACK_DWORDS = np.append((HEADERS + np.array([AETH, AETH, RETH, AETH + 8])) // 4, 0)
 """4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request, an ATOMIC's response."""
 WHY = {
     0: "", -1: "a forwarding table has no route", -2: "the tables lead to a port without a link",
@@ -143,7 +143,14 @@ class Plane:
     def timing(self, m: Messages, laid: Laid) -> Timing:
         """What messages take beside their octets."""
         into = self.ends[np.where(m.opcode == Opcode.READ, m.src, m.dst)]
-        return timing_of(self.profile, m, laid, self.gbps[into])
+        found = timing_of(self.profile, m, laid, self.gbps[into])
+        if not (computes := m.computes).any():
+            return found
+        return Timing(
+            np.where(computes, 0, found.request_ps),
+            np.where(computes, m.delay_ps, found.forth_ps),
+            np.where(computes, 0, found.answer_ps),
+        )
 
     def sl_of(self, m: Messages) -> np.ndarray:
         """SL of each message (int64), the path record's where it states none."""
@@ -233,11 +240,11 @@ def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
 def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
     """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4, ICRC; no VCRC."""
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
-    once = np.array([RETH, 0, AETH * 2, ATOMIC])[m.opcode]
+    once = np.array([RETH, 0, AETH * 2, ATOMIC, 0])[m.opcode]
     once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
-    return (packets * each + once + -(-m.size // 4) * 4) // 4
+    return np.where(m.computes, 0, (packets * each + once + -(-m.size // 4) * 4) // 4)
 
 
 def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
     """Octets of each message on the wire (float64): what is counted, and the VCRC of each packet."""
-    return np.asarray(dwords_of(m, packets) * 4.0 + packets * VCRC)
+    return np.asarray(dwords_of(m, packets) * 4.0 + np.where(m.computes, 0, packets * VCRC))

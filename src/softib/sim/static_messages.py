@@ -97,7 +97,7 @@ def _clock(
     sends = np.where(able, np.ceil(took - 1e-6), NEVER).astype(np.int64)
     began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
     order = np.argsort(step, kind="stable")
-    delays = Delays(m.start_ps, m.delay_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
+    delays = Delays(m.start_ps, m.wait_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
     follow_steps(order, m.first, m.needs, m.src, delays, began, arrived, completed)
     return began, arrived, completed
 

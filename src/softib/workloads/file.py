@@ -24,7 +24,7 @@ def read_file(path: Path) -> Workload:
     from pydantic import ValidationError
 
     from softib.fabric.topologies.yaml_lines import load_yaml
-    from softib.workloads.jobs import PATTERNS, Matrix, WorkloadFile
+    from softib.workloads.jobs import PATTERNS, Matrix, Trace, WorkloadFile
 
     data, lines = load_yaml(path, "workload file", "jobs:")
     try:
@@ -34,7 +34,7 @@ def read_file(path: Path) -> Workload:
         raise InputError(f"{path}:{lines.of(_path(error))}: {_message(error, PATTERNS)}") from None
     jobs = []
     for job in spec.jobs:
-        if isinstance(job, Matrix):
+        if isinstance(job, Matrix | Trace):
             job = job.model_copy(update={"file": str(path.parent / Path(job.file).expanduser())})
         jobs.append(job)
     return Workload(spec.name or path.stem, tuple(jobs))

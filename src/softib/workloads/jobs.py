@@ -176,14 +176,27 @@ class Matrix(Job):
     size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
 
 
+class Trace(Job):
+    """a program that was recorded or generated: a GOAL schedule, text or binary; what each rank sends, receives and computes"""
+
+    pattern: Literal["trace"] = "trace"
+    file: str = Field(description="the schedule")
+    ranks_per_host: Number = Field(1, description="ranks on each host, in order")
+    send_overhead: Time = Field(0, description="of the processor for each message sent")
+    receive_overhead: Time = Field(0, description="of the processor for each message received")
+    eager_limit: Size = Field(
+        MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
+    )
+
+
 AnyJob = Annotated[
-    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Latency | Bandwidth | MessageRate | Matrix,
+    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Latency | Bandwidth | MessageRate | Matrix | Trace,
     Field(discriminator="pattern"),
 ]  # fmt: skip
 
 PATTERNS: dict[str, type[Job]] = {
     str(c.model_fields["pattern"].default): c
-    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Latency, Bandwidth, MessageRate, Matrix)
+    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Latency, Bandwidth, MessageRate, Matrix, Trace)
 }  # fmt: skip
 """Class of each pattern by its name."""
 

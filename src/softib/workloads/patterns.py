@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ NONE = np.zeros(0, np.int64)
 @dataclass
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
-    the job's; ``sl`` None: the job's."""
+    the job's, and so is ``sl`` and ``opcode`` where they are None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -34,6 +35,8 @@ class Part:
     start_ps: Any = 0
     name: str = ""
     sl: int | None = None
+    opcode: Any = None
+    delay_ps: Any = 0
 
 
 @dataclass(frozen=True)
@@ -193,9 +196,23 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
     return [Part(src[row], dst[row], size, row)]
 
 
+def _trace(job: jobs.Trace, at: Place) -> list[Part]:
+    from softib.workloads.schedule_messages import Overheads, part_of, place
+    from softib.workloads.traces import read_trace
+
+    schedule = read_trace(Path(job.file))
+    host = place(schedule, at.rows, job.ranks_per_host)
+    cost = Overheads(
+        send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
+    )
+    part, _ = part_of(schedule, host, cost)
+    _limit(len(part.src), f"the operations of {job.file}")
+    return [part]
+
+
 MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "latency": _latency, "bandwidth": _bandwidth,
-    "message-rate": _bandwidth, "matrix": _matrix,
+    "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace,
 }  # fmt: skip
 """Maker of each pattern's messages."""

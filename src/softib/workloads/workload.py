@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
+TRACES = (".goal", ".bin")
+OF_FILES = ("matrix", "trace")
+"""Patterns whose first word is a file."""
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -60,10 +63,12 @@ class Workload:
 
 
 def read(source: Workload | str | os.PathLike[str]) -> Workload:
-    """A workload from what a user gives: one already made, a YAML file, or ``pattern:size,option=value`` (:func:`parse`)."""
+    """A workload from what a user gives: one already made, a YAML file, a trace, or ``pattern:size,option=value`` (:func:`parse`)."""
     if isinstance(source, Workload):
         return source
     text = os.fspath(source)
+    if Path(text).suffix in TRACES:
+        return Workload(text, (job_of("trace", {"file": text}, text),))
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file
 
@@ -87,7 +92,7 @@ def parse(text: str) -> Workload:
     for number, piece in enumerate(rest.split(",") if rest else []):
         key, equals, value = (s.strip() for s in piece.partition("="))
         if not equals and number == 0:
-            key, value = "file" if pattern == "matrix" else "size", key
+            key, value = "file" if pattern in OF_FILES else "size", key
         elif not equals:
             raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")
         key = key.replace("-", "_")
@@ -138,11 +143,11 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         column([part.size for _, part in parts]),
         start_ps=column([np.asarray(part.start_ps, np.int64) + job.start for job, part in parts]),
         qp=np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)]),
-        opcode=column([Opcode[job.opcode.upper()] for job, _ in parts]),
+        opcode=column([Opcode[job.opcode.upper()] if part.opcode is None else part.opcode for job, part in parts]),
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
-        job=column(np.arange(len(parts))), first=first, needs=needs[order],
+        delay_ps=column([part.delay_ps for _, part in parts]), job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
 
 

@@ -12,6 +12,9 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.scenario.bring_up import bring_up
+from softib.sim.messages import Messages, messages
+from softib.sm.config import config_of
+from softib.sm.options import read_options
 
 
 def chain(switches: int, hosts: int = 1, speed: str = "EDR", length_m: float = 2.0) -> Fabric:
@@ -58,3 +61,40 @@ def no_lifetimes(fabric: Fabric) -> Fabric:
     PortInfo.hoq_life.set(fabric.port_info, 20)
     SwitchInfo.life_time_value.set(fabric.switch_info, 20)
     return fabric
+
+
+def congestion(threshold: int, rate: int, timer: int, shift: int) -> dict:
+    """Options of OpenSM's congestion control: a table whose entry i is i / 2^shift packet times."""
+    sls = "".join(
+        f"cc_ca_cong_setting_ccti_timer {sl} {timer}\ncc_ca_cong_setting_ccti_increase {sl} 1\n" for sl in range(16)
+    )
+    text = (
+        f"congestion_control TRUE\ncc_sw_cong_setting_control_map 0x1f\ncc_sw_cong_setting_threshold {threshold}\n"
+        f"cc_sw_cong_setting_packet_size 8\ncc_sw_cong_setting_marking_rate {rate}\ncc_ca_cong_setting_control_map 0xffff\n"
+        f"{sls}cc_cct {','.join(f'{shift}:{i}' for i in range(128))}\n"
+    )
+    return read_options(text)[0]
+
+
+def adaptive(mode: str = "free") -> Fabric:
+    """A two-level tree whose manager enabled adaptive routing."""
+    fabric = generate("fat-tree", radix=8, levels=2, generation="NDR")
+    bring_up(fabric, config=config_of(read_options(f"adaptive_routing {mode}\n")[0] | {"engine": "ftree"}))
+    return fabric
+
+
+def ring_around(n: int = 400) -> tuple[Fabric, Messages]:
+    """Five switches in a ring, all hosts send to the one two switches on, clockwise."""
+    b = FabricBuilder("ring")
+    sw = b.nodes(5, NodeType.SWITCH, 4, desc=[f"switch-{i}" for i in range(5)], speed="EDR")
+    host = b.nodes(10, NodeType.CA, 1, desc=[f"host-{i}" for i in range(10)], speed="EDR")
+    b.links(np.repeat(sw, 2), np.tile([3, 4], 5), host, 1, length_m=2.0)
+    b.links(sw, 1, np.roll(sw, -1), 2, length_m=2.0)
+    fabric = up(b.build())
+    lid = fabric.lid[fabric.node_base[host] + 1].astype(int)
+    for i in range(5):
+        for h in range(10):
+            ahead = (h // 2 - i) % 5
+            fabric.lft[i, lid[h]] = 3 + h % 2 if ahead == 0 else 1
+    src = np.repeat(np.arange(10), n)
+    return fabric, messages(src, (src + 4) % 10, 65536, qp=src)

@@ -35,30 +35,35 @@ def mixture(ends: int, n: int, seed: int):
     )  # fmt: skip
 
 
-def drained(net, s):
+def drained(net, states):
     """Let flow-control packets that are under way arrive."""
+    s = states[0]
     free = s.vl[:, t.FCCL].copy()
     for row in np.flatnonzero(s.vl[:, t.CREDITS]).tolist():
+        credit = states[int(net.rare[row // net.opt[t.OPT_VLS], t.PART_OF])].credit
         c = int(s.vl[row, t.CREDITS])
         while c:
-            free[row] += s.credit[c, t.C_BLOCKS]
-            c = int(s.credit[c, t.C_NEXT])
+            free[row] += credit[c, t.C_BLOCKS]
+            c = int(credit[c, t.C_NEXT])
     return (free - s.vl[:, t.FCTBS]) & t.WRAP
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_credits_are_conserved_and_what_is_sent_arrives(seed):
+def test_credits_are_conserved_and_what_is_sent_arrives(seed, cores):
     """When the network is empty each sender has the whole receive buffer again, what a port sent its peer received, and every message
     arrived and completed, after it began."""
     fabric = tree(4, 2)
     sent = mixture(len(end_ports(fabric)), 300, seed)
-    net, s, status, _ = execute(fabric, sent, PacketOptions(seed=seed))
-    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
+    net, states, status, _ = execute(fabric, sent, PacketOptions(seed=seed, cores=cores))
+    assert len(states) == cores
+    s = states[0]
+    assert status == t.DONE and sum(int(part.reg[t.IN_NETWORK]) for part in states) == 0
     vls = int(net.opt[t.OPT_VLS])
     linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
     peer = net.port[linked, t.PEER]
     for vl in range(vls):
-        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare[peer, t.BLOCKS])
+        assert np.array_equal(drained(net, states)[linked * vls + vl], net.rare[peer, t.BLOCKS])
     external = linked[peer != linked]
     there = net.port[external, t.PEER]
     assert np.array_equal(s.count[external, t.XMIT_OCTETS], s.count[there, t.RCV_OCTETS])

@@ -5,26 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import Opcode, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sm.config import config_of
-from softib.sm.options import read_options
-from tests.sim.packet.fabrics import chain, no_lifetimes, tree
-
-
-def congestion(threshold: int, rate: int, timer: int, shift: int) -> dict:
-    """Options of OpenSM's congestion control: a table whose entry i is i / 2^shift packet times."""
-    sls = "".join(
-        f"cc_ca_cong_setting_ccti_timer {sl} {timer}\ncc_ca_cong_setting_ccti_increase {sl} 1\n" for sl in range(16)
-    )
-    text = (
-        f"congestion_control TRUE\ncc_sw_cong_setting_control_map 0x1f\ncc_sw_cong_setting_threshold {threshold}\n"
-        f"cc_sw_cong_setting_packet_size 8\ncc_sw_cong_setting_marking_rate {rate}\ncc_ca_cong_setting_control_map 0xffff\n"
-        f"{sls}cc_cct {','.join(f'{shift}:{i}' for i in range(128))}\n"
-    )
-    return read_options(text)[0]
+from tests.sim.packet.fabrics import adaptive, chain, congestion, no_lifetimes, tree
 
 
 def test_congestion_control_makes_the_parking_lot_fair():
@@ -47,12 +32,6 @@ def test_without_the_managers_tables_nothing_is_marked():
     sent = messages([1, 3, 5], 0, 1 << 20)
     with_it, without = run(fabric, sent), run(fabric, sent, PacketOptions(congestion_control=False))
     assert np.array_equal(with_it.arrived_ps, without.arrived_ps)
-
-
-def adaptive(mode: str = "free"):
-    fabric = generate("fat-tree", radix=8, levels=2, generation="NDR")
-    bring_up(fabric, config=config_of(read_options(f"adaptive_routing {mode}\n")[0] | {"engine": "ftree"}))
-    return fabric
 
 
 def colliding(fabric, size=1 << 20):

@@ -8,7 +8,7 @@ import pytest
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
-from tests.sim.packet.fabrics import chain, no_lifetimes, star, up
+from tests.sim.packet.fabrics import chain, no_lifetimes, ring_around, star
 
 IDEAL = {"message_gap_ns": 0, "pcie_gbps": 1e6, "vl_blocks": 2048}
 """Adapters that limit nothing."""
@@ -149,26 +149,6 @@ def test_lifetimes_dissolve_the_same_loop():
     assert out.valid and not out.deadlock
     assert out.counters["port_xmit_discards"].sum() > 0
     assert out.work["packets"] > 400 * 16, "packets were sent again"
-
-
-def ring_around(n: int = 400):
-    """Five switches in a ring, all hosts send to the one two switches on, clockwise."""
-    from softib.fabric.builder import FabricBuilder
-    from softib.iba.constants import NodeType
-
-    b = FabricBuilder("ring")
-    sw = b.nodes(5, NodeType.SWITCH, 4, desc=[f"switch-{i}" for i in range(5)], speed="EDR")
-    host = b.nodes(10, NodeType.CA, 1, desc=[f"host-{i}" for i in range(10)], speed="EDR")
-    b.links(np.repeat(sw, 2), np.tile([3, 4], 5), host, 1, length_m=2.0)
-    b.links(sw, 1, np.roll(sw, -1), 2, length_m=2.0)
-    fabric = up(b.build())
-    lid = fabric.lid[fabric.node_base[host] + 1].astype(int)
-    for i in range(5):
-        for h in range(10):
-            ahead = (h // 2 - i) % 5
-            fabric.lft[i, lid[h]] = 3 + h % 2 if ahead == 0 else 1
-    src = np.repeat(np.arange(10), n)
-    return fabric, messages(src, (src + 4) % 10, 65536, qp=src)
 
 
 def test_the_flit_simulators_example_with_its_own_tables(shared_data):

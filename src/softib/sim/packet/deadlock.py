@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_tables import XOFF_SENT
 
 __all__ = ["waiting_cycle"]
 
 
-def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
+def waiting_cycle(net: Any, states: list[Any]) -> tuple[tuple[int, int], ...]:
     """(port, VL) of output ports, each waiting for the receive buffer behind its link, in which a packet waits for the next one;
     empty where there is no such cycle."""
-    waits = _waits_for(net, s)
+    waits = _waits_for(net, states)
     state: dict[int, int] = {}
     for root in sorted(waits):
         path: list[int] = []
@@ -37,23 +38,26 @@ def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
     return ()
 
 
-def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
+def _waits_for(net: Any, states: list[Any]) -> dict[int, list[int]]:
     """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the other end of its link."""
-    vls = int(net.opt[t.OPT_VLS])
+    vls, s = int(net.opt[t.OPT_VLS]), states[0]
     found: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl[:, t.RING]).tolist():
         out = row // vls
-        if net.port[out, t.KIND] != t.SWITCH_PORT:
+        if net.port[out, t.KIND] not in (t.SWITCH_PORT, t.REMOTE_PORT):
             continue
+        packet = states[int(net.rare[out, t.PART_OF])].packet
         last = at = int(s.vl[row, t.RING])
         while True:
             at = int(s.voq[at - 1, t.Q_NEXT])
             k = int(s.voq[at - 1, t.Q_HEAD])
             while k:
-                behind, vl = int(s.packet[k, t.IN]), int(s.packet[k, t.VL])
+                behind, vl = int(packet[k, t.IN]), int(packet[k, t.VL])
                 sender = int(net.port[behind, t.PEER])
-                found.setdefault(sender * vls + vl, set()).add(row)
-                k = int(s.packet[k, t.NEXT])
+                # Of Ethernet only a port that asked for a pause holds up what is behind it.
+                if len(s.queue) == 1 or s.queue[behind * vls + vl, XOFF_SENT]:
+                    found.setdefault(sender * vls + vl, set()).add(row)
+                k = int(packet[k, t.NEXT])
             if at == last:
                 break
     return {row: sorted(rows) for row, rows in found.items()}

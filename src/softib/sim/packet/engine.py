@@ -18,8 +18,11 @@ from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_results import port_figures, totals
+from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
+from softib.sim.packet.parallel import in_parts, merged, run_parts
 from softib.sim.packet.state import build_state, grow
 
 if TYPE_CHECKING:
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["execute", "run"]
 
-VCRC = 2
+VCRC, FCS = 2, 4
+"""Octets of the link layer's check at the end of a packet and of a frame."""
 EVENTS_A_CALL = 500_000
 """Between two looks at the clock of the caller: a tenth of a second."""
 
@@ -42,8 +46,9 @@ def run(
     the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
-    net, state, status, notes = execute(fabric, messages, options, path_sl, progress)
-    return _outcome(net, state, messages, status, notes)
+    net, states, status, notes = execute(fabric, messages, options, path_sl, progress)
+    outcome = _outcome(net, states, messages, status, notes)
+    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, states[0], options.network)
 
 
 def execute(
@@ -52,16 +57,20 @@ def execute(
     options: PacketOptions,
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
-) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State`, what the loop said
+) -> tuple[Any, list[Any], int, tuple[str, ...]]:
+    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = _service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
-    state = build_state(fabric, ends, messages, sl, net, options.seed)
+    state = build_state(fabric, ends, messages, sl, net, options)
+    states = in_parts(net, state, ends, messages, options)
+    if len(states) > 1:
+        status = run_parts(net, states, options, progress, len(messages))
+        return net, states, status, notes
     status, state = _run(net, state, options, progress)
-    return net, state, status, notes
+    return net, [state], status, notes
 
 
 def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -77,9 +86,7 @@ def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray
 
 
 def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None) -> tuple[int, Any]:
-    from softib.sim.packet.kernels.loop import run as loop
-    from softib.sim.packet.kernels.loop import start
-
+    start, loop = kernels_of(options.network)
     total = int(state.reg[t.LEFT])
     start(net, state)
     while True:
@@ -92,18 +99,29 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def _outcome(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+def _outcome(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
     from softib.sim.packet.deadlock import waiting_cycle
 
+    s = merged(states)
     n, reg = len(m), s.reg
     notes = (*notes, *_more_notes(s, n, status))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=s.message[:n, t.M_ARRIVED].copy(),
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
         counters=counters_of(s.count), valid=status == t.DONE,
-        deadlock=waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
+        deadlock=waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
         notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
     )  # fmt: skip
+
+
+def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
+    """``o`` with what Ethernet counts; frames that a full queue dropped are discards."""
+    figures = port_figures(net, s)
+    o.network, o.port_figures = network, figures
+    o.counters = counters_of(s.count, FCS)
+    o.counters["port_xmit_discards"] += figures["tail_drops"].astype(o.counters["port_xmit_discards"].dtype)
+    o.work |= totals(figures, s, network)
+    return o
 
 
 def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
@@ -116,13 +134,14 @@ def _more_notes(s: Any, n: int, status: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def counters_of(count: np.ndarray) -> np.ndarray:
-    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets from LRH to ICRC (IBA 16.1.3.5)."""
+def counters_of(count: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
+    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
+    layer at the end of each packet (IBA 16.1.3.5: from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
     columns = {
-        "port_xmit_data": (count[:, t.XMIT_OCTETS] - VCRC * count[:, t.XMIT_PACKETS]) // 4,
-        "port_rcv_data": (count[:, t.RCV_OCTETS] - VCRC * count[:, t.RCV_PACKETS]) // 4,
+        "port_xmit_data": (count[:, t.XMIT_OCTETS] - check_octets * count[:, t.XMIT_PACKETS]) // 4,
+        "port_rcv_data": (count[:, t.RCV_OCTETS] - check_octets * count[:, t.RCV_PACKETS]) // 4,
         "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS],
         "port_xmit_wait": count[:, t.WAIT_TICKS], "port_xmit_discards": discards, "port_rcv_errors": count[:, t.RCV_ERRORS],

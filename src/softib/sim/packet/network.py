@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet import ethernet_net, no_ethernet_net
+from softib.sim.packet.ethernet_options import ethernet_options
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
@@ -28,7 +31,11 @@ DATA_VLS = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.int64)
 HEADROOM = 128
 """Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
+MOST_PRIORITY = 7
+"""Priorities of IEEE 802.1Q: three bits."""
 FS_PER_S = 10**15
+SMALLEST_PACKET = 30
+"""Octets of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
 
 
 def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
@@ -141,6 +148,16 @@ def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int]:
     return uniform, int(used.max(initial=0)) + 1
 
 
+def priorities(sls: np.ndarray) -> tuple[np.ndarray, int]:
+    """As :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises :class:`InputError` for one above 7."""
+    most = int(sls.max(initial=0))
+    if most > MOST_PRIORITY:
+        raise InputError(f"SL {most} has no priority of Ethernet; these are 0 to {MOST_PRIORITY}")
+    uniform = np.zeros(17, np.int64)
+    uniform[:16], uniform[16] = np.arange(16), 1
+    return uniform, most + 1
+
+
 def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[Any, DeviceProfile]:
     """:data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters' profile.
 
@@ -149,17 +166,23 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     base = main_profile(fabric)
     changed = dict(options.profile)
     profile = base.but(**changed)
-    uniform, vls = _sl2vl(fabric, np.unique(sls))
+    is_ethernet = options.network != "infiniband"
+    uniform, vls = priorities(sls) if is_ethernet else _sl2vl(fabric, np.unique(sls))
     lids = int(fabric.lid.max(initial=0)) + (1 << int(fabric.lmc.max(initial=0)))
     lft = fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
     lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
     port, rare = _ports(fabric, vls, profile, changed)
     opt = _options(options, profile, vls)
+    if is_ethernet:
+        options = replace(options, adaptive_routing=False, congestion_control=False)
     congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
     adaptive = adaptive_tables(fabric, options, opt)
+    ethernet = no_ethernet_net()
+    if is_ethernet:
+        ethernet = ethernet_net(fabric, options.network, ethernet_options(options.ethernet), port, opt, options.seed)
     net = t.Net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
-        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive,
+        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive, **ethernet,
     )  # fmt: skip
     return net, profile
 
@@ -178,5 +201,5 @@ def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.nda
     opt[t.MESSAGE_GAP], opt[t.ACK_DELAY] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
     opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
     opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
-    opt[t.FCP] = 8
+    opt[t.FCP], opt[t.SMALLEST] = 8, SMALLEST_PACKET
     return opt

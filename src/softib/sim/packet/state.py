@@ -12,12 +12,15 @@ from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
+from softib.sim.packet.ethernet_tables import PAYLOAD_OCTETS
 from softib.sim.packet.network import aligned
+from softib.sim.packet.options import PacketOptions
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "grow"]
+__all__ = ["build_state", "grow", "local_pools"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -30,9 +33,10 @@ MOST_ROWS = 1 << 28
 
 
 def _queue_pairs(
-    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, link_fs: np.ndarray
+    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(``State.qp``, ``State.order``, row of the queue pair of each message)"""
+    link_fs = net.port[:, t.FS]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
     begins = np.searchsorted(m.qp[order], names)
@@ -48,15 +52,27 @@ def _queue_pairs(
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
     q[:n, t.SERVICE] = m.transport[first]
+    if network != "infiniband":
+        on_frames(q[:n], net, network)
     q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
     for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
         q[:n, column] = begins
+    q[:n, t.LAST_MESSAGE] = q[:n, t.END_MESSAGE]
     rate = m.rate_gbps[first]
     link_gbps = np.divide(8e6, link_fs[src], out=np.zeros(n), where=link_fs[src] > 0)
     limited = (rate > 0) & (rate < link_gbps)
     q[:n, t.PS_PACKET] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
     return q, order, row.astype(np.int64)
+
+
+def on_frames(q: np.ndarray, net: Any, network: str) -> None:
+    """Queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
+    most = int(net.ethernet[PAYLOAD_OCTETS])
+    q[:, t.PAYLOAD] = most if network == "tcp" else np.minimum(q[:, t.PAYLOAD], most)
+    q[:, t.OUT_VL] = q[:, t.BACK_VL] = q[:, t.SL]
+    if network == "tcp":
+        q[:, t.SERVICE] = 0
 
 
 def _first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
@@ -73,22 +89,23 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     payload = q[row, t.PAYLOAD]
     packets = -(-m.size // payload)
     packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
-    too_long = (m.transport == Transport.UD) & (packets > 1)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q[row, t.SERVICE] == Transport.UD)
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
             f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
         )
-    asks = (m.opcode >= Opcode.READ) & (m.transport != Transport.RC)
+    asks = np.isin(m.opcode, (Opcode.READ, Opcode.ATOMIC)) & (m.transport != Transport.RC)
     if asks.any():
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
     out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    out[:n, t.M_SIZE] = np.where(m.computes, m.delay_ps, m.size)
     sent = np.cumsum(packets[order]) - packets[order]
     of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out[:n, t.M_PSN] = psn
-    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.delay_ps
+    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.wait_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
     for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
@@ -136,21 +153,23 @@ def _width(ports: int, fastest_fs: int) -> int:
     return min(max(int(width).bit_length(), 6), 24)
 
 
-def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, seed: int) -> Any:
+def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
     """:data:`~softib.sim.packet.tables.State` before the first event.
 
     Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
     """
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
-    q, order, row = _queue_pairs(fabric, ends, m, sl, net.port[:, t.FS])
-    unlinked = net.port[ends[m.src], t.PEER] < 0
+    q, order, row = _queue_pairs(fabric, ends, m, sl, net, options.network)
+    unlinked = (net.port[ends[m.src], t.PEER] < 0) & ~m.computes
     if unlinked.any():
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
             f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
+    if options.network == "tcp" and (m.opcode >= Opcode.READ).any():
+        raise InputError(f"message {int(np.argmax(m.opcode >= Opcode.READ))} is a READ or atomic; a socket has none")
     message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
@@ -166,14 +185,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     links = int((net.port[:, t.PEER] >= 0).sum())
     fs = net.port[:, t.FS]
     reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min()) if fs.any() else 1000)
-    reg[t.LEFT] = len(m)
+    reg[t.LEFT], reg[t.PARTS] = len(m), 1
     start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
-    pools = {}
-    for name, (columns, dtype, link, head, spare) in POOLS.items():
-        rows = start_rows + (len(m) if name == "event" else 0)
-        pools[name] = _pool(rows, columns, dtype, link)
-        reg[head], reg[spare] = 1, rows - 1
-    heap_rows = len(pools["event"]) + 256
+    rows = {name: start_rows + (len(m) if name == "event" else 0) for name in POOLS}
     voqs = (
         int((net.port[:, t.VOQ] + np.where(net.port[:, t.KIND] == t.SWITCH_PORT, net.port[:, t.PORTS] * vls, 0)).max())
         + 1
@@ -181,14 +195,31 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     return t.State(
         reg=reg, port=aligned((ports, t.S_COLUMNS), np.int64), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
         more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
-        **pools, when=pools["packet"].view(np.int64), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
+        **_pools(reg, rows, len(q) + 1024), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
         after_completion=after_completion, count=aligned((ports, t.C_COLUMNS), np.int64),
-        bucket=np.zeros(t.BUCKETS, np.int64), used=np.zeros(t.BUCKETS // 64, np.uint64), heap=np.zeros((heap_rows, 2), np.int64),
-        far=np.zeros((heap_rows, 2), np.int64), timer=np.zeros((len(q) + 1024, 2), np.int64), flow=flow, throttle=throttle,
+        flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
-        rng=np.array([seed], np.uint64),
+        rng=np.array([options.seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
     )  # fmt: skip
+
+
+def local_pools(s: Any, reg: np.ndarray) -> dict[str, np.ndarray]:
+    """New pools and queues of events of the size of those of ``s``, for ``reg``."""
+    return _pools(reg, {name: len(getattr(s, name)) for name in POOLS}, len(s.timer))
+
+
+def _pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.ndarray]:
+    made: dict[str, np.ndarray] = {}
+    for name, (columns, dtype, link, head, spare) in POOLS.items():
+        made[name] = _pool(rows[name], columns, dtype, link)
+        reg[head], reg[spare] = 1, rows[name] - 1
+    heaps = {name: np.zeros((rows["event"] + 256, 2), np.int64) for name in ("heap", "far")}
+    return {
+        **made, **heaps, "when": made["packet"].view(np.int64), "timer": np.zeros((timers, 2), np.int64),
+        "bucket": np.zeros(t.BUCKETS, np.int64), "used": np.zeros(t.BUCKETS // 64, np.uint64),
+    }  # fmt: skip
 
 
 def grow(s: Any) -> Any:

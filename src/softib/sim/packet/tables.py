@@ -16,19 +16,22 @@ from softib.jit import table
 Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
-     "cct", "ar_lft", "ar_group", "ar_on", "ageing"],
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
 (``Fabric.port_loss``); ``opt`` int64[OPTIONS]. Congestion control: ``marking`` int64[ports, 4] of switch ports, ``throttling``
 int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each without it). Adaptive routing: ``ar_lft``, ``ar_group`` as in
-the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps."""
+the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps.
+Ethernet (one row each without it; :mod:`~softib.sim.packet.ethernet_tables`): ``ethernet`` int64[settings], ``buffer`` int64[ports, thresholds],
+``ecmp`` int32[switches, switches] the row of ``next_hop`` uint8[rows, 1 + ports] (how many, and which ports), ``leaf`` int32[LIDs] the
+switch of each LID."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng"],
+     "place", "rng", "mail", "sync", "queue", "connection", "processor"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -36,7 +39,8 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
-came out of order; ``rng`` uint64[1]."""
+came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores; of Ethernet
+``queue`` int64[port VLs, …], ``connection`` int64[QPs, …] (DCQCN or TCP) and ``processor`` int64[ports, 2]."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
@@ -46,28 +50,30 @@ came out of order; ``rng`` uint64[1]."""
 takes until a packet from here can leave; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
 codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
 # -- Net.rare --
-BLOCKS, STALL, HIGH_LIMIT, TICK, RARE_COLUMNS = range(5)
+BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, RARE_COLUMNS = range(6)
 """64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
-PortXmitWait."""
-NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
-"""Kinds of port. Port 0 of a switch is an end port behind the switch."""
+PortXmitWait; part of a run on several cores that it belongs to."""
+NOTHING, SWITCH_PORT, END_PORT, REMOTE_PORT = 0, 1, 2, 3
+"""Kinds of port. Port 0 of a switch is an end port behind the switch. A remote port is a switch port whose cable leads to another part."""
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
- READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, OPTIONS) = range(25)  # fmt: skip
+ READS, FCP, AR, PLACEMENT, CC, RAMP_FS, RAMP, PIO_FS, SMALLEST, OPTIONS) = range(26)  # fmt: skip
 """V; one FIFO a VL at each input instead of VOQs; which input goes next is drawn; packets between two acknowledgements; then ps of a
 posted request until the adapter has it, ps more to fetch what is not inline, most octets inline, fs an octet of fetching; ps from the
 last octet to memory, fs an octet of writing; ps between two requests of a port, until an acknowledgement leaves, until a program sees
 a completion; octets between packets; ACK timeout in ps; retries; READs in flight; octets of a flow-control packet; adaptive routing on;
 out-of-order placement; congestion control on; fs an octet of fetching and writing for the first octets of a message, and
-how many these are; fs an octet that is inline."""
+how many these are; fs an octet that is inline; octets of the smallest packet."""
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
- SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, REGISTERS) = range(20)  # fmt: skip
+ SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
+ MAIL_FIRST, REGISTERS) = range(29)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
-that happened."""
+that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
+letters taken of this part (-1: none are being taken); letters written, and the time of the first."""
 
 # -- State.port --
 FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
@@ -122,7 +128,7 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 (SRC, DST, BACK_LID, SL, OUT_VL, BACK_VL, PAYLOAD, SERVICE, FIRST_MESSAGE, END_MESSAGE, CURRENT_MESSAGE, NEXT_PSN,
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
  RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, FETCHED,
- BACK_FETCHED, QP_COLUMNS) = range(36)  # fmt: skip
+ BACK_FETCHED, LAST_MESSAGE, QP_COLUMNS) = range(37)  # fmt: skip
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
@@ -153,13 +159,30 @@ WINDOW_PACKETS = 1024
 
 # -- events --
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER = range(9)
+ENTER = 15
 """A packet's header is through a switch; a port looks what to send; a packet is whole at an end port; a message may be posted; a stream
-may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer."""
+may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer; a packet for the switch itself is whole at the port that it came in by."""
 BUCKETS = 1 << 15
 BLOCK = 64
 WRAP, WINDOW = 4095, 2048
 """FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""
-DONE, MORE, STUCK, GROW, TIME_OVER = range(5)
-"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over."""
+DONE, MORE, STUCK, GROW, TIME_OVER, ABORTED, GOES_ON = range(7)
+"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over; another
+part gave up."""
 MARGIN = 64
 """Rows that one event may take of each pool."""
+
+# -- several cores --
+FOR_PART, LETTER, WHEN, ABOUT, PACKET_AT, MAIL_COLUMNS = 0, 1, 2, 3, 4, 12
+"""Of ``State.mail``: whom it is for; what it is of; at what time; its event, port VL and blocks, or message; the packet's row."""
+PACKET_COLUMNS = 8
+OF_PACKET, OF_CREDIT, OF_ARRIVAL = range(3)
+EVERYBODY = -1
+MAIL_ROWS = 1 << 15
+"""Letters of a box; a part that has nearly filled its own ends its window."""
+NEVER = 1 << 62
+SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 16
+"""Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, two cache lines a part."""
+SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 6
+REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST = range(1, 6)
+"""Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.kernels.links import arm, grant
+from softib.sim.packet.kernels.links import arm, dropped_from_buffer, grant
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.rng import draw
 from softib.sim.packet.tables import (
@@ -34,19 +34,21 @@ STALLED_TIMES_HOQ = 8
 
 
 @inner
-def corrupted(n, s, port, octets):
+def corrupted(n, s, port, octets, now):
     """Does a packet that comes in by ``port`` have a wrong bit? The port's law: 1 - exp(-(a + b L)) of L octets."""
     a, b = n.loss[port, 0], n.loss[port, 1]
     if a == 0.0 and b == 0.0:
         return False
-    return draw(s) < -math.expm1(-(a + b * octets))
+    return draw(s, port, now) < -math.expm1(-(a + b * octets))
 
 
 @inner
 def discard(n, s, k, port, column, now):
     """Packet ``k`` is lost and ``port`` counts it in ``column``; its buffer is free when it has come in whole. Returns -1."""
     s.count[port, column] += 1
-    grant(n, s, s.packet[k, IN], s.packet[k, VL], s.packet[k, OCTETS], max(now, s.when[k, TAIL]))
+    came_in = s.packet[k, IN]
+    free_at = dropped_from_buffer(n, s, came_in, s.when[k, TAIL], now)
+    grant(n, s, came_in, s.packet[k, VL], s.packet[k, OCTETS], free_at)
     free_packet(s, k)
     return np.int64(-1)
 

@@ -88,7 +88,7 @@ from softib.sim.packet.tables import (
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
 RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH = 16, 8, 4, 28, 8
-WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP = 0, 1, 2, 3
+WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP, COMPUTE_OP = 0, 1, 2, 3, 4
 RC, UC, UD = 0, 1, 2
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.mail import mail_credit
 from softib.sim.packet.tables import (
     ARMED,
     BLOCK,
@@ -29,12 +30,15 @@ from softib.sim.packet.tables import (
     FS,
     GAP,
     HOPS,
+    KIND,
     LAST_CREDIT,
     LOOK,
     OCTETS,
     OPT_VLS,
     PEER,
     READ_RESPONSE,
+    REMOTE_PORT,
+    SMALLEST,
     SPARE_CREDITS,
     STARVED,
     TAIL,
@@ -96,11 +100,10 @@ def take_credits(s, row, now):
 @inner
 def starve(s, port, row):
     """Port VL ``row`` of ``port`` waits for credits: it looks again when the next ones arrive."""
+    s.vl[row, WAITS] |= STARVED
     c = s.vl[row, CREDITS]
     if c:
         arm(s, port, s.credit[c, C_TIME])
-    else:
-        s.vl[row, WAITS] |= STARVED
 
 
 @inner
@@ -109,11 +112,22 @@ def grant(n, s, port, vl, octets, t):
     sender = n.port[port, PEER]
     row = sender * n.opt[OPT_VLS] + vl
     t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
+    if n.port[port, KIND] == REMOTE_PORT:
+        mail_credit(n, s, sender, row, blocks_of(octets), t)
+    else:
+        credited(s, sender, row, blocks_of(octets), t)
+    s.port[port, DEBT] += n.opt[FCP]
+    s.count[port, FLOW_PACKETS] += 1
+
+
+@inner
+def credited(s, sender, row, blocks, t):
+    """At ``t`` port VL ``row`` of ``sender`` has ``blocks`` more to send; if it waits for them it looks then."""
     c = s.reg[FREE_CREDIT]
     s.reg[FREE_CREDIT] = s.credit[c, C_NEXT]
     s.reg[SPARE_CREDITS] -= 1
     s.credit[c, C_TIME] = t
-    s.credit[c, C_BLOCKS] = blocks_of(octets)
+    s.credit[c, C_BLOCKS] = blocks
     s.credit[c, C_NEXT] = 0
     last = s.vl[row, LAST_CREDIT]
     if last == 0:
@@ -124,11 +138,15 @@ def grant(n, s, port, vl, octets, t):
         s.vl[row, LAST_CREDIT] = c
     else:
         insert(s, row, c, t)
-    s.port[port, DEBT] += n.opt[FCP]
-    s.count[port, FLOW_PACKETS] += 1
-    if s.vl[row, WAITS] & STARVED:
-        s.vl[row, WAITS] &= ~STARVED
-        arm(s, sender, s.credit[s.vl[row, CREDITS], C_TIME])
+    if s.vl[row, WAITS] & STARVED and s.vl[row, CREDITS] == c:
+        arm(s, sender, t)
+
+
+@inner
+def dropped_from_buffer(n, s, port, tail, now):
+    """When the octets of a packet that is dropped leave the receive buffer of ``port``: it has come in whole, and the time of the smallest
+    packet has passed."""
+    return max(now + wire_ps(n, port, n.opt[SMALLEST]), tail)
 
 
 @inner

@@ -6,23 +6,29 @@ import numpy as np
 from softib.jit import inner, kernel
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
-from softib.sim.packet.kernels.hca import READ_OP, activate
+from softib.sim.packet.kernels.hca import COMPUTE_OP, READ_OP, activate
+from softib.sim.packet.kernels.link_layer import link_event
+from softib.sim.packet.kernels.pools import short
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
+from softib.sim.packet.kernels.windows import end_window
+from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     ANSWER,
     ARRIVE,
+    BASE,
     DONE,
+    ENTER,
     EVENTS,
     FASTER,
     FETCH,
+    GOES_ON,
     GROW,
     HEAP_N,
     IN_NETWORK,
     INLINE,
-    LATER_N,
     LEFT,
     LOOK,
     M_BEGAN,
@@ -32,42 +38,48 @@ from softib.sim.packet.tables import (
     M_QP,
     M_SIZE,
     M_START,
+    MAILED,
     MARGIN,
     MORE,
+    NEVER,
     NEXT_IN,
+    NOT_BEFORE,
     NOW,
+    PART,
+    PART_OF,
+    PARTS,
     PIO_FS,
     POST,
     POSTED,
     RECEIVE,
-    SPARE_CREDITS,
-    SPARE_EVENTS,
-    SPARE_PACKETS,
     SRC,
     STREAM,
     STUCK,
     TIME_OVER,
     TIMER,
     TIMER_N,
+    WINDOW_END,
 )  # fmt: skip
 
 
 @inner
-def short(s):
-    """Is a pool nearly used up?"""
-    return (
-        s.reg[SPARE_EVENTS] < MARGIN
-        or s.reg[SPARE_PACKETS] < MARGIN
-        or s.reg[SPARE_CREDITS] < MARGIN
-        or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN
-        or s.reg[LATER_N] > s.far.shape[0] - MARGIN
-        or s.reg[TIMER_N] > s.timer.shape[0] - MARGIN
-    )
+def compute(n, s, m, now):
+    """Computation ``m`` can begin: its processor (a row of ``qp``) takes it when it is free. Returns -1."""
+    q = s.message[m, M_QP]
+    began = max(now, s.qp[q, NOT_BEFORE])
+    over = began + s.message[m, M_SIZE]
+    s.qp[q, NOT_BEFORE] = over
+    s.message[m, M_BEGAN] = began
+    arrived(n, s, m, over)
+    completed(n, s, m, over)
+    return np.int64(-1)
 
 
 @inner
 def posted(n, s, m, now):
     """A program posts message ``m``. Returns the port to look at."""
+    if s.message[m, M_OPCODE] == COMPUTE_OP:
+        return compute(n, s, m, now)
     s.message[m, M_BEGAN] = now
     ready = now + n.opt[POST]
     opcode = s.message[m, M_OPCODE]
@@ -102,6 +114,10 @@ def handle(n, s, entity, kind, payload, now):
         port = timeout(n, s, entity, payload, now)
     elif kind == FASTER:
         timer_over(n, s, entity, payload, now)
+    elif kind == ENTER:
+        port = receive(n, s, np.int64(n.port[entity, BASE]), payload, now)
+    else:
+        port = link_event(n, s, entity, kind, payload, now)
     if port >= 0:
         look(n, s, port, now)
 
@@ -110,34 +126,46 @@ def handle(n, s, entity, kind, payload, now):
 def start(n, s):
     """Put the messages that wait for none at their time."""
     for m in range(s.message.shape[0]):
-        if s.message[m, M_NEEDS] == 0:
+        mine = s.reg[PARTS] == 1 or n.rare[s.qp[s.message[m, M_QP], SRC], PART_OF] == s.reg[PART]
+        if mine and s.message[m, M_NEEDS] == 0:
             push(s, s.message[m, M_START], word(s.qp[s.message[m, M_QP], SRC], POSTED, m))
+
+
+@inner
+def ended(s, until, now, has_events):
+    """Does a run in one part end before the event of ``now``? GOES_ON, or why."""
+    if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
+        return np.int64(DONE)
+    if not has_events and (s.reg[IN_NETWORK] > 0 or now == NEVER):
+        return np.int64(STUCK)
+    return np.int64(TIME_OVER) if now > until else np.int64(GOES_ON)
 
 
 @kernel
 def run(n, s, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait for each other for ever), GROW (a
-    pool is short: make it larger and call again) or TIME_OVER."""
+    pool is short: make it larger and call again), TIME_OVER, or ABORTED. Of several parts each has its own call, in a thread of its own."""
     for _ in range(most):
         if short(s):
             return np.int64(GROW)
-        if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
-            return np.int64(DONE)
-        if not advance(s):
-            if s.reg[IN_NETWORK] > 0:
-                return np.int64(STUCK)
-            if s.reg[TIMER_N] == 0:
-                return np.int64(STUCK)
-        heap = s.heap
-        n_of = HEAP_N
+        has_events = advance(s)
+        heap, n_of = s.heap, HEAP_N
         if s.reg[HEAP_N] == 0 or (
             s.reg[TIMER_N] > 0
             and (s.timer[0, 0] < heap[0, 0] or (s.timer[0, 0] == heap[0, 0] and s.timer[0, 1] < heap[0, 1]))
         ):
             heap, n_of = s.timer, TIMER_N
-        now = heap[0, 0]
-        if now > until:
-            return np.int64(TIME_OVER)
+        now = heap[0, 0] if s.reg[n_of] > 0 else np.int64(NEVER)
+        if s.reg[PARTS] == 1:
+            status = ended(s, until, now, has_events)
+        elif now >= s.reg[WINDOW_END] or s.reg[MAILED] > s.mail.shape[2] - MARGIN:
+            status = end_window(n, s, until, now, 1 if has_events else 0)
+            if status == GOES_ON:
+                continue
+        else:
+            status = np.int64(GOES_ON)
+        if status != GOES_ON:
+            return status
         heap_pop(heap, s.reg[n_of])
         s.reg[n_of] -= 1
         what = heap[s.reg[n_of], 1]

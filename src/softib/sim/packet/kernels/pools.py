@@ -2,7 +2,18 @@
 """Packets in memory: taken from a free list and given back."""
 
 from softib.jit import inner
-from softib.sim.packet.tables import FREE_PACKET, IN_NETWORK, NEXT, SPARE_PACKETS
+from softib.sim.packet.tables import (
+    FREE_PACKET,
+    HEAP_N,
+    IN_NETWORK,
+    LATER_N,
+    MARGIN,
+    NEXT,
+    SPARE_CREDITS,
+    SPARE_EVENTS,
+    SPARE_PACKETS,
+    TIMER_N,
+)  # fmt: skip
 
 
 @inner
@@ -23,3 +34,16 @@ def free_packet(s, k):
     s.reg[FREE_PACKET] = k
     s.reg[SPARE_PACKETS] += 1
     s.reg[IN_NETWORK] -= 1
+
+
+@inner
+def short(s):
+    """Is a pool nearly used up?"""
+    return (
+        s.reg[SPARE_EVENTS] < MARGIN
+        or s.reg[SPARE_PACKETS] < MARGIN
+        or s.reg[SPARE_CREDITS] < MARGIN
+        or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN
+        or s.reg[LATER_N] > s.far.shape[0] - MARGIN
+        or s.reg[TIMER_N] > s.timer.shape[0] - MARGIN
+    )

@@ -31,11 +31,11 @@ from softib.sim.packet.tables import (
     DATA,
     DMA_FS,
     DONE_MESSAGE,
-    END_MESSAGE,
     EXPECTED,
     FECN,
     FLAGS,
     IN,
+    LAST_MESSAGE,
     LAST_OF_MESSAGE,
     M_PACKETS,
     M_PSN,
@@ -68,7 +68,7 @@ from softib.sim.packet.tables import (
 def receive(n, s, port, k, now):
     """Packet ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
     octets, came_in = s.packet[k, OCTETS], s.packet[k, IN]
-    if came_in == port and corrupted(n, s, port, octets):
+    if came_in == port and corrupted(n, s, port, octets, now):
         return discard(n, s, k, port, RCV_ERRORS, now)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
@@ -107,7 +107,7 @@ def ramp_of(n, s, k):
     """fs an octet that packet ``k`` takes to memory when it comes alone."""
     q = np.int64(s.packet[k, QP]) >> 1
     at = s.qp[q, DONE_MESSAGE] if s.packet[k, WHAT] == READ_RESPONSE else s.qp[q, RX_MESSAGE]
-    if at >= s.qp[q, END_MESSAGE]:
+    if at >= s.qp[q, LAST_MESSAGE]:
         return n.opt[DMA_FS]
     return memory_fs(n, s, q, s.order[at], np.int64(s.packet[k, PSN]))
 

@@ -14,6 +14,7 @@ from softib.sim.packet.kernels.congestion import mark
 from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
+from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.rng import draw
 from softib.sim.packet.tables import (
     AR,
@@ -24,6 +25,7 @@ from softib.sim.packet.tables import (
     DELAY,
     DLID,
     END_PORT,
+    ENTER,
     ENTERED,
     FIFO,
     FIRST,
@@ -54,6 +56,7 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RELAY_ERRORS,
+    REMOTE_PORT,
     RING,
     SWITCH,
     TAIL,
@@ -96,13 +99,13 @@ def arrive(n, s, port, k, now):
     """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the output port that it waits for, -1
     where there is none to look at."""
     octets = s.packet[k, OCTETS]
-    if corrupted(n, s, port, octets):
+    if corrupted(n, s, port, octets, now):
         return discard(n, s, k, port, RCV_ERRORS, now)
     s.count[port, RCV_OCTETS] += octets
     s.count[port, RCV_PACKETS] += 1
     out = egress(n, s, k, port, now)
     if out == n.port[port, BASE]:  # for the switch itself
-        push(s, max(s.when[k, TAIL], now), word(out, RECEIVE, k))
+        push(s, max(s.when[k, TAIL], now), word(port, ENTER, k))
         return np.int64(-1)
     if out < 0 or out == port:
         return discard(n, s, k, port, RELAY_ERRORS, now)
@@ -176,14 +179,14 @@ def offer(n, s, port, out, vl, k, now):
 
 
 @inner
-def draw_first(s, row):
+def draw_first(s, port, row, now):
     """RANDOM mode: a drawn input is next at port VL ``row``."""
     last = s.vl[row, RING]
     many, at = 1, s.voq[last - 1, Q_NEXT]
     while at != last:
         many += 1
         at = s.voq[at - 1, Q_NEXT]
-    for _ in range(np.int64(draw(s) * many)):
+    for _ in range(np.int64(draw(s, port, now) * many)):
         last = s.voq[last - 1, Q_NEXT]
     s.vl[row, RING] = last
 
@@ -250,4 +253,8 @@ def cross(n, s, out, vl, k, start):
         push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
         s.when[k, TAIL] += n.port[peer, LATENCY]
-        push(s, start + n.port[out, DELAY] + n.port[peer, LATENCY], word(peer, ARRIVE, k))
+        t = start + n.port[out, DELAY] + n.port[peer, LATENCY]
+        if n.port[peer, KIND] == REMOTE_PORT:
+            mail_packet(n, s, peer, k, t)
+        else:
+            push(s, t, word(peer, ARRIVE, k))

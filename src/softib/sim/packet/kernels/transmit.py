@@ -6,7 +6,16 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.kernels.discards import await_deadline, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
-from softib.sim.packet.kernels.links import arm, has_credit, put_on_wire, starve, take_credits, waits_from
+from softib.sim.packet.kernels.links import (
+    arm,
+    dropped_from_buffer,
+    has_credit,
+    put_on_wire,
+    starve,
+    take_credits,
+    waits_from,
+    waits_no_more,
+)
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
@@ -15,6 +24,7 @@ from softib.sim.packet.tables import (
     CONTROL,
     END_PORT,
     FREE,
+    IN,
     KIND,
     NEXT,
     OCTETS,
@@ -23,7 +33,9 @@ from softib.sim.packet.tables import (
     RANDOM,
     READY,
     RING,
+    STARVED,
     TAIL,
+    WAITS,
 )  # fmt: skip
 
 
@@ -36,7 +48,7 @@ def clear_overdue(n, s, port, vl, row, now):
         if not overdue(n, s, port, row, k, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
-        leaves_input(n, s, k, max(now, s.when[k, TAIL]))
+        leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
         free_packet(s, k)
     return np.int64(-1)
 
@@ -63,7 +75,7 @@ def next_octets(n, s, port, vl, row, now):
             return s.packet[s.more[row, CONTROL], OCTETS]
         return stream_octets(s, first_stream(s, row))
     if n.opt[RANDOM]:
-        draw_first(s, row)
+        draw_first(s, port, row, now)
     voq = clear_overdue(n, s, port, vl, row, now)
     if voq < 0:
         return np.int64(0)
@@ -83,6 +95,7 @@ def able_vls(n, s, port, now):
             if octets:
                 if has_credit(s, row, octets):
                     able |= np.int64(1) << vl
+                    s.vl[row, WAITS] &= ~STARVED
                 else:
                     starve(s, port, row)
                     if n.port[port, KIND] != END_PORT:
@@ -122,6 +135,8 @@ def look(n, s, port, now):
             arm(s, port, s.port[port, FREE])
     elif s.port[port, READY]:
         waits_from(s, port, now)
+    else:  # what waited was overdue
+        waits_no_more(n, s, port, now)
 
 
 @inner

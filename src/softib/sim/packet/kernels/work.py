@@ -3,6 +3,7 @@
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.mail import mail_arrival
 from softib.sim.packet.tables import (
     LAST,
     LEFT,
@@ -13,16 +14,21 @@ from softib.sim.packet.tables import (
     M_NEEDS,
     M_QP,
     M_START,
+    PART,
+    PART_OF,
+    PARTS,
     POSTED,
     SRC,
 )  # fmt: skip
 
 
 @inner
-def release(s, first, waiting, m, t):
-    """What waits for message ``m`` may go on at ``t``."""
+def release(n, s, first, waiting, m, t):
+    """What waits for message ``m`` may go on at ``t``, as far as it begins in this part."""
     for i in range(first[m], first[m + 1]):
         d = waiting[i]
+        if s.reg[PARTS] > 1 and n.rare[s.qp[s.message[d, M_QP], SRC], PART_OF] != s.reg[PART]:
+            continue
         s.message[d, M_AFTER] = max(s.message[d, M_AFTER], t)
         s.message[d, M_NEEDS] -= 1
         if s.message[d, M_NEEDS] == 0:
@@ -36,7 +42,9 @@ def arrived(n, s, m, t):
     if s.message[m, M_ARRIVED] < 0:
         s.message[m, M_ARRIVED] = t
         s.reg[LAST] = max(s.reg[LAST], t)
-        release(s, s.arrival, s.after_arrival, m, t)
+        release(n, s, s.arrival, s.after_arrival, m, t)
+        if s.reg[PARTS] > 1 and s.arrival[m] < s.arrival[m + 1]:
+            mail_arrival(s, m, t)
 
 
 @inner
@@ -46,4 +54,4 @@ def completed(n, s, m, t):
         s.message[m, M_COMPLETED] = t
         s.reg[LEFT] -= 1
         s.reg[LAST] = max(s.reg[LAST], t)
-        release(s, s.completion, s.after_completion, m, t)
+        release(n, s, s.completion, s.after_completion, m, t)

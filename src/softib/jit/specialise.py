@@ -1,0 +1,64 @@
+"""A kernel once more, with some of the kernels that it calls replaced by others.
+
+A decision that holds for a whole run (which link technology, which transport) is made here, when the machine code is made, and
+not at each event: the unit of one choice does not contain the others, is not slowed by them and does not compile them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from softib.jit.callees import clone
+from softib.jit.functions import Kernel
+from softib.jit.identity import frozen_of, reached, title
+
+__all__ = ["specialised"]
+
+
+def specialised(
+    top: Kernel,
+    name: str,
+    replaced: Mapping[Kernel, Kernel],
+    constants: Mapping[str, Any] | None = None,
+) -> Kernel:
+    """``top`` with every kernel of ``replaced``, wherever it is called, taken for another one, and with other values of
+    ``constants`` (by their name, in every kernel that names one). ``name`` is added to the names of what differs.
+
+    A kernel that calls nothing that differs is shared with ``top``. Raises :class:`ValueError` for something to replace that ``top``
+    does not call or name: a change elsewhere has made the specialisation wrong.
+    """
+    constants = constants or {}
+    made: dict[Kernel, Kernel] = {}
+    unused = {title(k) for k in replaced} | set(constants)
+
+    def visit(k: Kernel) -> Kernel:
+        if k in made:
+            return made[k]
+        changed: dict[str, Any] = {}
+        for key, value in frozen_of(k).items():
+            if isinstance(value, Kernel) and value is not k:
+                unused.discard(title(value))
+                other = visit(replaced.get(value, value))
+                if other is not value:
+                    changed[key] = other
+            elif key in constants:
+                unused.discard(key)
+                changed[key] = constants[key]
+        made[k] = _with(k, name, changed) if changed else k
+        return made[k]
+
+    found = visit(top)
+    if unused:
+        raise ValueError(f"{title(top)} does not use {', '.join(sorted(unused))}; {name} would replace it")
+    assert not set(replaced) & set(reached(found))
+    return found
+
+
+def _with(k: Kernel, name: str, changed: Mapping[str, Any]) -> Kernel:
+    """``k`` with other globals."""
+    function = clone(k.python)
+    function.__globals__.update(changed)
+    function.__qualname__ = f"{k.python.__qualname__}.{name}"
+    function.__name__ = f"{k.python.__name__}_{name}"
+    return Kernel(function, k.options)

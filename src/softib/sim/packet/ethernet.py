@@ -1,0 +1,194 @@
+"""A fabric as Ethernet: the same switches, cables and hosts, with thresholds, equal-cost paths and settings as the packet layer's
+tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.iba.rates import MTU_BYTES
+from softib.routing.graph import PortColumns, SwitchGraph
+from softib.routing.tables import min_hops
+from softib.sim.packet import ethernet_tables as e
+from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_options import EthernetOptions
+from softib.sim.packet.ethernet_profiles import ethernet_profile
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["ethernet_net", "ethernet_state", "no_ethernet_net", "no_ethernet_state"]
+
+PREAMBLE_AND_GAP = 20
+"""Octets between two frames: preamble and start 8, interpacket gap 12 (IEEE 802.3 4.2)."""
+QUANTA_PS_GBPS = 65_535 * 512 * 1000
+"""ps of the most quanta of a pause frame, times Gb/s (IEEE 802.3 31B.2)."""
+FRAME_HEADERS = 18
+PAUSE = 84
+ROCE_PARTS = 60
+"""IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what the MTU holds beside the payload of a first packet."""
+TCP_PARTS = 52
+MIB = 1 << 20
+FOREVER = 31
+DCQCN_GBPS, DCTCP_GBPS = 40.0, 10.0
+K_MIN_40, K_MAX_40, AI_40, DCTCP_K_10 = 5_000, 200_000, 40.0, 65 * 1500
+"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets, R_AI in Mb/s; DCTCP's K at 10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
+US, NS = 1_000_000, 1000
+
+
+def no_ethernet_net() -> dict[str, np.ndarray]:
+    """The fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
+    return {
+        "ethernet": np.zeros(1, np.int64), "buffer": np.zeros((1, 1), np.int64), "ecmp": np.zeros((1, 1), np.int32),
+        "next_hop": np.zeros((1, 1), np.uint8), "leaf": np.zeros(1, np.int32),
+    }  # fmt: skip
+
+
+def no_ethernet_state() -> dict[str, np.ndarray]:
+    """The fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
+    return {name: np.zeros((1, 1), np.int64) for name in ("queue", "connection", "processor")}
+
+
+def ethernet_state(net: Any, network: str, queue_pairs: int) -> dict[str, np.ndarray]:
+    """The fields of :data:`~softib.sim.packet.tables.State` before the first event."""
+    ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
+    connection = np.zeros((queue_pairs, e.D_COLUMNS if network == "roce" else e.T_COLUMNS), np.int64)
+    if network == "tcp":
+        connection[:, e.WINDOW] = net.ethernet[e.FIRST_WINDOW] * 1000
+        connection[:, e.THRESHOLD] = net.ethernet[e.WINDOW_MOST] * 1000
+        connection[:, e.RTO] = net.ethernet[e.RTO_FIRST_PS]
+        connection[:, e.ALPHA_T] = e.MILLION
+    return {
+        "queue": np.zeros((ports * vls, e.Q_ETHERNET), np.int64), "connection": connection,
+        "processor": np.zeros((ports, e.CPU_COLUMNS), np.int64),
+    }  # fmt: skip
+
+
+def ethernet_net(
+    fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: np.ndarray, seed: int
+) -> dict[str, np.ndarray]:
+    """The fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``: rates, latencies, no lifetimes, the gap between frames."""
+    linked = port[:, t.FS] > 0
+    gbps = np.divide(8e6, port[:, t.FS], out=np.zeros(len(port)), where=linked)
+    host = float(np.median(gbps[linked & (port[:, t.KIND] == t.END_PORT)])) if linked.any() else 1.0
+    if options.gbps:
+        gbps *= options.gbps / host
+        host = options.gbps
+    port[:, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(len(port)), where=linked)).astype(np.int64)
+    profiles = {g: ethernet_profile(g) for g in np.unique(gbps[linked]).tolist()}
+    latency = {g: (options.switch_ns or p.switch_ns) * NS for g, p in profiles.items()}
+    external = port[:, t.KIND] == t.SWITCH_PORT
+    port[:, t.LATENCY] = np.where(external & linked, [latency.get(g, 0) for g in gbps.tolist()], 0)
+    port[:, t.HOQ], port[:, t.LIFE] = FOREVER, FOREVER
+    mtu = options.mtu or (9000 if network == "roce" else 1500)
+    port[:, t.MTU] = mtu + FRAME_HEADERS
+    opt[t.GAP], opt[t.FCP] = PREAMBLE_AND_GAP, 0
+    if network == "tcp":
+        opt[t.PLACEMENT], opt[t.CQE] = 1, 0
+    through = ethernet_profile(host).cut_through if options.cut_through is None else options.cut_through
+    settings = _settings(network, options, mtu, host, through, seed)
+    memory = {g: options.buffer_bytes or int(p.buffer_mib * MIB) for g, p in profiles.items()}
+    frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP
+    shared = np.array([memory.get(g, 0) for g in gbps.tolist()], np.int64)
+    buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt[t.OPT_VLS])))
+    return {"ethernet": settings, "buffer": buffer, **_paths(fabric, port, options.ecmp)}
+
+
+def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_through: bool, seed: int) -> np.ndarray:
+    out = np.zeros(e.E_SETTINGS, np.int64)
+    roce, dctcp = network == "roce", network == "tcp" and o.congestion == "dctcp"
+    scale = gbps / DCQCN_GBPS
+    values = {
+        e.PFC: roce and o.pfc, e.ECN: (roce and o.dcqcn) or dctcp, e.CUT_THROUGH: cut_through, e.SEED: seed & 0xFFF, e.ECMP: o.ecmp, e.SHARE: o.share * e.MILLION,
+        e.JITTER_PS: o.jitter_ns * NS if o.jitter_ns >= 0 else (mtu + FRAME_HEADERS + PREAMBLE_AND_GAP) * 8e3 / gbps,
+        e.PFC_REACTION_PS: o.pfc_reaction_ns * NS, e.P_MAX: e.MILLION * (1 if dctcp else o.p_max), e.CNP_PS: o.cnp_us * US,
+        e.ALPHA_PS: o.alpha_us * US, e.RATE_PS: o.rate_timer_us * US, e.BYTE_COUNTER: o.byte_counter, e.GAIN: o.gain * e.MILLION,
+        e.RATE_AI: 1000 * (o.rate_ai_mbps or AI_40 * scale), e.RATE_HAI: 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
+        e.FAST_RECOVERY: o.fast_recovery, e.RATE_MIN: 1000 * o.rate_min_mbps,
+        e.PAYLOAD_OCTETS: max(m for m in MTU_BYTES.values() if m <= mtu - ROCE_PARTS) if roce else mtu - TCP_PARTS,
+        e.DCTCP: dctcp, e.DCTCP_GAIN: o.dctcp_gain * e.MILLION, e.FIRST_WINDOW: o.first_window, e.WINDOW_MOST: o.window,
+        e.RTO_MIN_PS: o.rto_min_ms * 1000 * US, e.RTO_FIRST_PS: o.rto_min_ms * 1000 * US, e.RTO_MAX_PS: o.rto_max_ms * 1000 * US,
+        e.DELAYED_ACK_PS: o.delayed_ack_ms * 1000 * US, e.SEND_FS: _fs(o.send_gbps), e.STACK_SEND_PS: o.send_us * US,
+        e.STACK_FS: _fs(o.receive_gbps), e.STACK_RECEIVE_PS: o.receive_us * US, e.SEGMENT_PS: o.segment_ns * NS, e.CORES: o.cores,
+    }  # fmt: skip
+    for at, value in values.items():
+        out[at] = round(value)
+    return out
+
+
+def _fs(gbps: float) -> float:
+    """fs an octet; 0: no limit."""
+    return 8e6 / gbps if gbps else 0.0
+
+
+def _buffers(
+    network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
+) -> np.ndarray:
+    """``Net.buffer``; ``memory`` of the switch in octets, ``sizes``: octets of a frame, priorities.
+
+    Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end sends, what is on the cable comes, and a frame that
+    began before ends (802.1Q annex N). It is set aside for every port and priority; the rest is shared. An adapter has room for its own headroom
+    and a few frames.
+    """
+    frame, vls = sizes
+    out = np.zeros((len(port), e.B_COLUMNS), np.int64)
+    delay_ps = 2 * port[:, t.DELAY].astype(np.int64) + port[:, t.LATENCY] + round(o.pfc_reaction_ns * NS)
+    in_flight = np.ceil(delay_ps * gbps / 8e3).astype(np.int64) + 3 * frame + PAUSE
+    headroom = in_flight if o.headroom_bytes < 0 else np.full(len(port), o.headroom_bytes)
+    aside = np.bincount(port[:, t.BASE], np.where(gbps > 0, headroom * vls, 0), minlength=len(port))[port[:, t.BASE]]
+    out[:, e.SHARED] = np.maximum(memory - (aside if network == "roce" and o.pfc else 0), 8 * frame)
+    out[:, e.XOFF] = np.where(port[:, t.KIND] == t.END_PORT, o.xoff_bytes or 16 * frame, o.xoff_bytes)
+    out[:, e.XON_GAP] = o.xon_bytes or 2 * frame
+    out[:, e.HEADROOM] = headroom
+    out[:, e.QUEUE_MOST] = o.queue_bytes
+    if network == "tcp":
+        out[:, e.K_MIN] = o.dctcp_k_bytes or np.rint(DCTCP_K_10 * gbps / DCTCP_GBPS)
+        out[:, e.K_MAX] = out[:, e.K_MIN]
+    else:
+        out[:, e.K_MIN] = o.k_min_bytes or np.rint(K_MIN_40 * gbps / DCQCN_GBPS)
+        out[:, e.K_MAX] = np.maximum(o.k_max_bytes or np.rint(K_MAX_40 * gbps / DCQCN_GBPS), out[:, e.K_MIN] + 1)
+    out[:, e.REFRESH_PS] = np.divide(QUANTA_PS_GBPS / 2, gbps, out=np.full(len(port), 1e12), where=gbps > 0)
+    out[:, e.LINE_KBPS] = np.rint(gbps * 1e6)
+    return out
+
+
+def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
+    """``ecmp``, ``next_hop`` and ``leaf``: the ports on shortest paths from every switch to every other one that has end ports."""
+    if not wanted or not fabric.sizes.switches:
+        nothing = no_ethernet_net()
+        return {name: nothing[name] for name in ("ecmp", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}
+    graph = _graph(fabric, port)
+    hops = min_hops(graph).hops
+    targets = np.unique(graph.end_switch)
+    ecmp = np.zeros((graph.n_switches, graph.n_switches), np.int32)
+    rows: dict[bytes, int] = {b"": 0}
+    for s in range(graph.n_switches):
+        edges = slice(int(graph.first[s]), int(graph.first[s + 1]))
+        out_port = graph.out_port[edges]
+        distance = hops[s, targets].astype(np.int16)
+        good = (
+            (hops[graph.peer[edges]][:, targets].astype(np.int16) == distance - 1) & (distance > 0) & (distance < 255)
+        )
+        masks, which = np.unique(good, axis=1, return_inverse=True)
+        found = [rows.setdefault(out_port[masks[:, i]].tobytes(), len(rows)) for i in range(masks.shape[1])]
+        ecmp[s, targets] = np.array(found, np.int32)[which.reshape(-1)]
+    next_hop = np.zeros((len(rows), 1 + max(map(len, rows))), np.uint8)
+    for ports, row in rows.items():
+        next_hop[row, 0] = len(ports)
+        next_hop[row, 1 : 1 + len(ports)] = np.frombuffer(ports, np.uint8)
+    leaf = np.full(graph.max_lid + 2 + (1 << int(graph.end_lmc.max(initial=0))), -1, np.int32)
+    for lid, lmc, switch in zip(graph.end_lid.tolist(), graph.end_lmc.tolist(), graph.end_switch.tolist(), strict=True):
+        leaf[lid : lid + (1 << lmc)] = switch
+    return {"ecmp": ecmp, "next_hop": next_hop, "leaf": leaf}
+
+
+def _graph(fabric: Fabric, port: np.ndarray) -> SwitchGraph:
+    f = fabric
+    peer = np.where((f.port_num == 0) & f.is_switch[f.port_node], -1, port[:, t.PEER])
+    return SwitchGraph.from_ports(
+        PortColumns(
+            node_type=f.node_type, node_guid=f.node_guid, node_nports=f.node_nports, port_node=f.port_node, port_num=f.port_num,
+            port_guid=f.port_guid, port_peer=peer, port_lid=f.lid, port_lmc=f.lmc,
+        )
+    )  # fmt: skip

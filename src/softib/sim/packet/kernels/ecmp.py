@@ -1,0 +1,41 @@
+# mypy: ignore-errors
+"""Equal-cost multipath: a switch hashes a flow to one of the ports on shortest paths (RFC 2992).
+
+The flow is the 5-tuple: addresses, protocol and ports. RoCEv2 gives each queue pair a UDP source port of its own, TCP each connection, so
+the hash takes the stream (queue pair and direction); each switch adds a seed of its own, or all would choose alike.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.ethernet_tables import ECMP, SEED
+from softib.sim.packet.kernels.rng import mixed
+from softib.sim.packet.tables import BASE, DLID, PORTS, QP, SWITCH
+
+NO_ROUTE = 255
+
+
+@inner
+def next_hop(n, s, k, came_in, now):
+    """The output port of packet ``k``; -1: there is none."""
+    dlid = np.int64(s.packet[k, DLID])
+    switch = np.int64(n.port[came_in, SWITCH])
+    base = np.int64(n.port[came_in, BASE])
+    if n.ethernet[ECMP] and dlid < n.leaf.shape[0] and n.leaf[dlid] >= 0 and n.leaf[dlid] != switch:
+        row = n.ecmp[switch, n.leaf[dlid]]
+        paths = np.int64(n.next_hop[row, 0])
+        if paths == 0:
+            return np.int64(-1)
+        z = (
+            np.uint64(s.packet[k, QP]) << np.uint64(24)
+            ^ np.uint64(switch)
+            ^ np.uint64(n.ethernet[SEED]) << np.uint64(52)
+        )
+        at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths
+        return base + np.int64(n.next_hop[row, 1 + at])
+    if dlid >= n.lft.shape[1]:
+        return np.int64(-1)
+    num = np.int64(n.lft[switch, dlid])
+    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
+        return np.int64(-1)
+    return base + num

@@ -1,0 +1,104 @@
+"""The network in parts, one for each core: which ports belong together, and how long every cable between parts takes at least."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.sim.messages import Messages, Opcode
+from softib.sim.packet import tables as t
+
+__all__ = ["SHORTEST_PS", "lookahead", "parts_of_ports"]
+
+SHORTEST_PS = 100
+"""Below this lookahead windows hold too few events to be worth a meeting."""
+
+
+def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int) -> np.ndarray:
+    """Part of each port (int64[ports]). Switches that carry hosts are cut, in the order of a breadth-first walk (so that what is close stays
+    together), where the octets that their hosts send and receive are even; every other switch joins most of its neighbours. Adapters'
+    ports belong to the switch before them; cables that end in no switch to part 0."""
+    port = net.port
+    switch, peer = port[:, t.SWITCH].astype(np.int64), port[:, t.PEER].astype(np.int64)
+    switches = int(switch.max(initial=-1)) + 1
+    if switches < parts:
+        return np.zeros(len(port), np.int64)
+    linked = np.flatnonzero((peer >= 0) & (peer != np.arange(len(port))))
+    at, peer_switch = switch[linked], switch[peer[linked]]
+    load = np.bincount(ends[m.src], m.size, len(port)) + np.bincount(ends[m.dst], m.size, len(port))
+    weight = np.zeros(switches)
+    on_host = (at < 0) & (peer_switch >= 0)
+    np.add.at(weight, peer_switch[on_host], load[linked[on_host]] + 1.0)
+    between = (at >= 0) & (peer_switch >= 0)
+    part = _cut(_neighbours(at[between], peer_switch[between], switches), weight, parts)
+    of_port = np.where(switch >= 0, part[np.maximum(switch, 0)], 0)
+    before = np.where(peer >= 0, switch[np.maximum(peer, 0)], -1)
+    return np.where((switch < 0) & (before >= 0), part[np.maximum(before, 0)], of_port)
+
+
+def _neighbours(at: np.ndarray, peer_switch: np.ndarray, switches: int) -> list[np.ndarray]:
+    """Switches at the other ends of each switch's cables, once for each cable."""
+    order = np.argsort(at, kind="stable")
+    return np.split(peer_switch[order], np.searchsorted(at[order], np.arange(1, switches)))
+
+
+def _cut(neighbours: list[np.ndarray], weight: np.ndarray, parts: int) -> np.ndarray:
+    walk = _walk(neighbours, weight)
+    part = np.full(len(weight), -1, np.int64)
+    leaves = walk[weight[walk] > 0]
+    reached = np.cumsum(weight[leaves]) - weight[leaves] / 2
+    part[leaves] = np.minimum((parts * reached / max(weight.sum(), 1.0)).astype(np.int64), parts - 1)
+    cables = np.zeros(parts, np.int64)
+    waiting = [int(s) for s in walk if part[s] < 0]
+    while waiting:
+        later: list[int] = []
+        for s in waiting:
+            votes = np.bincount(part[neighbours[s]][part[neighbours[s]] >= 0], minlength=parts)
+            if not votes.any() and len(later) < len(waiting) - 1:
+                later.append(s)
+                continue
+            best = np.flatnonzero(votes == votes.max())
+            part[s] = best[np.argmin(cables[best])]
+            cables[part[s]] += len(neighbours[s])
+        waiting = later
+    return part
+
+
+def _walk(neighbours: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
+    """All switches breadth-first, each component from its first that carries hosts."""
+    seen = np.zeros(len(weight), bool)
+    found: list[np.ndarray] = []
+    for root in [*np.flatnonzero(weight > 0).tolist(), *range(len(weight))]:
+        ring = np.array([root])[~seen[[root]]]
+        while len(ring):
+            seen[ring] = True
+            found.append(ring)
+            reached = np.concatenate([neighbours[s] for s in ring])
+            _, first = np.unique(reached, return_index=True)
+            reached = reached[np.sort(first)]
+            ring = reached[~seen[reached]]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def lookahead(net: Any, part: np.ndarray, ends: np.ndarray, m: Messages) -> int:
+    """ps after which something that happens in a part can matter in another, at the earliest: a credit (or packet) over a cable, or the
+    arrival of a message that others wait for. :data:`~softib.sim.packet.tables.NEVER` where nothing leads from one to another."""
+    port, peer = net.port.astype(np.int64), net.port[:, t.PEER].astype(np.int64)
+    cut = np.flatnonzero((peer >= 0) & (part != part[np.maximum(peer, 0)]))
+    bounds = [t.NEVER]
+    if len(cut):
+        smallest, fcp = int(net.opt[t.SMALLEST]), int(net.opt[t.FCP])
+        of_switch = port[port[:, t.KIND] == t.SWITCH_PORT]
+        fastest = int(of_switch[of_switch[:, t.FS] > 0, t.FS].min(initial=t.NEVER))
+        leaves = min(smallest * fastest, smallest * int(net.opt[t.RX_FS])) // 1000
+        credit = port[cut, t.DELAY] + (fcp * port[cut, t.FS]) // 1000 + leaves
+        packet = port[cut, t.DELAY] + port[peer[cut], t.LATENCY]
+        bounds += [int(credit.min()), int(packet.min())]
+    if len(m.needs):
+        owner = np.repeat(np.arange(len(m)), np.diff(m.first))
+        asks = m.opcode[m.needs] >= Opcode.READ
+        where = np.where(asks, ends[m.src[m.needs]], ends[m.dst[m.needs]])
+        if (part[where] != part[ends[m.src[owner]]]).any():
+            bounds.append(0 if m.computes.any() else int(net.opt[t.RX]))
+    return min(bounds)

@@ -1,0 +1,112 @@
+"""GOAL schedules in binary: what LogGOPSim's and LogGOPSim2's ``txt2bin`` write.
+
+A file is a number (4223), ranks, a table of begins and ends, and for each rank its operations, the first of them that wait for nothing, and lists of who waits for
+each. LogGOPSim2's operations are longer: theirs have counters and handlers of Portals.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.workloads.schedule import Kind, Schedule
+
+__all__ = ["is_binary", "read_binary"]
+
+MAGIC = 4223
+HEADER = np.dtype([("magic", "<u8"), ("ranks", "<u4"), ("cpus", "u1"), ("nics", "u1")])
+AFTER_MAGIC = 8
+"""Begins and ends in the table count from here."""
+_COMMON = [("waits", "<u4"), ("type", "u1"), ("peer", "<u4"), ("size", "<u8"), ("tag", "<u4"), ("cpu", "u1"), ("nic", "u1"),
+           ("followers", "<u4"), ("at", "<u4"), ("starters", "<u4"), ("starters_at", "<u4")]  # fmt: skip
+SHORT = np.dtype(_COMMON)
+LONG = np.dtype([*_COMMON, ("portals", "V65")])
+"""An operation of LogGOPSim, and one of LogGOPSim2."""
+KINDS = {1: Kind.SEND, 2: Kind.RECV, 3: Kind.COMPUTE}
+PS_PER_NS = 1000
+
+
+def is_binary(data: bytes) -> bool:
+    """Does ``data`` begin as a binary schedule does?"""
+    return data[:8] == MAGIC.to_bytes(8, "little")
+
+
+def read_binary(path: Path, data: bytes) -> Schedule:
+    """The schedule in ``data``. Raises :class:`InputError` where it ends early, or its parts do not fit together."""
+    if len(data) < HEADER.itemsize:
+        raise InputError(f"{path}: {len(data)} octets are no binary GOAL schedule")
+    ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
+    table_end = HEADER.itemsize + 16 * ranks
+    if ranks < 1 or len(data) < table_end:
+        raise InputError(f"{path}: a binary GOAL schedule of {ranks:,} ranks is longer than {len(data):,} octets")
+    table = np.frombuffer(data, "<u8", 2 * ranks, HEADER.itemsize).reshape(ranks, 2).astype(np.int64) + AFTER_MAGIC
+    columns: list[np.ndarray] = []
+    owners, needs, starts = [], [], []
+    base = 0
+    for rank in range(ranks):
+        begin, end = (int(v) for v in table[rank])
+        if not table_end <= begin <= end <= len(data):
+            raise InputError(f"{path}: rank {rank} lies at {begin:,} to {end:,} of {len(data):,} octets")
+        ops, lists = _rank(path, rank, data[begin:end])
+        for count, at, start in (("followers", "at", False), ("starters", "starters_at", True)):
+            many = ops[count].astype(np.int64)
+            source = np.repeat(np.arange(len(ops)), many)
+            place = np.repeat(ops[at].astype(np.int64) - np.cumsum(many) + many, many) + np.arange(int(many.sum()))
+            if len(place) and (place.max() >= len(lists) or lists[place].max() >= len(ops)):
+                raise InputError(f"{path}: rank {rank}: an operation that is not there waits for another")
+            owners.append(base + lists[place].astype(np.int64))
+            needs.append(base + source)
+            starts.append(np.full(len(place), start))
+        columns.append(ops)
+        base += len(ops)
+    return _schedule(path, ranks, columns, np.concatenate(owners), np.concatenate(needs), np.concatenate(starts))
+
+
+def _rank(path: Path, rank: int, data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """(operations, lists of who waits) of one rank: of the two lengths of an operation that which fits."""
+    if len(data) < 8:
+        raise InputError(f"{path}: rank {rank} ends early")
+    count, roots = np.frombuffer(data, "<u4", 2).tolist()
+    at = 8 + 4 * roots
+    for kind in (SHORT, LONG):
+        lists_at = at + kind.itemsize * count
+        if lists_at > len(data) or (len(data) - lists_at) % 4:
+            continue
+        ops = np.frombuffer(data, kind, count, at)
+        lists = np.frombuffer(data, "<u4", offset=lists_at)
+        followers = int(ops["followers"].sum(dtype=np.int64) + ops["starters"].sum(dtype=np.int64))
+        if followers == len(lists) and int(ops["waits"].sum(dtype=np.int64)) == followers:
+            return ops, lists
+    raise InputError(f"{path}: rank {rank}: {count:,} operations do not fill {len(data):,} octets in either known form")
+
+
+def _schedule(
+    path: Path, ranks: int, columns: list[np.ndarray], owner: np.ndarray, needs: np.ndarray, starts: np.ndarray
+) -> Schedule:
+    rank = np.repeat(np.arange(ranks), [len(c) for c in columns]).astype(np.int32)
+    join = lambda name: np.concatenate([c[name] for c in columns])
+    types = join("type")
+    odd = ~np.isin(types, list(KINDS))
+    if odd.any():
+        i = int(np.argmax(odd))
+        raise InputError(
+            f"{path}: rank {rank[i]} has an operation of type {types[i]}: operations of Portals are read from text alone"
+        )
+    kind = np.array([KINDS.get(k, 0) for k in range(4)], np.uint8)[types]
+    computes = kind == Kind.COMPUTE
+    size = join("size").astype(np.int64)
+    if (size < 0).any():
+        raise InputError(f"{path}: {int(join('size').max()):,} octets or ns are more than a run can count")
+    by = np.argsort(owner, kind="stable")
+    return Schedule(
+        path.stem, ranks, rank, kind, np.where(computes, -1, join("peer").astype(np.int64)).astype(np.int32), np.where(computes, 0, size),
+        _tags(join("tag"), kind), np.where(computes, size * PS_PER_NS, 0), join("cpu").astype(np.int32),
+        np.searchsorted(owner[by], np.arange(len(rank) + 1)).astype(np.int64), needs[by], starts[by],
+    )  # fmt: skip
+
+
+def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Tags; a receive from any tag has all bits set."""
+    return np.where((kind == Kind.RECV) & (tag == 0xFFFFFFFF), -1, tag.astype(np.int64))

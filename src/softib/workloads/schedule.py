@@ -1,0 +1,186 @@
+"""Programs of ranks: sends, receives and computations with what each waits for, as columns; what GOAL and Chakra traces and collectives
+become, and what becomes :class:`~softib.sim.messages.Messages`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from softib.errors import InputError
+
+__all__ = ["ANY", "Kind", "Schedule", "matched"]
+
+ANY = -1
+"""Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
+
+
+class Kind(IntEnum):
+    """What an operation does."""
+
+    SEND, RECV, COMPUTE = range(3)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
+
+    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`); ``size`` int64
+    octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
+    operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
+    set, when that one has begun. ``label`` says where an operation stands, for messages to people.
+    """
+
+    name: str
+    ranks: int
+    rank: np.ndarray
+    kind: np.ndarray
+    peer: np.ndarray
+    size: np.ndarray
+    tag: np.ndarray
+    compute_ps: np.ndarray
+    processor: np.ndarray
+    first: np.ndarray
+    needs: np.ndarray
+    on_start: np.ndarray
+    labels: tuple[str, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    def where(self, i: int) -> str:
+        """``rank 3, l12``: the place of operation ``i``."""
+        number = i - int(np.searchsorted(self.rank, self.rank[i]))
+        return f"rank {int(self.rank[i])}, {self.labels[i] if self.labels else f'operation {number + 1}'}"
+
+    def check(self) -> None:
+        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or
+        time, and operations that wait for each other in a circle."""
+        sends = self.kind != Kind.COMPUTE
+        receives = self.kind == Kind.RECV
+        anybody = receives & (self.peer == ANY)
+        rules = (
+            (sends & ~anybody & ((self.peer < 0) | (self.peer >= self.ranks)), f"names a rank that is not there; there are {self.ranks:,}"),
+            (sends & (self.peer == self.rank), "sends to itself, or receives from itself"),
+            (self.size < 0, "has a negative size"),
+            (self.compute_ps < 0, "computes for a negative time"),
+        )  # fmt: skip
+        for wrong, what in rules:
+            if wrong.any():
+                raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
+        circle = _in_a_circle(self)
+        if circle >= 0:
+            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
+
+    def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """(operations that wait, operations whose end they wait for): what waits for a begin waits for what that one waits for."""
+        owner = np.repeat(np.arange(len(self)), np.diff(self.first))
+        needs, start = self.needs, self.on_start
+        while start.any():
+            count = np.where(start, np.diff(self.first)[needs], 1)
+            at = np.repeat(np.where(start, self.first[needs], np.arange(len(needs))), count)
+            step = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
+            follows = np.repeat(start, count)
+            row = at + np.where(follows, step, 0)
+            owner = np.repeat(owner, count)
+            needs, start = np.where(follows, self.needs[row], np.repeat(needs, count)), follows & self.on_start[row]
+        return owner, needs
+
+    @property
+    def octets(self) -> int:
+        """Octets that all ranks send."""
+        return int(self.size[self.kind == Kind.SEND].sum())
+
+
+def _in_a_circle(s: Schedule) -> int:
+    """An operation that waits for itself, by way of others; -1 without one."""
+    from softib.sim.static_kernels import step_of
+
+    n = len(s)
+    owner = np.repeat(np.arange(n), np.diff(s.first))
+    order = np.argsort(s.needs, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(s.needs, minlength=n))]).astype(np.int64)
+    left = np.diff(s.first).astype(np.int64)
+    step_of(first, owner[order], left, np.zeros(n, np.int64), np.empty(n, np.int64))
+    return int(np.argmax(left > 0)) if (left > 0).any() else -1
+
+
+def matched(s: Schedule) -> np.ndarray:
+    """The receive of each send (int64[n], -1 for what is no send), by source, destination and tag, in the order of both programs (MPI-4, 3.5).
+
+    A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and fits: which message comes first is not known before a run. Raises
+    :class:`InputError` for a send or receive that nobody answers, and for sizes that do not fit.
+    """
+    n = len(s)
+    found = np.full(n, -1, np.int64)
+    sends, receives = np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(s.kind == Kind.RECV)
+    wild = (s.peer[receives] == ANY) | (s.tag[receives] == ANY)
+    plain = receives[~wild]
+    send_at, receive_at = _pairs(s, sends, plain)
+    found[sends[send_at]] = plain[receive_at]
+    if wild.any():
+        _any_source(s, found, sends, receives[wild])
+    lonely = sends[found[sends] < 0]
+    if len(lonely):
+        i = int(lonely[0])
+        raise InputError(
+            f"{s.name}: {s.where(i)}: nobody receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
+        )
+    taken = np.zeros(n, bool)
+    taken[found[sends]] = True
+    waiting = receives[~taken[receives]]
+    if len(waiting):
+        i = int(waiting[0])
+        raise InputError(
+            f"{s.name}: {s.where(i)}: it waits for ever: nobody sends it a message with tag {int(s.tag[i])}"
+        )
+    short = s.size[sends] > s.size[found[sends]]
+    if short.any():
+        i = int(sends[np.argmax(short)])
+        raise InputError(
+            f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} ({s.where(int(found[i]))})"
+        )
+    return found
+
+
+def _pairs(s: Schedule, sends: np.ndarray, receives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places in ``sends`` and in ``receives`` that match: k-th with k-th of the same source, destination and tag."""
+    keys = np.concatenate([
+        np.stack([s.rank[sends], s.peer[sends], s.tag[sends]], axis=1), np.stack([s.peer[receives], s.rank[receives], s.tag[receives]], axis=1),
+    ]).astype(np.int64)  # fmt: skip
+    if not len(keys):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = np.lexsort((np.arange(len(keys)), keys[:, 2], keys[:, 1], keys[:, 0]))
+    new = np.ones(len(keys), bool)
+    new[1:] = (keys[order][1:] != keys[order][:-1]).any(axis=1)
+    group = np.empty(len(keys), np.int64)
+    group[order] = np.cumsum(new) - 1
+    a, b = group[: len(sends)], group[len(sends) :]
+    first, second = a * (len(keys) + 1) + _nth(a), b * (len(keys) + 1) + _nth(b)
+    _, at_send, at_receive = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    return at_send, at_receive
+
+
+def _nth(group: np.ndarray) -> np.ndarray:
+    """How many of the same group stand before each."""
+    order = np.argsort(group, kind="stable")
+    begins = np.searchsorted(group[order], group[order])
+    out = np.empty(len(group), np.int64)
+    out[order] = np.arange(len(group)) - begins
+    return out
+
+
+def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
+    left: dict[int, list[int]] = {}
+    for i in sends[found[sends] < 0].tolist():
+        left.setdefault(int(s.peer[i]), []).append(i)
+    for r in wild.tolist():
+        able = [
+            i for i in left.get(int(s.rank[r]), ()) if s.peer[r] in (ANY, s.rank[i]) and s.tag[r] in (ANY, s.tag[i])
+        ]
+        fits = [i for i in able if s.size[i] <= s.size[r]]
+        if able:
+            i = (fits or able)[0]
+            found[i] = r
+            left[int(s.rank[r])].remove(i)

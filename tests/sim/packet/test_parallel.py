@@ -1,0 +1,140 @@
+"""One run on several cores gives the same bytes as on one: conservative windows (Chandy and Misra 1979) change no order that matters."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from softib.errors import InputError
+from softib.iba.smp import PortInfo
+from softib.scenario.bring_up import bring_up
+from softib.sim.ends import end_ports
+from softib.sim.messages import Messages, Opcode, messages
+from softib.sim.packet import PacketOptions, run
+from softib.sim.packet import tables as t
+from softib.sim.packet.engine import execute
+from softib.sim.packet.network import build_net
+from softib.sim.packet.partition import lookahead, parts_of_ports
+from softib.sm.config import config_of
+from tests.sim.packet.fabrics import adaptive, chain, congestion, no_lifetimes, ring_around, star, tree
+
+THREE = 3
+
+
+def traffic(ends: int, n: int, seed: int) -> Messages:
+    """WRITEs, SENDs, READs and atomics of all sizes; some wait for the arrival of others, at third hosts too."""
+    rng = np.random.default_rng(seed)
+    src = rng.integers(0, ends, n)
+    dst = (src + rng.integers(1, ends, n)) % ends
+    needs, first = [], [0]
+    for i in range(n):
+        if i and rng.random() < 0.3:
+            needs.append(int(rng.integers(0, i)))
+        first.append(len(needs))
+    return messages(
+        src, dst, rng.choice([1, 64, 2048, 4097, 30_000], n), opcode=rng.integers(0, 4, n), start_ps=rng.integers(0, 10**7, n),
+        first=first, needs=needs, delay_ps=rng.integers(0, 10**5, n),
+    )  # fmt: skip
+
+
+def same(fabric, sent, **options) -> None:
+    """The outcome of one, two and three cores is the same, deadlocks and counters too."""
+    one = run(fabric, sent, PacketOptions(**options))
+    for cores in (2, THREE):
+        many = run(fabric, sent, PacketOptions(cores=cores, **options))
+        for column in ("began_ps", "arrived_ps", "completed_ps", "counters"):
+            assert np.array_equal(getattr(one, column), getattr(many, column)), (cores, column)
+        assert (one.end_ps, one.deadlock, one.notes, one.valid) == (many.end_ps, many.deadlock, many.notes, many.valid)
+        assert one.work["packet hops"] == many.work["packet hops"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_same_bytes_on_any_number_of_cores(seed):
+    """Trees and chains, cables with and without a length, bit errors, short lifetimes, FIFO inputs."""
+    rng = np.random.default_rng(seed)
+    fabric = copy.deepcopy(tree(4, 3) if seed % 3 else chain(5, 2, length_m=float(rng.integers(0, 30))))
+    if seed % 2:
+        fabric.port_loss[:, 1] = 1e-7
+    if seed % 4 == 1:
+        PortInfo.hoq_life.set(fabric.port_info, 0)
+    n = int((~fabric.is_switch[fabric.port_node[end_ports(fabric)]]).sum())
+    same(fabric, traffic(n, 250, seed), seed=seed, ack_timeout=6, fifo=seed % 5 == 4)
+
+
+@pytest.mark.parametrize("mode", ["free", "bounded"])
+def test_same_bytes_with_adaptive_routing(mode):
+    """A switch asks its own queues alone."""
+    same(adaptive(mode), traffic(32, 300, 3))
+
+
+def test_same_bytes_with_congestion_control():
+    """FECN is seen at the destination, and BECN is a packet."""
+    fabric = chain(5, 2)
+    bring_up(fabric, config=config_of(congestion(8, 4, 20, 3) | {"engine": "minhop"}))
+    src = np.repeat(2 * np.arange(5) + 1, 60)
+    same(no_lifetimes(fabric), messages(src, 0, 65536, qp=src))
+
+
+def test_the_same_deadlock_is_found():
+    """A ring that is full stands still on two cores as on one, with the same cycle; so do its lifetimes dissolve it."""
+    fabric, sent = ring_around(100)
+    same(no_lifetimes(fabric), sent, profile={"vl_blocks": 130})
+    fabric, sent = ring_around(20)
+    PortInfo.hoq_life.set(fabric.port_info, 4)
+    same(fabric, sent, profile={"vl_blocks": 130}, ack_timeout=8)
+
+
+def test_a_full_box_ends_the_window(monkeypatch):
+    """A part whose box of mail is nearly full goes on in the next window, and nothing is lost."""
+    monkeypatch.setattr(t, "MAIL_ROWS", t.MARGIN + 3)
+    fabric = chain(2, 12, length_m=500.0)
+    hosts = np.arange(24)
+    same(fabric, messages(np.repeat(hosts, 100), np.repeat((hosts + 12) % 24, 100), 256))
+
+
+def test_parts_and_lookahead():
+    """Adapters stay with their switch, halves carry about the same, and no cable between parts is shorter than the lookahead."""
+    fabric = tree(8, 3)
+    ends = end_ports(fabric)
+    sent = messages(np.arange(128), np.roll(np.arange(128), 1), 4096)
+    net, _ = build_net(fabric, PacketOptions(), np.zeros(1, np.int64))
+    part = parts_of_ports(net, ends, sent, 2)
+    host = ends[:128]
+    assert np.array_equal(part[host], part[fabric.port_peer[host]])
+    assert 56 <= np.bincount(part[host])[0] <= 72
+    switch = fabric.is_switch[fabric.port_node]
+    for node in np.flatnonzero(fabric.is_switch):
+        assert np.ptp(part[switch & (fabric.port_node == node)]) == 0
+    ahead = lookahead(net, part, ends, sent)
+    fs = int(net.port[host[0], t.FS])
+    assert 0 < ahead <= 38 * fs // 1000 + 1  # a credit of 8 octets behind a packet of 30
+
+
+def test_one_part_where_several_are_of_no_use():
+    """A single switch, and random arbitration (an oracle's option) run on one core."""
+    net, states, *_ = execute(star(4), messages([0], [1], 4096), PacketOptions(cores=2))
+    assert len(states) == 1
+    _, states, *_ = execute(tree(4, 2), messages([0], [5], 4096), PacketOptions(cores=2, random_arbitration=True))
+    assert len(states) == 1
+    assert (net.rare[:, t.PART_OF] == 0).all()
+    with pytest.raises(InputError, match="-1 cores"):
+        PacketOptions(cores=-1)
+
+
+def test_a_part_that_fails_ends_the_others(monkeypatch):
+    """An error in one thread is raised, and nobody waits for ever."""
+    from softib.errors import LimitError
+    from softib.sim.packet import parallel, state
+
+    def no_room(_):
+        raise LimitError("no room")
+
+    monkeypatch.setattr(parallel, "grow", no_room)
+    monkeypatch.setattr(state, "FIRST_ROWS", 2 * t.MARGIN)
+    monkeypatch.setattr(state, "ROWS_A_SENDER", 0)
+    n = 128
+    sent = messages(np.repeat(np.arange(n), 60), np.repeat(np.roll(np.arange(n), 1), 60), 9000, opcode=Opcode.SEND)
+    with pytest.raises(LimitError, match="no room"):
+        run(tree(8, 3), sent, PacketOptions(cores=2))
