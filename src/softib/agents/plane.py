@@ -22,7 +22,7 @@ from softib.agents.kernels.link_events import (
     raise_trap,
     sample_until,
 )
-from softib.agents.kernels.serve import serve
+from softib.agents.kernels.serve import answer, serve
 from softib.agents.layout import Outcome, tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug
@@ -142,6 +142,14 @@ class AgentPlane:
         )
         arrived.slid[blank] = PortInfo.lid.get(self.fabric.port_info[port])
         return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
+
+    def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
+        """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed by LID: its port 0) takes it, and
+        writes its answer over it: for whoever carries MADs by themselves, links and counters included.
+
+        Returns what became of it: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or ``FOR_CLIENT``.
+        """
+        return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
     def _make_scratch(self, n: int) -> None:
         """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so those columns have no rows."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from softib.routing.quality import Balance
     from softib.routing.verify import Proof
     from softib.scenario.bring_up import BringUp
+    from softib.sm.config import SmConfig
 
 __all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
 
@@ -39,7 +40,8 @@ Steps = Callable[[str], AbstractContextManager[None]]
 @dataclass
 class Routed:
     """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged. ``path_sl`` uint8 by [source switch,
-    destination end], one row for all switches, or [end, end] of ``graph``: SLs that a manager states for paths (None: it states none)."""
+    destination end], one row for all switches, or [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and ``manager_node`` are
+    those of our manager, where it wrote the tables."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -51,6 +53,8 @@ class Routed:
     options: RouteOptions | None = None
     path_sl: np.ndarray | None = None
     problems: list[Problem] = field(default_factory=list)
+    config: SmConfig | None = None
+    manager_node: str | int | None = None
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
@@ -155,7 +159,10 @@ def from_engine(
         wanted = r.engine if "," in name else name
         part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
-    return Routed(fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options, r.path_sl)
+    return Routed(
+        fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options, r.path_sl, config=config,
+        manager_node=section.get("node", master),
+    )  # fmt: skip
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from softib.analysis.routed import Routed
     from softib.fabric.model import Fabric
+    from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
     from softib.workloads.workload import Workload
@@ -46,7 +47,8 @@ class JobTimes:
 
 @dataclass
 class Simulated:
-    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables."""
+    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
+    ``failures``: what failed meanwhile, and what the manager did."""
 
     plane: Plane
     hosts: Hosts
@@ -57,6 +59,7 @@ class Simulated:
     engine: str
     seed: int
     notes: list[str] = field(default_factory=list)
+    failures: FailureRun | None = None
 
     @property
     def fabric(self) -> Fabric:
@@ -177,6 +180,9 @@ def simulated(
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
     """
     run = run_layer(layer)
+    if workload.faults and layer != "packet":
+        raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
+    failures: FailureRun | None = None
     fabric = found.fabric
     plane, hosts = Plane(fabric), hosts_of(fabric)
     if len(hosts) < 2:
@@ -194,9 +200,16 @@ def simulated(
         shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
         from softib.sim.packet import PacketOptions
 
-        outcome = run(fabric, made, PacketOptions(seed=seed, **(options or {})), progress=shown)
+        wanted = PacketOptions(seed=seed, **(options or {}))
+        if workload.faults:
+            from softib.analysis.failing import run_failing
+
+            failures = run_failing(found, workload, made, wanted, shown)
+            outcome = failures.outcome
+        else:
+            outcome = run(fabric, made, wanted, progress=shown)
     elif layer == "fluid":
         outcome = run(plane, made, progress=progress)
     else:
         outcome = run(plane, made)
-    return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes))
+    return Simulated(plane, hosts, workload, made, jobs, outcome, engine, seed, list(outcome.notes), failures)

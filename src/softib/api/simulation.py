@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +92,28 @@ class Simulation(Suggests):
     def simulated_us(self) -> float:
         """Virtual time of the end, in microseconds."""
         return (self._phases.end_ps if self._phases is not None else self._details.outcome.end_ps) / 1e6
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """What failed and when, what it cost at once, and when the manager had dealt with it."""
+        return list(self._failures.get("faults", ()))
+
+    @property
+    def management(self) -> dict[str, Any]:
+        """The manager and its MADs while things failed: where it ran, MADs sent, lost and answered, traps, sweeps; empty without faults."""
+        return dict(self._failures.get("management", {}))
+
+    @property
+    def unreachable(self) -> list[str]:
+        """Ports with traffic that no link joined to the rest at the end."""
+        return list(self._failures.get("unreachable", ()))
+
+    @cached_property
+    def _failures(self) -> dict[str, Any]:
+        from softib.analysis.failing import figures
+
+        run = self._run
+        return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
 
     @property
     def messages(self) -> polars.DataFrame:
@@ -207,7 +229,7 @@ class Simulation(Suggests):
 def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
     engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, what_if: str | None = None,
-    progress: Progress | None = None, network: str = "infiniband",
+    progress: Progress | None = None, network: str = "infiniband", faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
     time.
@@ -216,7 +238,9 @@ def simulate(
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``) runs it once more with that changed: ``ar`` and
     ``cc`` are adaptive routing and congestion control of the packet layer. ``network`` (also a change of a what-if): ``infiniband``, or the same cables,
     switches and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as
-    ``"roce,pfc=off,gbps=100"``, of the packet layer. Raises :class:`UnknownName` and
+    ``"roce,pfc=off,gbps=100"``, of the packet layer.
+    ``faults`` (packet layer) adds to those of the workload: lines such as
+    ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […], "management": {"sm": "off"}}``. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -235,7 +259,7 @@ def simulate(
     first = {} if network == "infiniband" else {"network": network}
     _check_network(first, layer)
     run_layer(layer)
-    work = read(workload)
+    work = _with_faults(read(workload), faults)
     if work.phased is not None and layer != "fluid":
         raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
     fabric = as_fabric(source)
@@ -245,6 +269,18 @@ def simulate(
         made.what_if = _run(fabric, work, layer, other, None, seed, progress, first | changes)
         made.what_if_text = str(what_if)
     return made
+
+
+def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapping[str, Any]) -> Workload:
+    """``work`` and what ``simulate`` was told of faults."""
+    if isinstance(given, str):
+        return work.with_faults([given])
+    if not isinstance(given, Mapping):
+        return work.with_faults(given) if given else work
+    for key in given:
+        if key not in ("faults", "management"):
+            raise UnknownName("key of faults", str(key), ("faults", "management"))
+    return work.with_faults(given.get("faults", ()), given.get("management"))
 
 
 def _changes(text: str | None, layer: str) -> dict[str, str]:

@@ -85,7 +85,7 @@ def as_json(s: Simulation) -> dict[str, Any]:
             "messages": len(run.messages), "bytes": int(run.messages.size.sum()), "work": dict(run.outcome.work),
             "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
             "latency_us": s.percentiles_us, "jobs": _rows(jobs(run)), "slowest": _slowest(run), "ports": s.busy_ports,
-            "other_engines": s.other_engines,
+            "other_engines": s.other_engines, **s._failures,
         }  # fmt: skip
         if run.outcome.network != "infiniband":
             made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}

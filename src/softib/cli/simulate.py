@@ -20,6 +20,7 @@ from softib.cli.output import (
 )
 
 LAYERS = ("static", "fluid", "packet")
+SMS = ("internal", "off")
 
 
 @click.command()
@@ -44,6 +45,10 @@ LAYERS = ("static", "fluid", "packet")
 )
 @click.option("--network", metavar="N", default="infiniband", show_default=True,
               help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
+@click.option("--fault", "faults", metavar="FAULT", multiple=True,
+              help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
+@click.option("--sm", type=click.Choice(SMS), default=None,
+              help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
 @click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
 @click.option(
     "--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page: loads of links, latencies."
@@ -52,7 +57,7 @@ LAYERS = ("static", "fluid", "packet")
 @source_options
 def command(
     source: str, workload: str, layer: str, engine: str | None, lfts: str | None, seed: int, what_if: str | None,
-    network: str, parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    network: str, faults: tuple[str, ...], sm: str | None, parquet: str | None, html: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
 ) -> int:  # fmt: skip
     """Run WORKLOAD on SOURCE in virtual time.
 
@@ -67,16 +72,9 @@ def command(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
     found = softib.simulate(
-        fabric,
-        workload,
-        layer=layer,
-        engine=engine,
-        lfts=lfts,
-        seed=seed,
-        what_if=what_if,
-        progress=Progress(),
-        network=network,
-    )
+        fabric, workload, layer=layer, engine=engine, lfts=lfts, seed=seed, what_if=what_if,
+        faults={"faults": faults, "management": {"sm": sm} if sm else {}}, progress=Progress(), network=network,
+    )  # fmt: skip
     if parquet:
         found.to_parquet(parquet)
     if html:

@@ -225,7 +225,9 @@ class Transactor:
             self._in_grace.clear()
             self._in_timeout.clear()
             return NEVER_PS
-        deadline = NEVER_PS
+        table, deadline = self._table, NEVER_PS
+        while self._in_grace and not len(table.in_state(self._in_grace[0][1], ON_WIRE)):
+            self._in_grace.popleft()  # all of these are answered
         if self._in_timeout:
             deadline = self._in_timeout[0][0] + self.timeout_ps
         if self._in_grace and self._on_wire:  # then there is room again

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from softib.analysis.labels import short_name
 from softib.render.charts import heat_map
 from softib.render.phrases import bytes_text, time_text
+from softib.render.simulation_failures import failure_lines
 
 if TYPE_CHECKING:
     from softib.analysis.simulated import Simulated
@@ -34,7 +35,7 @@ def page(figures: dict[str, Any], latencies_us: np.ndarray, run: Simulated | Non
     )
     return environment.get_template("simulation.html.j2").render(
         s=figures, curve=Markup(latency_curve(latencies_us)), heat=Markup(_heat(run)) if run is not None else "",
-        what="phase" if run is None else "message",
+        what="phase" if run is None else "message", failures=failure_lines(figures),
     )  # fmt: skip
 
 

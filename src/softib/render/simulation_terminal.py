@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from softib.render.phrases import bytes_text, time_text
+from softib.render.simulation_failures import print_failures
 from softib.render.terminal import text
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
         line(
             f"{s['phases']:,} phases, at most {s['most_flows']} flows on a link ({s['phases_by_message']} phases run message by message)"
         )
+    print_failures(s, console)
     _jobs(s, console)
     _slowest(s, console)
     _ports(s, console)
@@ -64,7 +66,7 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
     for j in s.get("jobs", ()):
         end = (
             f"{_us(j['began_us'])} to {_us(j['ended_us'])}, {j['gbps']:,.1f} Gb/s"
-            if j["ended_us"] == j["ended_us"]
+            if j["ended_us"] is not None
             else "not completed"
         )
         console.print(text(f"job {j['job']}: {j['messages']:,} messages, {bytes_text(j['bytes'])}, {end}"))

@@ -15,6 +15,22 @@ else:  # pydantic wants it from there
 __all__ = ["Simulate"]
 
 
+class Fault(TypedDict):
+    """A fault of a run; times are null for what did not happen."""
+
+    at_us: float
+    kind: str
+    where: str
+    happened: bool
+    lost_on_wire: int
+    discarded: int
+    paths_broken: int
+    trap_us: float | None
+    sweep_began_us: float | None
+    sweep_ended_us: float | None
+    paths_back_us: float | None
+
+
 class Simulation(TypedDict):
     """A workload on a fabric in virtual time."""
 
@@ -52,6 +68,14 @@ class Simulation(TypedDict):
     ethernet: NotRequired[dict[str, float]]
     """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in bytes, the largest share of the run in which a port was
     paused, CPU time of all hosts."""
+    faults: NotRequired[list[Fault]]
+    """Only of a run in which something failed, with the three below."""
+    management: NotRequired[dict[str, Any]]
+    """Where the subnet manager ran and its engine; MADs sent, lost and answered, VL15Dropped, traps, [begin, end] of sweeps in us."""
+    retransmission: NotRequired[dict[str, int]]
+    """Messages lost, resent, and late (resent, and arrived); packets resent, discarded at inactive ports, lost on the wire."""
+    unreachable: NotRequired[list[str]]
+    """Ports with traffic that no link joined to the rest at the end."""
 
 
 class WhatIf(Simulation):

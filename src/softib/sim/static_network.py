@@ -116,8 +116,8 @@ class Network:
         return np.asarray(net.path[:n]).copy()
 
 
-def port_gbps(fabric: Fabric) -> np.ndarray:
-    """Data rate of each port's link in Gb/s from its active speed and width (float64[ports]; 0 = no link)."""
+def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """Data rate of the links of ``ports`` (all of them) in Gb/s from active speed and width (float64; 0 = no link)."""
     from softib.fabric.power_up import active_speed_codes
     from softib.iba.rates import LANES_BY_BIT, data_gbps
     from softib.iba.smp import PortInfo
@@ -125,6 +125,7 @@ def port_gbps(fabric: Fabric) -> np.ndarray:
     lanes = np.zeros(256, np.int64)
     for bit, count in LANES_BY_BIT.items():
         lanes[bit] = count
-    width = lanes[PortInfo.link_width_active.get(fabric.port_info)]
-    speed = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
-    return np.asarray(np.where(fabric.linked, data_gbps(speed, width), 0.0))
+    info = fabric.port_info[ports]
+    width = lanes[PortInfo.link_width_active.get(info)]
+    speed = active_speed_codes(info, fabric.port_mlnx_speed[ports])
+    return np.asarray(np.where(fabric.linked[ports], data_gbps(speed, width), 0.0))

@@ -37,7 +37,7 @@ def read_file(path: Path) -> Workload:
         if isinstance(job, Matrix | Trace):
             job = job.model_copy(update={"file": str(path.parent / Path(job.file).expanduser())})
         jobs.append(job)
-    return Workload(spec.name or path.stem, tuple(jobs))
+    return Workload(spec.name or path.stem, tuple(jobs), tuple(spec.faults), spec.management)
 
 
 def workload_schema() -> dict[str, Any]:
@@ -48,17 +48,23 @@ def workload_schema() -> dict[str, Any]:
 
 
 def _path(error: Any) -> tuple[str | int, ...]:
-    """The place of an error in the file: pydantic puts the pattern between the job and its key."""
+    """The place of an error in the file: pydantic puts the pattern (of a fault: its kind) between the job and its key."""
     path = tuple(error["loc"])
-    return (*path[:2], *path[3:]) if len(path) > 2 and path[0] == "jobs" else path
+    return (*path[:2], *path[3:]) if len(path) > 2 and path[0] in ("jobs", "faults") else path
 
 
 def _message(error: Any, patterns: dict[str, Any]) -> str:
+    from softib.workloads.faults import message_of_fault, message_of_management
+
     loc = error["loc"]
+    if loc[0] == "faults" and len(loc) > 1:
+        return message_of_fault(error, tuple(loc[2:]))
+    if loc[0] == "management" and len(loc) > 1:
+        return message_of_management(error)
     if error["type"] == "union_tag_invalid":
         return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), patterns))
     if error["type"] == "union_tag_not_found":
         return f"a job needs its pattern: {', '.join(patterns)}"
     if error["type"] == "extra_forbidden" and len(loc) == 1:
-        return str(UnknownName("key of a workload file", str(loc[0]), ("name", "jobs")))
+        return str(UnknownName("key of a workload file", str(loc[0]), ("name", "jobs", "faults", "management")))
     return message_of(error, patterns.get(str(loc[2])) if len(loc) > 2 else None)

@@ -5,41 +5,15 @@ Imported only where a workload is read (pydantic takes 0.1 s).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from softib.workloads.units import rate_of, size_of, time_ps_of
+from softib.workloads.faults import AnyFault, Management
+from softib.workloads.quantities import MAX_SIZE, Rate, Size, Time
 
 __all__ = ["PATTERNS", "Job", "WorkloadFile", "doc_of"]
 
-MAX_SIZE = 1 << 31
-
-
-def _with(parse: Any, example: str) -> Any:
-    """Numbers stand for themselves; texts have units."""
-
-    def read(value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"write such as {example}")
-        try:
-            return parse(str(value))
-        except ValueError:
-            raise ValueError(f"write such as {example}") from None
-
-    return BeforeValidator(read, json_schema_input_type=int | float | str)
-
-
-def _whole(text: str) -> int:
-    size = size_of(text)
-    if size != int(size):
-        raise ValueError(text)
-    return int(size)
-
-
-Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
-Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
-Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]
 Number = Annotated[int, Field(ge=1, le=100_000_000)]
 HostName = str | int
 Yes = Annotated[
@@ -207,6 +181,8 @@ class WorkloadFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: str | None = Field(None, description="the workload's name; default: the file's")
     jobs: Annotated[list[AnyJob], Field(min_length=1)]
+    faults: list[AnyFault] = Field([], description="what fails at which time (packet layer)")
+    management: Management | None = Field(None, description="the subnet manager and the agents while faults happen")
 
 
 def doc_of(pattern: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from softib.workloads.hosts import Hosts
 from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
 
 if TYPE_CHECKING:
+    from softib.workloads.faults import Fault, Management
     from softib.workloads.jobs import Job
 
 __all__ = ["Workload", "parse", "read"]
@@ -29,10 +31,12 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together."""
+    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults."""
 
     name: str
     jobs: tuple[Job, ...]
+    faults: tuple[Fault, ...] = ()
+    management: Management | None = None
 
     def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
         """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of these).
@@ -52,6 +56,16 @@ class Workload:
         if total > MAX_MESSAGES:
             raise LimitError(f"{self.name} has {total:,} messages; a workload has at most {MAX_MESSAGES:,}")
         return _joined(parts, hosts), _names(parts)
+
+    def with_faults(
+        self, faults: Sequence[Fault | Mapping[str, Any] | str], management: Mapping[str, Any] | None = None
+    ) -> Workload:
+        """The same with more faults (:func:`softib.workloads.faults.fault_of`), and with other settings of the management plane (keys of
+        ``management`` in a workload file). Raises :class:`UnknownName` and :class:`InputError`, one line each."""
+        from softib.workloads.faults import Fault, fault_of, management_of
+
+        made = tuple(f if isinstance(f, Fault) else fault_of(f) for f in faults)
+        return replace(self, faults=(*self.faults, *made), management=management_of(self.management, management or {}))
 
     @property
     def phased(self) -> Job | None:

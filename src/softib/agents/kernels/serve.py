@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.agents.kernels.ber import survive, survive_back
 from softib.agents.kernels.big_endian import get16, get64, inner
-from softib.agents.kernels.dispatch import ANSWERED, FOR_CLIENT, SUBN_DR, SUBN_LID, arrive
+from softib.agents.kernels.dispatch import ANSWERED, FOR_CLIENT, SILENT, SUBN_DR, SUBN_LID, arrive
 from softib.agents.kernels.fault_columns import BITS, DEAD, FAULTY
 from softib.agents.kernels.mad_traffic import count_back, count_hops, count_level, fold
 from softib.agents.kernels.pkey import partitioned
@@ -166,3 +166,14 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
     fold(t)
     o.served[0] = k
     o.served[1] = mads.shape[0] - back
+
+
+@kernel(_nrt=False)
+def answer(t, m, ingress, now, slid):
+    """A MAD that a simulated network has carried enters its node by port ``ingress`` (by LID: the end port): ``m`` (uint8[256]) becomes the
+    answer. Returns SILENT, ANSWERED or FOR_CLIENT. Links and counters are the caller's."""
+    if m[BASE_VERSION_AT] != 1:
+        return SILENT
+    if t.samplers[0, 0]:
+        advance(t, now)
+    return arrive(t, m, ingress, now, PERMISSIVE if m[CLASS_AT] == SUBN_DR else slid)

@@ -28,7 +28,7 @@ from softib.sim.packet.state import build_state, grow
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["execute", "run"]
+__all__ = ["execute", "outcome_of", "run", "service_levels"]
 
 VCRC, FCS = 2, 4
 """Octets of the link layer's check at the end of a packet and of a frame."""
@@ -47,7 +47,7 @@ def run(
     """
     options = options or PacketOptions()
     net, states, status, notes = execute(fabric, messages, options, path_sl, progress)
-    outcome = _outcome(net, states, messages, status, notes)
+    outcome = outcome_of(net, states, messages, status, notes)
     return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, states[0], options.network)
 
 
@@ -62,7 +62,7 @@ def execute(
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
-    sl, notes = _service_levels(messages, path_sl)
+    sl, notes = service_levels(messages, path_sl)
     net, _ = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
     state = build_state(fabric, ends, messages, sl, net, options)
     states = in_parts(net, state, ends, messages, options)
@@ -73,7 +73,8 @@ def execute(
     return net, [state], status, notes
 
 
-def _service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The SL of each message, and notes; ``path_sl`` as :func:`run` takes it."""
     sl = m.sl.astype(np.int64)
     unnamed = sl == PATH_SL
     if not unnamed.any():
@@ -99,7 +100,8 @@ def _run(net: Any, state: Any, options: PacketOptions, progress: Progress | None
             progress(int(state.reg[t.NOW]), total - int(state.reg[t.LEFT]), total)
 
 
-def _outcome(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+    """What the tables of a run say (of each part), with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
 
     s = merged(states)

@@ -22,7 +22,7 @@ from softib.sim.static_network import port_gbps
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["aligned", "build_net", "main_profile", "usable_peer"]
+__all__ = ["active_peer", "aligned", "build_net", "main_profile", "physical_peer", "refresh_ports", "usable_peer"]
 
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
@@ -47,15 +47,27 @@ def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
     return raw[skip : skip + rows * columns].reshape(rows, columns)
 
 
+def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
+    """Port at the other end of each link that is LinkUp at both ends (int32, -1: none): it carries VL15."""
+    peer = fabric.port_peer[ports]
+    there = np.maximum(peer, 0)
+    up = [PortInfo.port_phys_state.get(fabric.port_info[at]) == PhysState.LINK_UP for at in (ports, there)]
+    return np.where((peer >= 0) & up[0] & up[1], peer, -1).astype(np.int32)
+
+
+def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
+    """The same of links that are ACTIVE at both ends, which carry data."""
+    peer = physical_peer(fabric, ports)
+    active = [PortInfo.port_state.get(fabric.port_info[at]) == PortState.ACTIVE for at in (ports, np.maximum(peer, 0))]
+    return np.where((peer >= 0) & active[0] & active[1], peer, -1).astype(np.int32)
+
+
 def usable_peer(fabric: Fabric) -> np.ndarray:
     """Port at the other end of each link that carries data (int32[ports], -1: none): both ends are LinkUp, and ACTIVE where a
     manager has made any port so."""
-    state, phys = fabric.port_state, PortInfo.port_phys_state.get(fabric.port_info)
-    up = phys == PhysState.LINK_UP
-    if (state[fabric.linked] == PortState.ACTIVE).any():
-        up = up & (state == PortState.ACTIVE)
-    peer = fabric.port_peer
-    return np.where((peer >= 0) & up & up[np.maximum(peer, 0)], peer, -1).astype(np.int32)
+    every = np.arange(fabric.sizes.ports)
+    managed = (fabric.port_state[fabric.linked] == PortState.ACTIVE).any()
+    return active_peer(fabric, every) if managed else physical_peer(fabric, every)
 
 
 def main_profile(fabric: Fabric) -> DeviceProfile:
@@ -71,63 +83,73 @@ def main_profile(fabric: Fabric) -> DeviceProfile:
 
 
 def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    from softib.fabric.power_up import active_speed_codes
-
-    f, info = fabric, fabric.port_info
+    f = fabric
     n = f.sizes.ports
-    node = f.port_node
-    on_switch, port0 = f.is_switch[node], f.port_num == 0
-    port0 = port0 & on_switch
-    peer = usable_peer(f)
-    codes = active_speed_codes(info, f.port_mlnx_speed)
-    gbps = port_gbps(f)
-    figure = {
-        name: np.array([changed.get(name, getattr(profile, name)), *(
-            changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
-        for name in ("vl_blocks", "switch_ns")
-    }  # fmt: skip
+    every = np.arange(n)
     p, rare = aligned((n, t.P_COLUMNS), np.int32), np.zeros((n, t.RARE_COLUMNS), np.int64)
-    rows = np.arange(n)
-    p[:, t.PEER] = np.where(port0, rows, peer)
+    node = f.port_node
+    on_switch, port0 = f.is_switch[node], f.is_switch[node] & (f.port_num == 0)
+    peer = usable_peer(f)
+    p[:, t.PEER] = np.where(port0, every, peer)
     p[:, t.KIND] = np.where(on_switch & ~port0, t.SWITCH_PORT, np.where(port0 | (peer >= 0), t.END_PORT, t.NOTHING))
     p[:, t.SWITCH] = f.switch_of_node[node]
     p[:, t.NUM] = f.port_num
-    p[:, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
     metres = (
         np.where(f.port_cable >= 0, f.cable_length_m[np.maximum(f.port_cable, 0)], 0.0)
         if f.sizes.cables
         else np.zeros(n)
     )
     p[:, t.DELAY] = np.rint(np.nan_to_num(metres) * 5000).astype(np.int64)
-    p[:, t.LATENCY] = np.where(on_switch & ~port0, figure["switch_ns"] * 1000, 0)
     ports = f.node_nports[node].astype(np.int64) + 1
     p[:, t.PORTS] = ports
     queues = np.where(on_switch, ports * vls, 0)
     p[:, t.VOQ] = np.cumsum(queues) - queues
-    rare[:, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
-    p[:, t.VLS] = DATA_VLS[PortInfo.operational_vls.get(info) & 7]
-    external = on_switch & ~port0
-    p[:, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
-    p[:, t.LIFE] = FOREVER
+    p[:, t.BASE] = f.node_base[node]
+    refresh_ports(f, every, p, rare, profile, changed)
+    return p, rare
+
+
+def refresh_ports(
+    fabric: Fabric, ports: np.ndarray, p: np.ndarray, rare: np.ndarray, profile: DeviceProfile, changed: dict[str, Any]
+) -> None:
+    """Write what MADs and link training decide into the rows ``ports`` of ``Net.port`` and ``Net.rare``: rate, latency, VLs, MTU,
+    lifetimes, arbitration."""
+    from softib.fabric.power_up import active_speed_codes
+
+    f, at = fabric, ports
+    info = f.port_info[at]
+    n, node = len(at), f.port_node[at]
+    external = f.is_switch[node] & (f.port_num[at] > 0)
+    codes = active_speed_codes(info, f.port_mlnx_speed[at])
+    gbps = port_gbps(f, at)
+    figure = {
+        name: np.array([changed.get(name, getattr(profile, name)), *(
+            changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
+        for name in ("vl_blocks", "switch_ns")
+    }  # fmt: skip
+    p[at, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
+    p[at, t.LATENCY] = np.where(external, figure["switch_ns"] * 1000, 0)
+    rare[at, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
+    p[at, t.VLS] = DATA_VLS[PortInfo.operational_vls.get(info) & 7]
+    p[at, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
+    p[at, t.LIFE] = FOREVER
     if f.sizes.switches:
-        life = SwitchInfo.life_time_value.get(f.switch_info)
-        p[:, t.LIFE] = np.where(external, life[np.maximum(f.switch_of_node[node], 0)], FOREVER)
-    rare[:, t.STALL] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
+        life = SwitchInfo.life_time_value.get(f.switch_info[np.maximum(f.switch_of_node[node], 0)])
+        p[at, t.LIFE] = np.where(external, life, FOREVER)
+    rare[at, t.STALL] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
     limit = PortInfo.vl_high_limit.get(info).astype(np.int64)
-    rare[:, t.HIGH_LIMIT] = np.where(limit == NO_LIMIT, -1, limit * 4096)
+    rare[at, t.HIGH_LIMIT] = np.where(limit == NO_LIMIT, -1, limit * 4096)
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
-    p[:, t.MTU] = mtus[PortInfo.neighbor_mtu.get(info)] + HEADROOM
-    weights = f.vl_arb[:, :, 1::2]
+    p[at, t.MTU] = mtus[PortInfo.neighbor_mtu.get(info)] + HEADROOM
+    weights = f.vl_arb[at, :, 1::2]
     low = np.minimum(PortInfo.vl_arb_low_cap.get(info).astype(np.int64), 64)
     high = np.minimum(PortInfo.vl_arb_high_cap.get(info).astype(np.int64), 64)
-    at = np.arange(64)
-    low_any = (weights[:, 0:2].reshape(n, 64) * (at < low[:, None])).any(axis=1)
-    high_any = (weights[:, 2:4].reshape(n, 64) * (at < high[:, None])).any(axis=1)
-    p[:, t.LOW_CAP], p[:, t.HIGH_CAP] = low * low_any, high * high_any
-    p[:, t.BASE] = f.node_base[node]
+    place = np.arange(64)
+    low_any = (weights[:, 0:2].reshape(n, 64) * (place < low[:, None])).any(axis=1)
+    high_any = (weights[:, 2:4].reshape(n, 64) * (place < high[:, None])).any(axis=1)
+    p[at, t.LOW_CAP], p[at, t.HIGH_CAP] = low * low_any, high * high_any
     symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
-    rare[:, t.TICK] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
-    return p, rare
+    rare[at, t.TICK] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
 
 
 def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int]:
@@ -158,10 +180,13 @@ def priorities(sls: np.ndarray) -> tuple[np.ndarray, int]:
     return uniform, most + 1
 
 
-def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[Any, DeviceProfile]:
+def build_net(
+    fabric: Fabric, options: PacketOptions, sls: np.ndarray, management: np.ndarray | None = None
+) -> tuple[Any, DeviceProfile]:
     """:data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters' profile.
 
-    Raises :class:`InputError` where no link is up.
+    ``management`` (settings ``MG_…``): links and tables will change while packets move, so the tables are the fabric's own. Raises
+    :class:`InputError` where no link is up.
     """
     base = main_profile(fabric)
     changed = dict(options.profile)
@@ -169,7 +194,7 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
     is_ethernet = options.network != "infiniband"
     uniform, vls = priorities(sls) if is_ethernet else _sl2vl(fabric, np.unique(sls))
     lids = int(fabric.lid.max(initial=0)) + (1 << int(fabric.lmc.max(initial=0)))
-    lft = fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
+    lft = fabric.lft if management is not None else fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
     lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
     port, rare = _ports(fabric, vls, profile, changed)
     opt = _options(options, profile, vls)
@@ -177,12 +202,20 @@ def build_net(fabric: Fabric, options: PacketOptions, sls: np.ndarray) -> tuple[
         options = replace(options, adaptive_routing=False, congestion_control=False)
     congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
     adaptive = adaptive_tables(fabric, options, opt)
+    wire, drain = np.zeros(1, np.int32), np.zeros(1, np.int64)
+    if management is None:
+        management = np.zeros(t.MG_SETTINGS, np.int64)
+    else:
+        uniform[16] = 0
+        wire = physical_peer(fabric, np.arange(fabric.sizes.ports))
+        drain = np.zeros(fabric.sizes.ports, np.int64)
     ethernet = no_ethernet_net()
     if is_ethernet:
         ethernet = ethernet_net(fabric, options.network, ethernet_options(options.ethernet), port, opt, options.seed)
     net = t.Net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
-        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, **congestion, **adaptive, **ethernet,
+        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, management=management, wire=wire, drain=drain, **congestion,
+        **adaptive, **ethernet,
     )  # fmt: skip
     return net, profile
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.errors import InputError, LimitError
 from softib.iba.cc import CACongestionSetting
+from softib.iba.constants import MAD_SIZE
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Opcode, Transport
@@ -20,7 +21,7 @@ from softib.sim.packet.options import PacketOptions
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "grow", "local_pools"]
+__all__ = ["build_state", "first_vl", "grow", "grow_mads", "local_pools"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -47,7 +48,7 @@ def _queue_pairs(
     q[:n, t.SRC], q[:n, t.DST] = src, dst
     q[:n, t.BACK_LID] = lid[src]
     q[:n, t.SL] = sl[first]
-    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = _first_vl(fabric, src, sl[first]), _first_vl(fabric, dst, sl[first])
+    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = first_vl(fabric, src, sl[first]), first_vl(fabric, dst, sl[first])
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
@@ -75,7 +76,7 @@ def on_frames(q: np.ndarray, net: Any, network: str) -> None:
         q[:, t.SERVICE] = 0
 
 
-def _first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
+def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
     """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the identity."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
     pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
@@ -202,6 +203,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),
         rng=np.array([options.seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
         **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
+        resent=np.zeros(len(message), np.int64), **_management(ports if net.management[t.MG_ON] else 1),
     )  # fmt: skip
 
 
@@ -222,14 +224,49 @@ def _pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.n
     }  # fmt: skip
 
 
-def grow(s: Any) -> Any:
-    """The state with twice the room in each pool that is short. Raises :class:`LimitError` beyond what event numbers can tell apart."""
+FIRST_MADS = 256
+
+
+def _management(ports: int) -> dict[str, np.ndarray]:
+    """What the management plane has; one row where it is not in the run."""
+    rows = FIRST_MADS if ports > 1 else 1
+    mads, mad_row = np.zeros(t.MADS_REGISTERS, np.int64), np.zeros((rows, t.MR_COLUMNS), np.int64)
+    mad_row[1:-1, t.MR_NEXT] = np.arange(2, rows)
+    mads[t.MADS_FREE], mads[t.MADS_SPARE] = min(1, rows - 1), rows - 1
+    return {
+        "mads": mads, "smi": np.zeros((ports, t.SMI_COLUMNS), np.int64), "mad": np.zeros((rows, MAD_SIZE), np.uint8),
+        "mad_row": mad_row, "inbox": np.zeros(rows, np.int64),
+    }  # fmt: skip
+
+
+def grow_mads(s: Any, more: int) -> Any:
+    """The state with room for at least ``more`` MADs."""
+    old = len(s.mad)
+    if s.mads[t.MADS_SPARE] >= more:
+        return s
+    rows = 2 * old + more
+    mad, mad_row, inbox = (
+        np.zeros((rows, MAD_SIZE), np.uint8),
+        np.zeros((rows, t.MR_COLUMNS), np.int64),
+        np.zeros(rows, np.int64),
+    )
+    mad[:old], mad_row[:old], inbox[:old] = s.mad, s.mad_row, s.inbox
+    mad_row[old:-1, t.MR_NEXT] = np.arange(old + 1, rows)
+    mad_row[-1, t.MR_NEXT] = s.mads[t.MADS_FREE]
+    s.mads[t.MADS_FREE] = old
+    s.mads[t.MADS_SPARE] += rows - old
+    return s._replace(mad=mad, mad_row=mad_row, inbox=inbox)
+
+
+def grow(s: Any, least: int = 0) -> Any:
+    """The state with twice the room in each pool that is short, or has not ``least`` rows. Raises :class:`LimitError` beyond what event numbers can tell apart."""
     changed: dict[str, np.ndarray] = {}
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         pool = getattr(s, name)
-        if s.reg[spare] >= max(len(pool) // 4, 2 * t.MARGIN):
+        far = int(s.reg[t.LATER_N]) if name == "event" else 0
+        if s.reg[spare] - far >= max(len(pool) // 4, 2 * t.MARGIN, least):
             continue
-        rows = 2 * len(pool)
+        rows = 2 * len(pool) + least + far
         if rows > MOST_ROWS:
             raise LimitError(f"{rows:,} rows of {name}s are too many for one run")
         more = aligned((rows, columns), dtype)

@@ -16,7 +16,7 @@ from softib.jit import table
 Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
-     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf"],
+     "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf", "management", "wire", "drain"],
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
@@ -25,13 +25,15 @@ int64[ports, SLs, 4] and ``cct`` int64[ports, CCTIs] of adapters (one row each w
 the fabric, ``ar_on`` int64[switches] bits of SLs that may and of transports that may not, ``ageing`` int64[switches, 1] in ps.
 Ethernet (one row each without it; :mod:`~softib.sim.packet.ethernet_tables`): ``ethernet`` int64[settings], ``buffer`` int64[ports, thresholds],
 ``ecmp`` int32[switches, switches] the row of ``next_hop`` uint8[rows, 1 + ports] (how many, and which ports), ``leaf`` int32[LIDs] the
-switch of each LID."""
+switch of each LID.
+Failures in time and the management plane (one row each without them): ``management`` int64[MG_SETTINGS], ``wire`` int32[ports] the port at the
+other end of each link that is physically up (-1: none), which is enough for VL15, ``drain`` int64[ports] fs an octet that a slow port takes."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng", "mail", "sync", "queue", "connection", "processor"],
+     "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox"],
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -40,7 +42,10 @@ int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is s
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
 came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores; of Ethernet
-``queue`` int64[port VLs, …], ``connection`` int64[QPs, …] (DCQCN or TCP) and ``processor`` int64[ports, 2]."""
+``queue`` int64[port VLs, …], ``connection`` int64[QPs, …] (DCQCN or TCP) and ``processor`` int64[ports, 2].
+``resent`` int64[messages] packets of a message that were sent again. Of the management plane:
+``mads`` int64[MADS_REGISTERS] scalars, ``smi`` int64[ports, SMI_COLUMNS], ``mad`` uint8[MADs, 256] and ``mad_row`` int64[MADs, MR_COLUMNS], row 0
+nobody, ``inbox`` int64[MADs] packets that wait for an agent or a client."""
 
 # -- Net.port --
 (PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
@@ -81,9 +86,9 @@ FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
 VLs with data; octets of flow control packets to be sent; when the end port's memory, its fetching and its next request are free."""
 
 # -- State.arb --
-HIGH_AT, HIGH_LEFT, LOW_AT, LOW_LEFT, HIGH_SENT, CHOSEN, ARB_COLUMNS = 0, 1, 2, 3, 4, 5, 8
+HIGH_AT, HIGH_LEFT, LOW_AT, LOW_LEFT, HIGH_SENT, CHOSEN, DRAINED, ARB_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 8
 """Places and what is left of the arbitration tables; octets of high priority since the last low one; was it the high table that
-chose."""
+chose; until when a slow port drains what it has."""
 
 # -- State.vl --
 RING, FCTBS, FCCL, CREDITS, LAST_CREDIT, WAITS, HEAD_SINCE, QUEUED, V_COLUMNS = range(9)
@@ -186,3 +191,24 @@ SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 16
 SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 6
 REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST = range(1, 6)
 """Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first."""
+
+# -- failures in time and the management plane --
+MG_ON, MG_SLOW, MG_BUFFERS, MG_AGENT, MG_FORWARD, MG_SETTINGS = range(6)
+"""Of ``Net.management``: do links change and MADs travel; does a port drain slowly; packets that the VL15 buffer of a port holds; ps that a
+device's management processor takes to answer a MAD, and to pass a directed one on."""
+MADS_FREE, MADS_SPARE, MADS_INBOX, MADS_LOST, MADS_SENT, MADS_REGISTERS = range(6)
+"""Of ``State.mads``: head of the list of free rows and how many are in it; packets in the inbox; MADs that were lost, and that were sent."""
+SMI_HEAD, SMI_LAST, SMI_HELD, SMI_DROPPED, SMI_BUSY, SMI_CUT, SMI_COLUMNS = range(7)
+"""Of ``State.smi``: packets that wait for VL15 of the port, first and last; packets in its VL15 receive buffer; VL15Dropped; until when the
+processor behind this end port is busy; packets that were lost on the cable into the port."""
+MR_NEXT, MR_SOURCE, MR_COLUMNS = range(3)
+"""Of ``State.mad_row``: next free row; the end port that sent it."""
+SMP, GMP = 30, 31
+"""Kinds of packet (``WHAT``): a MAD on VL15, a MAD on a data VL; its row of ``State.mad`` is its ``PSN``."""
+CUT = 1 << 20
+"""Of ``FLAGS``: the cable was pulled, or its node lost its power, while the packet was on its way."""
+MANAGE, AGENT = 13, 14
+"""Events: a packet on VL15 is at a port (and one that was cut is gone); a management processor is done with a MAD."""
+MANAGED = 7
+"""What the loop returns when a MAD waits in the inbox."""
+VL15 = 15

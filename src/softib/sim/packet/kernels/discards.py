@@ -18,13 +18,20 @@ from softib.sim.packet.tables import (
     IS_STALLED,
     LIFE,
     LIFE_DISCARDS,
+    MADS_FREE,
+    MADS_LOST,
+    MADS_SPARE,
+    MR_NEXT,
     OCTETS,
+    PSN,
+    SMP,
     STALL,
     STALLED,
     STALLS,
     TAIL,
     VL,
     WAITS,
+    WHAT,
 )  # fmt: skip
 
 LIFE_UNIT_PS, FOREVER = 4_096_000, 19
@@ -49,8 +56,28 @@ def discard(n, s, k, port, column, now):
     came_in = s.packet[k, IN]
     free_at = dropped_from_buffer(n, s, came_in, s.when[k, TAIL], now)
     grant(n, s, came_in, s.packet[k, VL], s.packet[k, OCTETS], free_at)
-    free_packet(s, k)
+    lose(s, k)
     return np.int64(-1)
+
+
+@inner
+def lose_mad(s, k):
+    """Packet ``k``, which carries a MAD, is no more: its row is free."""
+    row = np.int64(s.packet[k, PSN])
+    s.mad_row[row, MR_NEXT] = s.mads[MADS_FREE]
+    s.mads[MADS_FREE] = row
+    s.mads[MADS_SPARE] += 1
+    s.mads[MADS_LOST] += 1
+    free_packet(s, k)
+
+
+@inner
+def lose(s, k):
+    """Packet ``k`` is no more, whatever it carries."""
+    if s.packet[k, WHAT] >= SMP:
+        lose_mad(s, k)
+    else:
+        free_packet(s, k)
 
 
 @inner

@@ -21,6 +21,7 @@ from softib.sim.packet.tables import (
     DATA,
     DEBT,
     DELAY,
+    DRAINED,
     FCCL,
     FCP,
     FCTBS,
@@ -33,6 +34,7 @@ from softib.sim.packet.tables import (
     KIND,
     LAST_CREDIT,
     LOOK,
+    MG_SLOW,
     OCTETS,
     OPT_VLS,
     PEER,
@@ -110,6 +112,10 @@ def starve(s, port, row):
 def grant(n, s, port, vl, octets, t):
     """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the sender."""
     sender = n.port[port, PEER]
+    if sender < 0:  # the link went down meanwhile: credits begin anew when it is up
+        return
+    if n.management[MG_SLOW]:
+        t = drained(n, s, port, octets, t)
     row = sender * n.opt[OPT_VLS] + vl
     t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
     if n.port[port, KIND] == REMOTE_PORT:
@@ -147,6 +153,16 @@ def dropped_from_buffer(n, s, port, tail, now):
     """When the octets of a packet that is dropped leave the receive buffer of ``port``: it has come in whole, and the time of the smallest
     packet has passed."""
     return max(now + wire_ps(n, port, n.opt[SMALLEST]), tail)
+
+
+@inner
+def drained(n, s, port, octets, t):
+    """When the buffer of ``port`` is free of a packet that could leave it at ``t``: a slow port drains one after another."""
+    if n.drain[port] == 0:
+        return t
+    done = max(t, s.arb[port, DRAINED]) + (octets * n.drain[port] + 500) // 1000
+    s.arb[port, DRAINED] = done
+    return done
 
 
 @inner

@@ -8,6 +8,7 @@ from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
 from softib.sim.packet.kernels.hca import COMPUTE_OP, READ_OP, activate
 from softib.sim.packet.kernels.link_layer import link_event
+from softib.sim.packet.kernels.management import at_port, processed
 from softib.sim.packet.kernels.pools import short
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
@@ -16,6 +17,7 @@ from softib.sim.packet.kernels.transmit import look, looks
 from softib.sim.packet.kernels.windows import end_window
 from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
+    AGENT,
     ANSWER,
     ARRIVE,
     BASE,
@@ -38,8 +40,12 @@ from softib.sim.packet.tables import (
     M_QP,
     M_SIZE,
     M_START,
+    MADS_INBOX,
     MAILED,
+    MANAGE,
+    MANAGED,
     MARGIN,
+    MG_ON,
     MORE,
     NEVER,
     NEXT_IN,
@@ -114,6 +120,10 @@ def handle(n, s, entity, kind, payload, now):
         port = timeout(n, s, entity, payload, now)
     elif kind == FASTER:
         timer_over(n, s, entity, payload, now)
+    elif kind == MANAGE:
+        port = at_port(n, s, entity, payload, now)
+    elif kind == AGENT:
+        port = processed(n, s, entity, payload, now)
     elif kind == ENTER:
         port = receive(n, s, np.int64(n.port[entity, BASE]), payload, now)
     else:
@@ -132,8 +142,13 @@ def start(n, s):
 
 
 @inner
-def ended(s, until, now, has_events):
-    """Does a run in one part end before the event of ``now``? GOES_ON, or why."""
+def ended(n, s, until, now, has_events):
+    """Does a run in one part end before the event of ``now``? GOES_ON, or why. While links change and MADs travel the caller says when all is
+    done, and what stands still may go on after a timeout."""
+    if n.management[MG_ON]:
+        if now == NEVER:
+            return np.int64(STUCK)
+        return np.int64(TIME_OVER) if now > until else np.int64(GOES_ON)
     if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
         return np.int64(DONE)
     if not has_events and (s.reg[IN_NETWORK] > 0 or now == NEVER):
@@ -144,7 +159,8 @@ def ended(s, until, now, has_events):
 @kernel
 def run(n, s, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait for each other for ever), GROW (a
-    pool is short: make it larger and call again), TIME_OVER, or ABORTED. Of several parts each has its own call, in a thread of its own."""
+    pool is short: make it larger and call again), TIME_OVER, MANAGED (a MAD waits in
+    the inbox), or ABORTED. Of several parts each has its own call, in a thread of its own."""
     for _ in range(most):
         if short(s):
             return np.int64(GROW)
@@ -157,7 +173,7 @@ def run(n, s, until, most):
             heap, n_of = s.timer, TIMER_N
         now = heap[0, 0] if s.reg[n_of] > 0 else np.int64(NEVER)
         if s.reg[PARTS] == 1:
-            status = ended(s, until, now, has_events)
+            status = ended(n, s, until, now, has_events)
         elif now >= s.reg[WINDOW_END] or s.reg[MAILED] > s.mail.shape[2] - MARGIN:
             status = end_window(n, s, until, now, 1 if has_events else 0)
             if status == GOES_ON:
@@ -172,4 +188,6 @@ def run(n, s, until, most):
         s.reg[NOW] = now
         s.reg[EVENTS] += 1
         handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
+        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0:
+            return np.int64(MANAGED)
     return np.int64(MORE)

@@ -38,9 +38,9 @@ def free_packet(s, k):
 
 @inner
 def short(s):
-    """Is a pool nearly used up?"""
+    """Is a pool nearly used up? What is far may come into the calendar all at once."""
     return (
-        s.reg[SPARE_EVENTS] < MARGIN
+        s.reg[SPARE_EVENTS] - s.reg[LATER_N] < MARGIN
         or s.reg[SPARE_PACKETS] < MARGIN
         or s.reg[SPARE_CREDITS] < MARGIN
         or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN

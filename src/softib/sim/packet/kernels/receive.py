@@ -15,6 +15,7 @@ from softib.sim.packet.kernels.discards import corrupted, discard
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.hca import memory_fs
 from softib.sim.packet.kernels.links import grant
+from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -57,6 +58,7 @@ from softib.sim.packet.tables import (
     RX_FS,
     RX_MESSAGE,
     SERVICE,
+    SMP,
     UNACKED,
     VL,
     WHAT,
@@ -80,6 +82,9 @@ def receive(n, s, port, k, now):
     grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
+    if what >= SMP:
+        gmp_arrived(n, s, port, k, now)
+        return look
     if s.packet[k, FLAGS] & FECN:
         look = forward_notice(n, s, port, k)
     if what == DATA:

@@ -67,10 +67,23 @@ def skip_to(s, q, psn):
 def go_back(n, s, q, now):
     """Send again from the first packet that is not acknowledged. Returns the port to look at."""
     if s.qp[q, ACKED] < s.qp[q, NEXT_PSN]:
+        count_resent(s, q)
         skip_to(s, q, s.qp[q, ACKED])
         s.qp[q, READS_OUT] = 0
     s.qp[q, PROGRESS] = now
     return activate(n, s, q, now)
+
+
+@inner
+def count_resent(s, q):
+    """The packets of ``q`` that are sent again, by message."""
+    psn, end = s.qp[q, ACKED], s.qp[q, NEXT_PSN]
+    at = s.qp[q, DONE_MESSAGE]
+    while at < s.qp[q, END_MESSAGE] and s.message[s.order[at], M_PSN] < end:
+        m = s.order[at]
+        first, last = s.message[m, M_PSN], s.message[m, M_PSN] + s.message[m, M_PACKETS]
+        s.resent[m] += max(min(last, end) - max(first, psn), np.int64(0))
+        at += 1
 
 
 @inner

@@ -11,7 +11,7 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.kernels.adaptive_routing import choose
 from softib.sim.packet.kernels.congestion import mark
-from softib.sim.packet.kernels.discards import corrupted, discard
+from softib.sim.packet.kernels.discards import corrupted, discard, lose
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
 from softib.sim.packet.kernels.mail import mail_packet
@@ -27,6 +27,7 @@ from softib.sim.packet.tables import (
     END_PORT,
     ENTER,
     ENTERED,
+    FCTBS,
     FIFO,
     FIRST,
     HEAD_SINCE,
@@ -64,6 +65,9 @@ from softib.sim.packet.tables import (
     VL,
     VLS,
     VOQ,
+    WRAP,
+    XMIT_OCTETS,
+    XMIT_PACKETS,
 )  # fmt: skip
 
 NO_ROUTE, NO_VL = 255, 15
@@ -242,9 +246,24 @@ def forward(n, s, out, vl, row, voq, now):
 
 
 @inner
+def into_nothing(n, s, out, vl, k):
+    """An end port whose link is down discards what it is given to send (IBA 7.2.7): it did not send it, and needed no credits."""
+    octets = s.packet[k, OCTETS]
+    row = out * n.opt[OPT_VLS] + vl
+    s.vl[row, FCTBS] = (s.vl[row, FCTBS] - blocks_of(octets)) & WRAP
+    s.count[out, XMIT_OCTETS] -= octets
+    s.count[out, XMIT_PACKETS] -= 1
+    s.count[out, INACTIVE] += 1
+    lose(s, k)
+
+
+@inner
 def cross(n, s, out, vl, k, start):
     """Packet ``k`` is on the cable of ``out``: at a switch its header matters, at an end port its last octet."""
     peer = n.port[out, PEER]
+    if peer < 0:
+        into_nothing(n, s, out, vl, k)
+        return
     s.packet[k, IN] = peer
     s.packet[k, VL] = vl
     if peer == out:  # port 0 of a switch sends into it

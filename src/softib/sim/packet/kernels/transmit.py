@@ -4,7 +4,7 @@
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.kernels.discards import await_deadline, overdue
+from softib.sim.packet.kernels.discards import await_deadline, lose, overdue
 from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
 from softib.sim.packet.kernels.links import (
     arm,
@@ -16,7 +16,7 @@ from softib.sim.packet.kernels.links import (
     waits_from,
     waits_no_more,
 )
-from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.management import VL15_READY, send_smp
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (
@@ -49,7 +49,7 @@ def clear_overdue(n, s, port, vl, row, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
         leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
-        free_packet(s, k)
+        lose(s, k)
     return np.int64(-1)
 
 
@@ -122,6 +122,11 @@ def look(n, s, port, now):
         return
     if s.port[port, FREE] > now:
         arm(s, port, s.port[port, FREE])
+        return
+    if s.port[port, READY] & VL15_READY:
+        send_smp(n, s, port, now)
+        if s.port[port, READY]:
+            arm(s, port, s.port[port, FREE])
         return
     able = able_vls(n, s, port, now)
     vl = np.int64(-1)

@@ -1,0 +1,80 @@
+"""What failed during a simulation and what the subnet manager did, in lines for people: the terminal and the page share them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from softib.render.phrases import time_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["failure_lines", "print_failures"]
+
+
+def print_failures(s: dict[str, Any], console: Console) -> None:
+    """The lines of :func:`failure_lines`, where there are any."""
+    from softib.render.terminal import text
+
+    lines = failure_lines(s)
+    if lines:
+        console.print()
+    for line in lines:
+        console.print(text(line))
+
+
+def failure_lines(s: dict[str, Any]) -> list[str]:
+    """Lines on the faults of :meth:`softib.Simulation.to_json`; none where nothing failed."""
+    if not s.get("faults"):
+        return []
+    lines = [line for f in s["faults"] for line in _fault(f, s["management"]["sm"] == "internal")]
+    m, r = s["management"], s["retransmission"]
+    if m["sm"] == "internal":
+        dropped = f", {m['vl15_dropped']:,} dropped in VL15 buffers" if m["vl15_dropped"] else ""
+        lines.append(
+            f"subnet manager ({m['engine']}) on {m['node']}: {m['sent']:,} MADs on the wire, {m['lost']:,} lost{dropped}, "
+            f"{m['tables_written']:,} table blocks written in {len(m['sweeps']):,} sweeps"
+        )
+    else:
+        lines.append("no subnet manager: nobody re-routes")
+    lines.append(
+        f"packets: {r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at ports that are down, "
+        f"{r['packets_resent']:,} sent again"
+    )
+    lines.append(
+        f"messages: {r['messages_lost']:,} lost, {r['messages_resent']:,} sent again in part, {r['messages_late']:,} of these arrived"
+    )
+    if s["unreachable"]:
+        lines.append(f"No link leads to {', '.join(s['unreachable'][:10])}{' …' if len(s['unreachable']) > 10 else ''}")
+    return lines
+
+
+def _fault(f: dict[str, Any], managed: bool) -> list[str]:
+    head = f"fault {f['kind']} {f['where']} at {_us(f['at_us'])}"
+    if not f["happened"]:
+        return [f"{head}: the run was over before"]
+    lines = [
+        f"{head}: {f['lost_on_wire']:,} packets lost on the wire, {f['discarded']:,} discarded, {f['paths_broken']:,} paths broken"
+    ]
+    if f["trap_us"] is not None:
+        ended = "did not end" if f["sweep_ended_us"] is None else f"ended after {_us(f['sweep_ended_us'] - f['at_us'])}"
+        began = (
+            ""
+            if f["sweep_began_us"] is None
+            else f"; its sweep began after {_us(f['sweep_began_us'] - f['at_us'])} and {ended}"
+        )
+        lines.append(f"  trap at the manager after {_us(f['trap_us'] - f['at_us'])}{began}")
+    elif managed and f["paths_broken"]:
+        lines.append("  no trap reached the manager")
+    if f["paths_broken"]:
+        back = (
+            "  its paths did not come back"
+            if f["paths_back_us"] is None
+            else f"  paths back after {_us(f['paths_back_us'] - f['at_us'])}"
+        )
+        lines.append(back)
+    return lines
+
+
+def _us(us: float) -> str:
+    return time_text(us * 1e6)

@@ -1,0 +1,157 @@
+"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that moment.
+
+Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a running fabric; what is lost of packets is
+:mod:`softib.sim.packet.kernels.link_changes`'.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.agents.plane import AgentPlane
+from softib.errors import InputError, UnknownName
+from softib.fabric.faults.targets import node_at, port_at
+from softib.fabric.model import Fabric
+from softib.iba.constants import NodeType
+from softib.iba.rates import SPEED_BY_NAME
+from softib.mad.transactor import NEVER_PS
+from softib.sim.packet import tables as t
+from softib.sim.packet.stepping import PacketSteps
+
+__all__ = ["OF_NODE", "FaultRecord", "FaultSchedule", "TimedFault"]
+
+OF_NODE = ("switch-down", "switch-up")
+TRAINED = "trained"
+"""Not a fault of a file: a link that was downgraded has trained."""
+
+
+@dataclass(frozen=True)
+class TimedFault:
+    """``kind`` of :mod:`softib.workloads.faults` at ``at_ps``, at ``where`` (a port or a switch by name), with its options."""
+
+    at_ps: int
+    kind: str
+    where: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class FaultRecord:
+    """What a fault did at once: packets ``lost_on_wire`` (and in a switch without power), packets ``discarded`` at the ports that face it
+    (PortXmitDiscards). ``row``: port, or node. ``happened`` is false where the run had ended before."""
+
+    fault: TimedFault
+    row: int
+    happened: bool = False
+    lost_on_wire: int = 0
+    discarded: int = 0
+
+
+class FaultSchedule:
+    """The faults of a run in the order of their times, each once. Raises :class:`UnknownName` and :class:`InputError` for places and
+    values that the fabric does not have."""
+
+    def __init__(self, fabric: Fabric, faults: Sequence[TimedFault]):
+        self.fabric = fabric
+        order = sorted(range(len(faults)), key=lambda i: (faults[i].at_ps, i))
+        self.records = [FaultRecord(faults[i], _row(fabric, faults[i])) for i in order]
+        self._queue: list[tuple[int, int, str, FaultRecord]] = [
+            (r.fault.at_ps, i, r.fault.kind, r) for i, r in enumerate(self.records)
+        ]
+        heapq.heapify(self._queue)
+        self._order = len(self.records)
+
+    def check(self, plane: AgentPlane) -> None:
+        """Raise :class:`InputError` for a link that cannot train so."""
+        for r in self.records:
+            if r.fault.kind == "downgrade":
+                plane.faults.check_limit(r.row, *_limit(r.fault))
+
+    def next_ps(self) -> int:
+        """When the next one happens."""
+        return self._queue[0][0] if self._queue else NEVER_PS
+
+    @property
+    def waits(self) -> bool:
+        """Does one wait for its time?"""
+        return bool(self._queue)
+
+    def due(self, now_ps: int, base_ps: int, plane: AgentPlane, steps: PacketSteps) -> bool:
+        """Let happen what is due; ``base_ps``: the devices' clock when the run began. False: nothing was."""
+        did = False
+        while self._queue and self._queue[0][0] <= now_ps:
+            _, _, kind, record = heapq.heappop(self._queue)
+            record.happened = did = True
+            before = _lost(steps)
+            self._apply(kind, record, now_ps, base_ps, plane, steps)
+            lost = _lost(steps)
+            record.lost_on_wire += lost[0] - before[0]
+            record.discarded += lost[1] - before[1]
+        return did
+
+    def _apply(
+        self, kind: str, r: FaultRecord, now_ps: int, base_ps: int, plane: AgentPlane, steps: PacketSteps
+    ) -> None:
+        faults, options, at = plane.faults, r.fault.options, base_ps + now_ps
+        dead: np.ndarray | None = None
+        if kind == "link-down":
+            faults.cut(r.row, at)
+        elif kind in ("link-up", TRAINED):
+            faults.mend(r.row, at)
+        elif kind == "ber":
+            faults.noise(r.row, float(options["ber"]), at)
+            faults.publish()
+        elif kind == "slow-port":
+            steps.drains(r.row, float(options["gbps"]))
+        elif kind == "downgrade":
+            was_up = faults.is_up(r.row)
+            if was_up:
+                faults.cut(r.row, at)
+            faults.limit(r.row, *_limit(r.fault), at)
+            if was_up:
+                self._order += 1
+                heapq.heappush(self._queue, (now_ps + int(options["training"]), self._order, TRAINED, r))
+        else:
+            faults.power(r.row, kind == "switch-up", at)
+            if kind == "switch-down":
+                dead = np.array(list(self.fabric.ports_of(r.row, port0=True)), np.int64)
+        steps.links_changed(self._touched(r), now_ps, dead)
+        if dead is not None:
+            steps.power_lost(dead)
+
+    def _touched(self, r: FaultRecord) -> np.ndarray:
+        """Both ends of every link that a fault may change."""
+        f = self.fabric
+        ports = np.array(list(f.ports_of(r.row)) if r.fault.kind in OF_NODE else [r.row], np.int64)
+        peers = f.port_peer[ports]
+        return np.concatenate([ports, peers[peers >= 0]])
+
+
+def _lost(steps: PacketSteps) -> tuple[int, int]:
+    return int(steps.state.smi[:, t.SMI_CUT].sum()), int(steps.state.count[:, t.INACTIVE].sum())
+
+
+def _limit(fault: TimedFault) -> tuple[int | None, int | None]:
+    speed = fault.options.get("speed")
+    if speed is None and fault.options.get("width") is None:
+        raise InputError(f"fault downgrade of {fault.where} wants a width (lanes), a speed (generation), or both")
+    if speed is not None and str(speed).upper() not in SPEED_BY_NAME:
+        raise UnknownName("speed", str(speed), SPEED_BY_NAME)
+    return fault.options.get("width"), None if speed is None else SPEED_BY_NAME[str(speed).upper()].code
+
+
+def _row(fabric: Fabric, fault: TimedFault) -> int:
+    if fault.kind in OF_NODE:
+        node = node_at(fabric, fault.where)
+        if fabric.node_type[node] != NodeType.SWITCH:
+            raise InputError(f"fault {fault.kind}: {fabric.node_name(node)} is not a switch")
+        return node
+    port = port_at(fabric, fault.where)
+    if fabric.port_peer[port] < 0:
+        raise InputError(f"fault {fault.kind}: no cable is in {fabric.port_name(port)}; name a port that has one")
+    return port

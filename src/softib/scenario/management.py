@@ -1,0 +1,215 @@
+"""The management plane of a packet run: agents and a subnet manager whose MADs travel on the run's links.
+
+A MAD that has arrived is answered by the real agents, from the fabric of the run, so a table that a Set writes holds from that moment.
+The manager is stepped when MADs arrive, ``manager_ps`` later, and at its deadlines; computing routes takes no virtual time. Traps leave when
+the agent has had its time for them, and are repeated until the manager represses them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.agents.kernels.dispatch import ANSWERED, FOR_CLIENT
+from softib.agents.plane import AgentPlane
+from softib.agents.trap_queue import TrapQueue
+from softib.fabric.model import Fabric
+from softib.iba.constants import GSI_QP, LID_PERMISSIVE, Method, MgmtClass, SmpAttr
+from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
+from softib.iba.notice import Notice
+from softib.iba.smp import MadHeader, PortInfo
+from softib.mad.batch import MadBatch
+from softib.mad.transactor import NEVER_PS
+from softib.sim.packet.stepping import Arrived, PacketSteps
+from softib.sm.subnet_manager import SubnetManager
+
+__all__ = ["ManagementPlane", "Milestones", "Station"]
+
+SMPS = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR)
+STEPS_AT_ONCE = 1000
+"""A manager that wants to be stepped so often without sending anything has lost its way."""
+
+
+@dataclass
+class Milestones:
+    """When the manager learned what, in ps: ``traps`` (arrival, LID of the issuer, trap number), ``sweeps`` [begin, end or -1], ``tables``: when
+    a forwarding table was written."""
+
+    traps: list[tuple[int, int, int]] = field(default_factory=list)
+    sweeps: list[list[int]] = field(default_factory=list)
+    tables: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Station:
+    """The manager and the end port that it sits at. ``base_ps``: its clock when the run began."""
+
+    sm: SubnetManager
+    port: int
+    base_ps: int = 0
+    manager_ps: int = 5_000_000
+
+
+class ManagementPlane:
+    """Agents of ``steps.fabric`` behind the wires of ``steps``; ``station`` is None where nobody manages. ``written(now_ps)`` is called
+    when tables or port states have changed."""
+
+    def __init__(self, steps: PacketSteps, plane: AgentPlane, station: Station | None, agent_ps: int):
+        self.steps, self.plane, self.station, self.agent_ps = steps, plane, station, agent_ps
+        self.fabric: Fabric = plane.fabric
+        self.base_ps = station.base_ps if station else 0
+        self.milestones = Milestones()
+        self.written: Callable[[int], None] = lambda now_ps: None
+        self.answered = 0
+        plane.take_notices()
+        self.traps = TrapQueue(plane)
+        self._later: list[tuple[int, int, int, np.ndarray, int]] = []
+        self._order = 0
+        self._inbox: list[Arrived] = []
+        self._wake_ps = NEVER_PS
+        self._free_ps = 0
+        self._sweeps = station.sm.sweeps if station else 0
+
+    # -- time --
+
+    def next_ps(self) -> int:
+        """When :meth:`due` has something to do (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
+        at = [self._wake_ps]
+        if self._later:
+            at.append(self._later[0][0])
+        trap = self.traps.next_ps()
+        if trap is not None:
+            at.append(trap - self.base_ps)
+        return min(at)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way: no trap waits to leave, the manager has settled and awaits no answer."""
+        return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
+
+    def due(self, now_ps: int) -> None:
+        """Do what is due at ``now_ps``."""
+        while self._later and self._later[0][0] <= now_ps:
+            _, _, port, mad, lid = heapq.heappop(self._later)
+            self._post(port, mad, lid, now_ps)
+        self.send_traps(now_ps)
+        if self._wake_ps <= now_ps:
+            self._step(now_ps)
+
+    def send_traps(self, now_ps: int) -> None:
+        """Traps that devices raised, or must repeat: each leaves when the processor has made it."""
+        self.traps.collect(self.base_ps + now_ps)
+        while (made := self.traps.take(self.base_ps + now_ps)) is not None:
+            batch, port = made
+            self._order += 1
+            heapq.heappush(
+                self._later, (now_ps + self.agent_ps, self._order, port, batch.mad[0].copy(), int(batch.dlid[0]))
+            )
+
+    # -- MADs that arrived --
+
+    def take(self, now_ps: int) -> None:
+        """Answer what has arrived."""
+        for a in self.steps.arrived():
+            self._arrived(a, now_ps)
+
+    def _arrived(self, a: Arrived, now_ps: int) -> None:
+        method, attr = int(a.mad[METHOD_AT]), int(MadHeader.attr_id.get(a.mad))
+        is_smp = int(a.mad[CLASS_AT]) in SMPS
+        lid = self._lid(a.source)
+        fate = self.plane.answer(a.mad, a.ingress, lid, self.base_ps + now_ps)
+        if fate == ANSWERED:
+            self.answered += 1
+            self._post(a.end, a.mad, lid, now_ps, a.level, a.source == a.end)
+            if method == Method.SET and is_smp:
+                self._was_set(a, attr, now_ps)
+        elif fate == FOR_CLIENT:
+            self._for_client(a, method, now_ps)
+        self.send_traps(now_ps)
+
+    def _for_client(self, a: Arrived, method: int, now_ps: int) -> None:
+        if method == Method.TRAP_REPRESS:
+            self.traps.repressed(a.end, int(MadHeader.tid.get(a.mad)), self.base_ps + now_ps)
+            return
+        if self.station is None or a.end != self.station.port:
+            return
+        if method == Method.TRAP:
+            notice = a.mad[DATA_AT : DATA_AT + 64]
+            self.milestones.traps.append(
+                (now_ps, int(Notice.issuer_lid.get(notice)), int(Notice.trap_number.get(notice)))
+            )
+        self._inbox.append(a)
+        self._wake_ps = min(self._wake_ps, max(now_ps, self._free_ps) + self.station.manager_ps)
+
+    def _was_set(self, a: Arrived, attr: int, now_ps: int) -> None:
+        """What a Set of an SMP changes for packets, beside the tables that both share."""
+        f, node = self.fabric, int(self.fabric.port_node[a.end])
+        if attr == SmpAttr.LFT:
+            self.milestones.tables.append(now_ps)
+        if attr in (SmpAttr.PORT_INFO, SmpAttr.SWITCH_INFO, SmpAttr.VL_ARB):
+            ports = np.array(list(f.ports_of(node)), np.int64)
+            peers = f.port_peer[ports]
+            self.steps.links_changed(np.concatenate([ports, peers[peers >= 0]]), now_ps)
+        if attr in (SmpAttr.LFT, SmpAttr.PORT_INFO):
+            self.written(now_ps)
+
+    # -- MADs that leave --
+
+    def _lid(self, port: int) -> int:
+        return int(PortInfo.lid.get(self.fabric.port_info[port]))
+
+    def _post(self, port: int, mad: np.ndarray, lid: int, now_ps: int, level: int = 0, to_self: bool = False) -> None:
+        directed = mad[CLASS_AT] == MgmtClass.SUBN_DR
+        vl = 15
+        if to_self and not directed:
+            vl = -1
+        elif int(mad[CLASS_AT]) not in SMPS:
+            vl = self.steps.vl_of(port, level)
+        self.steps.post(port, mad, LID_PERMISSIVE if directed else lid, now_ps, level, vl)
+
+    # -- the manager --
+
+    def _step(self, now_ps: int) -> None:
+        station = self.station
+        assert station is not None
+        inbox, self._inbox = self._batch(self._inbox), []
+        self._wake_ps, self._free_ps = NEVER_PS, now_ps
+        for _ in range(STEPS_AT_ONCE):
+            was_busy = bool(station.sm.phase)
+            outbox, deadline_ps = station.sm.step(self.base_ps + now_ps, inbox)
+            inbox, home = None, self._lid(station.port)
+            self._milestones(was_busy, now_ps)
+            for row in range(len(outbox)):
+                lid = int(outbox.dlid[row])
+                to_self = lid == home
+                self._post(station.port, outbox.mad[row], lid, now_ps, int(outbox.sl[row]), to_self)
+            if deadline_ps > self.base_ps + now_ps:
+                break
+        if deadline_ps < NEVER_PS:
+            self._wake_ps = max(deadline_ps - self.base_ps, now_ps + 1)
+
+    def _milestones(self, was_busy: bool, now_ps: int) -> None:
+        assert self.station is not None
+        sm, sweeps = self.station.sm, self.milestones.sweeps
+        if sm.sweeps > self._sweeps:
+            self._sweeps = sm.sweeps
+            sweeps.append([now_ps, -1])
+        if was_busy and not sm.phase and sweeps and sweeps[-1][1] < 0:
+            sweeps[-1][1] = now_ps
+
+    def _batch(self, arrived: list[Arrived]) -> MadBatch | None:
+        if not arrived:
+            return None
+        batch = MadBatch.zeros(len(arrived))
+        for row, a in enumerate(arrived):
+            batch.mad[row] = a.mad
+            if a.mad[CLASS_AT] != MgmtClass.SUBN_DR:
+                batch.slid[row], batch.dlid[row] = self._lid(a.source), self._lid(a.end)
+            if not a.smp:
+                batch.dqp[row] = batch.sqp[row] = GSI_QP
+            batch.sl[row] = a.level
+        batch.tid[:] = MadHeader.tid.get(batch.mad)
+        return batch

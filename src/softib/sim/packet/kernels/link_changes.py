@@ -1,0 +1,269 @@
+# mypy: ignore-errors
+"""Links that go down and come up, and switches that lose their power, between two events (IBA 7.2.7, 16.1.3.5).
+
+A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it discards what waits for it and what still
+comes for it (PortXmitDiscards, as of an inactive port). What has come in whole goes on. When the link is up again credits begin anew:
+the receiver grants what its buffer has free. A packet that cuts through, and whose head has left the next switch when its tail is
+cut off, goes on whole: at most one a direction. All rows of a change are those of the two nodes at the link.
+"""
+
+import numpy as np
+
+from softib.jit import inner, kernel
+from softib.sim.packet.kernels.discards import lose, lose_mad
+from softib.sim.packet.kernels.events import heap_push
+from softib.sim.packet.kernels.links import arm, blocks_of
+from softib.sim.packet.kernels.management import VL15_READY, leave_buffer, post_gmp, post_smp
+from softib.sim.packet.kernels.switch import first_voq, leaves_input, take_first
+from softib.sim.packet.tables import (
+    AGENT,
+    ARRIVE,
+    BASE,
+    BLOCKS,
+    BUCKETS,
+    C_NEXT,
+    CREDITS,
+    CUT,
+    DEBT,
+    DRAINED,
+    END_PORT,
+    ENTER,
+    FCCL,
+    FCTBS,
+    FLAGS,
+    FREE_CREDIT,
+    HEAP_N,
+    INACTIVE,
+    KIND,
+    LAST_CREDIT,
+    LATENCY,
+    LATER_N,
+    MANAGE,
+    NEXT,
+    NUM,
+    OCTETS,
+    OPT_VLS,
+    PEER,
+    PORTS,
+    Q_HEAD,
+    Q_NEXT,
+    Q_TAIL,
+    QUEUED,
+    READY,
+    RECEIVE,
+    RING,
+    SMI_BUSY,
+    SMI_CUT,
+    SMI_HEAD,
+    SPARE_CREDITS,
+    STARVED,
+    SWITCH_PORT,
+    TAIL,
+    VL,
+    VOQ,
+    WAITS,
+    WINDOW,
+)  # fmt: skip
+
+DOWN, DEAD = 1, 2
+"""What happens to a port: its link goes down; its node loses its power."""
+KIND_BITS = 15 << 28
+
+
+@inner
+def cut_event(n, s, what, change, now):
+    """The event ``what``, or what becomes of it: a packet on a cable that is pulled, or in a switch without power, is gone."""
+    entity, kind, k = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
+    if change[entity] == 0 or (
+        kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
+    ):
+        return what
+    if s.packet[k, FLAGS] & CUT:
+        return what
+    if change[entity] == DOWN:
+        if kind == AGENT:
+            return what
+        latency = np.int64(n.port[entity, LATENCY]) if n.port[entity, KIND] == SWITCH_PORT else np.int64(0)
+        if s.when[k, TAIL] - latency <= now:
+            return what
+    s.packet[k, FLAGS] |= CUT
+    s.smi[entity, SMI_CUT] += 1
+    if kind == AGENT:
+        return what
+    return what & ~np.int64(KIND_BITS) | np.int64(MANAGE) << 28
+
+
+@inner
+def cut_events(n, s, change, now):
+    """All events that wait: those of packets that are gone say so."""
+    for b in range(BUCKETS):
+        e = s.bucket[b]
+        while e:
+            s.event[e, 1] = cut_event(n, s, s.event[e, 1], change, now)
+            e = s.event[e, 2]
+    for i in range(s.reg[HEAP_N]):
+        s.heap[i, 1] = cut_event(n, s, s.heap[i, 1], change, now)
+    for i in range(s.reg[LATER_N]):
+        s.far[i, 1] = cut_event(n, s, s.far[i, 1], change, now)
+    for i in range(s.reg[HEAP_N]):  # what an event is decides its place among those of its time
+        heap_push(s.heap, i, s.heap[i, 0], s.heap[i, 1])
+    for i in range(s.reg[LATER_N]):
+        heap_push(s.far, i, s.far[i, 0], s.far[i, 1])
+
+
+@inner
+def voq_of(n, came_in, out, vl):
+    """The queue of input ``came_in`` for ``vl`` of ``out``, two ports of one switch."""
+    vls = n.opt[OPT_VLS]
+    return np.int64(n.port[out, VOQ]) + np.int64(n.port[came_in, NUM]) * vls + vl
+
+
+@inner
+def unlink_last(n, s, out, vl, voq):
+    """Take the last packet out of ``voq``. Returns it."""
+    row = out * n.opt[OPT_VLS] + vl
+    k = np.int64(s.voq[voq, Q_TAIL])
+    s.vl[row, QUEUED] -= blocks_of(s.packet[k, OCTETS])
+    at = np.int64(s.voq[voq, Q_HEAD])
+    if at != k:
+        while s.packet[at, NEXT] != k:
+            at = np.int64(s.packet[at, NEXT])
+        s.packet[at, NEXT] = 0
+        s.voq[voq, Q_TAIL] = at
+        return k
+    s.voq[voq, Q_HEAD] = 0
+    before = s.vl[row, RING] - 1
+    while s.voq[before, Q_NEXT] - 1 != voq:
+        before = np.int64(s.voq[before, Q_NEXT]) - 1
+    if before == voq:
+        s.vl[row, RING] = 0
+        s.port[out, READY] &= ~(np.int64(1) << vl)
+    else:
+        s.voq[before, Q_NEXT] = s.voq[voq, Q_NEXT]
+        if s.vl[row, RING] == voq + 1:
+            s.vl[row, RING] = before + 1
+    return k
+
+
+@inner
+def cut_arriving(n, s, port, now):
+    """The packet that was coming in by switch port ``port``, with its head in a queue already, is lost."""
+    base = np.int64(n.port[port, BASE])
+    for out in range(base, base + n.port[port, PORTS]):
+        for vl in range(n.opt[OPT_VLS]):
+            voq = voq_of(n, port, out, vl)
+            if s.voq[voq, Q_HEAD] and s.when[s.voq[voq, Q_TAIL], TAIL] - n.port[port, LATENCY] > now:
+                lose(s, unlink_last(n, s, out, vl, voq))
+                s.smi[port, SMI_CUT] += 1
+
+
+@inner
+def flush(n, s, port, dead, now):
+    """What waits for ``port`` of a switch is discarded: PortXmitDiscards; of a switch without power nobody counts."""
+    for vl in range(n.opt[OPT_VLS]):
+        row = port * n.opt[OPT_VLS] + vl
+        while s.vl[row, RING]:
+            k = take_first(n, s, port, vl, row, first_voq(s, row), now)
+            s.packet[k, NEXT] = 0
+            leaves_input(n, s, k, max(now, s.when[k, TAIL]))
+            if dead:
+                s.smi[port, SMI_CUT] += 1
+            else:
+                s.count[port, INACTIVE] += 1
+            lose(s, k)
+
+
+@inner
+def flush_vl15(n, s, port, dead):
+    """The same of VL15."""
+    while s.smi[port, SMI_HEAD]:
+        k = s.smi[port, SMI_HEAD]
+        s.smi[port, SMI_HEAD] = s.packet[k, NEXT]
+        leave_buffer(s, k)
+        if dead:
+            s.smi[port, SMI_CUT] += 1
+        else:
+            s.count[port, INACTIVE] += 1
+        lose_mad(s, k)
+    s.port[port, READY] &= ~np.int64(VL15_READY)
+
+
+@inner
+def no_credits(n, s, port):
+    """Credits and flow-control packets of ``port`` are no more; an end port needs none for what it discards."""
+    for vl in range(n.opt[OPT_VLS]):
+        row = port * n.opt[OPT_VLS] + vl
+        c = s.vl[row, CREDITS]
+        while c:
+            following = s.credit[c, C_NEXT]
+            s.credit[c, C_NEXT] = s.reg[FREE_CREDIT]
+            s.reg[FREE_CREDIT] = c
+            s.reg[SPARE_CREDITS] += 1
+            c = following
+        s.vl[row, CREDITS] = 0
+        s.vl[row, LAST_CREDIT] = 0
+        s.vl[row, FCTBS] = 0
+        s.vl[row, FCCL] = WINDOW if n.port[port, KIND] == END_PORT else 0
+        s.vl[row, WAITS] &= ~STARVED
+    s.port[port, DEBT] = 0
+    s.arb[port, DRAINED] = 0
+
+
+@kernel
+def links_down(n, s, change, now):
+    """The links of the ports that ``change`` (uint8[ports]) marks have gone down at ``now``: DOWN, or DEAD of a node without power. ``Net.port``
+    and ``Net.wire`` have no peers for them any more."""
+    cut_events(n, s, change, now)
+    for port in range(len(change)):
+        if change[port] and n.port[port, KIND] == SWITCH_PORT:
+            cut_arriving(n, s, port, now)
+    for port in range(len(change)):
+        if change[port] == 0:
+            continue
+        if n.port[port, KIND] == SWITCH_PORT:
+            flush(n, s, port, change[port] == DEAD, now)
+        flush_vl15(n, s, port, change[port] == DEAD)
+        if n.port[port, PEER] != port:
+            no_credits(n, s, port)
+        if change[port] == DEAD:
+            s.smi[port, SMI_BUSY] = 0
+        if s.port[port, READY]:
+            arm(s, port, now)
+
+
+@inner
+def held_blocks(n, s, port, vl):
+    """Blocks of packets that wait in the receive buffer of ``vl`` of switch port ``port``."""
+    held = np.int64(0)
+    base = np.int64(n.port[port, BASE])
+    for out in range(base, base + n.port[port, PORTS]):
+        for level in range(n.opt[OPT_VLS]):
+            k = np.int64(s.voq[voq_of(n, port, out, level), Q_HEAD])
+            while k:
+                if s.packet[k, VL] == vl:
+                    held += blocks_of(s.packet[k, OCTETS])
+                k = np.int64(s.packet[k, NEXT])
+    return held
+
+
+@kernel
+def link_up(n, s, port, now):
+    """The link of ``port`` carries data from ``now`` on: its peer grants what its receive buffers have free (IBA 7.9.4)."""
+    no_credits(n, s, port)
+    peer = np.int64(n.port[port, PEER])
+    for vl in range(n.opt[OPT_VLS]):
+        held = held_blocks(n, s, peer, vl) if n.port[peer, KIND] == SWITCH_PORT else np.int64(0)
+        s.vl[port * n.opt[OPT_VLS] + vl, FCCL] = n.rare[peer, BLOCKS] - held
+    if s.port[port, READY]:
+        arm(s, port, now)
+
+
+@kernel
+def post_mad(n, s, port, row, dlid, level, vl, now):
+    """The end port ``port`` sends the MAD in ``row``: on VL15 (``vl`` 15, or -1: to itself by LID) or on data VL ``vl``."""
+    if vl < 0 or vl == 15:
+        look = post_smp(n, s, port, row, dlid, vl < 0, now)
+    else:
+        look = post_gmp(n, s, port, row, dlid, level, vl)
+    if look >= 0:
+        arm(s, look, now)

@@ -1,0 +1,371 @@
+# mypy: ignore-errors
+"""Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA 14.2.1, 14.2.2, 7.6.4, 13.4).
+
+SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped where a port's VL15 buffer is full (VL15Dropped, 16.1.3.5).
+Directed ones visit the management processor of each switch on their way, which writes the return path; LID-routed ones follow
+the forwarding table, cut through. Everything else is a packet of a data VL, with credits. A device has one processor, which
+takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the caller of the loop
+answers it: that part of a run is on one core.
+"""
+
+import numpy as np
+
+from softib.iba.constants import MgmtClass
+from softib.iba.mad_offsets import (
+    CLASS_AT,
+    DR_DLID_AT,
+    DR_SLID_AT,
+    HOP_COUNT_AT,
+    HOP_POINTER_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    RETURN_PATH_AT,
+    STATUS_AT,
+)
+from softib.jit import inner
+from softib.sim.packet.kernels.discards import corrupted, lose_mad
+from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.links import waits_no_more, wire_ps
+from softib.sim.packet.kernels.pools import free_packet, new_packet
+from softib.sim.packet.tables import (
+    AGENT,
+    BASE,
+    CONTROL,
+    CUT,
+    DEBT,
+    DELAY,
+    DLID,
+    FLAGS,
+    FREE,
+    GAP,
+    GMP,
+    IN,
+    INACTIVE,
+    LAST_CONTROL,
+    LATENCY,
+    LEVEL,
+    MADS_INBOX,
+    MADS_SENT,
+    MANAGE,
+    MG_AGENT,
+    MG_BUFFERS,
+    MG_FORWARD,
+    NEXT,
+    NUM,
+    OCTETS,
+    OPT_VLS,
+    PORTS,
+    PSN,
+    QP,
+    RCV_ERRORS,
+    RCV_OCTETS,
+    RCV_PACKETS,
+    READY,
+    RELAY_ERRORS,
+    SMI_BUSY,
+    SMI_DROPPED,
+    SMI_HEAD,
+    SMI_HELD,
+    SMI_LAST,
+    SMP,
+    SWITCH,
+    TAIL,
+    VL,
+    VL15,
+    WHAT,
+    XMIT_OCTETS,
+    XMIT_PACKETS,
+)  # fmt: skip
+
+MAD_OCTETS = 290
+"""LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, 13.4)."""
+SUBN_DR = int(MgmtClass.SUBN_DR)
+TRAP, TRAP_REPRESS, RESPONSE = 5, 7, 0x80
+NO_ROUTE = 255
+VL15_READY = 1 << VL15
+
+
+@inner
+def directed(m):
+    """Is the SMP ``m`` a directed one?"""
+    return m[CLASS_AT] == SUBN_DR
+
+
+@inner
+def permissive(m, at):
+    """Is the LID at ``at`` of the SMP the permissive one?"""
+    return m[at] == 0xFF and m[at + 1] == 0xFF
+
+
+@inner
+def by_table(n, came_in, dlid):
+    """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the switch itself), -1 for none."""
+    if dlid >= n.lft.shape[1]:
+        return np.int64(-1)
+    num = np.int64(n.lft[n.port[came_in, SWITCH], dlid])
+    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
+        return np.int64(-1)
+    return np.int64(n.port[came_in, BASE]) + num
+
+
+@inner
+def new_mad_packet(s, row, what, dlid, level):
+    """A packet for the MAD in ``row``."""
+    k = new_packet(s)
+    s.packet[k, QP] = 0
+    s.packet[k, PSN] = row
+    s.packet[k, OCTETS] = MAD_OCTETS
+    s.packet[k, DLID] = dlid
+    s.packet[k, LEVEL] = level
+    s.packet[k, WHAT] = what
+    s.packet[k, FLAGS] = 0
+    s.mads[MADS_SENT] += 1
+    return k
+
+
+@inner
+def on_vl15(n, s, out, k):
+    """Packet ``k`` waits for VL15 of ``out``. Where that link is down it is lost, and ``out`` counts it. Returns the port to look at, -1
+    for none."""
+    if n.wire[out] < 0:
+        s.count[out, INACTIVE] += 1
+        leave_buffer(s, k)
+        lose_mad(s, k)
+        return np.int64(-1)
+    s.packet[k, NEXT] = 0
+    if s.smi[out, SMI_HEAD]:
+        s.packet[s.smi[out, SMI_LAST], NEXT] = k
+    else:
+        s.smi[out, SMI_HEAD] = k
+    s.smi[out, SMI_LAST] = k
+    s.port[out, READY] |= VL15_READY
+    return np.int64(out)
+
+
+@inner
+def leave_buffer(s, k):
+    """Packet ``k`` leaves the VL15 receive buffer of the port that it came in by; its VL says whether it is in one."""
+    if s.packet[k, VL] == VL15:
+        s.smi[s.packet[k, IN], SMI_HELD] -= 1
+        s.packet[k, VL] = 0
+
+
+@inner
+def send_smp(n, s, port, now):
+    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and needs no credits (IBA 7.6.9, 7.9.3)."""
+    k = s.smi[port, SMI_HEAD]
+    following = np.int64(s.packet[k, NEXT])
+    s.smi[port, SMI_HEAD] = following
+    if following == 0:
+        s.port[port, READY] &= ~np.int64(VL15_READY)
+    s.packet[k, NEXT] = 0
+    octets = np.int64(s.packet[k, OCTETS])
+    start = max(now, s.when[k, TAIL] - wire_ps(n, port, octets))
+    leave_buffer(s, k)
+    end = start + wire_ps(n, port, octets + n.opt[GAP] + s.port[port, DEBT])
+    s.port[port, DEBT] = 0
+    s.port[port, FREE] = end
+    s.when[k, TAIL] = end + n.port[port, DELAY]
+    s.count[port, XMIT_OCTETS] += octets
+    s.count[port, XMIT_PACKETS] += 1
+    waits_no_more(n, s, port, start)
+    peer = np.int64(n.wire[port])
+    s.packet[k, IN] = peer
+    at = s.when[k, TAIL]
+    if n.port[peer, SWITCH] >= 0:
+        s.when[k, TAIL] += n.port[peer, LATENCY]
+        at = s.when[k, TAIL]
+        if not directed(s.mad[s.packet[k, PSN]]):
+            at = start + n.port[port, DELAY] + n.port[peer, LATENCY]
+    push(s, at, word(peer, MANAGE, k))
+
+
+@inner
+def at_port(n, s, port, k, now):
+    """A packet on VL15 has come to ``port``. Returns the port to look at, -1 for none."""
+    if s.packet[k, FLAGS] & CUT:
+        removed(s, k)
+        return np.int64(-1)
+    octets = np.int64(s.packet[k, OCTETS])
+    if corrupted(n, s, port, octets, now):
+        s.count[port, RCV_ERRORS] += 1
+        lose_mad(s, k)
+        return np.int64(-1)
+    s.count[port, RCV_OCTETS] += octets
+    s.count[port, RCV_PACKETS] += 1
+    if s.smi[port, SMI_HELD] >= n.management[MG_BUFFERS]:
+        s.smi[port, SMI_DROPPED] += 1
+        lose_mad(s, k)
+        return np.int64(-1)
+    s.smi[port, SMI_HELD] += 1
+    s.packet[k, VL] = VL15
+    m = s.mad[s.packet[k, PSN]]
+    if n.port[port, SWITCH] < 0 or directed(m):
+        to_processor(n, s, port, k, now)
+        return np.int64(-1)
+    out = by_table(n, port, np.int64(s.packet[k, DLID]))
+    if out == n.port[port, BASE]:
+        to_processor(n, s, port, k, now)
+        return np.int64(-1)
+    if out < 0 or out == port:
+        s.count[port, RELAY_ERRORS] += 1
+        leave_buffer(s, k)
+        lose_mad(s, k)
+        return np.int64(-1)
+    return on_vl15(n, s, out, k)
+
+
+@inner
+def removed(s, k):
+    """The event of a packet that was cut: it is no more. (It was counted when it was cut.)"""
+    if s.packet[k, WHAT] >= SMP:
+        lose_mad(s, k)
+    else:
+        free_packet(s, k)
+
+
+@inner
+def passes_on(m):
+    """Must a directed SMP that came to a switch go on? Its way out has hops left, or its way back."""
+    hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
+    if m[STATUS_AT] & 0x80:
+        return at > 1
+    return at < hops
+
+
+@inner
+def for_client(m):
+    """Is it for a program at an adapter, not for the adapter's agent?"""
+    return m[METHOD_AT] & RESPONSE or m[METHOD_AT] == TRAP or m[METHOD_AT] == TRAP_REPRESS
+
+
+@inner
+def to_processor(n, s, port, k, now):
+    """Packet ``k``, which came in by ``port`` (a row; where it begins, the end port itself), waits for the node's management processor."""
+    end = np.int64(n.port[port, BASE]) if n.port[port, SWITCH] >= 0 else port
+    m = s.mad[s.packet[k, PSN]]
+    here = max(now, s.when[k, TAIL])
+    if n.port[port, SWITCH] < 0 and for_client(m):
+        push(s, here, word(end, AGENT, k))
+        return
+    takes = n.management[MG_AGENT]
+    if directed(m) and passes_on(m):
+        takes = n.management[MG_FORWARD]
+    done = max(here, s.smi[end, SMI_BUSY]) + takes
+    s.smi[end, SMI_BUSY] = done
+    push(s, done, word(end, AGENT, k))
+
+
+@inner
+def processed(n, s, end, k, now):
+    """The management processor behind ``end`` is done with packet ``k``: it goes on, or waits in the inbox. Returns the port to look at,
+    -1 for none."""
+    if s.packet[k, FLAGS] & CUT:
+        removed(s, k)
+        return np.int64(-1)
+    m = s.mad[s.packet[k, PSN]]
+    if s.packet[k, WHAT] == SMP and directed(m):
+        out = next_hop(n, m, np.int64(s.packet[k, IN]))
+        if out >= 0:
+            return on_vl15(n, s, out, k)
+        if out < -1:
+            leave_buffer(s, k)
+            lose_mad(s, k)
+            return np.int64(-1)
+    leave_buffer(s, k)
+    s.inbox[s.mads[MADS_INBOX]] = k
+    s.mads[MADS_INBOX] += 1
+    return np.int64(-1)
+
+
+@inner
+def next_hop(n, m, came_in):
+    """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is where it shall be; -2: its path
+    leads nowhere (IBA 14.2.2.2, 14.2.2.4). Moves the hop pointer and writes the return path."""
+    hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
+    if m[STATUS_AT] & 0x80:
+        if at <= 1:
+            m[HOP_POINTER_AT] = 0
+            return np.int64(-1)
+        m[HOP_POINTER_AT] = at - 1
+        num = np.int64(m[RETURN_PATH_AT + at - 1])
+    else:
+        if not permissive(m, DR_SLID_AT) or not permissive(m, DR_DLID_AT) or at > hops:
+            return np.int64(-2)
+        if at:
+            m[RETURN_PATH_AT + at] = n.port[came_in, NUM]
+        m[HOP_POINTER_AT] = at + 1
+        if at == hops:
+            return np.int64(-1)
+        num = np.int64(m[INITIAL_PATH_AT + at + 1])
+    if n.port[came_in, SWITCH] < 0 or num < 1 or num >= n.port[came_in, PORTS]:
+        return np.int64(-2)
+    return np.int64(n.port[came_in, BASE]) + num
+
+
+@inner
+def first_hop(n, m, port):
+    """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for that node; -2: its path leads nowhere).
+    An answer goes back where it came from."""
+    hops = np.int64(m[HOP_COUNT_AT])
+    if m[STATUS_AT] & 0x80:
+        m[HOP_POINTER_AT] = hops
+        num = np.int64(m[RETURN_PATH_AT + hops])
+    else:
+        m[HOP_POINTER_AT] = min(hops, 1)
+        num = np.int64(m[INITIAL_PATH_AT + 1])
+    if hops == 0:
+        return np.int64(-1)
+    if n.port[port, SWITCH] < 0:
+        return np.int64(port) if num == n.port[port, NUM] else np.int64(-2)
+    if num < 1 or num >= n.port[port, PORTS]:
+        return np.int64(-2)
+    return np.int64(n.port[port, BASE]) + num
+
+
+@inner
+def post_smp(n, s, port, row, dlid, to_self, now):
+    """The end port ``port`` sends the SMP in ``row``; ``to_self``: it is for that port itself. Returns the port to look at, -1 for none."""
+    k = new_mad_packet(s, row, SMP, dlid, 0)
+    s.packet[k, IN] = port
+    s.packet[k, VL] = 0
+    s.when[k, TAIL] = now
+    m = s.mad[row]
+    out = np.int64(-1)
+    if directed(m):
+        out = first_hop(n, m, port)
+    elif not to_self:
+        out = np.int64(port) if n.port[port, SWITCH] < 0 else by_table(n, port, dlid)
+        out = np.int64(-2) if out < 0 else out
+        if out == n.port[port, BASE] and n.port[port, SWITCH] >= 0:
+            out = np.int64(-1)
+    if out >= 0:
+        return on_vl15(n, s, out, k)
+    if out < -1:
+        lose_mad(s, k)
+        return np.int64(-1)
+    to_processor(n, s, port, k, now)
+    return np.int64(-1)
+
+
+@inner
+def post_gmp(n, s, port, row, dlid, level, vl):
+    """The end port ``port`` sends the MAD in ``row`` on a data VL, before its streams. Returns the port to look at."""
+    k = new_mad_packet(s, row, GMP, dlid, level)
+    at = port * n.opt[OPT_VLS] + vl
+    if s.more[at, CONTROL]:
+        s.packet[s.more[at, LAST_CONTROL], NEXT] = k
+    else:
+        s.more[at, CONTROL] = k
+    s.more[at, LAST_CONTROL] = k
+    s.port[port, READY] |= np.int64(1) << vl
+    return port
+
+
+@inner
+def gmp_arrived(n, s, port, k, now):
+    """A MAD on a data VL is whole at end port ``port``; its buffer is free already."""
+    s.packet[k, VL] = 0
+    s.packet[k, IN] = port
+    s.when[k, TAIL] = now
+    to_processor(n, s, port, k, now)

@@ -1,0 +1,213 @@
+"""A run of the packet layer that stops at given times, so that links, tables and MADs change between two events.
+
+    steps = PacketSteps(fabric, messages, sls, options, times)
+    steps.run_until(t)                       # what happens before t; steps.arrived(): MADs that wait for an answer
+    steps.links_changed(ports, dead)         # the fabric's port states have changed: what that does to packets
+    steps.post(port, mad, dlid, sl, smp)     # a MAD leaves an end port
+
+The fabric's arrays are the run's: a forwarding table that an agent writes holds from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.iba.constants import MgmtClass
+from softib.iba.mad_offsets import CLASS_AT
+from softib.sim.ends import end_ports
+from softib.sim.packet import tables as t
+from softib.sim.packet.network import active_peer, build_net, physical_peer, refresh_ports
+from softib.sim.packet.options import PacketOptions, Progress
+from softib.sim.packet.state import build_state, first_vl, grow, grow_mads
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+    from softib.sim.messages import Messages
+
+__all__ = ["Arrived", "PacketSteps", "ProcessorTimes"]
+
+EVENTS_A_CALL = 500_000
+DEAD, DOWN = 2, 1
+ROWS_A_POST = 4 * t.MARGIN
+
+
+@dataclass(frozen=True)
+class ProcessorTimes:
+    """What MADs take in devices. ``agent_ps``: a management processor answers one; ``forward_ps``: that of a switch passes a directed one
+    on; ``vl15_packets``: a port's VL15 receive buffer (IBA 7.6.4 asks for one packet at least)."""
+
+    agent_ps: int = 10_000_000
+    forward_ps: int = 5_000_000
+    vl15_packets: int = 8
+
+    def __post_init__(self) -> None:
+        if min(self.agent_ps, self.forward_ps) < 0 or self.vl15_packets < 1:
+            raise InputError("times of management processors are from 0 on, and a VL15 buffer holds 1 packet at least")
+
+    def settings(self) -> np.ndarray:
+        """``Net.management``."""
+        made = np.zeros(t.MG_SETTINGS, np.int64)
+        made[t.MG_ON], made[t.MG_BUFFERS] = 1, self.vl15_packets
+        made[t.MG_AGENT], made[t.MG_FORWARD] = self.agent_ps, self.forward_ps
+        return made
+
+
+@dataclass
+class Arrived:
+    """A MAD at its destination: the row of the port by which it came into the node (a directed one) or of the end port, the end port, the end
+    port that sent it, its octets (a copy), its SL, and whether it came on VL15."""
+
+    ingress: int
+    end: int
+    source: int
+    mad: np.ndarray
+    level: int
+    smp: bool
+
+
+class PacketSteps:
+    """``net`` and ``state`` of a run; ``status`` is what the loop said last."""
+
+    def __init__(
+        self, fabric: Fabric, messages: Messages, sls: np.ndarray, options: PacketOptions, times: ProcessorTimes
+    ):
+        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` where no link is up, and for inputs with
+        one queue (``options.fifo``), whose packets cannot be taken out."""
+        if options.fifo:
+            raise InputError("faults at a time need a queue for each output; leave fifo out")
+        self.fabric, self.options = fabric, options
+        ends = end_ports(fabric)
+        messages.check(len(ends))
+        levels = np.append(sls, 0).astype(np.int64)
+        self.net, self.profile = build_net(fabric, options, levels, times.settings())
+        self.state = build_state(fabric, ends, messages, sls, self.net, options)
+        self.total, self.status = len(messages), t.MORE
+        self._start()
+
+    def _start(self) -> None:
+        from softib.sim.packet.kernels.loop import start
+
+        start(self.net, self.state)
+
+    @property
+    def left(self) -> int:
+        """Messages that are not done."""
+        return int(self.state.reg[t.LEFT])
+
+    @property
+    def in_network(self) -> int:
+        """Packets in the network."""
+        return int(self.state.reg[t.IN_NETWORK])
+
+    @property
+    def now_ps(self) -> int:
+        """Time of the last event."""
+        return int(self.state.reg[t.NOW])
+
+    def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
+        """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are left."""
+        from softib.sim.packet.kernels.loop import run as loop
+
+        while True:
+            status = self.status = int(loop(self.net, self.state, until_ps - 1, EVENTS_A_CALL))
+            if status == t.GROW:
+                self.state = grow(self.state)
+            elif status != t.MORE:
+                return status == t.MANAGED
+            elif progress is not None:
+                progress(self.now_ps, self.total - self.left, self.total)
+
+    # -- MADs --
+
+    def arrived(self) -> list[Arrived]:
+        """The MADs that wait for their answer, in the order in which they were processed; their packets are no more."""
+        s, found = self.state, []
+        for k in s.inbox[: s.mads[t.MADS_INBOX]].tolist():
+            packet = s.packet[k]
+            row, ingress = int(packet[t.PSN]), int(packet[t.IN])
+            switch = self.net.port[ingress, t.SWITCH] >= 0
+            end = int(self.net.port[ingress, t.BASE]) if switch else ingress
+            smp, source = int(packet[t.WHAT]) == t.SMP, int(s.mad_row[row, t.MR_SOURCE])
+            if s.mad[row, CLASS_AT] != MgmtClass.SUBN_DR:
+                ingress = end
+            found.append(Arrived(ingress, end, source, s.mad[row].copy(), int(packet[t.LEVEL]), smp))
+            self._free(k, row)
+        s.mads[t.MADS_INBOX] = 0
+        return found
+
+    def vl_of(self, port: int, level: int) -> int:
+        """The data VL on which the end port ``port`` sends SL ``level``; of SLs that are not in use that of SL 0."""
+        vl = int(first_vl(self.fabric, np.array([port]), np.array([level]))[0])
+        return vl if vl < int(self.net.opt[t.OPT_VLS]) else self.vl_of(port, 0) if level else 0
+
+    def _free(self, k: int, row: int) -> None:
+        s = self.state
+        s.mad_row[row, t.MR_NEXT] = s.mads[t.MADS_FREE]
+        s.mads[t.MADS_FREE] = row
+        s.mads[t.MADS_SPARE] += 1
+        s.packet[k, t.NEXT] = s.reg[t.FREE_PACKET]
+        s.reg[t.FREE_PACKET] = k
+        s.reg[t.SPARE_PACKETS] += 1
+        s.reg[t.IN_NETWORK] -= 1
+
+    def post(self, port: int, mad: np.ndarray, dlid: int, now_ps: int, level: int = 0, vl: int = t.VL15) -> None:
+        """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL ``vl``, or (``vl`` -1) as an SMP to itself."""
+        from softib.sim.packet.kernels.link_changes import post_mad
+
+        self.state = grow_mads(self.state, 2)
+        self._room(ROWS_A_POST)
+        s = self.state
+        row = int(s.mads[t.MADS_FREE])
+        s.mads[t.MADS_FREE] = s.mad_row[row, t.MR_NEXT]
+        s.mads[t.MADS_SPARE] -= 1
+        s.mad[row] = mad
+        s.mad_row[row, t.MR_SOURCE] = port
+        post_mad(self.net, s, port, row, dlid, level, vl, now_ps)
+
+    def _room(self, rows: int) -> None:
+        s = self.state
+        short = min(s.reg[t.SPARE_EVENTS] - s.reg[t.LATER_N], s.reg[t.SPARE_PACKETS], s.reg[t.SPARE_CREDITS]) < rows
+        if short or s.reg[t.HEAP_N] + rows > len(s.heap) or s.reg[t.LATER_N] + rows > len(s.far):
+            self.state = grow(s, rows)
+
+    # -- links --
+
+    def links_changed(self, ports: np.ndarray, now_ps: int, dead: np.ndarray | None = None) -> None:
+        """The states, speeds or settings of ``ports`` (rows, both ends of each link) are others in the fabric; ``dead``: rows of
+        nodes that lost their power, port 0 included. Does to packets what that does."""
+        from softib.sim.packet.kernels.link_changes import link_up, links_down
+
+        net, ports = self.net, np.unique(ports)
+        ports = ports[self.fabric.port_num[ports] > 0] if self.fabric.sizes.switches else ports
+        before = net.port[ports, t.PEER].copy()
+        wire_before = net.wire[ports].copy()
+        refresh_ports(self.fabric, ports, net.port, net.rare, self.profile, dict(self.options.profile))
+        net.wire[ports] = physical_peer(self.fabric, ports)
+        after = active_peer(self.fabric, ports)
+        net.port[ports, t.PEER] = after
+        ca = ports[(net.port[ports, t.KIND] == t.NOTHING) & (after >= 0)]
+        net.port[ca, t.KIND] = t.END_PORT
+        change = np.zeros(len(net.port), np.uint8)
+        change[ports[((before >= 0) & (after < 0)) | ((wire_before >= 0) & (net.wire[ports] < 0))]] = DOWN
+        if dead is not None:
+            change[dead] = DEAD
+        if change.any():
+            self._room(self.in_network + ROWS_A_POST)
+            links_down(net, self.state, change, now_ps)
+        self._room(len(ports) + ROWS_A_POST)
+        for port in ports[(before < 0) & (after >= 0)].tolist():
+            link_up(net, self.state, port, now_ps)
+
+    def power_lost(self, rows: np.ndarray) -> None:
+        """A switch forgets its counters."""
+        self.state.count[rows] = 0
+
+    def drains(self, port: int, gbps: float | None) -> None:
+        """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0 each packet takes an hour."""
+        hour_fs = 3600 * 10**15 // 4096
+        self.net.drain[port] = 0 if gbps is None else hour_fs if gbps == 0 else round(8e6 / gbps)
+        self.net.management[t.MG_SLOW] = bool(self.net.drain.any())

@@ -1,0 +1,176 @@
+"""Faults at a time and the management plane, as a workload file and Python give them: one class a kind, under the names of ``softib fault``.
+
+Imported only where a workload is read, as :mod:`softib.workloads.jobs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from softib.errors import InputError, UnknownName
+from softib.workloads.quantities import Time
+
+__all__ = [
+    "FAULTS",
+    "AnyFault",
+    "Fault",
+    "Management",
+    "fault_of",
+    "management_of",
+    "message_of_fault",
+    "message_of_management",
+]
+
+
+class Fault(BaseModel):
+    """What all faults take."""
+
+    model_config = ConfigDict(extra="forbid")
+    at: Time = Field(description="when it happens")
+    where: str = Field(min_length=1, description="a port such as leaf-3[40]: either end of the cable")
+
+
+class LinkDown(Fault):
+    """no signal passes the cable (pulled); it stays down until link-up"""
+
+    kind: Literal["link-down"] = "link-down"
+
+
+class LinkUp(Fault):
+    """the signal is back; the link trains to INIT, and carries data when the manager has made it ACTIVE"""
+
+    kind: Literal["link-up"] = "link-up"
+
+
+class Ber(Fault):
+    """the cable makes bit errors in both directions; 0 heals it"""
+
+    kind: Literal["ber"] = "ber"
+    ber: Annotated[float, Field(ge=0, lt=1)] = Field(description="raw bit error ratio, such as 1e-9")
+
+
+class Downgrade(Fault):
+    """the link goes down and trains anew, at most this wide and this fast"""
+
+    kind: Literal["downgrade"] = "downgrade"
+    width: Annotated[int, Field(ge=1)] | None = Field(None, description="lanes: 1, 2, 4, 8 or 12")
+    speed: str | None = Field(None, description="a generation, such as EDR")
+    training: Time = Field(10**12, description="how long it is down; default 1 s, as on a running fabric")
+
+
+class SlowPort(Fault):
+    """the port drains so much of what arrives on data VLs; its peer waits, or discards after HOQLife"""
+
+    kind: Literal["slow-port"] = "slow-port"
+    gbps: Annotated[float, Field(ge=0)] = Field(description="Gb/s that it drains, 0: nothing")
+
+
+class SwitchDown(Fault):
+    """a switch loses its power, and all that it holds"""
+
+    kind: Literal["switch-down"] = "switch-down"
+    where: str = Field(min_length=1, description="a switch such as leaf-3")
+
+
+class SwitchUp(Fault):
+    """it gets its power back, with power-up values; the manager programs it anew"""
+
+    kind: Literal["switch-up"] = "switch-up"
+    where: str = Field(min_length=1, description="a switch such as leaf-3")
+
+
+AnyFault = Annotated[
+    LinkDown | LinkUp | Ber | Downgrade | SlowPort | SwitchDown | SwitchUp, Field(discriminator="kind")
+]
+
+FAULTS: dict[str, type[Fault]] = {
+    str(c.model_fields["kind"].default): c for c in (LinkDown, LinkUp, Ber, Downgrade, SlowPort, SwitchDown, SwitchUp)
+}
+"""Class of each kind by its name."""
+
+
+class Management(BaseModel):
+    """The subnet manager and the agents while faults happen."""
+
+    model_config = ConfigDict(extra="forbid")
+    sm: Literal["internal", "off"] = Field("internal", description="our subnet manager reacts, or nobody does")
+    node: str | None = Field(
+        None, description="where the manager runs; default as elsewhere: the first host with a cable"
+    )
+    agent: Time = Field(10_000_000, description="what a device takes to answer a MAD (an assumption)")
+    forward: Time = Field(5_000_000, description="what a switch takes to pass a directed SMP on (an assumption)")
+    manager: Time = Field(5_000_000, description="from the arrival of a MAD at the manager to what it sends then")
+    window: Annotated[int, Field(ge=1, le=4096)] = Field(4, description="SMPs on the wire, as OpenSM's max_wire_smps")
+    timeout: Time = Field(200_000_000_000, description="until a MAD is repeated, as OpenSM's transaction_timeout")
+    retries: Annotated[int, Field(ge=0, le=100)] = Field(3, description="as OpenSM's transaction_retries")
+    vl15_packets: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        8, description="packets that the VL15 buffer of a port holds; a further one is dropped (VL15Dropped)"
+    )
+
+
+def fault_of(given: Mapping[str, Any] | str) -> Fault:
+    """A fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a line of text
+    (``20us link-down leaf-1[40] ber=1e-9``).
+
+    Raises :class:`UnknownName` for a kind or option that does not exist (with the near ones), :class:`InputError` for a value.
+    """
+    from pydantic import TypeAdapter
+
+    data = _fields(given) if isinstance(given, str) else dict(given)
+    try:
+        made: Fault = TypeAdapter(AnyFault).validate_python(data)
+    except ValidationError as invalid:
+        error = min(invalid.errors(), key=lambda e: e["type"] == "missing")
+        raise InputError(f"fault {given!r}: {message_of_fault(error, tuple(error['loc']))}") from None
+    return made
+
+
+def management_of(before: Management | None, given: Mapping[str, Any]) -> Management:
+    """``before`` (None: the defaults) with other settings. Raises as :func:`fault_of`."""
+    try:
+        made = Management.model_validate(dict(given))
+        return before.model_copy(update={k: getattr(made, k) for k in made.model_fields_set}) if before else made
+    except ValidationError as invalid:
+        error = invalid.errors()[0]
+        raise InputError(f"management: {message_of_management(error)}") from None
+
+
+def message_of_management(error: Any) -> str:
+    """What is wrong with a setting of the management plane (an error of pydantic), in a line."""
+    key = str(error["loc"][-1])
+    if error["type"] == "extra_forbidden":
+        return str(UnknownName("key of management", key, Management.model_fields))
+    what = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
+
+
+def _fields(text: str) -> dict[str, Any]:
+    parts = text.split()
+    if len(parts) < 3:
+        raise InputError(f"fault {text!r}: write when, what and where, such as '20us link-down leaf-1[40]'")
+    data: dict[str, Any] = {"at": parts[0], "kind": parts[1], "where": parts[2]}
+    for part in parts[3:]:
+        key, equals, value = part.partition("=")
+        if not equals or not value:
+            raise InputError(f"fault {text!r}: {part!r} is no option; write such as ber=1e-9")
+        data[key] = value
+    return data
+
+
+def message_of_fault(error: Any, loc: tuple[Any, ...]) -> str:
+    """What is wrong with a fault (an error of pydantic), in a line; ``loc`` is the place below the fault."""
+    if error["type"] == "union_tag_invalid":
+        return str(UnknownName("kind of fault", str(error["ctx"]["tag"]), FAULTS))
+    if error["type"] == "union_tag_not_found":
+        return f"a fault needs its kind: {', '.join(FAULTS)}"
+    kind = FAULTS.get(str(loc[0])) if loc else None
+    key = str(loc[-1]) if loc else "fault"
+    if error["type"] == "extra_forbidden" and kind is not None:
+        return str(UnknownName(f"option of {loc[0]}", key, kind.model_fields))
+    if error["type"] == "missing" and kind is not None:
+        return f"{key} is missing: {kind.model_fields[key].description}"
+    what = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
