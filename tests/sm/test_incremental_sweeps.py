@@ -62,7 +62,7 @@ def check_law(room: Room) -> None:
     before = held(room.f)
     fresh = SubnetManager(sm.config)
     fresh.lids.update(sm.lids)
-    fresh._stores.lft.roots, fresh._stores.lft.places = sm._stores.lft.roots, sm._stores.lft.places
+    fresh._stores.lft.roots, fresh._stores.lft.locations = sm._stores.lft.roots, sm._stores.lft.locations
     copy = room.f.copy()
     settle(fresh, AgentPlane(copy), room.manager.port)
     after = held(copy)

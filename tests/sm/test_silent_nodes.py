@@ -87,7 +87,7 @@ def test_it_is_asked_ever_more_rarely_and_managed_as_soon_as_it_answers():
     wire.silent = -1
     answers_at = wire.now_ps + LONGEST * 200 * MS
     wire.wait(answers_at + 1000 * MS)
-    assert wire.sm.report.nodes == wire.fabric.sizes.nodes and not wire.sm.silent.places
+    assert wire.sm.report.nodes == wire.fabric.sizes.nodes and not wire.sm.silent.ports
     assert (wire.fabric.port_state[wire.fabric.linked] == PortState.ACTIVE).all()
     assert wire.sm.sweeps == sweeps + 1 and wire.sm.report.sent < 120, "an incremental sweep"
 

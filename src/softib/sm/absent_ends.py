@@ -13,14 +13,14 @@ import numpy as np
 
 from softib.routing.graph import SwitchGraph
 
-__all__ = ["EndPlaces", "with_absent"]
+__all__ = ["EndLocations", "with_absent"]
 
 _COLUMNS = {"guid": np.uint64, "switch_guid": np.uint64, "port": np.uint8, "portnum": np.uint8, "lid": np.uint16, "lmc": np.uint8,
             "compute": np.bool_}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class EndPlaces:
+class EndLocations:
     """Where CA ports were, a row each: PortGUID, NodeGUID and port of the switch, their own portnum, LID and LMC, and whether they
     compute (:attr:`SwitchGraph.end_is_compute`)."""
 
@@ -33,12 +33,12 @@ class EndPlaces:
     compute: np.ndarray
 
     @classmethod
-    def none(cls) -> EndPlaces:
+    def none(cls) -> EndLocations:
         """No rows."""
         return cls(**{name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()})
 
     @classmethod
-    def of(cls, graph: SwitchGraph) -> EndPlaces:
+    def of(cls, graph: SwitchGraph) -> EndLocations:
         """The CA ports of ``graph``."""
         ends = np.flatnonzero(~graph.end_is_switch)
         return cls(
@@ -46,18 +46,18 @@ class EndPlaces:
             graph.end_lid[ends], graph.end_lmc[ends], graph.end_is_compute[ends],
         )  # fmt: skip
 
-    def take(self, rows: np.ndarray) -> EndPlaces:
+    def take(self, rows: np.ndarray) -> EndLocations:
         """These rows."""
-        return EndPlaces(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+        return EndLocations(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
-    def __add__(self, more: EndPlaces) -> EndPlaces:
-        return EndPlaces(**{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in _COLUMNS})
+    def __add__(self, more: EndLocations) -> EndLocations:
+        return EndLocations(**{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in _COLUMNS})
 
 
-def with_absent(graph: SwitchGraph, before: EndPlaces) -> tuple[SwitchGraph, EndPlaces]:
+def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
     """``graph`` with the ends of ``before`` that are away and whose place is empty (``end_node`` -1), and the places to remember: all
     ends of it, and those that are away together with their switch."""
-    present = EndPlaces.of(graph)
+    present = EndLocations.of(graph)
     away = before.take(~np.isin(before.guid, present.guid) & ~_taken(graph, before))
     if not len(away.guid) or not graph.n_switches:
         return graph, present + away
@@ -84,18 +84,18 @@ def _owner(graph: SwitchGraph) -> np.ndarray:
     return np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
 
 
-def _taken(graph: SwitchGraph, places: EndPlaces) -> np.ndarray:
+def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
     """bool[n]: a LID of the place belongs to somebody who is there."""
     used = np.zeros((1 << 16) + 1, np.int64)
     np.add.at(used, graph.end_lid.astype(np.int64), 1)
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)
     count = np.concatenate([[0], np.cumsum(np.cumsum(used) > 0)])
-    first = places.lid.astype(np.int64)
-    taken: np.ndarray = count[np.minimum(first + (1 << places.lmc.astype(np.int64)), 1 << 16)] > count[first]
+    first = locations.lid.astype(np.int64)
+    taken: np.ndarray = count[np.minimum(first + (1 << locations.lmc.astype(np.int64)), 1 << 16)] > count[first]
     return taken
 
 
-def _inserted(graph: SwitchGraph, away: EndPlaces, switch: np.ndarray) -> SwitchGraph:
+def _inserted(graph: SwitchGraph, away: EndLocations, switch: np.ndarray) -> SwitchGraph:
     lid = np.concatenate([graph.end_lid, away.lid])
     order = np.argsort(lid, kind="stable")
     n = len(away.guid)

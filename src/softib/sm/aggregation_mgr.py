@@ -129,11 +129,11 @@ class AggregationManager:
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
         answers = [known.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
-        asked = [row for row, answer in enumerate(answers) if answer is None or fresh[self.port[row]]]
+        wanted = [row for row, answer in enumerate(answers) if answer is None or fresh[self.port[row]]]
         for row, answer in enumerate(answers):
             if answer is not None:
                 self.caps[row] = answer
-        self._put(queue, Method.GET, ANInfo.attr, np.array(asked, np.int64), 0, None)
+        self._put(queue, Method.GET, ANInfo.attr, np.array(wanted, np.int64), 0, None)
 
     def heard(self, tags: np.ndarray, data: np.ndarray, known: dict[int, np.ndarray]) -> None:
         """ANInfo of nodes; ``known`` learns of it."""

@@ -144,16 +144,16 @@ class Database:
         out._node["node_route"], out._port["port_route"] = row[: self.n_nodes], row[self.n_nodes :]
         return out
 
-    def drop_nodes(self, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def drop_nodes(self, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take out nodes (bool[nodes]) and their ports; the others keep their order. Returns the new row of each old
         node and of each old port, -1 for what is gone."""
-        keep_port = ~gone[self.port_node]
-        node_row = np.where(gone, -1, np.cumsum(~gone) - 1).astype(np.int32)
+        keep_port = ~removed[self.port_node]
+        node_row = np.where(removed, -1, np.cumsum(~removed) - 1).astype(np.int32)
         port_row = np.where(keep_port, np.cumsum(keep_port) - 1, -1).astype(np.int32)
-        first = self.node_base[~gone] + ~self.is_switch[~gone]  # a CA has no row for port 0
-        self._node = {k: column[: self.n_nodes][~gone] for k, column in self._node.items()}
+        first = self.node_base[~removed] + ~self.is_switch[~removed]  # a CA has no row for port 0
+        self._node = {k: column[: self.n_nodes][~removed] for k, column in self._node.items()}
         self._port = {k: column[: self.n_ports][keep_port] for k, column in self._port.items()}
-        self.n_nodes, self.n_ports = int((~gone).sum()), int(keep_port.sum())
+        self.n_nodes, self.n_ports = int((~removed).sum()), int(keep_port.sum())
         self._node["node_base"] = (port_row[first] - ~self.is_switch).astype(np.int32)
         self._port["port_node"] = node_row[self._port["port_node"]]
         peer = self._port["port_peer"]

@@ -32,7 +32,9 @@ class LftUpdate:
         self.blocks = new.shape[1] // LFT_BLOCK
         if not known.any():  # nothing forwards yet: one round
             self.held = new.copy()
-        self._switch, self._lid = np.nonzero(self.held != new)
+        rows = np.flatnonzero((self.held != new).any(axis=1))
+        row, self._lid = np.nonzero(self.held[rows] != new[rows])
+        self._switch = rows[row]
         self._round = np.ones(len(self._switch), np.uint16)
         if len(self._switch):
             rounds(old, new, _next_switch(graph), self._switch, self._lid, self._round)

@@ -97,7 +97,7 @@ class PkeyManager:
         """Queue a Get for every block that is not known."""
         port, _, modifier = self._rows()
         unknown = np.ones(len(port), bool)
-        for i, place in enumerate(self._places() if self.tables else ()):
+        for i, place in enumerate(self._port_keys() if self.tables else ()):
             known = self.tables.get(place)
             rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
             if known is not None and len(known) == self.blocks[i]:
@@ -105,7 +105,7 @@ class PkeyManager:
         tags = np.flatnonzero(unknown)
         queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
 
-    def _places(self) -> list[tuple[int, int]]:
+    def _port_keys(self) -> list[tuple[int, int]]:
         db = self.db
         return list(zip(db.node_guid[db.port_node[self.ports]].tolist(), db.port_num[self.ports].tolist(), strict=True))
 
@@ -130,7 +130,7 @@ class PkeyManager:
             if key not in arranged:  # most ports are alike
                 arranged[key] = self._arranged(held, state[:, column], port)
             wanted[rows] = arranged[key].reshape(-1, PKEY_BLOCK)
-        for i, where in enumerate(self._places()):
+        for i, where in enumerate(self._port_keys()):
             self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
         port, _, modifier = self._rows()

@@ -29,7 +29,7 @@ from softib.sm.reroute import reroute
 
 __all__ = ["Rediscovery", "Resume"]
 
-NO_WAY, PROVED = -1, -2
+UNREACHABLE, PROVED = -1, -2
 
 
 @dataclass
@@ -54,9 +54,9 @@ class Rediscovery(Discovery):
         unread = db.external & ~db.has_port_info
         self._left |= dict.fromkeys(np.unique(db.port_node[unread]).tolist(), True)
         self._known = db.n_nodes
-        self._asked: set[int] = set()
+        self._queried: set[int] = set()
         up = db.external & (db.port_state() >= PortState.INIT) & (db.port_peer < 0)
-        self._places = np.flatnonzero(up).tolist()
+        self._silent = np.flatnonzero(up).tolist()
         """Ports that are up, and behind which nobody answered."""
         self._proved: set[int] = set()
         self._checking: set[int] = set()
@@ -106,12 +106,12 @@ class Rediscovery(Discovery):
 
     def _suspect(self, nodes: np.ndarray) -> None:
         for node in nodes.tolist():
-            if node not in self._asked:
+            if node not in self._queried:
                 self._left[node] = True
 
     def _go_on(self) -> None:
         """Ask every node whose route is proved, and the first port of each other route that is not."""
-        if not self._left and not self._places:
+        if not self._left and not self._silent:
             return
         db, ask, check = self.db, [], {}
         if not self._rerouted:
@@ -123,10 +123,10 @@ class Rediscovery(Discovery):
                 ask.append(node)
             elif port >= 0:
                 check[port] = True
-        for place in list(self._places):
+        for place in list(self._silent):
             port = self._unproved(int(db.port_node[place]))
             if port == PROVED:
-                self._places.remove(place)
+                self._silent.remove(place)
                 self._ask_silent(place)
             elif port >= 0:
                 check[port] = True
@@ -136,17 +136,17 @@ class Rediscovery(Discovery):
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
 
     def _unproved(self, node: int) -> int:
-        """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or NO_WAY where no cable leads there."""
+        """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or UNREACHABLE where no cable leads there."""
         found, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:
                 found = port
             node = int(owner[port])
-        return found if port == -2 else NO_WAY
+        return found if port == -2 else UNREACHABLE
 
     def _ask(self, nodes: np.ndarray) -> None:
         db = self.db
-        self._asked.update(nodes.tolist())
+        self._queried.update(nodes.tolist())
         switches = nodes[db.is_switch[nodes]]
         db.has_switch_info[switches] = False
         self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[switches]], switches)
@@ -213,14 +213,14 @@ class Rediscovery(Discovery):
         self._proved.update(tags[cabled].tolist())
         if (before != db.port_peer[tags]).any():
             self._rerouted = False
-        again = np.flatnonzero(cabled & (nodes < self._known))
-        if not len(again):
+        repeated = np.flatnonzero(cabled & (nodes < self._known))
+        if not len(repeated):
             return
-        db.refresh_nodes(nodes[again], info[again])
-        switch = db.is_switch[nodes[again]]
-        self._suspect(np.unique(nodes[again][switch]))
-        ends = nodes[again][~switch]
-        db.node_route[ends] = db.port_route[port[again][~switch]]
+        db.refresh_nodes(nodes[repeated], info[repeated])
+        switch = db.is_switch[nodes[repeated]]
+        self._suspect(np.unique(nodes[repeated][switch]))
+        ends = nodes[repeated][~switch]
+        db.node_route[ends] = db.port_route[port[repeated][~switch]]
         self._describe(np.unique(ends))
 
     # -- the end --
@@ -233,10 +233,10 @@ class Rediscovery(Discovery):
     def _leave_out(self) -> None:
         """Take out the nodes that no cable leads to; rows of the report are the new ones then."""
         db, report = self.db, self.report
-        gone = reroute(db) == NO_WAY
-        if not gone.any():
+        removed = reroute(db) == UNREACHABLE
+        if not removed.any():
             return
-        node_row, port_row = db.drop_nodes(gone)
+        node_row, port_row = db.drop_nodes(removed)
         report.silent_ports[:] = [(int(port_row[p]), why) for p, why in report.silent_ports if port_row[p] >= 0]
         report.mute_ports[:] = [(int(port_row[p]), why) for p, why in report.mute_ports if port_row[p] >= 0]
         report.mute_nodes[:] = [(int(node_row[n]), a, why) for n, a, why in report.mute_nodes if node_row[n] >= 0]

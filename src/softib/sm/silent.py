@@ -34,32 +34,32 @@ class _Silence:
 
 
 class SilentPorts:
-    """``places``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived, :meth:`send` at each step."""
+    """``ports``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived, :meth:`send` at each step."""
 
     def __init__(self, window: int, timeout_ps: int, retries: int):
         self.timeout_ps, self.retries = timeout_ps, retries
-        self.places: dict[Place, _Silence] = {}
+        self.ports: dict[Place, _Silence] = {}
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
-        self._asked: list[Place] = []
+        self._queried: list[Place] = []
 
     @property
     def young(self) -> bool:
         """Has one of them not had as many tries as any other request?"""
         last = self.retries + self._transactor.busy
-        return any(s.questions <= last for s in self.places.values())
+        return any(s.questions <= last for s in self.ports.values())
 
     def note(self, db: Database, ports: list[int], now_ps: int) -> None:
         """A sweep ended, in which ``ports`` (rows) were asked in vain."""
-        before, self.places = self.places, {}
+        before, self.ports = self.ports, {}
         for port in ports:
             place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
             held = before.get(place)
             questions = 1 if held is None else held.questions + 1
-            self.places[place] = _Silence(questions, now_ps + self._pause(questions))
+            self.ports[place] = _Silence(questions, now_ps + self._pause(questions))
 
     def clear(self) -> None:
         """Another manager asks them from now on."""
-        self.places.clear()
+        self.ports.clear()
         self._transactor.abandon()
 
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
@@ -73,30 +73,30 @@ class SilentPorts:
         self._transactor.receive(now_ps)
         for done in self._transactor.completed():
             if not done.timed_out:
-                found.update(self._asked[tag][0] for tag in done.tags.tolist())
+                found.update(self._queried[tag][0] for tag in done.tags.tolist())
         return inbox, found
 
     def send(self, db: Database, mkey: int, now_ps: int) -> tuple[MadBatch, int]:
         """What is due, and when to call again."""
-        due = [place for place, s in self.places.items() if s.next_ps <= now_ps]
+        due = [place for place, s in self.ports.items() if s.next_ps <= now_ps]
         if due:
             if not self._transactor.busy:
-                self._asked = []
+                self._queried = []
             self._ask(db, mkey, due, now_ps)
         batch, deadline_ps = self._transactor.send(now_ps)
-        return batch, min([deadline_ps, *(s.next_ps for s in self.places.values())], default=NEVER_PS)
+        return batch, min([deadline_ps, *(s.next_ps for s in self.ports.values())], default=NEVER_PS)
 
     def _ask(self, db: Database, mkey: int, due: list[Place], now_ps: int) -> None:
         ports, tags = [], []
         for place in due:
-            silence = self.places[place]
+            silence = self.ports[place]
             silence.questions += 1
             silence.next_ps = now_ps + self._pause(silence.questions)
             node = db.node_of(place[0])
             if node >= 0:
                 ports.append(int(db.node_base[node]) + place[1])
-                tags.append(len(self._asked))
-                self._asked.append(place)
+                tags.append(len(self._queried))
+                self._queried.append(place)
         queue = RequestQueue(db.routes, mkey)
         rows = np.array(ports, np.int64)
         queue.get(SmpAttr.NODE_INFO, db.port_route[rows], np.array(tags, np.int64), 0, db.port_num[rows])

@@ -155,11 +155,11 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self._due_ps())
         more, sa_ps = self.sa_manager.send(now_ps)
-        asked, silent_ps = None, NEVER_PS
-        if self.silent.places and not self.phase and self.state == SmState.MASTER:
-            asked, silent_ps = self.silent.send(self.database, self.config.mkey, now_ps)
+        query, silent_ps = None, NEVER_PS
+        if self.silent.ports and not self.phase and self.state == SmState.MASTER:
+            query, silent_ps = self.silent.send(self.database, self.config.mkey, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
-        full = [b for b in (copies, ours, replies, more, outbox, asked) if b is not None and len(b)]
+        full = [b for b in (copies, ours, replies, more, outbox, query) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def request_sweep(self) -> None:

@@ -169,7 +169,8 @@ class Sweep:
         assert self.graph is not None
         db = self.database
         self.store.forget(db.node_guid[link_mgr.restarted(db)].tolist())
-        self._reset = np.array([n for n in self.graph.switch_node if self.store.known(db, int(n)) is None], np.int64)
+        nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
+        self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
         for node in self._reset.tolist():
             self.groups.forget_switch(int(db.node_guid[node]))

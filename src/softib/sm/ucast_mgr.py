@@ -16,7 +16,7 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
-from softib.sm.absent_ends import EndPlaces, with_absent
+from softib.sm.absent_ends import EndLocations, with_absent
 from softib.sm.database import Database
 from softib.sm.lft_order import LftUpdate
 
@@ -31,15 +31,14 @@ class LftStore:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
         """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
-        self.places = EndPlaces.none()
+        self.locations = EndLocations.none()
         """Where hosts are, or were."""
 
-    def known(self, db: Database, node: int) -> np.ndarray | None:
-        """The table that ``node`` holds, None where nothing can be trusted."""
-        top, table = self.tables.get(int(db.node_guid[node]), (0, None))
-        if table is None or top == 0 or int(SwitchInfo.linear_fdb_top.get(db.switch_info[node])) != top:
-            return None
-        return table
+    def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
+        """The table that each of ``nodes`` holds, None where nothing can be trusted."""
+        tops = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).tolist()
+        held = [self.tables.get(guid, (0, None)) for guid in db.node_guid[nodes].tolist()]
+        return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
     def forget(self, guids: list[int]) -> None:
         """A Set was lost: what these switches hold is unknown."""
@@ -81,7 +80,7 @@ def route_subnet(
 ) -> tuple[SwitchGraph, Routing]:
     """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
     store = store or LftStore()
-    graph, places = with_absent(graph_from(db), store.places)
+    graph, locations = with_absent(graph_from(db), store.locations)
     caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
     short = np.flatnonzero(caps <= graph.max_lid)
     if len(short):
@@ -89,7 +88,7 @@ def route_subnet(
         raise LimitError(
             f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
         )
-    store.places = places
+    store.locations = locations
     routing = route(graph, engine, replace(options, past_roots=store.roots))
     if routing.engine == "ftree":
         store.roots = routing.roots
@@ -100,8 +99,7 @@ def start_update(db: Database, graph: SwitchGraph, lft: np.ndarray, store: LftSt
     """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them."""
     held = np.full(lft.shape, LFT_NO_ROUTE, np.uint8)
     known = np.zeros(len(lft), bool)
-    for s, node in enumerate(graph.switch_node.tolist()):
-        table = store.known(db, node)
+    for s, table in enumerate(store.known(db, graph.switch_node)):
         if table is not None:
             known[s] = True
             width = min(len(table), lft.shape[1])

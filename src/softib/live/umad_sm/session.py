@@ -95,7 +95,7 @@ class _Until:
 
     def __call__(self, manager: UmadManager) -> bool:
         sm = manager.sm
-        if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale:
+        if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
             return True  # a sweep as master is over; the trap of its own IsSM calls for another, which would change nothing
         if not sm.settled or not sm.sweeps:
             return False
