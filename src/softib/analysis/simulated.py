@@ -309,11 +309,11 @@ def run_messages(
         outcome = run(plane, made, progress=progress, sample_ps=sample_ps)
     else:
         outcome = run(plane, made)
+        if progress is not None:
+            progress(len(made), len(made), outcome.end_ps)
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-        if progress is not None:
-            progress(len(made), len(made), outcome.end_ps)
     return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=None)
 
 

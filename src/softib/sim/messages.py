@@ -152,7 +152,8 @@ class Messages:
         count = (
             np.bincount(row[owner[stays]], minlength=int(keep.sum())) if len(owner) else np.zeros(int(keep.sum()), int)
         )
-        columns = {f.name: getattr(self, f.name)[keep] for f in fields(self) if f.name not in ("first", "needs")}
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("first", "needs")}
+        columns = {name: value[keep] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
         first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         return Messages(**columns, first=first, needs=row[self.needs[stays]].astype(np.int64))
 

@@ -80,7 +80,8 @@ def ethernet_net(
     profiles = {g: ethernet_profile(g) for g in np.unique(gbps[linked]).tolist()}
     latency = {g: (options.switch_ns or p.switch_ns) * NS for g, p in profiles.items()}
     external = port[:, t.KIND] == t.SWITCH_PORT
-    port[:, t.LATENCY] = np.where(external & linked, [latency.get(g, 0) for g in gbps.tolist()], 0)
+    switch_ps = np.where(linked, [latency.get(g, 0) for g in gbps.tolist()], 0)
+    port[:, t.LATENCY] = np.where(external, switch_ps, port[:, t.LATENCY])
     port[:, t.HOQ], port[:, t.LIFE] = FOREVER, FOREVER
     mtu = options.mtu or (9000 if network == "roce" else 1500)
     port[:, t.MTU] = mtu + FRAME_HEADERS

@@ -24,9 +24,11 @@ from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forwa
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (
     ARMED,
+    BAD,
     BY_SL,
     CONTROL,
     END_PORT,
+    FLAGS,
     FREE,
     HOQ_DISCARDS,
     IN,
@@ -37,6 +39,7 @@ from softib.sim.packet.tables import (
     OPT_VLS,
     Q_HEAD,
     RANDOM,
+    RCV_ERRORS,
     READY,
     RING,
     STARVED,
@@ -55,7 +58,7 @@ def clear_overdue(n, s, port, vl, row, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
         if n.watch_port.shape[0]:
-            log_lost(n, s, port, k, HOQ_DISCARDS, now)
+            log_lost(n, s, port, k, RCV_ERRORS if s.packet[k, FLAGS] & BAD else HOQ_DISCARDS, now)
         leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
         lose(s, k)
     if n.opt[BY_SL]:
