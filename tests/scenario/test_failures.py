@@ -21,7 +21,8 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig
 from tests.sim.packet.fabrics import chain, no_lifetimes, star, tree, up
-from tests.sim.packet.test_laws import drained, mixture
+from tests.sim.packet.lab import drained
+from tests.sim.packet.traffic import mixture
 
 US = 1_000_000
 MAD_OCTETS = 290
