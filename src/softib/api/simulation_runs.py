@@ -25,14 +25,16 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Record:
-    """What a run writes down beside its result. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
+    """What a run writes down beside its result, and on how many processors it goes. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
-    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``progress`` is called while the run goes on."""
+    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``progress`` is called while the run goes on.
+    ``cores``: processors for the packet layer (0: all), with the same result."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
     trace: str | int | None = None
     progress: Progress | None = field(default=None, compare=False)
+    cores: int = 1
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class Runs:
         }
         if "network" in changed:
             options |= network_of(changed["network"])
+        if self.layer == "packet":
+            options["cores"] = self.record.cores
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:

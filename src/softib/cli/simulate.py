@@ -43,6 +43,8 @@ SMS = ("internal", "off")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
               help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, or several with commas. Repeatable.")  # fmt: skip
+@click.option("--cores", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Processors for the packet layer (0: all); the result is the same.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
 @click.option(
     "--sample",
@@ -91,7 +93,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
 
     WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
     jobs. Patterns: permutation, shift, all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
-    message-rate, matrix. A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
+    message-rate, matrix, multicast, aggregation, trace (a GOAL schedule, or its file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
     completed, 2 when the question was wrong.
     """
     import softib
@@ -102,7 +104,9 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
-    record = softib.Record(samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress())
+    record = softib.Record(
+        samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress(), cores=given["cores"]
+    )
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
         what_if=given["what_if"], record=record,
