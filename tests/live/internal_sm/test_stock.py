@@ -96,10 +96,11 @@ def test_partitions_are_read_again(softib, stock):
     conf = Path(softib.folder, "partitions.conf")
     conf.write_text("Default=0x7fff, ipoib : ALL, SELF=full ;\n")
     softib("up", "net.yaml", "--detach", "--Pconfig", "partitions.conf")
-    _, said = on(softib, stock("saquery"), "NR")
-    records = [dict(re.findall(r"^\t\t(\w+)\.+(\S+)$", r, re.M)) for r in said.split("NodeRecord dump:")[1:]]
+    nodes = lambda *key: on(softib, stock("saquery"), *key, "NR")[1].split("NodeRecord dump:")[1:]
+    records = [dict(re.findall(r"^\t\t(\w+)\.+(\S+)$", r, re.M)) for r in nodes("--smkey", "1")]
     lid = {r["NodeDescription"]: r["lid"] for r in records}
-    assert len(lid) == 8 + 6
+    assert len(lid) == 8 + 6, "who knows the SM_Key sees all (IBA 15.4.1.2)"
+    assert len(nodes()) < len(lid), "others see what they share a partition with"
     path = lambda: on(softib, stock("saquery"), "PR", "--slid", lid["host-0002"], "--dlid", lid["host-0003"])[1]
     assert "PathRecord dump" not in path(), "two limited members"
     _, held = on(softib, stock("smpquery"), "pkeys", lid["host-0003"])

@@ -15,7 +15,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.live.pcap.lab import columns
+from tests.iba.dissected import columns
 from tests.live.umad_sm.lab import fabric_of
 from tests.live.umad_sm.managers import FIRST, SECOND, Managers, wait
 
