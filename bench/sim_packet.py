@@ -1,6 +1,6 @@
 """The packet layer against csg-htsim, paired in one run: 1,024 hosts, three tiers, a permutation of 2 MB flows, 4 KB MTU, lossless, 400G.
 
-    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES]
+    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES] [--cores 2]
 
 Prints CPU seconds, completion times, data packets times links a second, and events a hop. Without HTSIM (csg-htsim 841d9e7, built with its own
 Makefiles) its half is left out. Bar: at most a tenth of htsim's time, and 2.5 million packet hops a second on one core.
@@ -19,10 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
+from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
-from softib.sim.messages import messages
-from softib.sim.packet import run
+from softib.sim.messages import Messages, messages
+from softib.sim.packet import PacketOptions, run
 
 MATRIX = "connection_matrices/perm_1024n_1024c_0u_2000000b.cm"
 SIZE = 2_000_000
@@ -50,11 +51,28 @@ def htsim(folder: Path) -> tuple[float, np.ndarray]:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, np.array(ends)
 
 
+def several(fabric: Fabric, sent: Messages, cores: int, rounds: int) -> None:
+    """Wall time of one processor and of several, in turn; the results are the same to the bit."""
+    took: dict[int, list[float]] = {1: [], cores: []}
+    made = {}
+    for _ in range(rounds):
+        for many in took:
+            began = time.perf_counter()
+            made[many] = run(fabric, sent, PacketOptions(cores=many))
+            took[many].append(time.perf_counter() - began)
+    one, other = made[1], made[cores]
+    same = all(np.array_equal(getattr(one, c), getattr(other, c)) for c in ("arrived_ps", "completed_ps", "counters"))
+    ratios = [a / b for a, b in zip(took[1], took[cores], strict=True)]
+    print(f"{cores} cores: wall {min(took[cores]):.2f} s against {min(took[1]):.2f} s on one, ratios {', '.join(f'{r:.2f}' for r in ratios)}; "
+          f"{'the same bytes' if same else 'NOT THE SAME BYTES'}")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--radix", type=int, default=16, help="of the switches: 16 is 1,024 hosts, 56 is 43,904")
     parser.add_argument("--size", type=int, default=SIZE, help="bytes of each flow")
+    parser.add_argument("--cores", type=int, default=0, help="then time one processor against so many, in turn")
     given = parser.parse_args()
     folder = Path(os.environ["HTSIM"]) if os.environ.get("HTSIM") and (given.radix, given.size) == (16, SIZE) else None
     fabric = generate("fat-tree", radix=given.radix, levels=3, generation="NDR")
@@ -74,6 +92,8 @@ def main() -> None:
     print(f"softib: CPU {min(ours):.2f} s (median {statistics.median(ours):.2f}); {hops:,} packet hops, {hops / min(ours) / 1e6:.2f} M a second; "
           f"{out.work['events'] / hops:.2f} events a hop; flows end at {np.percentile(us, 50):.1f} (median) to {us.max():.1f} us")  # fmt: skip
     print(f"        peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    if given.cores:
+        several(fabric, messages(src, dst, given.size), given.cores, given.rounds)
     if theirs:
         print(f"htsim:  CPU {min(theirs):.2f} s; flows end at {np.percentile(ends, 50):.1f} to {ends.max():.1f} us")
         print(f"ratio of the fastest rounds: 1/{min(theirs) / min(ours):.1f}")
