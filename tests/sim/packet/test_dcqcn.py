@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from softib.sim.messages import messages
-from softib.sim.packet import PacketOptions
+from softib.sim.messages import Opcode, messages
+from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import ethernet_tables as e
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
@@ -126,3 +126,12 @@ def test_notices_come_at_most_once_an_interval():
     _, (s, *_), _, _ = execute(fabric, sent, options)
     assert (s.connection[:8:2, e.CNPS] <= 3_000 // 50).all() and (s.connection[:8:2, e.CNPS] > 50).all()
     assert s.queue[:, e.ECN_MARKED].sum() > 10 * s.connection[:8:2, e.CNPS].sum()
+
+
+def test_responses_to_reads_obey_the_rate_of_their_stream():
+    """Eight READs of one host: with DCQCN the responders slow down before anybody must be paused; a CNP leaves though nothing else does."""
+    fabric = star(9)
+    sent = messages([0] * 8, np.arange(1, 9), 4_000_000, opcode=Opcode.READ)
+    made = {on: run(fabric, sent, PacketOptions(network="roce", ethernet={"dcqcn": on})) for on in (True, False)}
+    assert made[True].done and made[False].done
+    assert made[True].port_figures["pause_frames_sent"].sum() < made[False].port_figures["pause_frames_sent"].sum() / 10

@@ -126,15 +126,15 @@ def receive(n, s, port, k, now):
         acknowledged(n, s, q, np.int64(s.packet[k, PSN]), now)
     elif what == NAK:
         acknowledged(n, s, q, np.int64(s.packet[k, PSN]) - 1, now)
-        look = go_back(n, s, q, now)
+        look = max(look, go_back(n, s, q, now))
     elif what == CNP:
         backward(n, s, port, np.int64(s.packet[k, QP]), now)
     elif what == RNR_NAK:
-        look = not_ready(n, s, port, q, np.int64(s.packet[k, PSN]), now)
+        look = max(look, not_ready(n, s, port, q, np.int64(s.packet[k, PSN]), now))
     elif what == READ_REQUEST:
-        look = read_request(n, s, port, q, k, now)
+        look = max(look, read_request(n, s, port, q, k, now))
     else:
-        look = read_response(n, s, q, k, written, now)
+        look = max(look, read_response(n, s, q, k, written, now))
     free_packet(s, k)
     return look
 
