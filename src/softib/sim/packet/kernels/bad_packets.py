@@ -8,13 +8,8 @@ not begun discards it. Either way it held its buffer, and the credits come back 
 8 octets of 4,096, is taken as damage to the payload: the packet takes its own path.)
 """
 
-import numpy as np
-
 from softib.jit import inner
-from softib.sim.packet.kernels.discards import corrupted
-from softib.sim.packet.kernels.links import dropped_from_buffer, grant
-from softib.sim.packet.kernels.packet_log import log_lost
-from softib.sim.packet.kernels.pools import free_packet
+from softib.sim.packet.kernels.discards import corrupted, drop
 from softib.sim.packet.tables import (
     BAD,
     FLAGS,
@@ -25,7 +20,6 @@ from softib.sim.packet.tables import (
     RCV_PACKETS,
     REMOTE_ERRORS,
     TAIL,
-    VL,
 )  # fmt: skip
 
 
@@ -51,10 +45,4 @@ def refuse(n, s, port, k, now):
     if s.packet[k, IN] == port:  # port 0 of a switch: the port that it came in by has counted it
         s.count[port, RCV_OCTETS] += s.packet[k, OCTETS]
         s.count[port, RCV_PACKETS] += 1
-    if n.watch_port.shape[0]:
-        log_lost(n, s, port, k, RCV_ERRORS, now)
-    came_in = s.packet[k, IN]
-    free_at = dropped_from_buffer(n, s, came_in, s.when[k, TAIL], now)
-    grant(n, s, came_in, s.packet[k, VL], s.packet[k, OCTETS], free_at)
-    free_packet(s, k)
-    return np.int64(-1)
+    return drop(n, s, k, port, RCV_ERRORS, now)

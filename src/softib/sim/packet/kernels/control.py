@@ -36,6 +36,12 @@ def control(n, s, port, stream, what, psn, dlid, vl):
     s.packet[k, LEVEL] = s.qp[stream >> 1, SL]
     s.packet[k, WHAT] = what
     s.packet[k, FLAGS] = 0
+    return before_streams(n, s, port, k, vl)
+
+
+@inner
+def before_streams(n, s, port, k, vl):
+    """Queue packet ``k`` at end port ``port``: it is sent on ``vl`` before the streams. Returns the port."""
     row = port * n.opt[OPT_VLS] + vl
     if s.more[row, CONTROL]:
         s.packet[s.more[row, LAST_CONTROL], NEXT] = k

@@ -52,8 +52,14 @@ def corrupted(n, s, port, octets, now):
 
 @inner
 def discard(n, s, k, port, column, now):
-    """Packet ``k`` is lost and ``port`` counts it in ``column``; its buffer is free when it has come in whole. Returns -1."""
+    """Packet ``k`` is lost and ``port`` counts it in ``column``. Returns -1."""
     s.count[port, column] += 1
+    return drop(n, s, k, port, column, now)
+
+
+@inner
+def drop(n, s, k, port, column, now):
+    """Packet ``k``, whatever it carries, is lost at ``port``, where ``column`` counts it; its buffer is free when it has come in whole. Returns -1."""
     if n.watch_port.shape[0]:
         log_lost(n, s, port, k, column, now)
     came_in = s.packet[k, IN]

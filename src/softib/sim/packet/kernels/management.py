@@ -23,6 +23,7 @@ from softib.iba.mad_offsets import (
     STATUS_AT,
 )
 from softib.jit import inner
+from softib.sim.packet.kernels.control import before_streams
 from softib.sim.packet.kernels.discards import corrupted, lose_mad
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import waits_no_more, wire_ps
@@ -30,7 +31,6 @@ from softib.sim.packet.kernels.pools import free_packet, new_packet
 from softib.sim.packet.tables import (
     AGENT,
     BASE,
-    CONTROL,
     CUT,
     DEBT,
     DELAY,
@@ -41,7 +41,6 @@ from softib.sim.packet.tables import (
     GMP,
     IN,
     INACTIVE,
-    LAST_CONTROL,
     LATENCY,
     LEVEL,
     MADS_INBOX,
@@ -53,7 +52,6 @@ from softib.sim.packet.tables import (
     NEXT,
     NUM,
     OCTETS,
-    OPT_VLS,
     PORTS,
     PSN,
     QP,
@@ -352,14 +350,7 @@ def post_smp(n, s, port, row, dlid, to_self, now):
 def post_gmp(n, s, port, row, dlid, level, vl):
     """The end port ``port`` sends the MAD in ``row`` on a data VL, before its streams. Returns the port to look at."""
     k = new_mad_packet(s, row, GMP, dlid, level)
-    at = port * n.opt[OPT_VLS] + vl
-    if s.more[at, CONTROL]:
-        s.packet[s.more[at, LAST_CONTROL], NEXT] = k
-    else:
-        s.more[at, CONTROL] = k
-    s.more[at, LAST_CONTROL] = k
-    s.port[port, READY] |= np.int64(1) << vl
-    return port
+    return before_streams(n, s, port, k, vl)
 
 
 @inner
