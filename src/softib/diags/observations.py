@@ -1,0 +1,92 @@
+"""What MADs, files and time series told about the ports of a fabric: what each counter rose by in each interval, and what each port said of itself.
+
+Whoever collects (``softib.monitor``) writes this table, and the rules that find the bad cable read it and nothing else: no rule sees what was planted in
+a simulated fabric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.errors import InputError
+
+__all__ = ["Observations", "ObservedPorts"]
+
+
+@dataclass(frozen=True)
+class ObservedPorts:
+    """``n`` ports, one row each, sorted by (``node_guid``, ``portnum``).
+
+    ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid`` int32 (0: none); ``peer`` int32, the row of the port at the
+    other end of the cable (-1: none, or not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link down). ``text`` holds what else was
+    told, by name, as object arrays with "" where nothing was: ``firmware``, ``device`` (PSID or part of the board), ``vendor``,
+    ``module_vendor``, ``module_part``, ``module_serial``, ``system`` (name of the system that the node is a part of), ``fec``.
+    """
+
+    node_guid: np.ndarray
+    portnum: np.ndarray
+    switch: np.ndarray
+    node: tuple[str, ...]
+    lid: np.ndarray
+    peer: np.ndarray
+    rate_gbps: np.ndarray
+    text: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.node_guid)
+
+
+@dataclass(frozen=True)
+class Observations:
+    """``k`` intervals of ``n`` ports.
+
+    ``begin_ns`` and ``end_ns``: int64[k, n], clock times of the two readings of each port (a reading that failed leaves begin = end). ``increase``: name of a counter, as the
+    fields of :class:`~softib.iba.perf.PortCountersExtended`, :class:`~softib.iba.perf.PortXmitDiscardDetails`, :class:`~softib.iba.perf.PortRcvErrorDetails` and
+    :class:`~softib.iba.perf.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the unit of that field (``port_xmit_data``: words of four octets).
+    ``known``: the same names -> bool[k, n], False where no increase can be told (a device that was away or rebooted, a counter that stuck at its largest value or that somebody
+    cleared, an attribute that the device has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of the interval, NaN where unknown:
+    ``temperature_c``, ``module_temperature_c``, ``state`` and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``pre_fec_ber``, ``tick_symbols`` (symbol times
+    of a tick of PortXmitWait, IBA 16.1.3.2).
+    """
+
+    ports: ObservedPorts
+    begin_ns: np.ndarray
+    end_ns: np.ndarray
+    increase: Mapping[str, np.ndarray]
+    known: Mapping[str, np.ndarray]
+    level: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shape = (len(self.begin_ns), len(self.ports))
+        for what, columns in (("increase", self.increase), ("known", self.known), ("level", self.level)):
+            for name, column in columns.items():
+                if column.shape != shape:
+                    raise InputError(
+                        f"observations: {what} of {name} is {column.shape}, should be {shape}: intervals by ports"
+                    )
+        if set(self.increase) != set(self.known):
+            odd = sorted(set(self.increase) ^ set(self.known))[0]
+            raise InputError(
+                f"observations: {odd} has no counterpart; each counter has an increase and a column that says where it is known"
+            )
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals there are."""
+        return len(self.begin_ns)
+
+    def seconds(self, counter: str) -> np.ndarray:
+        """Seconds that each port was observed for this counter (float64[n]): those of the intervals whose increase is known."""
+        if counter not in self.known:
+            return np.zeros(len(self.ports))
+        spans = np.where(self.known[counter], self.end_ns - self.begin_ns, 0)
+        return np.asarray(spans.sum(axis=0) / 1e9, np.float64)
+
+    def total(self, counter: str) -> np.ndarray:
+        """What the counter rose by in all known intervals (uint64[n]); 0 for a counter that nobody told of."""
+        if counter not in self.increase:
+            return np.zeros(len(self.ports), np.uint64)
+        return np.asarray(self.increase[counter].sum(axis=0, dtype=np.uint64))
