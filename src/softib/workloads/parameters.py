@@ -1,0 +1,72 @@
+"""The one file of measured and fitted parameters of libraries, processors and adapters (``parameters.yaml``): value, unit, source, and what it was fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+from softib.errors import InputError
+
+__all__ = ["Parameter", "Section", "section"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """``value`` in ``unit``; ``source`` in words; ``fitted_to``: names of datasets of measurements, none where the value was taken as published."""
+
+    value: float
+    unit: str
+    source: str
+    fitted_to: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parameters of one library or platform; ``section["latency"]`` is a value."""
+
+    name: str
+    rows: Mapping[str, Parameter]
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.rows:
+            raise InputError(f"{self.name} has no parameter {name}; there are {', '.join(sorted(self.rows))}")
+        return self.rows[name].value
+
+    def with_values(self, **values: float) -> Section:
+        """The same with other values, as a fit tries them. Raises :class:`InputError` for a name that is not there."""
+        rows = dict(self.rows)
+        for name, value in values.items():
+            self[name]
+            old = rows[name]
+            rows[name] = Parameter(float(value), old.unit, old.source, old.fitted_to)
+        return Section(self.name, MappingProxyType(rows))
+
+
+@cache
+def _read() -> Mapping[str, Section]:
+    import yaml
+
+    text = resources.files("softib.workloads").joinpath("parameters.yaml").read_text(encoding="utf-8")
+    return {
+        name: Section(
+            name,
+            MappingProxyType(
+                {
+                    k: Parameter(float(v["value"]), v["unit"], v["source"], tuple(v["fitted_to"]))
+                    for k, v in rows.items()
+                }
+            ),
+        )
+        for name, rows in yaml.safe_load(text).items()
+    }
+
+
+def section(name: str) -> Section:
+    """The parameters of ``name``. Raises :class:`InputError` for a section that is not there."""
+    sections = _read()
+    if name not in sections:
+        raise InputError(f"no parameters of {name}; there are those of {', '.join(sorted(sections))}")
+    return sections[name]
