@@ -26,6 +26,8 @@ SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin")
 OF_FILES = ("matrix", "trace")
 """Patterns whose first word is a file."""
+OF_HOSTS = ("hosts", "targets")
+"""Options that are lists of hosts."""
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -117,7 +119,7 @@ def parse(text: str) -> Workload:
         key = key.replace("-", "_")
         if key in given:
             raise InputError(f"{text}: {key} stands twice")
-        given[key] = [v for v in value.split("+") if v] if key == "hosts" else value
+        given[key] = [v for v in value.split("+") if v] if key in OF_HOSTS else value
     return Workload(text, (job_of(pattern, given, text),))
 
 
