@@ -32,6 +32,7 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.comparing import Comparison, compare
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -61,6 +62,7 @@ _LAZY = {
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -72,6 +74,7 @@ __all__ = [
     "AttributeChange",
     "Change",
     "Changes",
+    "Comparison",
     "Drawing",
     "Explanation",
     "Fabric",
@@ -106,6 +109,7 @@ __all__ = [
     "__version__",
     "bring_up",
     "check",
+    "compare",
     "compile_kernels",
     "diff",
     "doctor",

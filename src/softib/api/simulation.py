@@ -297,7 +297,7 @@ def simulate(
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
     change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
+    job an SL of its own, ``generation=XDR`` keeps the graph and takes links of that generation. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
     ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
     layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
     "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and

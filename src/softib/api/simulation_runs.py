@@ -69,10 +69,13 @@ class Runs:
 
         from softib.analysis.routed import routed
         from softib.analysis.simulated import simulated
+        from softib.fabric.generation import at_generation
         from softib.sim.packet.ethernet_options import network_of
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
+        if "generation" in changed:
+            result = replace(result, fabric=at_generation(result.fabric, changed["generation"]))
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})

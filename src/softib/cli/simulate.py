@@ -42,7 +42,7 @@ SMS = ("internal", "off")
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
-              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, or several with commas. Repeatable.")  # fmt: skip
+              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, or several with commas. Repeatable.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(min=0), default=1, show_default=True,
               help="Processors for the packet layer (0: all); the result is the same.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
