@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.sweeping import Sweep, sweep
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ _LAZY = {
     "Changes": "changes",
     **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
+    **dict.fromkeys(("Sweep", "sweep"), "sweeping"),
     "Drawing": "graph",
     "Findings": "findings",
 }
@@ -101,6 +103,7 @@ __all__ = [
     "SoftibError",
     "SoftibWarning",
     "Starter",
+    "Sweep",
     "TopologyError",
     "UmadManager",
     "UnknownFormat",
@@ -123,6 +126,7 @@ __all__ = [
     "running",
     "running_fabrics",
     "simulate",
+    "sweep",
     "topologies",
     "up",
     "verify",

@@ -309,7 +309,6 @@ def simulate(
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
     from softib.analysis.routed import check_choice
-    from softib.analysis.simulated import run_layer
     from softib.workloads.workload import read
 
     path = None if lfts is None else os.fspath(lfts)
@@ -318,16 +317,23 @@ def simulate(
     wanted = [(text, changes_of(text, layer)) for text in texts]
     first = {} if network == "infiniband" else {"network": network}
     check_network(first, layer)
-    run_layer(layer)
     work = _with_faults(read(workload), faults)
-    if work.phased is not None and layer != "fluid":
-        raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
+    check_layer(work, layer)
     runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record())
     made = Simulation(runs, runs.make())
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             made.add_variant(text if number == 0 else text_of(variant), variant)
     return made
+
+
+def check_layer(work: Workload, layer: str) -> None:
+    """Raise :class:`UnknownName` for a layer that is none, :class:`InputError` for one that does not answer ``work``."""
+    from softib.analysis.simulated import run_layer
+
+    run_layer(layer)
+    if work.phased is not None and layer != "fluid":
+        raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
 
 
 def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapping[str, Any]) -> Workload:

@@ -19,6 +19,7 @@ from softib.cli.output import (
     show_progress,
     source_options,
 )
+from softib.cli.sweep import swept
 
 if TYPE_CHECKING:
     import softib
@@ -78,7 +79,20 @@ SMS = ("internal", "off")
               help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
 @click.option("--sm", type=click.Choice(SMS), default=None,
               help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
-@click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
+@click.option("--sweep", metavar="GRID", type=click.Path(),
+              help="Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed sweep goes on.")  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(min=0), default=0, help="Processes of a sweep (default: one a processor)."
+)
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run a sweep on the Dask cluster of this scheduler, such as tcp://head:8786."
+)
+@click.option(
+    "--parquet",
+    metavar="F",
+    type=click.Path(),
+    help="Write every message (of a sweep: every run) as a row of a Parquet file.",
+)
 @click.option(
     "--html",
     "html",
@@ -98,6 +112,8 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     """
     import softib
 
+    if given["sweep"] or given["dask"] or given["workers"]:
+        return swept(source, workload, {"ibnl": ibnl, "node_name_map": node_name_map}, given)
     if bool(given["pcap"]) != bool(given["ports"]):
         raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
     fabric = softib.load(

@@ -12,7 +12,7 @@ else:  # pydantic wants it from there
 
     from typing_extensions import TypedDict
 
-__all__ = ["Compare", "Simulate"]
+__all__ = ["Compare", "Simulate", "Sweep"]
 
 
 class Fault(TypedDict):
@@ -147,3 +147,17 @@ class Compare(TypedDict):
     half_price: None
     """What remains at half the price: null, as there is no cost book yet."""
     notes: list[str]
+
+
+class Sweep(TypedDict):
+    """softib simulate --sweep --json"""
+
+    schema: Literal["softib/sweep/1"]
+    source: str
+    fabric: str
+    workload: str
+    parameters: list[str]
+    good: bool
+    rows: list[dict[str, Any]]
+    """A run each, the last parameter and then the seed changing fastest: parameters, seed, good, error, valid, simulated_us, latencies, and of each
+    job its time and p99."""
