@@ -146,9 +146,13 @@ def compare(
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
     from softib.sim.packet.ethernet_options import network_of
+    from softib.workloads.workload import read
 
     if isinstance(networks, str) or not networks:
         raise InputError("networks are a list such as ['HDR', 'NDR', 'roce']")
+    work = read(workload)
+    if work.fabrics:
+        raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a comparison takes jobs of one")
     fabric = as_fabric(source)
     first = main_generation(result_of(fabric).fabric)
     wanted: list[str] = []
@@ -159,7 +163,7 @@ def compare(
             name = _generation(name)
         if name not in (*wanted, first):
             wanted.append(name)
-    base = simulate(fabric, workload, layer=layer, engine=engine, seed=seed, record=record)
+    base = simulate(fabric, work, layer=layer, engine=engine, seed=seed, record=record)
     if base._run is None:
         raise InputError("phases with barriers have no messages to compare; leave barrier out")
     made = Comparison(base, first, wanted)

@@ -121,10 +121,17 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
         made["over_time"] = s.over_time
     if main and s._runs.record.trace is not None:
         made["trace"] = s.trace
+    if s.others:
+        made["fabrics"] = [_other(name, other) for name, other in s.others.items()]
     if s.what_if is not None:
         made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
         made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
     return made
+
+
+def _other(name: str, s: Simulation) -> dict[str, Any]:
+    """The run of another fabric of the workload."""
+    return {"name": name, "over": s._runs.network, **as_json(s, main=False)}
 
 
 def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:

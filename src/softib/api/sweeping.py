@@ -98,6 +98,8 @@ def sweep(
         raise InputError(f"{workers} workers are not possible; it is a number from 1 on, or 0 for one a processor")
     found = read_grid(grid)
     work = read(workload)
+    if work.fabrics:
+        raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a sweep takes jobs of one")
     points = found.points()
     works = [workload_at(work, point.of_jobs, found.where) for point in points]
     for values in {tuple(point.of_run.items()): point.of_run for point in points}.values():

@@ -9,12 +9,12 @@ from softib.errors import InputError, UnknownName
 
 __all__ = ["CHANGES", "OF_PACKETS", "changes_of", "check_network", "manager_settings", "variants_of"]
 
-CHANGES = ("engine", "ar", "cc", "vl", "network", "generation")
+CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics")
 """What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
-(``roce``, ``tcp``); the generation of the links."""
+(``roce``, ``tcp``); the generation of the links; all jobs of a file of several fabrics on the first one."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
-VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",)}
+VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:

@@ -88,10 +88,20 @@ class WhatIf(Simulation):
     change: str
 
 
+class OtherFabric(Simulation):
+    """The jobs that the workload places on another fabric."""
+
+    name: str
+    over: str
+    """infiniband, roce or tcp, with options."""
+
+
 class Simulate(Simulation):
     """softib simulate --json"""
 
     schema: Literal["softib/simulate/1"]
+    fabrics: NotRequired[list[OtherFabric]]
+    """Runs on the other fabrics of the workload file."""
     what_if: NotRequired[WhatIf]
     variants: NotRequired[list[dict[str, Any]]]
     """The run as it is and all of ``--what-if``, side by side."""

@@ -27,6 +27,7 @@ class Job(BaseModel):
         None, description="which hosts: names, patterns (node-1*), ranges (0-15); default all"
     )
     start: Time = Field(0, description="when it begins")
+    fabric: str | None = Field(None, description="which of the file's fabrics it runs on; default: SOURCE")
     sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
         None, description="service level; default: the path record's, else 0"
     )

@@ -169,12 +169,22 @@ PATTERNS: dict[str, type[Job]] = {
 """Class of each pattern by its name."""
 
 
+class OtherFabric(BaseModel):
+    """A fabric beside SOURCE that jobs of the file run on."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: str = Field(description="a fabric, as SOURCE; a file is relative to the workload file")
+    network: str = Field("infiniband", description="or roce or tcp, with options as in roce,gbps=100 (packet layer)")
+    engine: str | None = Field(None, description="routing engine; default: that of the run")
+
+
 class WorkloadFile(BaseModel):
     """A workload file: jobs that run together."""
 
     model_config = ConfigDict(extra="forbid")
     name: str | None = Field(None, description="the workload's name; default: the file's")
     jobs: Annotated[list[AnyJob], Field(min_length=1)]
+    fabrics: dict[str, OtherFabric] = Field({}, description="other fabrics that jobs run on, by name")
     faults: list[AnyFault] = Field([], description="what fails at which time (packet layer)")
     management: Management | None = Field(None, description="the subnet manager and the agents while faults happen")
 
