@@ -42,9 +42,9 @@ def read_file(path: Path) -> Workload:
             raise InputError(
                 f"{path}:{lines.of(('jobs', number, 'fabric'))}: {UnknownName('fabric of the file', job.fabric, spec.fabrics)}"
             )
-    beside = {name: path.parent / Path(other.source).expanduser() for name, other in spec.fabrics.items()}
+    local = {name: path.parent / Path(other.source).expanduser() for name, other in spec.fabrics.items()}
     fabrics = {
-        name: other.model_copy(update={"source": str(beside[name])}) if beside[name].exists() else other
+        name: other.model_copy(update={"source": str(local[name])}) if local[name].exists() else other
         for name, other in spec.fabrics.items()
     }
     return Workload(spec.name or path.stem, tuple(jobs), tuple(spec.faults), spec.management, fabrics)
