@@ -28,7 +28,10 @@ def print_sweep(s: dict[str, Any], console: Console) -> None:
     for number, line in enumerate(table):
         shown = "  ".join(f"{cell:>{w}}" for cell, w in zip(line, widths, strict=True))
         console.print(text(shown, "" if number else "bold"), soft_wrap=True)
-        if number and (why := s["rows"][number - 1].get("error")):
-            console.print(text(f"  could not run: {why}", "yellow"), soft_wrap=True)
+        row = s["rows"][number - 1] if number else {"good": True}
+        if row.get("error"):
+            console.print(text(f"  could not run: {row['error']}", "yellow"), soft_wrap=True)
+        elif not row["good"]:
+            console.print(text("  not every message completed", "yellow"), soft_wrap=True)
     if len(s["rows"]) > SHOWN:
         console.print(text(f"and {len(s['rows']) - SHOWN:,} more; --parquet or --json has all"))
