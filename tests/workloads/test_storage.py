@@ -124,6 +124,20 @@ def test_nobody_leaves_a_barrier_before_the_last_has_come(star):
     assert asks[7] >= ended[-1]
 
 
+@pytest.mark.parametrize("network", ["infiniband", "tcp"])
+def test_requests_are_timed_from_command_to_answer(network):
+    """One at a time: the mean of their times is one over their rate, less the client's 5 us between two; and Little's law with four."""
+    fabric = softib.generate("fat-tree", m=(8,), w=(1,), p=(1,))
+    text = "storage:1MiB,block=64KiB,operation=write,hosts=0,targets=1,queue-depth="
+    (one,) = softib.simulate(fabric, text + "1", layer="packet", network=network).to_json()["jobs"]
+    asked = one["requests"]
+    assert asked["requests"] == 16 and 25 < asked["p50_us"] <= asked["p99_us"]
+    assert asked["per_s"] * (asked["p50_us"] + 5) * 1e-6 == pytest.approx(1, rel=0.04)
+    (four,) = softib.simulate(fabric, text + "4", layer="packet", network=network).to_json()["jobs"]
+    assert asked["per_s"] < four["requests"]["per_s"] <= 4 * asked["per_s"]
+    assert "requests" not in softib.simulate(fabric, "shift:1MB").to_json()["jobs"][0]
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
 def test_a_barrier_of_any_number_of_hosts_makes_all_wait_for_the_slowest(n):
     from softib.workloads.storage_rows import Rows, barrier

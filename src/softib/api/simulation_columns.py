@@ -151,11 +151,13 @@ def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
 
 def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
-    from softib.analysis.slowdown import job_percentiles_ps
+    from softib.analysis.slowdown import job_percentiles_ps, request_figures
 
     found = _rows(jobs(run))
     for k, row in enumerate(found):
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
+        if asked := request_figures(run, k):
+            row["requests"] = asked
         if row["job"] in s.jobs_alone:
             row["alone"] = s.jobs_alone[row["job"]]
     return found

@@ -78,6 +78,11 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
         console.print(text(f"job {j['job']}: {j['messages']:,} messages, {bytes_text(j['bytes'])}, {end}"))
         if j["latency_us"]:
             console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
+        if "requests" in j:
+            r = j["requests"]
+            rate = f", {r['per_s']:,.0f} a second" if "per_s" in r else ""
+            tails = ", ".join(f"{q} {_us(r[f'{q}_us'])}" for q in ("p50", "p99", "p99.9"))
+            console.print(text(f"  {r['requests']:,} requests{rate}: {tails}"))
         if "alone" in j and j["alone"]["slowdown"]:
             tail = f", p99 {j['alone']['p99_slowdown']:.2f} times" if j["alone"].get("p99_slowdown") else ""
             console.print(

@@ -26,7 +26,7 @@ def without_reads(m: Messages) -> Messages:
     made: dict[str, Any] = {
         name: np.concatenate([column, column[reads]])
         for name, column in columns.items()
-        if isinstance(column, np.ndarray) and name not in ("first", "needs")
+        if isinstance(column, np.ndarray) and name not in ("first", "needs", "requests")
     }
     asks = np.arange(n, n + len(reads))
     made["src"][reads], made["dst"][reads] = m.dst[reads], m.src[reads]

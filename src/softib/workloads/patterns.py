@@ -25,7 +25,8 @@ NONE = np.zeros(0, np.int64)
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
     the job's, and so is ``sl`` and ``opcode`` where they are None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`; ``members``: hosts of
-    the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric."""
+    the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric;
+    ``requests`` int64[k, 2]: rows that ask and rows that answer."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -40,6 +41,7 @@ class Part:
     delay_ps: Any = 0
     members: np.ndarray | None = None
     reduces: np.ndarray | None = None
+    requests: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
 
 @dataclass(frozen=True)

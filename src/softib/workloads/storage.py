@@ -166,6 +166,7 @@ def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarr
         carried = 0 if read else np.where(r.octets <= cost.in_capsule, r.octets, 0)
         ask = rows.add(r.order, r.src, r.dst, ("ask", r.pair), COMMAND + carried, Opcode.SEND, cost.client_ps)
         ended = (_read if read else _write)(rows, cost, r, ask)
+    rows.request(ask, ended)
     depth = min(job.queue_depth, each)
     rows.wait(ask[: depth * n], begun[client[: depth * n]])
     rows.wait(ask[depth * n :], ended[: (each - depth) * n])

@@ -26,6 +26,7 @@ class Rows:
         }
         self._waits: list[np.ndarray] = []
         self._needs: list[np.ndarray] = []
+        self._requests: list[np.ndarray] = [np.zeros((0, 2), np.int64)]
         self._kinds: dict[str, int] = {}
         self._count = self._phase = self._next_phase = 0
 
@@ -64,6 +65,10 @@ class Rows:
         self._waits.append(np.asarray(rows, np.int64))
         self._needs.append(np.asarray(needed, np.int64))
 
+    def request(self, asks: np.ndarray, ends: np.ndarray) -> None:
+        """Request k begins with row ``asks[k]`` and has ended when ``ends[k]`` is there."""
+        self._requests.append(np.stack([asks, ends], axis=1))
+
     def part(self) -> Part:
         """All of it."""
         columns = {name: np.concatenate(arrays) for name, arrays in self._columns.items()}
@@ -76,6 +81,7 @@ class Rows:
         return Part(
             sorted_columns["src"], sorted_columns["dst"], sorted_columns["size"], qp, place[waits], place[needs],
             opcode=sorted_columns["opcode"], delay_ps=sorted_columns["delay"],
+            requests=place[np.concatenate(self._requests)],
         )  # fmt: skip
 
 

@@ -194,6 +194,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
         group=group, groups=groups, reductions=reductions, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
+        requests=np.concatenate([part.requests + b for (_, part), b in zip(parts, begin, strict=False)]),
         delay_ps=column([part.delay_ps for _, part in parts]), job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
 
