@@ -53,7 +53,8 @@ def page(tmp_path_factory) -> Iterator[Browser]:
     folder = tmp_path_factory.mktemp("serve")
     fabric = folder / "tree.yaml"
     fabric.write_text(
-        softib.generate("fat-tree", radix=8, levels=2).to_yaml() + 'faults:\n- {kind: remove-cable, cable: "leaf-1[5]"}\n'
+        softib.generate("fat-tree", radix=8, levels=2).to_yaml()
+        + 'faults:\n- {kind: remove-cable, cable: "leaf-1[5]"}\n'
     )
     with serving(str(fabric)) as address, Browser(folder, webgl=True) as found:
         found.go(address)
